@@ -36,7 +36,7 @@ PREFACE = """\
 | `state --steps` | `conversation`, `transitions` |
 | `outputs` | `conversation`, `outputs`, `directory`, `written` |
 | `outputs ALIAS` | `conversation`, `alias`, `text`, `offset`, `end`, `total`, `next` |
-| `request` | `agent`, `task`, `at`, `api`, `sendable`, `reason`, `sha256`, `pipeline`, `counter`, `cuts`, `policy`, `size`, `parts`, `omissions`, `body`, `bill` |
+| `request` | `agent`, `task`, `at`, `api`, `sendable`, `reason`, `sha256`, `pipeline`, `counter`, `cuts`, `policy`, `size`, `as_sent`, `parts`, `omissions`, `body`, `bill` |
 | `request --why` | `agent`, `task`, `at`, `api`, `sendable`, `reason`, `sha256`, `policy`, `reasons`, `left_out`, `bill` |
 | `request --dropped` | `agent`, `task`, `at`, `api`, `sendable`, `reason`, `sha256`, `policy`, `reasons`, `left_out`, `bill`, `budget` |
 | `request --diff`, `request --other` | `before`, `after`, `shared`, `messages_before`, `messages_after`, `tokens_before`, `tokens_after`, `around`, `changes`, `prefix`, `known_cost_micro_usd`, `cost_is_by_example_prices` |
@@ -54,12 +54,14 @@ PREFACE = """\
 | `workers` | `workers`, `queues`, `held`; of each worker `team`, `version`, `current`, `host`, `pid`, `started`, `concurrency`, `doing`; of each queue `team`, `waiting`, `oldest`; of each session that holds followers back `pid`, `application`, `state`, `seconds` |
 | `claims` | rows: `conversation`, `lane`, `effect`, `since`, `host`, `pid`, `alive`, `owner` |
 | `check`, `check all` | `log`, `requests`: the data of both |
-| `check log` | `conversations`, `blobs`, `head`, `anomalies`, `requests`, `without_receipt`, `severity`; `head` is null with a conversation, `requests` without `--requests`, else how many are the `same`, with each of `differs` and `not-provable`; what is wrong stands in `diagnostics` |
+| `check log` | `conversations`, `blobs`, `head`, `anomalies`, `requests`, `without_receipt`, `severity`; `head` is null with a conversation, `requests` without `--requests`, else how many are the `same`, the `grades` of those that other programs sent, with each of `differs` and `not-provable`; what is wrong stands in `diagnostics` |
 | `check requests` | `conversations`, `all_prefixes`, `requests`, `invalid`, `not_built`; each violation stands in `diagnostics` |
 | `check file` | a list of `file`, `format`, `outcome`, `entries`, `agents`, `problems`; of a single file `request` too |
 | `check gate` | `requests`, `compared`, `changed`, `vanished`, `new`, `then`, `now`, `file`; without `--output` and `--against` an envelope for each line |
 | `check replay` | `conversation`, `transitions`, `state`, `digest`, `equal` |
 | `cost` | `conversations`, `by`, `rows`, `total` |
+| `cost --cache` | `conversations`, `calls`, `total`; of each call `conversation`, `position`, `view`, `lane`, `api`, `model`, `before`, `prompt`, `same`, `expected`, `read`, `written`, `missed`, `seconds`, `cause`, `is_miss`, `agreement`, `cost_micro_usd` |
+| `drift` | `client`, `roles`; of each role `client`, `role`, `begins`, `versions`, `changes` |
 | `stats` | `conversation`, `position`, `agents`, `agent`, `api`, `largest`, `budget`, `not_in_log`, `cuts`, `compactions`, `resets`, `rewinds`, `steps`, `marks`, `samples` |
 | `cost --plan` | `conversation`, `agent`, `api`, `rows` |
 | `append` | `conversation`, `appended`, `already`, `entries`; these are as those of `log`, also what stood there before |

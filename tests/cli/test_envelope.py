@@ -58,6 +58,8 @@ COMMANDS = [
     ("cost", "--plan", "demo", "--agent", "coder", "--budget", "200,16k", "--policy", "full,last:2"),
     ("request", "demo", "--agent", "coder", "--without", "3-4"),
     ("explain", "text", "demo", "pytest", "--agent", "coder"),
+    ("drift",),
+    ("cost", "--cache", "--verbose", "demo"),
     ("export", "demo", "-o", "out.jsonl"),
     ("import", SESSION),
     ("append", "demo", "--user", "And now?"),

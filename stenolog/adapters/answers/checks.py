@@ -11,6 +11,7 @@ from stenolog.adapters.log import Conversation, Log
 from stenolog.adapters.verify.integrity import verify
 from stenolog.adapters.verify.report import Anomaly, Problem, Report, WithoutReceipt, severity
 from stenolog.adapters.verify.requests import Proved, prove
+from stenolog.projections.requests.grades import GRADES
 
 from .envelope import Diagnostic
 
@@ -89,10 +90,15 @@ def _anomaly(anomaly: Anomaly) -> Diagnostic:
 
 
 def request_data(proved: Sequence[Proved]) -> dict[str, Any]:
-    """Return the number of requests that are the same, and each one that is not."""
+    """Return the number of requests that are the same, and each one that is not.
+
+    `grades` are those of the requests that other programs sent, and that are the same.
+    """
     found = [(conversation.conversation, proof) for conversation in proved for proof in conversation.proofs]
+    grades = Counter(proof.grade for _, proof in found if proof.grade is not None)
     return {
         "same": sum(proof.outcome == "same" for _, proof in found),
+        "grades": {grade: grades[grade] for grade in GRADES},
         **{
             outcome: [
                 {"conversation": name, **proof._asdict()} for name, proof in found if proof.outcome == outcome

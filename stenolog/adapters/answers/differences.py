@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stenolog.adapters.providers.prices import are_examples, listed
@@ -13,6 +14,7 @@ from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.triggers import response_of
 from stenolog.projections.analysis.shared_prefix import SharedPrefix, shared_prefix
 from stenolog.projections.requests import Request
+from stenolog.projections.requests.as_sent import without_marks
 from stenolog.projections.requests.comparison import RequestDiff, diff
 from stenolog.projections.usage import price_of
 
@@ -43,8 +45,17 @@ def difference(
     """Return what differs between two requests, of one conversation or of a fork and its parent."""
     then, now = made(before), made(after)
     told = diff(then, now)
-    prefix = shared_prefix(then, now, told, _between(before, after))
+    unmarked = (_without_marks(then), _without_marks(now))
+    prefix = shared_prefix(*unmarked, diff(*unmarked), _between(before, after))
     return Difference(then, now, told, prefix, _cost(now, prefix.again))
+
+
+def _without_marks(request: Request) -> Request:
+    """Return a request of another program without the marks of the cache, which are no part of the prompt."""
+    if request.patch is None:
+        return request
+    bare, explanation = without_marks(request.body)[0], request.explanation
+    return replace(request, body=bare, encoded=None, explain=lambda: explanation)
 
 
 def _between(before: AskedRequest, after: AskedRequest) -> Iterable[Entry]:

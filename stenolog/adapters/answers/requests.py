@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stenolog.adapters.queries.rewritten import rewritten_request
+from stenolog.adapters.queries.sent_forms import sent_form
 from stenolog.domain.errors import InvalidEventError
 from stenolog.domain.policy import Policy
 from stenolog.domain.policy_text import amount, policy_of
@@ -25,7 +26,10 @@ if TYPE_CHECKING:
 
 
 class AskedRequest(NamedTuple):
-    """An agent's request at a position, and what is to be otherwise in it."""
+    """An agent's request at a position, and what is to be otherwise in it.
+
+    Where another program sent it, it is in the form that it was sent in; `as_built`: as stenolog builds it.
+    """
 
     conversation: Conversation
     agent: str
@@ -35,6 +39,7 @@ class AskedRequest(NamedTuple):
     without: Sequence[PositionRange]
     mode: str | None = None
     edits: Mapping[int, str] = NO_EDITS
+    as_built: bool = False
 
     @property
     def is_changed(self) -> bool:
@@ -63,11 +68,15 @@ class AskedRequest(NamedTuple):
                 mode=self.mode,
                 edits=self.edits,
             )
+        if self.policy is None and not self.as_built:
+            sent = sent_form(self.conversation, lane(self.agent), self.at, self.api)
+            if sent is not None:
+                return sent
         return request_of(self.conversation, self.agent, self.at, self.api, self.policy)
 
     def whatif(self) -> WhatIf:
         """Return it beside the real one."""
-        real, other = self.real().request(), self.request()
+        real, other = self.real()._replace(as_built=True).request(), self.request()
         return WhatIf(real, other, diff(real, other))
 
 
@@ -109,6 +118,7 @@ def request_data(request: Request) -> dict[str, Any]:
     fields = ("agent", "task", "at", "api", "sendable", "reason", "sha256", "pipeline", "counter", "cuts")
     shown = {name: getattr(request, name) for name in fields}
     shown |= {"policy": request.policy.json, "size": request.size._asdict()}
+    shown |= {"as_sent": request.patch is not None}
     return {**shown, "parts": request.parts, "omissions": request.omissions, "body": request.body}
 
 

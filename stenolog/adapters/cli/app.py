@@ -33,7 +33,7 @@ SECTIONS = {
         "outputs": "outputs_command",
         "inspect": "inspect_command",
     },
-    "Explain": {"request": "request_command", "explain": ""},
+    "Explain": {"request": "request_command", "explain": "", "drift": "drift_command"},
     "Run": {
         "chat": "chat_command",
         "run": "run_commands",

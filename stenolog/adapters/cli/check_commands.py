@@ -281,4 +281,6 @@ def request_line(data: dict[str, Any], *, failed: bool) -> TextLine:
         return line(("· ", "cyan"), "no request has a receipt, so there is none to build again")
     mark = ("✗ ", "red") if failed else ("✓ ", "green")
     total = counted(same + differs + unproved, "request")
-    return line(mark, f"{total}: {same:,} same, {differs:,} differs, {unproved:,} not provable")
+    graded = ", ".join(f"{number:,} {grade}" for grade, number in data["grades"].items() if number)
+    recorded = f"; recorded: {graded}" if graded else ""
+    return line(mark, f"{total}: {same:,} same, {differs:,} differs, {unproved:,} not provable{recorded}")

@@ -54,7 +54,9 @@ BY = ("agent", "task", "run", "model", "conversation", *DAYS)
 @click.option("--since", metavar="TIME", help="Only entries of this time or later.")
 @click.option("--until", metavar="TIME", help="Only entries of this time or earlier.")
 @click.option("--plan", is_flag=True, help="What policies and budgets would cost and lose.")
-@takes_agent_else("with --plan")
+@click.option("--cache", is_flag=True, help="What each request missed of the prompt cache, and why.")
+@click.option("-v", "--verbose", is_flag=True, help="With --cache: those too that missed nothing.")
+@takes_agent_else("with --plan or --cache")
 @click.option("--budget", "budgets", metavar="N,N…", help="With --plan: budgets of tokens, 8k,16k,32k.")
 @click.option(
     "--policy",
@@ -74,27 +76,32 @@ def cost_command(
     since: str | None,
     until: str | None,
     plan: bool,
+    cache: bool,
+    verbose: bool,
     **of_plan: Any,
 ) -> CommandResult:
     """Count calls, tokens, tools, errors, times and costs.
 
     Of all conversations, where none is named. With --plan no model is called: every request of an agent is
-    built under each policy and budget.
+    built under each policy and budget. With --cache each request is compared with the one before it.
     """
     log, times = open_log(db), period(since, until)
+    _check_views(plan=plan, cache=cache, verbose=verbose, has_times=any(times))
     if plan:
         from .cost_plan import planned
 
-        if any(times):
-            raise click.UsageError("--since and --until: not with --plan")
-
         conversation = find_conversation(log, target)
         return planned(conversation, at=at or "@", prices=prices, **of_plan)
-    if given := [option for name, option in OF_PLAN.items() if of_plan[name]]:
+    agent = of_plan.pop("agent") if cache else None
+    if given := [option for name, option in OF_PLAN.items() if of_plan.get(name)]:
         raise click.UsageError(f"{', '.join(given)}: only with --plan")
     conversations = find_conversations(log, target)
     if at is not None and len(conversations) != 1:
         raise click.UsageError("--at is a position of one conversation: name it")
+    if cache:
+        from .cost_cache import cached
+
+        return cached(log, conversations, agent=agent, prices=prices, at=at, verbose=verbose)
     if times.first is not None:
         active = set(log.names(archived=True, active_since=times.first))
         conversations = [conversation for conversation in conversations if conversation.name in active]
@@ -149,6 +156,15 @@ def _program(conversation: Conversation) -> str:
     opening = next(iter(conversation.entries(at=min(1, conversation.position))), None)
     source = getattr(opening.event, "source", None) if opening is not None else None
     return source.system if source is not None else ""
+
+
+def _check_views(*, plan: bool, cache: bool, verbose: bool, has_times: bool) -> None:
+    if plan and cache:
+        raise click.UsageError("--plan and --cache are different views: choose one")
+    if has_times and (plan or cache):
+        raise click.UsageError(f"--since and --until: not with --{'plan' if plan else 'cache'}")
+    if verbose and not cache:
+        raise click.UsageError("--verbose: only with --cache")
 
 
 def _newest_first(log: Log, rows: Sequence[tuple[str, UsageTotals]]) -> Sequence[tuple[str, UsageTotals]]:

@@ -27,6 +27,7 @@ from .lines import (
     Diagnostic,
     Piece,
     counted,
+    line,
 )
 from .lookup import find_both, find_conversation, open_log
 from .options import names, takes_conversation, takes_conversation_and, takes_db, takes_kinds
@@ -125,10 +126,15 @@ def tail_command(db: Database, target: str, last: int, timeout: float | None, wh
         return whole or not carries_settings_of(entry.event)
 
     def draw() -> Iterator[Piece]:
+        from stenolog.adapters.answers.caches import miss_line
+
         back = islice(filter(is_shown, backwards(conversation, head)), last)
         first = min((entry.position for entry in back), default=head + 1)
         entries = conversation.tail(after=first - 1, timeout=timeout)
-        return (entry_line(entry, conversation=conversation) for entry in filter(is_shown, entries))
+        for entry in filter(is_shown, entries):
+            yield entry_line(entry, conversation=conversation)
+            if missed := miss_line(conversation, entry):
+                yield line((f"    {missed}", "yellow"))
 
     entries = conversation.tail(after=max(0, head - last), timeout=timeout)
     return CommandResult(entries, draw, streams=True)

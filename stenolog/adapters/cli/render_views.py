@@ -48,6 +48,7 @@ def head_lines(request: Request, bill: Bill = NO_BILL) -> Iterator[Piece]:
     yield wrapped(
         ("request for ", "dim"), (address(request.agent, request.task), "bold cyan"), f" at {request.at}",
         (f" · {request.api} · {tokens} · sha256 {request.sha256[:12]}…", "dim"),
+        *((f" · as {request.agent} sent it", "green"),) * (request.patch is not None),
     )  # fmt: skip
     if bill.model:
         named = f"no model is named up to here; its answer at {bill.answer} names the model {bill.model}"

@@ -49,6 +49,7 @@ from .position_argument import resolve
 )
 @click.option("--other", metavar="NAME", help="What differs from the request of this agent.")
 @click.option("--exit-code", is_flag=True, help="Exit 1 where there is a difference.")
+@click.option("--built", is_flag=True, help="As stenolog builds it, where another program sent it.")
 @click.option("--raw", is_flag=True, help="The body alone: the exact bytes that would be sent.")
 @takes_conversation
 def request_command(
@@ -68,12 +69,10 @@ def request_command(
     before: str | None,
     other: str | None,
     exit_code: bool,
+    built: bool,
     raw: bool,
 ) -> CommandResult | None:
-    """Show what an agent's model is sent next.
-
-    With any of --policy to --edit, as it might be, beside the real one.
-    """
+    """Show what an agent's model is sent next. With --policy to --edit, as it might be, beside that."""
     differs, reasons = bool(before or other), why or message is not None
     if sum((reasons, dropped, differs, raw)) > 1:
         raise click.UsageError("--why, --dropped, --diff and --raw are different views: choose one")
@@ -94,6 +93,7 @@ def request_command(
         [*position_ranges(without, partial(resolve, conversation))],
         mode,
         edits_asked(edit),
+        as_built=built,
     )
     warnings = slip(conversation, named)
     if raw:

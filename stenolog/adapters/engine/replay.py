@@ -31,6 +31,7 @@ from stenolog.adapters.llms.base import (
     StreamItem,
 )
 from stenolog.adapters.log import Conversation
+from stenolog.adapters.queries.sent_forms import in_sent_form
 from stenolog.adapters.tools.base import Attachment, BaseTool, ToolContext, ToolOutput
 from stenolog.adapters.tools.functions import as_runnables
 from stenolog.domain.entry import Entry
@@ -195,7 +196,7 @@ class Replay:
         agent, _, task = prompt.lane.partition("/")
         api = receipt.api.partition("@")[0]
         then = self.conversation.request(agent, receipt.view, api, task=task, policy=receipt.policy)
-        if then.sha256 != receipt.sha256:
+        if in_sent_form(self.conversation, then, receipt).sha256 != receipt.sha256:
             raise ReplayMismatchError(
                 f"{prompt.lane}: the request that position {recorded.position} of "
                 f"{self.conversation.name!r} answers "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from pydantic_core import to_json
@@ -14,6 +14,7 @@ from stenolog.domain.errors import CallerError
 from stenolog.projections.analysis.byte_ranges import byte_ranges
 from stenolog.projections.requests import Request
 from stenolog.projections.requests.body_digest import SYSTEM
+from stenolog.projections.requests.request import EMPTY_BLOBS
 from stenolog.projections.requests.tokens import count_json
 from stenolog.projections.requests.transport import Transport
 
@@ -102,10 +103,16 @@ def transport_of(answer: Entry | None) -> Transport:
         return Transport()
 
 
-def raw_lines(request: Request, transport: Transport, start: int | None, end: int) -> list[Any]:
+def raw_lines(
+    request: Request,
+    transport: Transport,
+    start: int | None,
+    end: int,
+    blobs: Mapping[str, bytes] = EMPTY_BLOBS,
+) -> list[Any]:
     """Return the ranges of the bytes sent: `end` at each end, or twice as many from number `start` on."""
-    content = transport.render(request.body)
-    ranges = byte_ranges(request, transport)
+    content = transport.render(request.body, blobs)
+    ranges = byte_ranges(request, transport, blobs)
     number = len(ranges)
     chosen = [range(number)]
     if number > 2 * end:

@@ -6,12 +6,15 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from stenolog.adapters.answers.caches import cache_line
 from stenolog.adapters.answers.differences import call_before
 from stenolog.adapters.answers.lanes import lane
 from stenolog.adapters.answers.requests import AskedRequest
 from stenolog.adapters.queries.bills import Answers, bill_by
+from stenolog.adapters.queries.token_counters import COUNTERS
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, LlmError
+from stenolog.projections.analysis.cache_misses import cache_call
 from stenolog.projections.analysis.provider_bill import Bill, answer_to, program_of
 from stenolog.projections.requests import Request
 from stenolog.projections.requests.comparison import same_prefix
@@ -29,13 +32,15 @@ class Sent(NamedTuple):
     """Surroundings of a request: the call before, the answer, the bill.
 
     `before` is the position of the call before's request, 0: there is none; `shared` messages are the same
-    in both (-1: not even the front). `answer` is what followed this one, and `bill` its provider's.
+    in both (-1: not even the front). `answer` is what followed this one, and `bill` its provider's. `cache`
+    says what it read from the prompt cache, and why no more.
     """
 
     before: int
     shared: int
     answer: Entry | None
     bill: Bill
+    cache: str = ""
 
 
 def explained_and_sent(query: Query) -> tuple[Request, Sent]:
@@ -52,9 +57,30 @@ def explained_and_sent(query: Query) -> tuple[Request, Sent]:
     shared = same_prefix(then, request) if then is not None and then.api == request.api else -1
     answers = Answers(_answer(query, calls), last, _program(query, calls))
     followed = answers.own or _error(query, calls)
-    return request, Sent(
-        before, shared, followed, bill_by(request, answers, lambda at: _request_at(query, at).size.tokens)
-    )
+    billed = bill_by(request, answers, lambda at: _request_at(query, at).size.tokens)
+    cache = _cache(query, earlier, before, then, request, followed)
+    return request, Sent(before, shared, followed, billed, cache)
+
+
+def _cache(
+    query: Query,
+    earlier: Sequence[int],
+    before: int,
+    then: Request | None,
+    request: Request,
+    followed: Entry | None,
+) -> str:
+    """Say what a request read from the cache; empty without an answer, or without a call before."""
+    if then is None or followed is None or then.api != request.api or query.at - before > AHEAD:
+        return ""
+    talk, whose = query.conversation, lane(query.agent)
+    answer = talk.entry(earlier[-1])
+    if getattr(getattr(answer.event, "receipt", None), "view", 0) != before:
+        return ""
+    card = talk.settings(at=before).cards.get(whose.agent)
+    between = talk.entries(before, query.at)
+    found = cache_call(whose, (answer, then), (followed, request), between, card, counters=COUNTERS)
+    return "" if found is None else cache_line(found)
 
 
 def _request_at(query: Query, at: int) -> Request:

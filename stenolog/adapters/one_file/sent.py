@@ -17,6 +17,7 @@ from stenolog.domain.settings import NOTHING
 from stenolog.domain.values import Receipt
 from stenolog.projections.analysis.provider_bill import usual_api
 from stenolog.projections.requests import APIS, PIPELINE, LaneId, Request, lanes
+from stenolog.projections.requests.as_sent import SentForms
 from stenolog.projections.requests.builder import choose
 from stenolog.projections.requests.incremental.explained import ExplainedSession
 from stenolog.projections.requests.incremental.session import windows
@@ -39,6 +40,7 @@ class SentCall(NamedTuple):
     policy: Policy | None
     sha256: str
     is_provable: bool = False
+    receipt: Receipt | None = None
 
 
 class SentRequest(NamedTuple):
@@ -62,7 +64,9 @@ def calls(entries: Sequence[Entry]) -> Iterator[SentCall]:
                     api = receipt.api.partition("@")[0]
                     chosen = _policy(receipt.policy)
                     provable = _is_built_here(receipt) and receipt.view < gone
-                    yield SentCall(lane, receipt.view, entry.position, api, chosen, receipt.sha256, provable)
+                    yield SentCall(
+                        lane, receipt.view, entry.position, api, chosen, receipt.sha256, provable, receipt
+                    )
                 elif isinstance(said, LlmError) or said.purpose == "answer":
                     yield SentCall(lane, entry.position - 1, entry.position, usual.get(lane, ""), None, "")
             case _:
@@ -105,6 +109,7 @@ def _of_group(
     waiting: dict[int, list[SentCall]] = defaultdict(list)
     for call in group:
         waiting[call.view].append(call)
+    forms = SentForms(entries, group[0].lane, blobs)
     lane, given, why = group[0].lane, group[0].policy, "the agent took no part yet"
     sessions: dict[str, ExplainedSession] = {}
     try:
@@ -117,7 +122,9 @@ def _of_group(
                     continue
                 if call.api not in sessions or sessions[call.api].window is not window:
                     sessions[call.api] = ExplainedSession(window, APIS[call.api], blobs)
-                yield SentRequest(call, sessions[call.api].request())
+                built = sessions[call.api].request()
+                sent = built if call.receipt is None else forms.form(built, call.receipt)
+                yield SentRequest(call, sent)
     except StenologError as error:
         why = str(error)
     for left in waiting.values():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from itertools import islice
 
 from stenolog.adapters.store import reader
 from stenolog.adapters.store.handle import StreamHandle
@@ -15,16 +14,14 @@ from stenolog.domain.policy import Policy, PolicyLike
 from stenolog.domain.policy import policy as policy_of
 from stenolog.domain.values import Receipt
 from stenolog.projections.analysis.provider_bill import usual_api
-from stenolog.projections.moments.moment import Moment, choices, moment_of, receipt_of, shown_in
+from stenolog.projections.moments.moment import Moment, choices, moment_of, shown_in
 from stenolog.projections.requests import APIS, LaneId, Request
 from stenolog.projections.requests.sendable import NOTHING_SAID, no_agent
 
 from . import folds, requests
 from .backwards import backwards
+from .sent_forms import patches_of, receipt_behind
 from .token_counters import COUNTERS
-
-NEAR = 1000
-"""The answer to a request is looked for among so many entries behind it."""
 
 
 def read_moment(
@@ -42,7 +39,7 @@ def read_moment(
     """
     conversation.checked(at, least=1)
     _check_takes_part(conversation, lane, at)
-    receipt = receipt_of(islice(conversation.entries(after=at), NEAR), lane, at)
+    receipt = receipt_behind(conversation, lane, at)
     chosen = _policy_of(receipt) if policy is None and receipt is not None else policy
     request = requests.request(
         conversation, *lane, at, api or _api_of(conversation, lane, receipt), chosen, COUNTERS
@@ -56,6 +53,7 @@ def read_moment(
         choices(request, _beginning(conversation, request), lambda: conversation.entries(at=at)),
         conversation=conversation.name,
         receipt=receipt,
+        patches=patches_of(conversation),
         blobs=conversation.log.blobs,
         counters=COUNTERS,
     )

@@ -27,7 +27,7 @@ from .identity import Identity
 from .lane import Lane, chain, common, hashes_of
 from .message_events import assistant_parts, mark_of, role_of
 from .session import Session
-from .wire import WireRequest, history_start, system_texts
+from .wire import WireRequest, declared_tools, history_start, system_texts
 
 RETRY_SECONDS = 900
 """Seconds in which a client tries a failed request again."""
@@ -246,7 +246,7 @@ def _is_alike(lane: Lane, request: WireRequest) -> bool:
         return False
     texts = system_texts(request)
     now, before = "\n\n".join(texts), card.persona
-    tools = {str(as_dict(each).get("name")) for each in request.body.get("tools") or ()}
+    tools = {str(as_dict(each.get("function", each)).get("name")) for each in declared_tools(request)}
     ours = {tool.name for tool in card.tools or ()}
     same_prompt = now[:HEAD] == before[:HEAD] or (len(now) > HEAD and now[-HEAD:] == before[-HEAD:])
     return same_prompt and (not ours or not tools or len(ours & tools) * 2 >= len(ours))

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from pydantic_core import from_json
 
 from stenolog.adapters.log import Conversation, Log
+from stenolog.adapters.queries.sent_forms import in_sent_form
 from stenolog.adapters.store.integrity import inspecting
 from stenolog.adapters.store.sqlite_recorder import SqliteLogRecorder
 from stenolog.domain.entry import Record, to_entry
@@ -164,6 +165,7 @@ def _request(
         request = conversation.request(
             event.agent, at=receipt.view, api=api, task=event.task, policy=dict(receipt.policy)
         )
+        request = in_sent_form(conversation, request, receipt)
         body = json.dumps(request.body, ensure_ascii=False).encode(errors="surrogatepass")
         if not value.is_in(body) and not any(sha.encode() in body for sha in tainted):
             return

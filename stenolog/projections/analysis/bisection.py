@@ -11,7 +11,15 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.policy import PolicyLike
-from stenolog.projections.requests import DEFAULT_API, Request, build, check_takes_part, every_request
+from stenolog.projections.requests import (
+    DEFAULT_API,
+    LaneId,
+    Request,
+    build,
+    check_takes_part,
+    every_request,
+)
+from stenolog.projections.requests.as_sent import SentForms
 from stenolog.projections.requests.comparison import messages
 from stenolog.projections.requests.request import EMPTY_BLOBS, texts
 from stenolog.projections.requests.tokens import COUNTERS
@@ -63,7 +71,8 @@ def bisect(
     given: dict[str, Any] = {"task": task, "api": api, "policy": policy, "blobs": blobs}
     check_takes_part(log, agent)
     build(log, agent, **given, counters=counters)  # raises for what it cannot be built of
-    for request in every_request(log, agent, **given, counters=counters):
+    forms = SentForms(log, LaneId(agent, task), blobs)
+    for request in map(forms.form, every_request(log, agent, **given, counters=counters)):
         inside = _holds(request.body, needles)
         if inside and edge is None and runs:
             runs[-1][1] = request.at

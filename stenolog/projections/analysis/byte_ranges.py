@@ -14,10 +14,13 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.errors import InvalidEventError, PositionNotFoundError
 from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.projections.requests import Request, RequestPart, build
+from stenolog.projections.requests.as_sent import Patches, as_sent
 from stenolog.projections.requests.body_digest import SYSTEM, TURN
 from stenolog.projections.requests.request import EMPTY_BLOBS
 from stenolog.projections.requests.tokens import COUNTERS, Counter
-from stenolog.projections.requests.transport import PROMPT, Transport
+from stenolog.projections.requests.transport import PROMPT, Transport, as_go
+
+from .json_places import places
 
 TOOLS = "tools"
 ITEMS = ("content", "parts")
@@ -56,7 +59,8 @@ def sent_request(
 ) -> tuple[Request, Transport]:
     """Return the request that the answer at a position answers, and the transport it was sent by.
 
-    Raises `PositionNotFoundError`; `InvalidEventError` for an entry without a receipt.
+    What another program sent has the form that it was sent in. Raises `PositionNotFoundError`;
+    `InvalidEventError` for an entry without a receipt; `StoredDataError` for a receipt that does not fit.
     """
     log = list(entries)
     if not 1 <= position <= len(log):
@@ -74,14 +78,21 @@ def sent_request(
         blobs=blobs,
         counters=counters,
     )
-    return request, Transport.of(receipt.transport)
+    return as_sent(request, receipt, Patches.of(log), blobs), Transport.of(receipt.transport)
 
 
 UNSENT = Transport()
 
 
-def byte_ranges(request: Request, transport: Transport = UNSENT) -> tuple[ByteRange, ...]:
-    """Return the ranges of the bytes sent, in order; without a transport those of `request.bytes`."""
+def byte_ranges(
+    request: Request, transport: Transport = UNSENT, blobs: Mapping[str, bytes] = EMPTY_BLOBS
+) -> tuple[ByteRange, ...]:
+    """Return the ranges of the bytes sent, in order; without a transport those of `request.bytes`.
+
+    `blobs` have the bytes of a transport that kept them as they were.
+    """
+    if transport.style == "raw":
+        return tuple(_raw_ranges(_Writer(request, transport), transport.render({}, blobs)))
     frame = [_Piece(transport.before.encode(), "", FRAME)], [_Piece(transport.after.encode(), "", FRAME)]
     found: list[ByteRange] = []
     for piece in (*frame[0], *_Writer(request, transport).pieces(), *frame[1]):
@@ -89,6 +100,19 @@ def byte_ranges(request: Request, transport: Transport = UNSENT) -> tuple[ByteRa
         if piece.content:
             found.append(ByteRange(first, first + len(piece.content), *piece[1:]))
     return tuple(found)
+
+
+def _raw_ranges(writer: _Writer, content: bytes) -> Iterator[ByteRange]:
+    """Yield the ranges of bytes that no style writes: each field, and each message, where it stands."""
+    done = 0
+    for place in places(content, writer.messages_key):
+        if place.first > done:
+            yield ByteRange(done, place.first, "", FRAME)
+        owners, source = writer.owned(place.pointer)
+        yield ByteRange(place.first, place.end, place.pointer, source, tuple(owners))
+        done = place.end
+    if done < len(content):
+        yield ByteRange(done, len(content), "", FRAME)
 
 
 class _Writer:
@@ -114,6 +138,19 @@ class _Writer:
             yield from self._field(key, value)
             opening = self.comma
         yield self._frame("}" if opening != "{" else "{}", "")
+
+    def owned(self, pointer: str) -> tuple[list[int], str]:
+        """Return the parts that a field, or a message, is of, and where it comes from."""
+        key, _, message = pointer[1:].partition("/")
+        if message:
+            owners = self.owners.get(int(message), [])
+            return owners, self._source(owners)
+        if key in SYSTEM:
+            owners = [at for at in self._front() if self.parts[at].role == "system"]
+            return owners, self._source(owners)
+        if key == TOOLS:
+            return [at for at in self._front() if self.parts[at].role != "system"], TOOLS
+        return [], PARAMETER
 
     def _field(self, key: str, value: Any) -> Iterator[_Piece]:
         if key == self.messages_key and isinstance(value, list):
@@ -182,7 +219,8 @@ class _Writer:
 
     def _json(self, value: Any) -> str:
         separators = (self.comma, self.colon)
-        return json.dumps(value, ensure_ascii=not self.is_compact, separators=separators)
+        text = json.dumps(value, ensure_ascii=not self.is_compact, separators=separators)
+        return as_go(text) if self.transport.style == "html" else text
 
     def _value(self, value: Any, pointer: str, owners: Sequence[int]) -> _Piece:
         return _Piece(self._json(value).encode(), pointer, self._source(owners), tuple(owners))

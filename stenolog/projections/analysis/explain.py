@@ -19,6 +19,7 @@ from stenolog.projections.requests import (
     Request,
     lanes,
 )
+from stenolog.projections.requests.as_sent import SentForms
 from stenolog.projections.requests.comparison import part_text
 from stenolog.projections.requests.explanation import Disposition, Omission, RequestPart
 from stenolog.projections.requests.incremental.session import from_window, windows
@@ -168,9 +169,10 @@ def _stretches(
         at = window.position
         return at >= entry.position and (at in views or may_send(window))
 
+    forms = SentForms(log, lane, means["blobs"])
     found = (
         (request.at, request.ready, form(request, entry))
-        for request in some_requests(log, lane, wanted, **means)
+        for request in map(forms.form, some_requests(log, lane, wanted, **means))
     )
     for _, run in groupby(found, key=lambda one: _kind(one[2])):
         alike = list(run)

@@ -14,6 +14,7 @@ from stenolog.domain.policy import Policy, PolicyLike
 from stenolog.domain.policy import policy as policy_of
 from stenolog.domain.values import Receipt
 from stenolog.projections.requests import APIS, DEFAULT_API, LaneId, Request, build, check_takes_part
+from stenolog.projections.requests.as_sent import SentForms
 from stenolog.projections.requests.body_digest import compact
 from stenolog.projections.requests.comparison import FRONT
 from stenolog.projections.requests.incremental.window import Window
@@ -178,15 +179,16 @@ def _delivered(
         answers[receipt.view].append((by, receipt))
     like = sent[0][1]
     api, policy = _known_api(like.api), _known_policy(like.policy)
+    forms = SentForms(log, lane, means["blobs"])
 
     def wanted(window: Window) -> bool:
         return window.position in answers
 
     for request in some_requests(log[: max(answers)], lane, wanted, api=api, policy=policy, **means):
-        told = told_of(request)
         for by, receipt in answers[request.at]:
-            same: Proof = "receipt" if request.sha256 == receipt.sha256 else "rebuilt"
-            yield from (Seen(position, same, by) for position in told)
+            shown = forms.form(request, receipt)
+            same: Proof = "receipt" if shown.sha256 == receipt.sha256 else "rebuilt"
+            yield from (Seen(position, same, by) for position in told_of(shown))
 
 
 def _known_api(written: str) -> str:

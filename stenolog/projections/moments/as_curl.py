@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from hashlib import sha256
 
-from .endpoints import endpoint_of, transport_of
+from .endpoints import endpoint_of, path_behind, transport_of
 from .moment import Moment
 
 NOT_OF_A_URL = re.compile(rb"[^A-Za-z0-9/:?=&@,+._~-]")
@@ -15,8 +15,8 @@ def as_curl(moment: Moment) -> str:
     """Return the script. Raises `CallerError` for a request that is not sent over HTTP."""
     place = endpoint_of(moment, "curl")
     transport = transport_of(moment, place)
-    content = transport.render(moment.request.body)
-    path = _of_a_url(place.prefix + transport.path)
+    content = moment.render(transport)
+    path = _of_a_url(path_behind(place, transport.path))
     whose = f"The request of {moment.address} at {moment.request.at} of {moment.conversation}"
     headers = {"content-type": "application/json", **place.headers, **transport.headers}
     # Not a here-document: the shell would add a line feed, and `!` means something in one.

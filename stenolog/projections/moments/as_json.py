@@ -12,4 +12,4 @@ def as_json(moment: Moment) -> str:
     """Return what is sent; of a prompt that was not sent, its body."""
     place = ENDPOINTS.get(moment.api)
     transport = transport_of(moment, place) if place else moment.sent or Transport()
-    return transport.render(moment.request.body).decode()
+    return moment.render(transport).decode()

@@ -9,6 +9,7 @@ from hashlib import sha256
 from typing import Any
 
 from stenolog.projections.requests.body_digest import by_hash
+from stenolog.projections.requests.request import PATCH
 from stenolog.projections.requests.transport import Transport
 
 from .entry_lines import written, written_entries
@@ -55,6 +56,7 @@ def moment_data(moment: Moment) -> dict[str, Any]:
     """Return what a moment is built by, and the digests of its request: the body's, and the sent bytes'."""
     request = moment.request
     transport = moment.sent or Transport()
+    patch = {} if moment.patch is None else {PATCH: moment.patch}
     return {
         "conversation": moment.conversation,
         "agent": request.agent,
@@ -65,7 +67,8 @@ def moment_data(moment: Moment) -> dict[str, Any]:
         "pipeline": request.pipeline,
         "transport": transport.json,
         "sha256": request.sha256,
-        "sent": sha256(transport.render(request.body)).hexdigest(),
+        "sent": sha256(moment.render(transport)).hexdigest(),
+        **patch,
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -13,6 +14,7 @@ from .endpoints import ENDPOINTS
 from .moment import Moment
 from .python_literals import docstring, literal
 
+MODEL = re.compile(r"models/([^/:]+):")
 # No more of them: a function of the SDK loses fields from one release to the next.
 NAMED: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -45,8 +47,10 @@ def _by_sdk(moment: Moment) -> str:
     body, names = moment.request.body, NAMED[moment.api]
     named = {key: value for key, value in body.items() if key in names}
     extra = {key: value for key, value in body.items() if key not in names}
+    # Recorded programs stream, and the SDK would take the stream for one answer.
+    is_stream = extra.pop("stream", False) is True
     others = f"\nEXTRA = {literal(extra)}\n" if extra else ""
-    given = "**BODY, extra_body=EXTRA" if extra else "**BODY"
+    given = ", ".join(["**BODY", *["extra_body=EXTRA"] * bool(extra), *["stream=True"] * is_stream])
     headers = moment.sent.headers if moment.sent else {}
     if headers:
         given += ", extra_headers=HEADERS"
@@ -58,14 +62,19 @@ def _by_sdk(moment: Moment) -> str:
 BODY = {literal(named)}
 {others}
 client = {client}
-answer = client.{resource}.create({given})
-print(answer.model_dump_json(indent=2))
+{_call_and_print(f"client.{resource}.create({given})", is_stream=is_stream)}
 """
+
+
+def _call_and_print(call: str, *, is_stream: bool) -> str:
+    if is_stream:
+        return f"for event in {call}:\n    print(event.model_dump_json())"
+    return f"answer = {call}\nprint(answer.model_dump_json(indent=2))"
 
 
 def _by_gemini(moment: Moment) -> str:
     body: dict[str, Any] = dict(moment.request.body)
-    model, contents = body.pop("model"), body.pop("contents")
+    model, contents = body.pop("model", "") or _model_in(moment.sent), body.pop("contents")
     # The SDK takes the settings of the generation beside the others, and puts them back where they belong.
     config = {**body.pop("generationConfig", {}), **body}
     return f"""{_head(moment, _key(moment))}
@@ -84,6 +93,12 @@ print(answer.model_dump_json(indent=2))
 """
 
 
+def _model_in(transport: Transport | None) -> str:
+    """Return the model in the address that a request went to."""
+    found = MODEL.search(transport.path if transport else "")
+    return found[1] if found else ""
+
+
 def _by_program(moment: Moment) -> str:
     transport = moment.sent or Transport("stdin", style="text")
     if transport.style not in ("text", "string", "lines"):
@@ -93,7 +108,7 @@ def _by_program(moment: Moment) -> str:
         prompt = literal(moment.request.body[PROMPT])
         call = "subprocess.run([*sys.argv[1:], PROMPT], check=True)"
     else:
-        prompt = literal(transport.render(moment.request.body).decode())
+        prompt = literal(moment.render(transport).decode())
         call = "subprocess.run(sys.argv[1:], input=PROMPT.encode(), check=True)"
     return f"""{_head(moment, how)}
 

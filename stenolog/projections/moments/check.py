@@ -9,12 +9,14 @@ from typing import Any, NamedTuple
 
 from stenolog.domain.errors import CallerError
 from stenolog.domain.state import address
+from stenolog.domain.values import Receipt
 from stenolog.projections.analysis.byte_ranges import byte_ranges
 from stenolog.projections.json_checks import JsonDifference, first_difference
 from stenolog.projections.requests import Request, build
+from stenolog.projections.requests.as_sent import Patches, as_sent
 from stenolog.projections.requests.body_digest import TURN
 from stenolog.projections.requests.body_digest import written as hashed
-from stenolog.projections.requests.request import EMPTY_BLOBS
+from stenolog.projections.requests.request import EMPTY_BLOBS, PATCH
 from stenolog.projections.requests.tokens import COUNTERS, Counter
 from stenolog.projections.requests.transport import PROMPT, Transport
 
@@ -22,6 +24,7 @@ from .entry_lines import read_entries
 
 HOW = ("live", "ignore")
 ORDER = "the order of the keys"
+NO_PATCHES = Patches(lambda position: None)
 
 
 class MomentDifference(NamedTuple):
@@ -62,6 +65,10 @@ def moment_difference(
         blobs=blobs,
         counters=counters,
     )
+    if PATCH in moment:
+        plan, transport = {PATCH: moment[PATCH]}, moment["transport"]
+        receipt = Receipt(view=request.at, sha256=moment["sha256"], plan=plan, transport=transport)
+        request = as_sent(request, receipt, NO_PATCHES, blobs)
     found = json.loads(hashed(request.body))
     if different := first_difference(body, found, fields=compared):
         return _explained(_in_turn(different, body, found), request)
@@ -69,7 +76,7 @@ def moment_difference(
         return None
     if request.sha256 != moment["sha256"]:
         return MomentDifference(ORDER, moment["sha256"], request.sha256)
-    sent = sha256(Transport.of(moment["transport"]).render(request.body)).hexdigest()
+    sent = sha256(Transport.of(moment["transport"]).render(request.body, blobs)).hexdigest()
     if sent != moment["sent"]:
         return MomentDifference("the bytes sent", moment["sent"], sent)
     return None

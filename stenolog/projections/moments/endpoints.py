@@ -68,6 +68,17 @@ def endpoint_of(moment: Moment, form: str) -> Endpoint:
         ) from None
 
 
+def path_behind(endpoint: Endpoint, path: str) -> str:
+    """Return a path as it stands behind the base of an endpoint.
+
+    That of a recorded program begins with what the base, or the prefix, has already.
+    """
+    _, _, base = endpoint.base.partition("://")[2].partition("/")
+    if base and path.startswith(f"/{base}/"):
+        return path.removeprefix(f"/{base}")
+    return path if endpoint.prefix and path.startswith("/") else endpoint.prefix + path
+
+
 def transport_of(moment: Moment, endpoint: Endpoint) -> Transport:
     """Return the transport that it was sent by, else the one that it would be sent by, without a stream."""
     sent = moment.sent

@@ -15,7 +15,8 @@ from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch
 from stenolog.domain.state import address
 from stenolog.domain.values import Receipt
 from stenolog.projections.requests import LaneId, Request, build
-from stenolog.projections.requests.request import EMPTY_BLOBS
+from stenolog.projections.requests.as_sent import Patches, as_sent, is_of
+from stenolog.projections.requests.request import EMPTY_BLOBS, PATCH
 from stenolog.projections.requests.tokens import COUNTERS, Counter
 from stenolog.projections.requests.transport import Transport
 
@@ -37,7 +38,8 @@ class Moment(NamedTuple):
     """A request, the entries and blobs that it is made of, and how it was sent.
 
     `receipt` is that of the answer to it: None where it was never sent by stenolog, or is another request
-    than the one sent. `entries` have their positions, with gaps between them.
+    than the one sent. Its patch, where another program sent it, is whole. `entries` have their positions,
+    with gaps between them.
     """
 
     conversation: str
@@ -63,14 +65,33 @@ class Moment(NamedTuple):
             return None
         return Transport.of(self.receipt.transport)
 
+    @property
+    def patch(self) -> Mapping[str, Any] | None:
+        """The patch from the body that is built to the one that was sent; None where they are the same."""
+        found: Any = None if self.receipt is None else self.receipt.plan.get(PATCH)
+        return found if isinstance(found, Mapping) else None
+
+    def render(self, transport: Transport) -> bytes:
+        """Return the bytes of the request by a transport."""
+        return transport.render(self.request.body, self.blobs)
+
 
 def receipt_of(later: Iterable[Entry], lane: LaneId, at: int) -> Receipt | None:
     """Return the receipt of the lane's call at a position, from the entries behind it; None without one."""
+    aside: Receipt | None = None
     for entry in later:
         event = entry.event
-        if isinstance(event, AssistantMessage | LlmError) and lane.owns(event):
-            return event.receipt if event.receipt is not None and event.receipt.view == at else None
-    return None
+        if not isinstance(event, AssistantMessage | LlmError) or not lane.owns(event):
+            continue
+        receipt = event.receipt if event.receipt is not None and event.receipt.view == at else None
+        if event.receipt is None or PATCH not in event.receipt.plan:
+            return receipt or aside
+        # A program may ask several times at once, and count tokens between two turns.
+        if receipt is not None and isinstance(event, AssistantMessage) and event.purpose == "routing":
+            aside = aside or receipt
+        elif receipt is not None:
+            return receipt
+    return aside
 
 
 def moment_of(
@@ -79,14 +100,15 @@ def moment_of(
     *,
     conversation: str,
     receipt: Receipt | None = None,
+    patches: Patches | None = None,
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
 ) -> Moment:
     """Return the moment of a request, with the first choice of entries that the same request is built of.
 
     The last choice has to be the whole log up to the request: of that it can be built by definition.
+    `patches` have what the receipt's rests on, where another program sent the request: the moment is of that.
     """
-    is_as_sent = receipt is not None and receipt.sha256 == request.sha256
     for entries in choices:
         # As they are read back: what a file holds is what is tried out.
         kept = tuple(read_entries(conversation, "\n".join(written_entries(entries))))
@@ -104,7 +126,22 @@ def moment_of(
         except StenologError:
             continue
         if again.sha256 == request.sha256:
-            return Moment(conversation, request, kept, used.found, receipt if is_as_sent else None)
+            sent = request
+            if receipt is not None and patches is not None and is_of(receipt, request):
+                receipt = patches.independent(receipt)
+                sent = as_sent(request, receipt, patches, used)
+            is_as_sent = receipt is not None and receipt.sha256 == sent.sha256
+            if receipt is not None and is_as_sent:
+                used.get(
+                    str(receipt.transport.get("blob", ""))
+                )  # the bytes, where they were kept as they were
+            return Moment(
+                conversation,
+                sent if is_as_sent else request,
+                kept,
+                used.found,
+                receipt if is_as_sent else None,
+            )
     whose = address(request.agent, request.task)
     raise InvalidEventError(f"the request of {whose} at {request.at} cannot be built of its entries")
 

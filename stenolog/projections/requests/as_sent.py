@@ -26,18 +26,18 @@ from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.model import clean
 from stenolog.domain.values import Receipt
 
-from .body_digest import compact
-from .explanation import Explanation, Omission, RequestPart
-from .recipe import REFERENCE, Recipe, escape, references, unescape, value_of
+from .pipeline.lane import LaneId
+from .recipe import REFERENCE, Recipe, escape, unescape, value_of
 from .request import EMPTY_BLOBS, PATCH, Body, Request
+from .sent_explanation import sent_explanation
 from .tokens import ESTIMATE, Counter
 from .transport import Transport
 
 RAW = "raw"
-CLIENT = "client"
-"""The rule of a message that only the client's own form has, and of one that the client left out."""
 CACHE = "cache_control"
 EPHEMERAL = {"type": "ephemeral"}
+MOST = 64
+"""Whole patches that are kept: each names every message, so many of them are large."""
 
 
 class Patch(NamedTuple):
@@ -47,6 +47,12 @@ class Patch(NamedTuple):
     front: Mapping[str, Recipe] = {}
     messages: Sequence[Recipe] = ()
     cache: Sequence[Sequence[Any]] = ()
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """The patch as a receipt holds it, without a base."""
+        fields = {"front": dict(self.front), "messages": [*self.messages], "cache": [*self.cache]}
+        return {"order": [*self.order], **{name: value for name, value in fields.items() if value}}
 
 
 class Patches:
@@ -89,8 +95,19 @@ class Patches:
         for told, position in zip(reversed(chain), [*reversed(positions), 0], strict=True):
             patch = _following(patch, told)
             if position:
-                self._resolved[position] = patch
+                self._keep(position, patch)
         return patch
+
+    def independent(self, receipt: Receipt) -> Receipt:
+        """Return a receipt whose patch rests on no other one. Raises `StoredDataError`."""
+        if PATCH not in receipt.plan or RAW in _patch_of(receipt):
+            return receipt
+        return replace(receipt, plan={**receipt.plan, PATCH: self.resolve(receipt).json})
+
+    def _keep(self, position: int, patch: Patch) -> None:
+        self._resolved[position] = patch
+        if len(self._resolved) > MOST:
+            del self._resolved[next(iter(self._resolved))]
 
 
 def _patch_of(receipt: Receipt) -> Mapping[str, Any]:
@@ -197,8 +214,56 @@ def as_sent(
         body=body,
         encoded=None,
         patch=_patch_of(receipt),
-        explain=lambda: _explained(request, patch, body, counter),
+        # It was sent, whatever would be sent today.
+        sendable=True,
+        ready=True,
+        reason="",
+        obstacle="",
+        explain=lambda: sent_explanation(request, patch.messages, body, counter),
     )
+
+
+class SentForms:
+    """The requests of a lane in the form that their receipts say: `form` takes what is built here."""
+
+    def __init__(
+        self, entries: Iterable[Entry], lane: LaneId, blobs: Mapping[str, bytes] = EMPTY_BLOBS
+    ) -> None:
+        log = list(entries)
+        self._patches, self._blobs = Patches.of(log), blobs
+        self._receipts: dict[int, Receipt] = {}
+        for entry in log:
+            event = entry.event
+            if not isinstance(event, AssistantMessage | LlmError) or not lane.owns(event):
+                continue
+            receipt = event.receipt
+            if receipt is not None and PATCH in receipt.plan and not _is_aside(event, self._receipts):
+                self._receipts[receipt.view] = receipt
+
+    def form(self, request: Request, receipt: Receipt | None = None) -> Request:
+        """Return the request as it was sent; the same one where no receipt says so, or its patch is broken.
+
+        Without `receipt` it is the one of the request's position, API and policy.
+        """
+        found = self._receipts.get(request.at) if receipt is None else receipt
+        if found is None or (receipt is None and not is_of(found, request)):
+            return request
+        try:
+            return as_sent(request, found, self._patches, self._blobs)
+        except StoredDataError:
+            return request
+
+
+def is_of(receipt: Receipt, request: Request) -> bool:
+    """Return whether a receipt is of the position, the API and the policy of a request."""
+    there = (receipt.view, receipt.api, {**receipt.policy})
+    return there == (request.at, request.api, request.policy.json)
+
+
+def _is_aside(event: AssistantMessage | LlmError, known: Mapping[int, Receipt]) -> bool:
+    """Return whether an answer counts tokens, say, at a position whose turn is known."""
+    aside = isinstance(event, AssistantMessage) and event.purpose == "routing"
+    return aside and event.receipt is not None and event.receipt.view in known
 
 
 def _raw_body(receipt: Receipt, blobs: Mapping[str, bytes]) -> Body:
@@ -220,35 +285,3 @@ def without_halves(value: Any) -> Any:
             return {clean(key): without_halves(each) for key, each in value.items()}
         case _:
             return value
-
-
-def _explained(request: Request, patch: Patch, body: Body, counter: Counter) -> Explanation:
-    """Return the explanation of what was sent: the parts at their places there, and the client's own."""
-    places: dict[int, int] = {}
-    under = f"/{request.messages_key}/"
-    for n, recipe in enumerate(patch.messages):
-        for pointer in references(recipe):
-            if pointer.startswith(under):
-                places.setdefault(int(pointer.removeprefix(under).partition("/")[0]), n)
-    explained = request.explanation
-    front = [part for part in explained.parts if part.message < 0]
-    kept = [part._replace(message=places[part.message]) for part in explained.parts if part.message in places]
-    gone = [part for part in explained.parts if part.message >= 0 and part.message not in places]
-    filled = {part.message for part in kept}
-    own = [
-        _own_part(n, message, counter)
-        for n, message in enumerate(body.get(request.messages_key, ()))
-        if n not in filled and isinstance(message, dict)
-    ]
-    parts = sorted([*kept, *own], key=lambda part: part.message)
-    left_out = [
-        Omission(min(part.positions), max(part.positions), CLIENT, part.tokens_out)
-        for part in gone
-        if part.positions
-    ]
-    return Explanation((*front, *parts), (*explained.omissions, *left_out), explained.read)
-
-
-def _own_part(n: int, message: Body, counter: Counter) -> RequestPart:
-    tokens = counter.count(compact(message))
-    return RequestPart((), "added", CLIENT, 0, tokens, n, str(message.get("role", "user")))

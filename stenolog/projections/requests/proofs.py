@@ -22,10 +22,11 @@ from .apis import APIS, Api
 from .as_sent import Patches, as_sent
 from .body_digest import ORDER, first_difference
 from .builder import choose, lanes
+from .grades import Grade, grade_of
 from .incremental.session import RequestSession, windows
 from .incremental.window import Window
 from .pipeline.lane import LaneId
-from .request import EMPTY_BLOBS, PIPELINE, Request
+from .request import EMPTY_BLOBS, PATCH, PIPELINE, Request
 from .sendable import may_be_asked, takes_part
 from .tokens import COUNTERS, Counter
 from .transport import Transport
@@ -39,7 +40,8 @@ class Proof(NamedTuple):
 
     `reason` says where the request differs first, or why nothing can be proved about it. `found` is the
     sha256 of the rebuilt body, empty if none was built. `covers` is what the receipt proves: the bytes that
-    were sent, or the body alone, if the receipt does not know the bytes.
+    were sent, or the body alone, if the receipt does not know the bytes. `grade` is that of a request of
+    another program that is the same.
     """
 
     position: int
@@ -51,6 +53,7 @@ class Proof(NamedTuple):
     expected: str = ""
     found: str = ""
     covers: Literal["sent", "body"] = "body"
+    grade: Grade | None = None
 
 
 class Sent(NamedTuple):
@@ -177,12 +180,17 @@ def _proved(
     sent: Sent, request: Request, patches: Patches, log: Sequence[Entry], blobs: Mapping[str, bytes]
 ) -> Proof:
     try:
-        return _compared(sent, as_sent(request, sent.receipt, patches, blobs), log, blobs)
+        found = _compared(sent, as_sent(request, sent.receipt, patches, blobs), log, blobs)
     except StoredDataError as error:
         unpatched = _compared(sent, request, log, blobs)
         if unpatched.outcome == "not-provable":  # an entry was erased, say, and the patch rests on it
             return unpatched
         return sent.proof("differs", str(error), request.sha256)
+    if found.outcome != "same" or PATCH not in sent.receipt.plan:
+        return found
+    patch = patches.resolve(sent.receipt)
+    plan: Any = sent.receipt.plan[PATCH]
+    return found._replace(grade=grade_of(plan, patch, request.body))
 
 
 def _compared(sent: Sent, request: Request, log: Sequence[Entry], blobs: Mapping[str, bytes]) -> Proof:

@@ -189,7 +189,7 @@ def value_of(recipe: Recipe, source: Json, blobs: Mapping[str, bytes] | None = N
     """Return the value that a recipe makes of a source. Raises `StoredDataError` for one that fits it not."""
     match recipe:
         case dict() if REFERENCE in recipe:
-            return _referred(recipe, source, blobs or {})
+            return _referred(recipe, source, {} if blobs is None else blobs)
         case dict():
             return {key: value_of(inner, source, blobs) for key, inner in recipe.items()}
         case list():

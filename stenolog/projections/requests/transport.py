@@ -126,10 +126,14 @@ _ESCAPED = {sign: f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
 
 def _as_go(body: Body) -> bytes:
-    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return as_go(json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)).encode()
+
+
+def as_go(text: str) -> str:
+    """Return JSON with those signs escaped that Go's encoder escapes."""
     for sign, escaped in _ESCAPED.items():
         text = text.replace(sign, escaped)
-    return text.encode()
+    return text
 
 
 class Outgoing(NamedTuple):

@@ -28,7 +28,8 @@ def copied(query: Query) -> File:
     place = f"{query.conversation.name}-{query.agent}-{query.at}"
     if form == "json":
         request, sent = explained_and_sent(query)
-        return File(transport_of(sent.answer).render(request.body), f"{place}.json", "application/json")
+        content = transport_of(sent.answer).render(request.body, query.log.blobs)
+        return File(content, f"{place}.json", "application/json")
     exporter = EXPORTERS.get(form)
     if exporter is None or exporter.write_moment is None:
         forms = ", ".join(name for name in EXPORTERS if EXPORTERS[name].write_moment)

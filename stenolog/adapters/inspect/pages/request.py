@@ -57,7 +57,9 @@ def fields_of(query: Query, found: ExplainedRequest | None, end: int = BESIDE) -
     fields = ("api", "sendable", "reason", "sha256", "size", "policy")
     shown: list[Any]
     if form == "raw":
-        shown = request_facts.raw_lines(request, request_facts.transport_of(sent.answer), start, 2 * end)
+        shown = request_facts.raw_lines(
+            request, request_facts.transport_of(sent.answer), start, 2 * end, query.log.blobs
+        )
     else:
         shown = list(lines(query.conversation, request, sent.shared, start, end))
     tools = request_facts.tools(request)
@@ -68,6 +70,8 @@ def fields_of(query: Query, found: ExplainedRequest | None, end: int = BESIDE) -
         "conditions": _conditions(query),
         "copies": COPIES,
         "before": sent.before,
+        "as_sent": request.patch is not None,
+        "cache": sent.cache,
         "shared": sent.shared,
         "bill": sent.bill,
         "answer": _answer(sent),

@@ -1,0 +1,126 @@
+"""Prompt caches of the providers, as far as they document them: for how long, from how many tokens on.
+
+Anthropic keeps the beginning up to each mark, and looks 20 blocks back from a mark for one that it has.
+OpenAI and Gemini keep beginnings by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from fnmatch import fnmatchcase
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from .prompt_blocks import Block
+
+LOOKBACK = 20
+"""Blocks before a mark in which Anthropic looks for a beginning that it has."""
+STEP = 128
+"""OpenAI reads multiples of so many tokens."""
+MINIMUM = 1_024
+MINIMUMS: Mapping[str, int] = {
+    "*claude-opus-4-[5-9]*": 4_096,
+    "*claude-haiku-4-[5-9]*": 4_096,
+    "*claude-sonnet-4-[6-9]*": 2_048,
+    "*claude-3*haiku*": 2_048,
+    "*gemini-2.5-pro*": 2_048,
+}
+"""The least tokens that a provider keeps, by a pattern of the model's name; of others `MINIMUM`."""
+IDLE = 600
+"""Seconds without a call after which OpenAI and Gemini have most beginnings no longer."""
+DAY = 86_400
+
+
+class Prompt(NamedTuple):
+    """A prompt as it was sent: its blocks, the tokens up to each of them, and when.
+
+    `ends[n]` are the tokens of the first n blocks. `is_marked`: the provider keeps what is marked alone.
+    """
+
+    model: str
+    time: datetime
+    blocks: Sequence[Block]
+    ends: Sequence[int]
+    is_marked: bool
+    idle: int = IDLE
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of all."""
+        return self.ends[-1]
+
+    @property
+    def marks(self) -> list[int]:
+        """The numbers of blocks up to each mark of the cache, in order; without marks all of them."""
+        if not self.is_marked:
+            return [len(self.blocks)]
+        return [n for n, block in enumerate(self.blocks, 1) if block.keeps]
+
+    @property
+    def keeps(self) -> int:
+        """The seconds for which its beginning is kept at the longest."""
+        return max((block.keeps for block in self.blocks), default=0) if self.is_marked else self.idle
+
+
+def minimum_of(model: str) -> int:
+    """Return the least tokens that the provider of a model keeps."""
+    found = (tokens for pattern, tokens in MINIMUMS.items() if fnmatchcase(model, pattern))
+    return next(found, MINIMUM)
+
+
+def idle_of(body: Mapping[str, Any]) -> int:
+    """Return the seconds that a provider which needs no marks keeps a beginning for."""
+    return DAY if body.get("prompt_cache_retention") == "24h" else IDLE
+
+
+class PromptCache:
+    """The beginnings that a provider should have of a lane's calls, by what the calls were."""
+
+    def __init__(self) -> None:
+        self._until: dict[str, datetime] = {}
+        self._last: Prompt | None = None
+        self._last_hashes: list[str] = []
+
+    def take(self, prompt: Prompt) -> int:
+        """Return the tokens that a prompt should read; from now on its own beginnings are there."""
+        hashes = [*_chain(prompt.blocks)]
+        read = self._read(prompt, hashes)
+        if prompt.is_marked:
+            self._keep(prompt, hashes, read)
+        self._last, self._last_hashes = prompt, hashes
+        return prompt.ends[read]
+
+    def _read(self, prompt: Prompt, hashes: Sequence[str]) -> int:
+        least = minimum_of(prompt.model)
+        if prompt.is_marked:
+            for mark in reversed(prompt.marks):
+                for number in range(mark, max(mark - LOOKBACK, 0), -1):
+                    until = self._until.get(hashes[number - 1])
+                    if until is not None and until >= prompt.time and prompt.ends[number] >= least:
+                        return number
+            return 0
+        if self._last is None or prompt.time - self._last.time > timedelta(seconds=self._last.idle):
+            return 0
+        same = next(
+            (n for n, (a, b) in enumerate(zip(hashes, self._last_hashes, strict=False)) if a != b),
+            min(len(hashes), len(self._last_hashes)),
+        )
+        return same if prompt.ends[same] >= least else 0
+
+    def _keep(self, prompt: Prompt, hashes: Sequence[str], read: int) -> None:
+        least = minimum_of(prompt.model)
+        for number in prompt.marks:
+            if prompt.ends[number] >= least:
+                seconds = prompt.blocks[number - 1].keeps
+                self._until[hashes[number - 1]] = prompt.time + timedelta(seconds=seconds)
+        if read and (found := self._until.get(hashes[read - 1])) is not None:
+            # What is read is kept anew.
+            self._until[hashes[read - 1]] = max(found, prompt.time + timedelta(seconds=prompt.keeps))
+
+
+def _chain(blocks: Sequence[Block]) -> Iterator[str]:
+    so_far = b""
+    for block in blocks:
+        so_far = sha256(so_far + block.key.encode("utf-8", "surrogatepass")).digest()
+        yield so_far.hex()

@@ -1,0 +1,146 @@
+"""Each change of a request is found with its place and the entry that made it, as a model of the cache."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+import stenolog
+from stenolog import AgentCard, AssistantMessage, Entry, ModeSwitch, ToolResult, UserMessage
+from stenolog.events import PositionRange, Usage
+from stenolog.projections.analysis.cache_misses import CacheCall, cache_calls
+from tests.analysis.cache_break import REPLY, Break, bodies
+from tests.analysis.cache_breaks import breaks
+from tests.analysis.provider_cache import Provider
+from tests.recorder.programs import Tap, answered, said
+
+ALL = breaks()
+
+
+def measured(one: Break) -> tuple[list[Entry], CacheCall, int]:
+    """Return the log of a break, what the analysis says of the second call, and what the provider read."""
+    tap, provider = Tap(), Provider()
+    read = 0
+    for body, seconds in zip(bodies(one), (10.0, one.seconds), strict=True):
+        now = tap.time.timestamp() + seconds
+        tokens, read, wrote = provider.usage(one.api, body, now, one.least)
+        answer = answered(one.api, REPLY, id=f"r{tap.number}", tokens=tokens, read=read, wrote=wrote)
+        entry = tap.ask(one.api, body, answer, seconds=seconds)
+    log = list(tap.log[entry.conversation].entries())
+    calls = cache_calls(log, blobs=tap.log.blobs)
+    tap.log.close()
+    return log, calls[-1], read
+
+
+def is_right(log: Sequence[Entry], call: CacheCall, how: str) -> bool:
+    """Return whether the entry of a cause is the one that a break names."""
+    position = call.cause.entry
+    if how in ("", "none"):
+        return position == 0
+    event = log[position - 1].event
+    if how == "card":
+        return isinstance(event, ModeSwitch) and bool(event.cards) and 2 < position <= call.view
+    if how == "hides":
+        return isinstance(event, ModeSwitch) and isinstance(event.hides, tuple)
+    words = repr(event.parts) if isinstance(event, UserMessage | AssistantMessage | ToolResult) else ""
+    return how in words
+
+
+def test_there_are_two_hundred_of_them() -> None:
+    assert len(ALL) >= 200
+    assert len({(one.api, one.name) for one in ALL}) == len(ALL)
+
+
+@pytest.mark.parametrize("one", ALL, ids=lambda one: f"{one.api}: {one.name}")
+def test_the_cause_the_place_and_the_entry_are_found(one: Break) -> None:
+    log, call, read = measured(one)
+    cause = call.cause
+
+    assert (cause.kind, cause.how, cause.pointer, cause.offset) == one.expected[:4]
+    assert is_right(log, call, one.expected.entry), (cause, [entry.event for entry in log])
+    assert call.read == read
+    if one.expected.kind != "model":
+        assert call.agreement == "agrees", (call.expected, read)
+
+
+def test_a_header_that_the_provider_takes_off_is_no_cause() -> None:
+    tap = Tap()
+    for release, read in (("abc", 0), ("f00", 9_000)):
+        body = bodies(ALL[0])[0]
+        body["system"][0]["text"] = f"x-anthropic-billing-header: cc_version=2.1.0.{release};"
+        answer = answered("anthropic", REPLY, id=release, tokens=9_100, read=read)
+        entry = tap.ask("anthropic", body, answer)
+    call = cache_calls(tap.log[entry.conversation].entries(), blobs=tap.log.blobs)[-1]
+
+    assert call.cause.pointer == ""
+    assert call.missed < 1_024
+
+
+def test_a_request_that_goes_on_from_a_response_has_what_the_provider_has() -> None:
+    tap = Tap()
+    first = bodies(next(one for one in ALL if one.api == "openai-responses"))[0]
+    tap.ask("openai-responses", first, answered("openai-responses", REPLY, id="resp_1", tokens=3_000))
+    second = {**first, "input": [said("openai-responses", "And then?")], "previous_response_id": "resp_1"}
+    answer = answered("openai-responses", "Then.", id="resp_2", tokens=3_200, read=2_944)
+    entry = tap.ask("openai-responses", second, answer)
+    call = cache_calls(tap.log[entry.conversation].entries(), blobs=tap.log.blobs)[-1]
+
+    assert (call.cause.kind, call.agreement) == ("", "agrees")
+    assert call.missed < 1_024
+
+
+def test_a_call_to_a_model_of_before_is_compared_with_the_last_call_to_it() -> None:
+    tap = Tap()
+    first, second = bodies(ALL[-1])
+    for model, body in (
+        ("claude-sonnet-4-5", first),
+        ("claude-opus-4-1", first),
+        ("claude-sonnet-4-5", second),
+    ):
+        answer = answered("anthropic", REPLY, id=f"r{tap.number}", tokens=5_000)
+        entry = tap.ask("anthropic", {**body, "model": model}, answer)
+    calls = cache_calls(tap.log[entry.conversation].entries(), blobs=tap.log.blobs)
+
+    assert [call.cause.kind for call in calls[:2]] == ["cold start", "model"]
+    assert calls[2].before == calls[0].position
+    assert calls[2].expected > 3_000
+
+
+def test_a_log_of_the_engine_is_compared_without_patches() -> None:
+    with stenolog.open(":memory:") as log:
+        talk = log["t"]
+        persona = "You bake. " * 600
+        talk.append(ModeSwitch(joins=("a",), cards={"a": AgentCard(model="gpt-5", persona=persona)}))
+        for words in ("hi", "and now?"):
+            talk.append(UserMessage(text=words, to=("a",)))
+            request = talk.request("a", api="openai-chat")
+            usage = Usage(input=1_500 + 10 * talk.position, output=1)
+            answer = AssistantMessage(agent="a", text="yes", receipt=request.receipt, usage=usage)
+            talk.append(answer)
+            card = AgentCard(model="gpt-5", persona=f"{persona}Today: {words}")
+            talk.append(ModeSwitch(cards={"a": card}), expected=talk.position)
+        call = cache_calls(talk.entries(), blobs=log.blobs)[-1]
+
+    assert (call.cause.kind, call.cause.pointer) == ("system", "/messages/0/content")
+    assert call.cause.entry == 4
+    assert call.is_miss
+
+
+def test_a_summary_by_the_engine_is_the_cause_of_what_it_took_away() -> None:
+    with stenolog.open(":memory:") as log:
+        talk = log["t"]
+        talk.append(
+            ModeSwitch(joins=("a",), cards={"a": AgentCard(model="gpt-5", persona="You bake. " * 600)})
+        )
+        for words in ("one", "two", "three"):
+            talk.append(UserMessage(text=words * 200, to=("a",)))
+            receipt = talk.request("a", api="openai-chat").receipt
+            talk.append(AssistantMessage(agent="a", text="yes " * 200, receipt=receipt))
+            if words == "two":
+                covers = (PositionRange(first=2, last=3),)
+                talk.append(AssistantMessage(agent="a", text="They baked.", purpose="summary", covers=covers))
+        summary = next(entry.position for entry in talk.entries() if getattr(entry.event, "covers", ()))
+        call = cache_calls(talk.entries(), blobs=log.blobs)[-1]
+
+    assert (call.cause.kind, call.cause.entry) == ("compaction", summary)

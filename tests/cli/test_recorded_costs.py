@@ -1,0 +1,143 @@
+"""`cost --cache` and `drift`: on the terminal and as JSON, for what a tap recorded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import stenolog
+from tests.analysis.cache_break import REPLY, Break, bodies
+from tests.analysis.cache_breaks import breaks
+from tests.analysis.provider_cache import Provider
+from tests.cli.conftest import Ran
+from tests.recorder.programs import BODIES, WORDS, Tap, answered, tool, turns
+
+Cli = Callable[..., Ran]
+
+
+@pytest.fixture
+def missed(cli: Cli, tmp_path: Path) -> Cli:
+    """Return the command line, in a folder whose talks.db has a conversation whose cache was missed once."""
+    [one] = [
+        each
+        for each in breaks()
+        if (each.api, each.name) == ("anthropic", "the description of tool 2 changed")
+    ]
+    with stenolog.open(tmp_path / "talks.db") as log:
+        record(Tap(log), one)
+    return cli
+
+
+def record(tap: Tap, one: Break) -> None:
+    """Record the calls of a break, with what a provider states of them."""
+    provider = Provider()
+    for body in bodies(one):
+        tokens, read, wrote = provider.usage(one.api, body, tap.time.timestamp() + 10)
+        model = body["model"]
+        reply = answered(
+            one.api, REPLY, model=model, id=f"r{tap.number}", tokens=tokens, read=read, wrote=wrote
+        )
+        tap.ask(one.api, body, reply)
+
+
+def test_a_miss_is_told_with_its_place_its_cause_and_its_cost(missed: Cli) -> None:
+    ran = missed("cost", "--cache", "claude-s1")
+    row = " ".join(ran.out.split())
+
+    assert re.search(
+        r"tools changed at /tools/2/description, character 13, by entry \d+: Charlie: -quick", row
+    )
+    assert "2 requests, 0% of their tokens from the cache; 1 miss" in ran.out
+    assert ran.status == 0
+
+
+def test_the_data_has_what_each_call_read_and_missed(missed: Cli) -> None:
+    data = missed("cost", "--cache", "claude-s1", "--json").envelope["data"]
+    [call] = data["calls"]
+
+    assert call["before"] < call["cause"].pop("entry") <= call["view"]
+    assert call["cause"] | {"words": ""} == {
+        "kind": "tools",
+        "how": "changed",
+        "pointer": "/tools/2/description",
+        "offset": 13,
+        "was": [],
+        "words": "",
+    }
+    assert call["agreement"] == "agrees"
+    assert call["missed"] > 2_000
+    assert call["cost_micro_usd"] > 0
+    assert (data["total"]["calls"], data["total"]["misses"]) == (2, 1)
+
+
+def test_calls_that_missed_nothing_are_shown_when_asked_for(missed: Cli) -> None:
+    assert "cold start" not in missed("cost", "--cache").out
+    assert "cold start" in missed("cost", "--cache", "--verbose").out
+    assert len(missed("cost", "--cache", "--verbose", "--json").envelope["data"]["calls"]) == 2
+
+
+def test_who_follows_a_conversation_is_told_of_a_costly_miss(cli: Cli, tmp_path: Path) -> None:
+    tools = [tool("anthropic", f"Tool{n}", WORDS * 12) for n in range(20)]
+    with stenolog.open(tmp_path / "talks.db") as log:
+        tap = Tap(log)
+        for words in ("one", "two", "three"):
+            body = BODIES["anthropic"](turns("anthropic", [words]))
+            body["tools"] = [tool("anthropic", words), *tools] if words == "three" else tools
+            read = {"one": 0, "two": 6_000, "three": 0}[words]
+            tap.ask("anthropic", body, answered("anthropic", words, id=words, tokens=6_200, read=read))
+    out = cli("tail", "claude-s1", "--timeout", "0").out
+
+    [line] = [line for line in out.splitlines() if "cache:" in line]
+    assert line.startswith("    cache: 0 of 6,200 tokens read; ")
+
+
+def test_a_price_of_ones_own_is_taken(missed: Cli, tmp_path: Path) -> None:
+    (tmp_path / "prices.toml").write_text('["claude-*"]\ninput = 1000\ncached = 0\nwritten = 2000\n')
+    data = missed("cost", "--cache", "--prices", "prices.toml", "--json").envelope["data"]
+    [call] = data["calls"]
+
+    assert call["cost_micro_usd"] == call["missed"] * 2000
+
+
+def test_conditions_that_do_not_go_together_are_refused(missed: Cli) -> None:
+    assert missed("cost", "--cache", "--plan").status == 2
+    assert missed("cost", "--verbose").status == 2
+    assert missed("cost", "--cache", "--since", "2026-01-01").status == 2
+
+
+def test_a_log_without_receipts_says_that_nothing_can_be_compared(cli: Cli, tmp_path: Path) -> None:
+    with stenolog.open(tmp_path / "talks.db") as log:
+        log["t"].append(stenolog.UserMessage(text="hi"))
+
+    assert "none can be compared" in cli("cost", "--cache").out
+
+
+def test_drift_shows_the_versions_and_the_difference(missed: Cli) -> None:
+    out = missed("drift", "claude").out
+
+    assert "claude, main:" in out
+    assert "claude-cli/2.1.0" in out
+    assert "1 tool changed" in out
+    assert "~ tool Charlie" in out
+    assert "- quick" in out
+    assert "+ slow" in out
+
+
+def test_drift_as_data_has_each_change(missed: Cli) -> None:
+    [role] = missed("drift", "--json").envelope["data"]["roles"]
+    [change] = role["changes"]
+    [tool] = change["changed"]
+
+    assert [version["requests"] for version in role["versions"]] == [1, 1]
+    assert tool["description"] == [{"sign": "-", "text": "quick"}, {"sign": "+", "text": "slow"}]
+
+
+def test_drift_of_a_log_that_no_tap_recorded_says_so(cli: Cli, tmp_path: Path) -> None:
+    with stenolog.open(tmp_path / "talks.db") as log:
+        log["t"].append(stenolog.UserMessage(text="hi"))
+
+    assert "no program was recorded here" in cli("drift").out
+    assert cli("drift", "--json").envelope["data"] == {"client": None, "roles": []}
