@@ -179,6 +179,9 @@ class JournalWriter:
 
     def _append_part(self, entries: list[Entry]) -> None:
         """Append at most a batch, or count it as lost."""
+        if self.problem and time.monotonic() < self._retry_at:
+            self._drop(entries)
+            return
         try:
             if self.problem:
                 self._recover()
@@ -238,6 +241,10 @@ class JournalWriter:
             self._file.sync()
         except OSError as error:
             self._fail(error, [])
+            # What became of the records of these exchanges is not known, so they are not continued.
+            self._lost_count += len(self._begun - self._lost)
+            self._lost |= self._begun
+            self._without_end |= self._begun
 
     def _fail(self, error: OSError, entries: list[Entry]) -> None:
         """Drop the records, and begin a gap unless there is one."""
@@ -247,6 +254,10 @@ class JournalWriter:
         self.problem = error.strerror or str(error)
         self._file, self._dirty = None, False
         self._retry_at = time.monotonic() + RETRY_SECONDS
+        self._drop(entries)
+
+    def _drop(self, entries: list[Entry]) -> None:
+        """Count the exchanges of the records, and note that the later ones are dropped too."""
         for entry in entries:
             if entry.exchange not in self._lost:
                 self._lost_count += 1
@@ -259,8 +270,6 @@ class JournalWriter:
 
     def _recover(self) -> None:
         """Begin a segment with a `gap`. Raises OSError where the journal still cannot be written."""
-        if time.monotonic() < self._retry_at:
-            raise OSError(None, self.problem)
         gap = {"reason": self.problem, "exchanges": self._lost_count, "since": self._since}
         end = to_json({"reason": f"not-recorded: {self.problem}", "sha256": ""})
         ends = [Entry("end", exchange, end, True) for exchange in sorted(self._without_end)]
