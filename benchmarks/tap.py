@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
@@ -70,10 +70,7 @@ def latency() -> Iterator[Row]:
                 direct.append(without)
                 tapped.append(through)
                 disk += synchronised(Path(folder))
-    for name, limits, of in (
-        ("first byte", (2, 10), lambda delays: delays.first),
-        ("a chunk", (1, 10), lambda delays: delays.chunks),
-    ):
+    for name, limits, of in (("first byte", (2, 10), first), ("a chunk", (1, 10), chunks)):
         for share, limit in zip((0.5, 0.99), limits, strict=True):
             added = [
                 quantile(of(through), share) - quantile(of(without), share)
@@ -88,6 +85,16 @@ def latency() -> Iterator[Row]:
             yield Row(f"tap: {name} later, {share:.0%} of all at most", median(added), limit, "ms", note)
 
 
+def first(delays: Delays) -> list[float]:
+    """Return the delays of first bytes."""
+    return delays.first
+
+
+def chunks(delays: Delays) -> list[float]:
+    """Return the delays of later chunks."""
+    return delays.chunks
+
+
 def synchronised(folder: Path) -> list[float]:
     """Return the seconds that the disk takes for a request, which no relay can go below."""
     seconds = []
@@ -100,9 +107,8 @@ def synchronised(folder: Path) -> list[float]:
     return seconds
 
 
-def flat(rounds: list[Delays], of: object) -> list[float]:
+def flat(rounds: list[Delays], of: Callable[[Delays], list[float]]) -> list[float]:
     """Return the delays of all rounds together."""
-    assert callable(of)
     return [each for delays in rounds for each in of(delays)]
 
 
@@ -162,19 +168,17 @@ def memory() -> Row:
         tempfile.TemporaryDirectory() as folder,
         server(slow) as upstream,
         relay(Path(folder, "run"), upstream.port) as running,
+        running.connect() as client,
     ):
-        with running.connect() as client:
-            client.settimeout(300)
-            head = (
-                f"POST {running.base}/v1 HTTP/1.1\r\nHost: {running.host}\r\ncontent-length: {size}\r\n\r\n"
-            )
-            began = time.perf_counter()
-            client.sendall(head.encode())
-            for _ in range(MEGABYTES):
-                client.sendall(bytes(1 << 20))
-            assert read(client, 12) == b"HTTP/1.1 204"
-            took = time.perf_counter() - began
-            peak = status(running.process.pid, "VmHWM")
+        client.settimeout(300)
+        head = f"POST {running.base}/v1 HTTP/1.1\r\nHost: {running.host}\r\ncontent-length: {size}\r\n\r\n"
+        began = time.perf_counter()
+        client.sendall(head.encode())
+        for _ in range(MEGABYTES):
+            client.sendall(bytes(1 << 20))
+        assert read(client, 12) == b"HTTP/1.1 204"
+        took = time.perf_counter() - began
+        peak = status(running.process.pid, "VmHWM")
     return Row(f"tap: peak memory of the relay at a body of {MEGABYTES} MB", peak, 300, "MB", f"{took:.1f} s")
 
 

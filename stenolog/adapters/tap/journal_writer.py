@@ -22,6 +22,7 @@ SEGMENT_BYTES = 64 << 20
 SYNC_SECONDS = 0.5
 """Answers are synchronised this often; a killed process loses nothing of them, a power failure this much."""
 RETRY_SECONDS = 0.25
+CLOSE_SECONDS = 4.0
 BATCH_RECORDS = 400
 """Two buffers each, below the 1,024 that a system takes at once."""
 BATCH_BYTES = 4 << 20
@@ -97,6 +98,7 @@ class JournalWriter:
     """Appends records to the segments of one generation.
 
     `notify` is the write end of the pipe that wakes the recorder. Any thread may call the methods.
+    `handled_bytes` counts the payloads that were written, or dropped for a `problem`.
     """
 
     def __init__(
@@ -104,6 +106,7 @@ class JournalWriter:
     ) -> None:
         self.folder = folder
         self.problem = ""
+        self.handled_bytes = 0
         self._generation, self._number = generation, 0
         self._notify, self._segment_bytes = notify, segment_bytes
         self._queue: queue.SimpleQueue[list[Entry | Committed] | None] = queue.SimpleQueue()
@@ -121,9 +124,9 @@ class JournalWriter:
         self._queue.put(entries)
 
     def close(self) -> None:
-        """Write and synchronise what was added, and end the thread."""
+        """Write and synchronise what was added, and end the thread; a disk that hangs is not waited for."""
         self._queue.put(None)
-        self._thread.join()
+        self._thread.join(CLOSE_SECONDS)
 
     def _run(self) -> None:
         running = True
@@ -178,6 +181,11 @@ class JournalWriter:
             self._append_part(part)
 
     def _append_part(self, entries: list[Entry]) -> None:
+        size = sum(len(entry.payload) for entry in entries)
+        self._append_or_drop(entries)
+        self.handled_bytes += size
+
+    def _append_or_drop(self, entries: list[Entry]) -> None:
         """Append at most a batch, or count it as lost."""
         if self.problem and time.monotonic() < self._retry_at:
             self._drop(entries)

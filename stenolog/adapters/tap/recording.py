@@ -19,6 +19,10 @@ MEMORY_BYTES = 1 << 20
 """Of a request's body this much stays in memory until it is forwarded; the remainder is read back."""
 COMMIT_SECONDS = 5.0
 """A request waits no longer than this for the disk: traffic goes on when the disk hangs."""
+BACKLOG_BYTES = 16 << 20
+"""Answers are read no faster than the disk takes them, from this backlog on."""
+MAX_BACKLOG_BYTES = 64 << 20
+"""Exchanges that add to a larger backlog are not recorded further: the disk hangs."""
 TOO_SLOW = f"the disk took longer than {COMMIT_SECONDS:.0f} s"
 
 _CONTENT_EVENTS = (h11.NEED_DATA, h11.PAUSED)
@@ -32,6 +36,9 @@ class Recording:
         self._writer = writer
         self._number = first_number
         self._batch: list[Entry | Committed] = []
+        self._added_bytes = 0
+        self._hung_at = -1
+        self._dropped: set[int] = set()
         self._loop = asyncio.get_running_loop()
 
     def next_number(self) -> int:
@@ -39,11 +46,40 @@ class Recording:
         self._number += 1
         return self._number
 
+    @property
+    def backlog_bytes(self) -> int:
+        """The payloads that wait for the disk."""
+        return self._added_bytes - self._writer.handled_bytes
+
+    def is_behind(self) -> bool:
+        """Return whether the disk is to catch up first; one that hangs is not waited for again."""
+        return self.backlog_bytes > BACKLOG_BYTES and self._writer.handled_bytes != self._hung_at
+
+    def note_hanging(self) -> None:
+        """Note that the disk has taken nothing for a while."""
+        self._hung_at = self._writer.handled_bytes
+
     def add(self, kind: str, exchange: int, payload: bytes, in_memory: bool = True) -> Entry:
         """Append a record; its payload can be read back when it does not stay in memory."""
         entry = Entry(kind, exchange, payload, in_memory)
-        self._put(entry)
+        if not self._is_dropped(entry):
+            self._added_bytes += len(payload)
+            self._put(entry)
         return entry
+
+    def _is_dropped(self, entry: Entry) -> bool:
+        """Return whether the exchange is not recorded further; it gets its end at the first such record."""
+        exchange = entry.exchange
+        if exchange in self._dropped:
+            if entry.kind == "end":
+                self._dropped.discard(exchange)
+            return True
+        if entry.kind == "end" or self.backlog_bytes + len(entry.payload) <= MAX_BACKLOG_BYTES:
+            return False
+        self._dropped.add(exchange)
+        end = {"reason": f"not-recorded: {TOO_SLOW}", "sha256": ""}
+        self._put(Entry("end", exchange, to_json(end), True))
+        return True
 
     def add_json(self, kind: str, exchange: int, value: dict[str, Any]) -> None:
         """Append a record whose payload is JSON."""
