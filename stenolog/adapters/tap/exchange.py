@@ -10,8 +10,8 @@ import h11
 
 from . import recording
 from .guard import Route
-from .heads import forwarded_head, recorded_request_headers, recorded_target, without_secrets
-from .journal_writer import Entry
+from .heads import REDACTED, forwarded_head, recorded_request_headers, recorded_target, without_secrets
+from .journal_writer import JournalEntry
 from .recording import AnswerCopy, Recording, RequestCopy
 from .sides import ClientSide, UpstreamSide
 
@@ -55,7 +55,7 @@ class Exchange:
 
     @property
     def complete(self) -> bool:
-        """Whether the client has sent all of the request."""
+        """Return whether the client has sent all of the request."""
         return self._request.complete
 
     def client_data(self, data: bytes) -> bytes:
@@ -174,6 +174,8 @@ class Exchange:
         }
         if not self._recording.waits:
             value["unproven"] = True
+        if REDACTED in f"{target}{value['headers']}":
+            value["redacted"] = True
         self._recording.add_json("request", self.number, value)
 
     def _commit(self) -> None:
@@ -215,7 +217,13 @@ class Exchange:
             return
         self._upstream = upstream
         upstream.begin(self)
-        await self._send(upstream)
+        try:
+            await self._send(upstream)
+        except OSError as error:  # the journal's file cannot be read back
+            self.end(f"upstream-failed: {_text(error)}")
+            upstream.abort()
+            self._client.close(reset=True)
+            return
         self._sent = True
         if self._answer.complete:
             self._finish()
@@ -243,7 +251,7 @@ class Exchange:
                 await asyncio.sleep(0)
                 await self._drained(upstream)
                 piece, pieces[at] = pieces[at], b""
-                upstream.write(piece.load() if isinstance(piece, Entry) else piece)
+                upstream.write(piece.load() if isinstance(piece, JournalEntry) else piece)
                 at += 1
             if self._request.complete:
                 return
