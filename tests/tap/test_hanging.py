@@ -69,6 +69,7 @@ def test_a_large_answer_passes_a_disk_that_hangs_in_little_memory_and_later_ones
             assert get(running, client) == SIZE
             status = Path(f"/proc/{running.process.pid}/status").read_text()
             hanging.unlink()
+            running.ended(1)
             assert get(running, client) == SIZE
             first, second = running.ended(2)
         assert running.printed() == ""

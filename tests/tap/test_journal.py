@@ -147,6 +147,7 @@ def test_a_segment_goes_once_all_of_its_exchanges_are_recorded_and_at_last_the_f
         if record.kind == "end" and record.exchange != 7:
             reader.done(record.exchange)
             left.append(len(segments(folder)))
+    reader.done(19)
     alone = len(segments(folder))
     reader.done(7)
     reader.close()

@@ -194,6 +194,7 @@ class JournalReader:
 
     def close(self) -> None:
         """Close the files. Remove the folder, and the one above it, where both are empty."""
+        self._delete_recorded()
         for segment in (*self._passed, self._segment):
             if segment:
                 segment.close()
@@ -220,7 +221,6 @@ class JournalReader:
             segment.close()
             if not later or generation_of(later[0]) != segment.generation:
                 yield from self._cut(segment)
-            self._delete_recorded()
 
     def _next(self, paths: list[Path]) -> _Segment | None:
         for path in paths:
