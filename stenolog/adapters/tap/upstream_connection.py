@@ -31,7 +31,7 @@ class UpstreamConnection(asyncio.Protocol):
             self._client.unasked_data(data)
 
     def eof_received(self) -> None:
-        return None
+        self.closed = True  # the transport closes too; a request that waits must not go this way
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
