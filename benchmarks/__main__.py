@@ -47,7 +47,7 @@ def parser(names: list[str]) -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="python -m benchmarks")
     made.add_argument("names", nargs="*", metavar="NAME", help=", ".join(names))
     made.add_argument("--every", type=int, metavar="N", help="corpus: every N-th prefix, and the last")
-    made.add_argument("--kills", type=int, metavar="N", help="kills, examples: so many times kill -9")
+    made.add_argument("--kills", type=int, metavar="N", help="kills, examples, tap: so many times kill -9")
     made.add_argument("--megabytes", type=int, metavar="N", help="bulk: so much is imported")
     made.add_argument("--seeds", type=int, metavar="N", help="fuzz: so many random histories")
     return made

@@ -12,7 +12,18 @@ from typing import IO
 import stenolog._version
 
 ROOT = str(Path(stenolog._version.__file__).parent.parent)
-BOOT = "import sys; sys.path.append(sys.argv[2]); import runpy; runpy.run_module(sys.argv[1], {}, '__main__')"
+BOOT = """
+import os, runpy, sys
+root, module = sys.argv[1:]
+sys.path.append(root)
+if module == "relay":
+    # Without the public package, whose models take longer to import than all else and as much memory.
+    sys.modules["stenolog"] = package = type(sys)("stenolog")
+    package.__path__ = [os.path.join(root, "stenolog")]
+else:
+    os.nice(10)  # forwarding goes before recording, from the first import on
+runpy.run_module(f"stenolog.adapters.tap.{module}", {}, "__main__")
+"""
 QUICK_SECONDS = 5.0
 """A process that ends sooner than this after its start is started again with a delay."""
 MAX_DELAY_SECONDS = 2.0
@@ -28,7 +39,7 @@ def start(
     """
     # -P: a module in the user's folder must not be imported in place of a library's.
     process = subprocess.Popen(
-        [sys.executable, "-P", "-c", BOOT, f"stenolog.adapters.tap.{module}", ROOT],
+        [sys.executable, "-P", "-c", BOOT, ROOT, module],
         stdin=subprocess.PIPE,
         stdout=errors,
         stderr=errors,
