@@ -43,6 +43,7 @@ SECTIONS = {
         "submit": "worker_commands",
         "workers": "worker_commands",
         "serve": "serve_command",
+        "tap": "tap_command",
     },
     "Prove": {"check": ""},
     "Cost": {"cost": "cost_command", "stats": "stats_command"},

@@ -1,0 +1,97 @@
+"""`tap`: a recording proxy between any agent and its provider."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import sys
+from ipaddress import ip_address
+from pathlib import Path
+
+import click
+from pydantic_core import to_json
+
+from stenolog.adapters.store.home import default_database, make_home
+from stenolog.domain.errors import InvalidEventError, MissingExtraError
+
+from .database import Database, ServerDatabase
+from .framework import command
+from .lines import CommandResult
+from .options import takes_db
+from .server_socket import server_socket
+from .terminal import say
+
+TOKEN = "STENOLOG_TOKEN"
+"""The environment variable with the token of base URLs that other programs have in their configuration."""
+
+
+@command("tap", example="stenolog tap -- claude")
+@click.option(
+    "--listen", metavar="HOST:PORT", default="", help="Listen there, for programs started elsewhere."
+)
+@click.option(
+    "--upstream", "urls", metavar="[NAME=]URL", multiple=True, help="Forward to this server; repeatable."
+)
+@click.option("--async", "unproven", is_flag=True, help="Forward without waiting for the disk.")
+@takes_db
+@click.argument("words", metavar="[-- COMMAND...]", nargs=-1, type=click.UNPROCESSED)
+def tap_command(
+    db: Database, listen: str, urls: tuple[str, ...], unproven: bool, words: tuple[str, ...]
+) -> CommandResult | None:
+    """Record what any agent sends and receives.
+
+    The command gets base URLs of this proxy in its environment. Each request is on disk before it is
+    forwarded. With --listen, the first line of stdout is JSON: base_urls.
+    """
+    try:
+        from stenolog.adapters.tap import supervisor
+        from stenolog.adapters.tap.upstreams import upstreams
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("tap", "h11") from error
+    if bool(words) == bool(listen):
+        raise InvalidEventError(
+            "expected either a command, as in `stenolog tap -- claude`, or --listen HOST:PORT"
+        )
+    if words and not shutil.which(words[0]):
+        raise FileNotFoundError(None, "no such command", words[0])
+    token = os.environ.get(TOKEN, "") if listen else ""
+    tap = supervisor.Tap(
+        database=db.address if isinstance(db, ServerDatabase) else str(db.absolute()),
+        folder=supervisor.journal_folder(_beside(db)),
+        upstreams=upstreams(urls, os.environ),
+        token=token or secrets.token_urlsafe(24),
+        waits=not unproven,
+    )
+    make_home(db if isinstance(db, Path) else str(db))
+    with server_socket(*_address(listen)) as (bound, _):
+        if listen:
+            base = tap.base(bound)
+            print(to_json({"base_urls": {name: f"{base}/{name}" for name in tap.upstreams}}).decode())
+            sys.stdout.flush()
+            say(f"recording to {db}; Ctrl-C ends it", mark="·", style="cyan")
+        code, printed = supervisor.run(tap, bound, list(words) or None)
+    if printed.strip():
+        say(printed.rstrip(), mark="!", style="yellow")
+    raise click.exceptions.Exit(code)
+
+
+def _address(listen: str) -> tuple[str, int]:
+    """Return host and port. Raises `InvalidEventError` for an address that other machines reach."""
+    host, _, port = (listen or "127.0.0.1:0").rpartition(":")
+    host = host.strip("[]") or "127.0.0.1"
+    host = "127.0.0.1" if host == "localhost" else host
+    try:
+        if ip_address(host).is_loopback:
+            return host, int(port)
+    except ValueError:
+        pass
+    raise InvalidEventError(f"expected --listen with an address of this machine alone, found {listen!r}")
+
+
+def _beside(db: Database) -> Path:
+    """Return the path beside which the journal is: the database's, or the home one's for a server's."""
+    if isinstance(db, Path):
+        return db.absolute()
+    found = default_database()
+    return found if isinstance(found, Path) else Path.home() / ".stenolog"

@@ -1,0 +1,1 @@
+"""Recording proxy: programs reach their provider through it, and the log gets what passes."""

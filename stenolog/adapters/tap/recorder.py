@@ -1,0 +1,22 @@
+"""Recorder of a tap: the process that turns the journal of a run into entries of the log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .journal import JournalReader
+
+
+def main(folder: Path, database: str, notify: int | None) -> int:
+    """Record the exchanges of a run until its last relay has ended; return their number.
+
+    `notify` is the read end of the pipe in which relays announce records; None reads a run that is over.
+    """
+    reader = JournalReader(folder, notify)
+    recorded = 0
+    for record in reader:
+        if record.kind in ("end", "gap"):
+            recorded += record.kind == "end"
+            reader.done(record.exchange)
+    reader.close()
+    return recorded

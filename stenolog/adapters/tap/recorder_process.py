@@ -1,0 +1,41 @@
+"""Process of a recorder: reads its configuration from standard input, and runs the recorder."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from pydantic_core import from_json, to_json
+
+from . import recorder
+
+NICENESS = 10
+"""Forwarding goes before recording; the journal keeps what waits."""
+
+
+@dataclass(frozen=True)
+class RecorderConfig:
+    """Configuration of a recorder; `database` is a path or an address, `notify` an inherited descriptor."""
+
+    folder: str
+    database: str
+    notify: int | None
+
+    def to_json(self) -> bytes:
+        """Return the configuration as the process reads it."""
+        return to_json(asdict(self))
+
+
+def main() -> None:
+    """Record until the last relay has ended."""
+    config = RecorderConfig(**from_json(sys.stdin.buffer.read()))
+    with suppress(OSError):
+        os.nice(NICENESS)
+    recorder.main(Path(config.folder), config.database, config.notify)
+
+
+if __name__ == "__main__":
+    main()

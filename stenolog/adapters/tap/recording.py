@@ -1,0 +1,192 @@
+"""Recording of exchanges: copies of the bytes that pass, taken apart by h11 and added to the journal.
+
+h11 only listens. Nothing that is forwarded depends on it, save where a message ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from typing import Any
+
+import h11
+from pydantic_core import to_json
+
+from .heads import MAX_HEAD_BYTES, recorded_answer_headers
+from .journal_writer import Committed, Entry, JournalWriter
+
+MEMORY_BYTES = 1 << 20
+"""Of a request's body this much stays in memory until it is forwarded; the remainder is read back."""
+COMMIT_SECONDS = 5.0
+"""A request waits no longer than this for the disk: traffic goes on when the disk hangs."""
+TOO_SLOW = f"the disk took longer than {COMMIT_SECONDS:.0f} s"
+
+_CONTENT_EVENTS = (h11.NEED_DATA, h11.PAUSED)
+
+
+class Recording:
+    """Journal as the event loop uses it: what one turn of the loop adds goes to the writer at once."""
+
+    def __init__(self, writer: JournalWriter, run: str, first_number: int, waits: bool = True) -> None:
+        self.run, self.waits = run, waits
+        self._writer = writer
+        self._number = first_number
+        self._batch: list[Entry | Committed] = []
+        self._loop = asyncio.get_running_loop()
+
+    def next_number(self) -> int:
+        """Return a number that no other exchange of this run has."""
+        self._number += 1
+        return self._number
+
+    def add(self, kind: str, exchange: int, payload: bytes, in_memory: bool = True) -> Entry:
+        """Append a record; its payload can be read back when it does not stay in memory."""
+        entry = Entry(kind, exchange, payload, in_memory)
+        self._put(entry)
+        return entry
+
+    def add_json(self, kind: str, exchange: int, value: dict[str, Any]) -> None:
+        """Append a record whose payload is JSON."""
+        self.add(kind, exchange, to_json(value, inf_nan_mode="null"))
+
+    def committed(self) -> asyncio.Future[str]:
+        """Return a future of "" once all that was added is on disk, or of the reason why it is not."""
+        future: asyncio.Future[str] = self._loop.create_future()
+        timer = self._loop.call_later(COMMIT_SECONDS, _resolve, future, TOO_SLOW)
+        future.add_done_callback(lambda _: timer.cancel())
+
+        def committed(problem: str) -> None:
+            self._loop.call_soon_threadsafe(_resolve, future, problem)
+
+        self._put(committed)
+        return future
+
+    def flush(self) -> None:
+        """Hand what was added to the writer."""
+        if self._batch:
+            batch, self._batch = self._batch, []
+            self._writer.put(batch)
+
+    def _put(self, item: Entry | Committed) -> None:
+        if not self._batch:
+            self._loop.call_soon(self.flush)
+        self._batch.append(item)
+
+
+def _resolve(future: asyncio.Future[str], problem: str) -> None:
+    if not future.done():
+        future.set_result(problem)
+
+
+class RequestCopy:
+    """Body of a request: recorded without its framing, and collected as it was sent for the upstream."""
+
+    def __init__(self, recording: Recording, exchange: int, parser: h11.Connection) -> None:
+        self.pieces: list[bytes | Entry] = []
+        self.complete = False
+        self.bytes = 0
+        self.trailing = b""
+        self.unrecorded_since = 0
+        self._recording, self._exchange, self._parser = recording, exchange, parser
+        self._digest = hashlib.sha256()
+        self._in_memory = 0
+
+    def feed(self, data: bytes) -> None:
+        """Take the client's next bytes. Raises `h11.RemoteProtocolError` for a wrong framing."""
+        if data:  # no bytes mean the end of a connection to h11
+            self._parser.receive_data(data)
+        contents = []
+        while True:
+            event = self._parser.next_event()
+            if isinstance(event, h11.Data):
+                contents.append(bytes(event.data))
+            elif isinstance(event, h11.EndOfMessage):
+                self.complete = True
+                self.trailing = self._parser.trailing_data[0]
+                break
+            elif event in _CONTENT_EVENTS:
+                break
+        self._collect(data[: len(data) - len(self.trailing)], contents)
+
+    def ready(self) -> None:
+        """Record that the request is complete."""
+        sha256 = self._digest.hexdigest()
+        self._recording.add_json("ready", self._exchange, {"bytes": self.bytes, "sha256": sha256})
+
+    def _collect(self, sent: bytes, contents: list[bytes]) -> None:
+        in_memory = self._in_memory + len(sent) <= MEMORY_BYTES
+        at = 0
+        for content in contents:
+            self.bytes += len(content)
+            self._digest.update(content)
+            entry = self._recording.add("body", self._exchange, content, in_memory)
+            if not in_memory:
+                # Wherever the content is found, the parts together are the bytes that were sent.
+                found = sent.find(content, at)
+                self.pieces += [sent[at:found], entry] if found > at else [entry]
+                at = found + len(content)
+        if in_memory:
+            self._in_memory += len(sent)
+        if at < len(sent):
+            self.pieces.append(sent[at:])
+
+
+class AnswerCopy:
+    """Answer of a server: its head and content are recorded, and its end is found."""
+
+    def __init__(self, recording: Recording, exchange: int, method: bytes, upgrade: bytes) -> None:
+        self.started = self.complete = self.switched = False
+        self.problem = ""
+        self.trailing = b""
+        self._recording, self._exchange = recording, exchange
+        self._digest = hashlib.sha256()
+        # The parser must know the method to find the end of the answer, and of an upgrade to accept one.
+        self._parser = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD_BYTES)
+        headers = [(b"host", b"-")]
+        if upgrade:
+            headers += [(b"connection", b"upgrade"), (b"upgrade", upgrade)]
+        self._parser.send(h11.Request(method=method, target=b"*", headers=headers))
+        self._parser.send(h11.EndOfMessage())
+
+    def sha256(self) -> str:
+        """Return the digest of the content so far."""
+        return self._digest.hexdigest()
+
+    def feed(self, data: bytes) -> None:
+        """Take the server's next bytes; none are the end of its connection."""
+        self.started = self.started or bool(data)
+        if self.complete or self.switched or self.problem:
+            return
+        try:
+            self._parser.receive_data(data)
+            while not (self.complete or self.switched):
+                event = self._parser.next_event()
+                if event in _CONTENT_EVENTS:
+                    break
+                self._take(event)
+        except h11.RemoteProtocolError as error:
+            self.problem = f"answer-not-understood: {error}" if data else "upstream-closed"
+
+    def _take(self, event: Any) -> None:
+        if isinstance(event, h11.Data):
+            content = bytes(event.data)
+            self._digest.update(content)
+            self._recording.add("data", self._exchange, content)
+        elif isinstance(event, h11.Response):
+            self._record_head(event)
+        elif isinstance(event, h11.InformationalResponse) and event.status_code == 101:
+            self._record_head(event)
+            self.switched = True
+            self.trailing = self._parser.trailing_data[0]
+        elif isinstance(event, h11.EndOfMessage):
+            self.complete = True
+        elif isinstance(event, h11.ConnectionClosed):
+            self.problem = "upstream-closed"
+            self.complete = False
+            raise h11.RemoteProtocolError("the connection was closed before the answer")
+
+    def _record_head(self, event: h11.Response | h11.InformationalResponse) -> None:
+        headers = recorded_answer_headers(event.headers.raw_items())
+        self._recording.add_json(
+            "response", self._exchange, {"status": event.status_code, "headers": headers}
+        )

@@ -1,0 +1,91 @@
+"""Relay of a tap: the process between clients and their provider.
+
+It forwards bytes and adds copies of them to the journal; it takes no content apart. Its configuration comes
+as JSON on standard input, so that the list of processes shows neither the token nor a password.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import signal
+import socket
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic_core import from_json, to_json
+
+from .client_connection import ClientConnection
+from .connecting import tls_context
+from .guard import Guard
+from .journal_writer import JournalWriter
+from .recording import Recording
+from .upstreams import Upstream
+
+BACKLOG = 1024
+
+
+@dataclass(frozen=True)
+class RelayConfig:
+    """Configuration of a relay. `listener`, `alive` and `notify` are inherited file descriptors."""
+
+    folder: str
+    run: str
+    generation: int
+    token: str
+    host: str
+    port: int
+    upstreams: dict[str, Upstream]
+    listener: int
+    alive: int
+    notify: int
+    waits: bool = True
+
+    def to_json(self) -> bytes:
+        """Return the configuration as the relay reads it."""
+        return to_json(asdict(self))
+
+
+def main() -> None:
+    """Relay until the tap ends."""
+    values: dict[str, Any] = from_json(sys.stdin.buffer.read())
+    values["upstreams"] = {name: Upstream(**value) for name, value in values["upstreams"].items()}
+    asyncio.run(_relay(RelayConfig(**values)))
+
+
+async def _relay(config: RelayConfig) -> None:
+    writer = JournalWriter(Path(config.folder), config.generation, config.notify)
+    recording = Recording(writer, config.run, config.generation << 32, config.waits)
+    guard = Guard(config.token, config.upstreams, config.host, config.port)
+    connections: set[ClientConnection] = set()
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(
+        lambda: ClientConnection(recording, guard, connections),
+        sock=socket.socket(fileno=config.listener),
+        backlog=BACKLOG,
+    )
+    if any(upstream.scheme == "https" for upstream in config.upstreams.values()):
+        loop.call_soon(tls_context)
+    gc.freeze()  # what was imported need not be looked through again
+    await _end_of_tap(loop, config.alive)
+    server.close()
+    for connection in list(connections):
+        connection.stop()
+    recording.flush()
+    await loop.run_in_executor(None, writer.close)
+
+
+async def _end_of_tap(loop: asyncio.AbstractEventLoop, alive: int) -> None:
+    """Wait until the supervisor asks for the end, or is no more."""
+    ended = asyncio.Event()
+    # Nothing is written to this pipe: it becomes readable when its other end closes with the supervisor.
+    loop.add_reader(alive, ended.set)
+    loop.add_signal_handler(signal.SIGTERM, ended.set)
+    await ended.wait()
+    loop.remove_reader(alive)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,229 @@
+"""Supervisor of a tap: it holds the socket, runs relay, recorder and the user's command, and ends them.
+
+When it dies, even by kill -9, the relay sees the end of a pipe and stops. The recorder finishes the journal
+when the last process that could write to it has ended.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import select
+import signal
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+from typing import IO
+
+from .launch import launch
+from .processes import Restarted, start
+from .recorder_process import RecorderConfig
+from .relay import RelayConfig
+from .upstreams import Upstream
+
+RELAY_END_SECONDS = 5.0
+SIGNALLED = 128
+
+
+@dataclass(frozen=True)
+class Tap:
+    """A tap to run. `database` is a path or an address; `folder` holds its journals, one folder for a run."""
+
+    database: str
+    folder: Path
+    upstreams: Mapping[str, Upstream]
+    token: str
+    waits: bool = True
+
+    def base(self, bound: socket.socket) -> str:
+        """Return the URL with the token; an upstream's name follows it."""
+        host, port = bound.getsockname()[:2]
+        return f"http://{f'[{host}]' if ':' in host else host}:{port}/{self.token}"
+
+
+def journal_folder(database: Path) -> Path:
+    """Return the folder of the journals of a database's taps."""
+    return database.with_name(f"{database.stem}-tap")
+
+
+def run(tap: Tap, bound: socket.socket, command: list[str] | None = None) -> tuple[int, str]:
+    """Run a command behind a tap; without one, until the process is told to end.
+
+    Return the command's exit code, 128 + N for signal N, and what the processes printed. Raises OSError.
+    """
+    with ExitStack() as stack:
+        errors = stack.enter_context(tempfile.TemporaryFile())
+        supervisor = _Supervisor(tap, bound, stack, errors)
+        with _signals() as signals:
+            code = supervisor.run(command, signals)
+        supervisor.end()
+        errors.seek(0)
+        return code, errors.read().decode(errors="replace")
+
+
+class _Signals:
+    """Signals that arrived, and the pipe that becomes readable with each."""
+
+    def __init__(self, wake: int) -> None:
+        self.wake = wake
+        self.asked: list[int] = []
+
+    def wait(self, seconds: float | None) -> None:
+        """Wait for a signal, that of a child's end among them."""
+        select.select([self.wake], [], [], seconds)
+        with suppress(BlockingIOError):
+            os.read(self.wake, 4096)
+
+
+@contextmanager
+def _signals() -> Iterator[_Signals]:
+    """Collect SIGINT, SIGTERM and SIGHUP, and wake at the end of a child."""
+    readable, writable = os.pipe()
+    os.set_blocking(readable, False)
+    os.set_blocking(writable, False)
+    signals = _Signals(readable)
+
+    # A function, since a child would inherit an ignored signal.
+    def note(number: int, _: FrameType | None) -> None:
+        if number != signal.SIGCHLD:
+            signals.asked.append(number)
+
+    numbers = (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, note) for number in numbers}
+    old = signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
+    try:
+        yield signals
+    finally:
+        signal.set_wakeup_fd(old)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        os.close(readable)
+        os.close(writable)
+
+
+class _Supervisor:
+    def __init__(self, tap: Tap, bound: socket.socket, stack: ExitStack, errors: IO[bytes]) -> None:
+        self._tap, self._bound, self._errors = tap, bound, errors
+        self._run = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
+        self._folder = tap.folder / self._run
+        self._folder.mkdir(mode=0o700, parents=True)
+        tap.folder.chmod(0o700)
+        lock = _locked(self._folder)
+        assert lock is not None
+        self._lock = lock
+        self._alive, self._alive_end = os.pipe()
+        self._notify, self._notify_end = os.pipe()
+        os.set_blocking(self._notify_end, False)
+        for number in (self._lock, self._alive, self._alive_end, self._notify):
+            stack.callback(os.close, number)
+        self._relay = Restarted(self._start_relay)
+        self._recorder = Restarted(self._start_recorder)
+        self._earlier = list(self._recorders_of_earlier_runs())
+
+    def run(self, command: list[str] | None, signals: _Signals) -> int:
+        """Keep the processes running until the command ends, or this process is told to."""
+        child = None
+        try:
+            self._ensure()
+            if command:
+                program = launch(command, self._tap.base(self._bound), os.environ)
+                child = subprocess.Popen(program.command, env=program.environment)
+            while True:
+                wait = self._ensure()
+                if child and child.poll() is not None:
+                    return child.returncode if child.returncode >= 0 else SIGNALLED - child.returncode
+                signals.wait(wait)
+                for number in signals.asked:
+                    if not child:
+                        return 0 if number == signal.SIGINT else SIGNALLED + number
+                    if number != signal.SIGINT:  # the terminal has sent that one to the command itself
+                        child.send_signal(number)
+                signals.asked.clear()
+        except BaseException:
+            if child:
+                child.terminate()
+            self.end()
+            raise
+
+    def end(self) -> None:
+        """End the relay, and wait until the recorder has finished the journal."""
+        relay = self._relay.process
+        if relay:
+            relay.terminate()
+            try:
+                relay.wait(RELAY_END_SECONDS)
+            except subprocess.TimeoutExpired:
+                relay.kill()
+                relay.wait()
+        if self._notify_end >= 0:
+            os.close(self._notify_end)
+            self._notify_end = -1
+        recorder = self._recorder.process
+        if recorder and recorder.wait():
+            self._start_recorder(0).wait()
+        for process in self._earlier:
+            process.wait()
+        with suppress(OSError):
+            self._tap.folder.rmdir()
+
+    def _ensure(self) -> float | None:
+        """Start what does not run; return the seconds until the next try, None for no need of one."""
+        waits = [wait for each in (self._relay, self._recorder) if (wait := each.ensure()) is not None]
+        return min(waits, default=None)
+
+    def _start_relay(self, generation: int) -> subprocess.Popen[bytes]:
+        host, port = self._bound.getsockname()[:2]
+        listener = self._bound.fileno()
+        config = RelayConfig(
+            folder=str(self._folder),
+            run=self._run,
+            generation=generation,
+            token=self._tap.token,
+            host=host,
+            port=port,
+            upstreams=dict(self._tap.upstreams),
+            listener=listener,
+            alive=self._alive,
+            notify=self._notify_end,
+            waits=self._tap.waits,
+        )
+        if generation > 1:
+            with suppress(BlockingIOError):
+                # The relay may have been killed between its last record and the notification.
+                os.write(self._notify_end, b"\0")
+        descriptors = (listener, self._alive, self._notify_end, self._lock)
+        return start("relay", config.to_json(), descriptors, self._errors)
+
+    def _start_recorder(self, _: int) -> subprocess.Popen[bytes]:
+        config = RecorderConfig(str(self._folder), self._tap.database, self._notify)
+        return start("recorder_process", config.to_json(), (self._notify, self._lock), self._errors)
+
+    def _recorders_of_earlier_runs(self) -> Iterator[subprocess.Popen[bytes]]:
+        """Start a recorder for each journal that a killed tap and its recorder have left."""
+        for folder in sorted(self._tap.folder.iterdir()):
+            lock = _locked(folder) if folder.is_dir() and folder != self._folder else None
+            if lock is not None:
+                config = RecorderConfig(str(folder), self._tap.database, None)
+                yield start("recorder_process", config.to_json(), (lock,), self._errors)
+                os.close(lock)
+
+
+def _locked(folder: Path) -> int | None:
+    """Lock the folder of a run; return the descriptor, or None where its processes still run.
+
+    The processes of a run share the lock, which lasts as long as one of them.
+    """
+    number = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(number)
+        return None
+    return number

@@ -1,0 +1,99 @@
+"""Upstreams of a tap: the servers that it forwards to, each with a name that stands in the base URL.
+
+Nothing else can be reached through a tap.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
+
+from stenolog.domain.errors import InvalidEventError
+
+BASE_URLS = {
+    "anthropic": ("https://api.anthropic.com", ("ANTHROPIC_BASE_URL",)),
+    "openai": ("https://api.openai.com/v1", ("OPENAI_BASE_URL", "OPENAI_API_BASE")),
+    "gemini": (
+        "https://generativelanguage.googleapis.com",
+        ("GOOGLE_GEMINI_BASE_URL", "GEMINI_BASE_URL"),
+    ),
+}
+"""The URL of each API, and the environment variables in which clients look for another one."""
+CHATGPT = "chatgpt"
+"""Name of the upstream of Codex for users who have logged in: their requests name an account."""
+CHATGPT_URL = "https://chatgpt.com/backend-api/codex"
+PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """A server: `path` precedes the paths of requests, `authorization` is that of its URL."""
+
+    name: str
+    scheme: str
+    host: str
+    port: int
+    path: str = ""
+    authorization: str = ""
+
+    @property
+    def authority(self) -> str:
+        """Return the value of the `Host` header."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == PORTS[self.scheme] else f"{host}:{self.port}"
+
+    @property
+    def origin(self) -> str:
+        """Return the scheme, host and port, which may be shown and recorded."""
+        return f"{self.scheme}://{self.authority}"
+
+
+def parse_upstream(name: str, url: str) -> Upstream:
+    """Return the upstream of a URL. Raises `InvalidEventError`, whose message has no part of a password."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise InvalidEventError(f"upstream {name}: expected an http or https URL: {error}") from None
+    if parts.scheme not in PORTS or not parts.hostname:
+        raise InvalidEventError(f"upstream {name}: expected an http or https URL, found {parts.scheme!r}")
+    if parts.query or parts.fragment:
+        raise InvalidEventError(f"upstream {name}: expected a URL without a query and a fragment")
+    if not name or not name.replace("-", "").replace("_", "").isalnum() or not name.isascii():
+        raise InvalidEventError(f"upstream: expected a name of letters, digits, - and _, found {name!r}")
+    authorization = ""
+    if parts.username is not None or parts.password is not None:
+        pair = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
+        authorization = f"Basic {base64.b64encode(pair.encode()).decode()}"
+    path = parts.path.rstrip("/")
+    return Upstream(name, parts.scheme, parts.hostname, port or PORTS[parts.scheme], path, authorization)
+
+
+def upstreams(options: Iterable[str], environ: Mapping[str, str]) -> dict[str, Upstream]:
+    """Return the upstreams by name.
+
+    An option is `NAME=URL`, or a URL alone: the only upstream, named by its API where its host tells it,
+    else "default". A base URL in the environment is the upstream: a proxy that is already there is chained.
+    Raises `InvalidEventError`.
+    """
+    urls = {}
+    for name, (default, variables) in BASE_URLS.items():
+        present = (environ.get(variable, "") for variable in variables)
+        urls[name] = next(filter(None, present), default)
+    for option in options:
+        name, separator, url = option.partition("=")
+        if not separator or "://" in name:
+            name, url = _name_of(option), option
+        urls[name] = url
+    if urls["openai"] == BASE_URLS["openai"][0]:
+        urls.setdefault(CHATGPT, CHATGPT_URL)
+    return {name: parse_upstream(name, url) for name, url in urls.items()}
+
+
+def _name_of(url: str) -> str:
+    """Return the name of the API whose default has this host, else "default"."""
+    host = urlsplit(url).hostname
+    same = (name for name, (default, _) in BASE_URLS.items() if urlsplit(default).hostname == host)
+    return next(same, "default")
