@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.erasure import erasure_of, is_erased, is_gone
-from stenolog.domain.errors import CallerError, InvalidPolicyError, StenologError
+from stenolog.domain.errors import CallerError, InvalidPolicyError, StenologError, StoredDataError
 from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.policy import policy
 from stenolog.domain.registry import HINT
@@ -19,6 +19,7 @@ from stenolog.domain.settings import NOTHING
 from stenolog.domain.values import Receipt
 
 from .apis import APIS, Api
+from .as_sent import Patches, as_sent
 from .body_digest import ORDER, first_difference
 from .builder import choose, lanes
 from .incremental.session import RequestSession, windows
@@ -89,6 +90,7 @@ def proofs(
     # Behind a gap nothing can be built, since a request rests on all entries before it.
     whole = [entry for at, entry in takewhile(lambda pair: pair[0] == pair[1].position, enumerate(log, 1))]
     found: list[Proof] = []
+    patches = Patches.of(log)
     groups: dict[tuple[LaneId, str], list[Sent]] = defaultdict(list)
     for sent in _sent(entry for entry in log if within is None or entry.position in within):
         if obstacle := _obstacle(sent, len(whole), apis, counters):
@@ -97,7 +99,7 @@ def proofs(
             # Receipts of one lane and policy are proved in one pass over the log.
             groups[sent.lane, json.dumps(sent.receipt.policy, sort_keys=True)].append(sent)
     for group in groups.values():
-        found += _prove(whole, group, apis, blobs, counters)
+        found += _prove(whole, group, patches, apis, blobs, counters)
     return sorted(found)
 
 
@@ -145,6 +147,7 @@ def _id_of(name: str, counters: Mapping[str, Counter]) -> str | None:
 def _prove(
     log: Sequence[Entry],
     group: Sequence[Sent],
+    patches: Patches,
     apis: Mapping[str, Api],
     blobs: Mapping[str, bytes],
     counters: Mapping[str, Counter],
@@ -163,11 +166,23 @@ def _prove(
                 # A session goes on while its window does; a new policy on the card begins a new window.
                 if sent.api not in sessions or sessions[sent.api].window is not window:
                     sessions[sent.api] = RequestSession(window, apis[sent.api], blobs)
-                yield _compared(sent, sessions[sent.api].request(), log, blobs)
+                yield _proved(sent, sessions[sent.api].request(), patches, log, blobs)
     except StenologError as error:
         why = str(error)
     for left in waiting.values():
         yield from (sent.proof("not-provable", why) for sent in left)
+
+
+def _proved(
+    sent: Sent, request: Request, patches: Patches, log: Sequence[Entry], blobs: Mapping[str, bytes]
+) -> Proof:
+    try:
+        return _compared(sent, as_sent(request, sent.receipt, patches, blobs), log, blobs)
+    except StoredDataError as error:
+        unpatched = _compared(sent, request, log, blobs)
+        if unpatched.outcome == "not-provable":  # an entry was erased, say, and the patch rests on it
+            return unpatched
+        return sent.proof("differs", str(error), request.sha256)
 
 
 def _compared(sent: Sent, request: Request, log: Sequence[Entry], blobs: Mapping[str, bytes]) -> Proof:
@@ -200,7 +215,11 @@ def _bytes_compared(sent: Sent, request: Request, log: Sequence[Entry], blobs: M
     if gone := _missing_blob(request, log, blobs):
         return sent.proof("not-provable", f"blob {gone[:12]}… is gone")
     try:
-        found = sha256(Transport.of(sent.receipt.transport).render(request.body)).hexdigest()
+        transport = Transport.of(sent.receipt.transport)
+        if transport.redacted:
+            words = ", ".join(transport.redacted)
+            return sent.proof("not-provable", f"redacted before it was kept: {words}", request.sha256)
+        found = sha256(transport.render(request.body, blobs)).hexdigest()
     except CallerError as error:
         return sent.proof("not-provable", str(error))
     if found != sent.receipt.sent:

@@ -27,6 +27,8 @@ PIPELINE = "requests@5"
 """The name and version of the pipeline; raised whenever the same log would give other bytes."""
 
 
+PATCH = "patch"
+"""The key of a plan under which the patch of another program's request stands."""
 EMPTY_BLOBS: Mapping[str, bytes] = {}
 
 # Ids and types are tokens to a provider, but no words that an agent reads.
@@ -165,7 +167,8 @@ class Request:
     `omissions` what was left out. `explain` makes both on first access, and may read the log again for it.
     `tool_names` has the card's names of tools that no provider takes, by those in the body. `at` is the
     position of the view. The body has its messages under `messages_key`. `cuts` is how often the
-    window has been cut so far, `cut` are the runs of positions that it left out.
+    window has been cut so far, `cut` are the runs of positions that it left out. `patch` is the receipt's,
+    where another program sent the request in a form of its own (see `as_sent`).
     """
 
     agent: str
@@ -186,6 +189,7 @@ class Request:
     encoded: MessageHash | None = None
     messages_key: str = MESSAGES
     tool_names: Mapping[str, str] = field(default_factory=dict)
+    patch: Mapping[str, Any] | None = None
 
     def __eq__(self, other: object) -> bool:
         """Return whether the requests are equal in everything, including the explanation."""
@@ -258,7 +262,8 @@ class Request:
     def plan(self) -> dict[str, Any]:
         """The choices it was built by: the runs that the window left out, and digests of its sections."""
         cut = {"cut": [list(run) for run in self.cut]} if self.cut else {}
-        return {**cut, "sections": sections(self.body, self.messages_key, self._encoded)}
+        patch = {} if self.patch is None else {PATCH: self.patch}
+        return {**cut, **patch, "sections": sections(self.body, self.messages_key, self._encoded)}
 
     @property
     def _encoded(self) -> MessageHash | None:

@@ -9,6 +9,7 @@ b'User: hi'
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Mapping
 from hashlib import sha256
 from types import MappingProxyType
@@ -38,8 +39,11 @@ class Transport(NamedTuple):
     - `text`: the prompt of a program, as UTF-8
     - `string`: the prompt as a JSON text in ASCII
     - `lines`: the prompt as UTF-8; a backslash marks each line that equals the end line in `after`
+    - `html`: as compact, with `<`, `>`, `&` and the two line separators escaped, as Go writes JSON
+    - `raw`: the bytes as they were, deflated in `blob`, where no other style gives them
 
-    `before` and `after` stand around it. `headers` are those of `BEHAVIOUR` that were sent.
+    `before` and `after` stand around it. `headers` are those of `BEHAVIOUR` that were sent. `redacted` names
+    what was taken out of the body before it was kept: such bytes cannot be proved.
     """
 
     method: str = ""
@@ -50,6 +54,8 @@ class Transport(NamedTuple):
     before: str = ""
     after: str = ""
     headers: Mapping[str, str] = NOTHING
+    blob: str = ""
+    redacted: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> Transport:
@@ -57,12 +63,18 @@ class Transport(NamedTuple):
         # With a field that is not understood, other bytes would come out than those that were sent.
         if strange := sorted({*stored} - {*cls._fields}):
             raise CallerError(f"transport: {strange[0]!r} is not known here")
-        return cls(**{**stored, "remove": tuple(stored.get("remove", ()))})
+        lists = {name: tuple(stored.get(name, ())) for name in ("remove", "redacted")}
+        return cls(**{**stored, **lists})
 
     @property
     def json(self) -> dict[str, Any]:
         """The transport as a receipt holds it, without defaults."""
-        plain = {"add": dict(self.add), "remove": list(self.remove), "headers": dict(self.headers)}
+        plain = {
+            "add": dict(self.add),
+            "remove": list(self.remove),
+            "headers": dict(self.headers),
+            "redacted": list(self.redacted),
+        }
         fields = {**self._asdict(), **plain}
         return {name: value for name, value in fields.items() if value and value != DEFAULT_STYLE}
 
@@ -71,8 +83,12 @@ class Transport(NamedTuple):
         kept = {key: value for key, value in body.items() if key not in self.remove}
         return {**kept, **self.add}
 
-    def render(self, body: Body) -> bytes:
+    def render(self, body: Body, blobs: Mapping[str, bytes] = NOTHING) -> bytes:
         """Return the bytes that are sent. Raises `CallerError` for a body that cannot be written so."""
+        if self.style == "raw":
+            if self.blob not in blobs:
+                raise CallerError(f"blob {self.blob[:12]}… is gone")
+            return zlib.decompress(blobs[self.blob])
         return self.before.encode() + self._written(body) + self.after.encode()
 
     def _written(self, body: Body) -> bytes:
@@ -84,6 +100,8 @@ class Transport(NamedTuple):
                         self.patched(body), ensure_ascii=False, separators=separators, allow_nan=False
                     )
                     return text.encode()
+                case "html":
+                    return _as_go(self.patched(body))
                 case "spaced":
                     return json.dumps(self.patched(body), allow_nan=False).encode()
                 case "text":
@@ -101,6 +119,17 @@ class Transport(NamedTuple):
         # Else a line of the prompt that equals the end line would end it early.
         end = self.after.strip("\n")
         return "\n".join(f"\\{row}" if row.rstrip("\r") == end else row for row in prompt.split("\n"))
+
+
+# What Go's encoder escapes so that JSON can stand in a page. None of them stands outside of a string in JSON.
+_ESCAPED = {sign: f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
+
+
+def _as_go(body: Body) -> bytes:
+    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for sign, escaped in _ESCAPED.items():
+        text = text.replace(sign, escaped)
+    return text.encode()
 
 
 class Outgoing(NamedTuple):

@@ -1,0 +1,185 @@
+"""Answers of providers, read from the bytes that came: an answer or an error, with all that had arrived."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from stenolog.adapters.llms.anthropic import AnthropicEvents
+from stenolog.adapters.llms.base import ModelResponse, ResponseDelta
+from stenolog.adapters.llms.deltas import drafted_parts
+from stenolog.adapters.llms.gemini import GeminiChunks
+from stenolog.adapters.llms.http_model import ResponseReader
+from stenolog.adapters.llms.openai_answers import ChatChunks, ResponsesEvents
+from stenolog.adapters.providers.errors import provider_error, redact
+from stenolog.adapters.providers.json_fields import Json, as_dict, as_int, as_str
+from stenolog.domain.errors import ModelError
+from stenolog.domain.events import ErrorCategory
+from stenolog.domain.parts import AssistantPart
+from stenolog.domain.values import Usage
+
+from .exchange import Exchange, decoded
+
+REASONS: dict[str, ErrorCategory] = {
+    "client-closed": "cancelled",
+    "tap-stopped": "process_exited",
+    "upstream-closed": "network",
+}
+"""The category of an answer that ended early, by the reason of its end."""
+EARLY = "the answer ended early"
+
+
+class Answered(NamedTuple):
+    """The outcome of an exchange. `failure` is None for an answer that is whole.
+
+    `id` is the provider's id of the response. `model` is the one that answered.
+    """
+
+    parts: tuple[AssistantPart, ...]
+    model: str = ""
+    finish_reason: str = ""
+    usage: Usage | None = None
+    id: str = ""
+    failure: ModelError | None = None
+
+
+def answer_of(api: str, exchange: Exchange) -> Answered:
+    """Return the outcome of an exchange that has ended, or of one that never will."""
+    try:
+        content = decoded(bytes(exchange.answer), exchange.answer_headers.get("content-encoding", ""))
+    except ValueError as error:
+        return Answered((), failure=ModelError("invalid_response", str(error)))
+    if not exchange.status:
+        return Answered((), failure=_failure(exchange.reason or "upstream-closed"))
+    if exchange.status >= 400:
+        return Answered((), failure=_refusal(exchange, content))
+    kind = exchange.answer_headers.get("content-type", "")
+    if "event-stream" in kind or content.lstrip().startswith((b"event:", b"data:")):
+        return _of_events(api, list(sse_events(content)), exchange.reason)
+    return _of_document(api, content, exchange.reason)
+
+
+def _failure(reason: str) -> ModelError:
+    named, _, words = reason.partition(": ")
+    return ModelError(REASONS.get(named, "network"), redact(f"{EARLY}: {words or named}"))
+
+
+def _refusal(exchange: Exchange, content: bytes) -> ModelError:
+    """Return the error of an answer whose status says that the request failed."""
+    text = content.decode("utf-8", "replace")
+    try:
+        given = json.loads(text)
+    except (ValueError, RecursionError):
+        given = {}
+    first = as_dict(given[0]) if isinstance(given, list) and given else as_dict(given)
+    error = as_dict(first.get("error")) or {"message": as_str(first.get("error")) or text}
+    code = " ".join(filter(None, map(as_str, (error.get("type"), error.get("code"), error.get("status")))))
+    message = as_str(error.get("message")) or text
+    return provider_error(exchange.status, code, message, headers=exchange.answer_headers)
+
+
+def sse_events(content: bytes) -> Iterator[Json]:
+    """Yield the JSON of each whole event of a stream; comments, pings without data and `[DONE]` are none."""
+    text = content.decode("utf-8", "replace").removeprefix("\ufeff")
+    data: list[str] = []
+    # Not `splitlines`: it would break lines at characters that JSON may hold.
+    for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"):
+        if line:
+            name, _, value = line.partition(":")
+            if name == "data":
+                data.append(value.removeprefix(" "))
+            continue
+        if data:
+            yield from _json_of("\n".join(data))
+            data = []
+
+
+def _json_of(text: str) -> Iterator[Json]:
+    try:
+        yield json.loads(text)
+    except (ValueError, RecursionError):
+        return
+
+
+def reader_for(api: str) -> ResponseReader:
+    """Return a reader for a stream of an API."""
+    match api:
+        case "anthropic":
+            return AnthropicEvents()
+        case "openai-responses":
+            return ResponsesEvents("")
+        case "gemini":
+            return GeminiChunks("")
+        case _:
+            return ChatChunks("")
+
+
+def _of_events(api: str, events: Iterable[Json], reason: str) -> Answered:
+    reader, pieces, id = reader_for(api), list[ResponseDelta](), ""
+    failure: ModelError | None = None
+    try:
+        for event in events:
+            id = id or _id_of(event)
+            if (error := _error_event(event)) is not None:
+                raise error
+            pieces.extend(reader.read(event))
+        answer = reader.answer()
+        if not reason or answer.finish_reason:
+            return _whole(answer, id)
+    except ModelError as error:
+        failure = error
+    if reason:
+        failure = _failure(reason)
+    parts = drafted_parts(pieces)
+    return Answered(parts, reader.model, "", reader.usage, id, failure or _failure("upstream-closed"))
+
+
+def _error_event(event: Json) -> ModelError | None:
+    """Return the error that an event of a stream is; None for any other."""
+    given = as_dict(event)
+    error = given.get("error")
+    if not (given.get("type") == "error" or (error and "choices" not in given and "response" not in given)):
+        return None
+    inner = as_dict(error) or given
+    code = " ".join(filter(None, map(as_str, (inner.get("type"), inner.get("code"), inner.get("status")))))
+    status = as_int(inner.get("code")) if isinstance(inner.get("code"), int) else 0
+    return provider_error(status, code, as_str(inner.get("message")) or as_str(error))
+
+
+def _of_document(api: str, content: bytes, reason: str) -> Answered:
+    if reason:
+        return Answered((), failure=_failure(reason))
+    try:
+        given = json.loads(content)
+    except (ValueError, RecursionError):
+        return Answered((), failure=ModelError("invalid_response", "expected JSON, found something else"))
+    # Gemini without `alt=sse` streams one list of chunks.
+    if isinstance(given, list):
+        return _of_events(api, given, reason)
+    try:
+        reader = reader_for(api)
+        return _whole(reader.read_answer(given), _id_of(given))  # type: ignore[attr-defined]
+    except ModelError as error:
+        return Answered((), as_str(given.get("model")), id=_id_of(given), failure=error)
+
+
+def _whole(answer: ModelResponse, id: str) -> Answered:
+    return Answered(answer.parts, answer.model, answer.finish_reason, answer.usage, id)
+
+
+def _id_of(event: Json) -> str:
+    """Return the provider's id of the response, if the event has it."""
+    given = as_dict(event)
+    inner = as_dict(given.get("message")) or as_dict(given.get("response")) or given
+    return as_str(inner.get("id")) or as_str(inner.get("responseId"))
+
+
+def counted_tokens(content: bytes) -> int | None:
+    """Return the tokens that an answer to a question for their number tells; None if it tells none."""
+    try:
+        given = as_dict(json.loads(content))
+    except (ValueError, RecursionError):
+        return None
+    number = given.get("input_tokens", given.get("totalTokens"))
+    return as_int(number) if isinstance(number, int) else None

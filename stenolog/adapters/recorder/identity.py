@@ -1,0 +1,165 @@
+"""Identity of a request: the program that sent it, its session and agent by its own ids, and its purpose.
+
+Every program names these in a place of its own; some name nothing. What is found here is used before anything
+is guessed from the messages.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from stenolog.adapters.providers.json_fields import Json, as_dict, as_list, as_str, key_of
+
+from .exchange import Exchange
+from .wire import WireRequest, declared_tools, system_texts
+
+SESSION_HEADERS = (
+    "x-claude-code-session-id",
+    "session_id",
+    "session-id",
+    "x-session-id",
+    "x-session-affinity",
+    "conversation_id",
+)
+PARENT_HEADER = "x-parent-session-id"
+AGENT_HEADERS = ("x-claude-code-agent-id", "thread-id", "thread_id")
+_CLIENTS: tuple[tuple[str, str], ...] = (
+    ("claude-cli", "claude"),
+    ("codex", "codex"),
+    ("opencode", "opencode"),
+    ("geminicli", "gemini"),
+    ("gemini-cli", "gemini"),
+    ("qwencode", "qwen"),
+    ("copilot", "copilot"),
+    ("goose", "goose"),
+    ("openhands", "openhands"),
+)
+"""A word in the User-Agent, in small letters, and the name that the program's agent gets."""
+_CLAUDE_SESSION = re.compile(r"_session_([0-9a-f-]{36})$")
+TITLE = re.compile(r"\btitles?\b", re.IGNORECASE)
+CLASSIFIER = re.compile(
+    r"\b(classif|permission|is_?new_?topic|topic|safety|policy_spec|prefix)", re.IGNORECASE
+)
+COMPACTION = re.compile(
+    r"(detailed |concise |handoff )?summar(y|ize|ise)\b.{0,80}\b(conversation|session|history|so far|context)"
+    r"|compact(ion|ed)? (the )?(conversation|history|context)",
+    re.IGNORECASE | re.DOTALL,
+)
+LONGEST_ASKED = 4_000
+"""Characters of a message in which the purpose of a request is looked for."""
+
+
+class Identity(NamedTuple):
+    """The program's name for its agent, the ids of the session and of the agent in it, and the purpose.
+
+    `session` is empty where the program tells none, `rule` says where it stood. `agent` is empty for the
+    session's main agent. `parent` is the id of the agent that began this one. `kind` is empty for a turn of a
+    conversation, else "title", "classifier", "count-tokens", "probe", "warm-up" or "compaction".
+    """
+
+    client: str
+    session: str = ""
+    agent: str = ""
+    parent: str = ""
+    kind: str = ""
+    rule: str = ""
+
+
+def identity_of(exchange: Exchange, request: WireRequest) -> Identity:
+    """Return the identity of a request, by the ids that its program gives."""
+    headers, client = exchange.headers, client_of(exchange, request)
+    kind = request.kind or kind_of(request)
+    turn = _json(headers.get("x-codex-turn-metadata", ""))
+    if not turn:
+        turn = _json(as_str(as_dict(request.sent.get("client_metadata")).get("x-codex-turn-metadata")))
+    # opencode gives each sub-agent a session of its own, and names the one that began it.
+    if above := key_of(headers.get(PARENT_HEADER, "")):
+        own = key_of(headers.get("x-session-id", "")) or key_of(headers.get("session-id", ""))
+        return Identity(client, above, own, "", kind, f"header {PARENT_HEADER}")
+    for name in SESSION_HEADERS:
+        if session := key_of(headers.get(name, "")):
+            agent = next((key_of(headers[each]) for each in AGENT_HEADERS if headers.get(each)), "")
+            return _of(client, session, agent, turn, kind, f"header {name}")
+    if session := key_of(as_str(turn.get("session_id"))):
+        return _of(client, session, "", turn, kind, "x-codex-turn-metadata")
+    if session := key_of(_of_user(as_str(as_dict(request.sent.get("metadata")).get("user_id")))):
+        agent = key_of(headers.get("x-claude-code-agent-id", ""))
+        return Identity(client, session, agent, "", kind, "metadata.user_id")
+    return Identity(client, kind=kind)
+
+
+def _of(client: str, session: str, agent: str, turn: Mapping[str, Json], kind: str, rule: str) -> Identity:
+    agent = key_of(as_str(turn.get("thread_id"))) or agent
+    parent = key_of(as_str(turn.get("parent_thread_id")))
+    # The main thread of Codex has the id of its session.
+    return Identity(client, session, "" if agent == session else agent, parent, kind, rule)
+
+
+def _json(text: str) -> Mapping[str, Json]:
+    try:
+        return as_dict(json.loads(text)) if text else {}
+    except (ValueError, RecursionError):
+        return {}
+
+
+def _of_user(user_id: str) -> str:
+    """Return the session in Claude Code's id of a user: JSON, or in older releases the end of the text."""
+    if session := as_str(_json(user_id).get("session_id")):
+        return session
+    found = _CLAUDE_SESSION.search(user_id)
+    return found[1] if found else ""
+
+
+def client_of(exchange: Exchange, request: WireRequest) -> str:
+    """Return the name of the program that sent a request, "assistant" for one that is not known."""
+    agent = exchange.headers.get("user-agent", "").lower()
+    originator = exchange.headers.get("originator", "").lower()
+    for word, name in _CLIENTS:
+        if word in agent or originator.startswith(word):
+            return name
+    return "assistant"
+
+
+def kind_of(request: WireRequest) -> str:
+    """Return the purpose of a request that is no turn of a conversation; empty for a turn."""
+    body = request.body
+    if body.get("generate") is False:
+        return "warm-up"
+    if body.get("max_tokens") == 1 or body.get("max_output_tokens") == 1:
+        return "probe"
+    # Whoever may call tools goes on with a conversation.
+    if declared_tools(request) or as_list(body.get("tools")):
+        return "compaction" if _asks(request, COMPACTION, last_only=True) else ""
+    if _asks(request, TITLE):
+        return "title"
+    if _asks(request, COMPACTION):
+        return "compaction"
+    return "classifier" if _asks(request, CLASSIFIER, system_only=True) else ""
+
+
+def _asks(
+    request: WireRequest, words: re.Pattern[str], *, system_only: bool = False, last_only: bool = False
+) -> bool:
+    """Return whether the instructions, or the last message, ask for something."""
+    last = request.messages[-1] if request.messages else {}
+    asked = [] if last_only else [text[:LONGEST_ASKED] for text in system_texts(request)]
+    if not system_only:
+        # A long message is somebody's work and no instruction; an instruction is short, or stands last in it.
+        asked += [text[-LONGEST_ASKED:] for text in _last_texts(last)]
+    return any(map(words.search, asked)) and not (last_only and len(request.messages) < MIN_COMPACTED)
+
+
+MIN_COMPACTED = 3
+"""Messages that a conversation has, at least, whose program asks for a summary of it."""
+
+
+def _last_texts(message: Mapping[str, Json]) -> list[str]:
+    """Return the last text of a message."""
+    content = message.get("content", message.get("parts"))
+    if isinstance(content, str):
+        return [content]
+    texts = [text for part in as_list(content) if (text := as_str(as_dict(part).get("text")))]
+    return texts[-1:]

@@ -1,0 +1,278 @@
+"""One agent's requests, one after another: which of their messages the log has, and which are new.
+
+A client sends its whole history each time. The lane knows the messages of the last request by their hashes,
+and the positions of the entries that each of them is. What a request has beyond that is new; what it has no
+more is out of context from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from stenolog.adapters.providers.json_fields import Blobs
+from stenolog.domain.card import AgentCard
+from stenolog.domain.events import AssistantMessage, Known, ToolResult
+from stenolog.domain.parts import AssistantPart, ReasoningPart
+from stenolog.domain.values import CallRef
+from stenolog.projections.requests.as_sent import Patch, without_halves
+from stenolog.projections.requests.body_digest import compact
+
+from .message_events import (
+    Addressee,
+    AnswerMark,
+    answer_event,
+    answered_calls,
+    assistant_parts,
+    events_of,
+    mark_of,
+    role_of,
+)
+from .wire import WireRequest, history_start
+
+Positions = tuple[int, ...]
+SHORTEST_SUMMARY = 80
+"""Characters of a summary, without blanks, by which it is found again in a message."""
+
+
+class MessagePlan(NamedTuple):
+    """A message of a request: the entries that it is, or the events that it becomes, with their blobs."""
+
+    positions: Positions
+    events: tuple[Known, ...] = ()
+
+
+class Alignment(NamedTuple):
+    """The messages of a request beside the lane: a plan for each, and what is in context no more.
+
+    `same` messages at the beginning are those of the request before. `rewritten` are the indexes of messages
+    that the client has in another form than before, and `gone` the positions that its history lacks now.
+    """
+
+    plans: list[MessagePlan]
+    hashes: list[str]
+    same: int
+    rewritten: tuple[int, ...]
+    gone: frozenset[int]
+    back: frozenset[int]
+
+
+class Anchor(NamedTuple):
+    """The last entry of a lane with a receipt: its position, its patch, and the hashes of its messages."""
+
+    position: int = 0
+    patch: Patch = Patch()
+    hashes: tuple[str, ...] = ()
+    built: int = 0
+
+
+NO_ANCHOR, NO_ANSWER = Anchor(), AnswerMark("")
+
+
+@dataclass
+class Lane:
+    """The state of one agent's requests in a conversation.
+
+    `attempts` are the positions of the outcomes of the last request. `open` are the exchanges that are under
+    way. `hidden` are the positions that the client took out of its history. `summary` is the position of the
+    last summary, and its words. `brief` are the words of the call that began the lane.
+    """
+
+    agent: str
+    api: str
+    model: str = ""
+    hashes: list[str] = field(default_factory=list)
+    positions: list[Positions] = field(default_factory=list)
+    card: AgentCard | None = None
+    anchor: Anchor = NO_ANCHOR
+    open: set[str] = field(default_factory=set)
+    attempts: list[int] = field(default_factory=list)
+    answer: AnswerMark = NO_ANSWER
+    failed: int = 0
+    last_ns: int = 0
+    calls: dict[str, CallRef] = field(default_factory=dict)
+    call_positions: dict[str, int] = field(default_factory=dict)
+    open_calls: dict[str, str] = field(default_factory=dict)
+    tool_names: dict[str, str] = field(default_factory=dict)
+    hidden: set[int] = field(default_factory=set)
+    summary: tuple[int, str] = (0, "")
+    brief: str = ""
+    _words: dict[str, list[int]] = field(default_factory=dict)
+    _acts: dict[tuple[tuple[str, str], ...], list[int]] = field(default_factory=dict)
+    _thoughts: dict[str, int] = field(default_factory=dict)
+    _known: dict[str, Positions] = field(default_factory=dict)
+    _results: dict[str, Positions] = field(default_factory=dict)
+    _taken: set[str] = field(default_factory=set)
+
+    @property
+    def visible(self) -> list[int]:
+        """The positions that the last request shows."""
+        return sorted({position for each in self.positions for position in each})
+
+    def note_answer(self, event: AssistantMessage, entry_id: str, position: int) -> None:
+        """Remember an answer that was appended, so that it is known in the client's history."""
+        mark = mark_of(event.parts)
+        if mark.words:
+            self._words.setdefault(mark.words, []).append(position)
+        if mark.acts:
+            self._acts.setdefault(mark.acts, []).append(position)
+        for nth, call in enumerate(event.tool_calls):
+            self.calls[call.id] = CallRef(entry=entry_id, index=nth)
+            self.call_positions[call.id] = position
+            self.open_calls[call.id] = call.arguments
+            self.tool_names[call.id] = call.name
+        for part in event.parts:
+            if isinstance(part, ReasoningPart):
+                self._thoughts.update(dict.fromkeys(_thought_keys(part), position))
+
+    def align(self, request: WireRequest, hashes: list[str], blobs: Blobs) -> Alignment:
+        """Return which messages of a request are which entries, and which are new."""
+        same = common(self.hashes, hashes)
+        self._taken.clear()
+        plans = [MessagePlan(positions) for positions in self.positions[:same]]
+        rewritten: list[int] = []
+        to = Addressee(self.agent, request.model or self.model, self.tool_names)
+        for index in range(same, len(hashes)):
+            plan, is_new_form = self._plan(request, index, hashes[index], to, plans, blobs)
+            plans.append(plan)
+            if is_new_form and index < len(self.hashes):
+                rewritten.append(index)
+        gone: frozenset[int] = frozenset()
+        back: frozenset[int] = frozenset()
+        if same < len(self.hashes):
+            now = {position for plan in plans for position in plan.positions}
+            before = {position for each in self.positions for position in each}
+            gone, back = frozenset(before - now), frozenset(now & self.hidden)
+        return Alignment(plans, hashes, same, tuple(rewritten), gone, back)
+
+    def _plan(
+        self,
+        request: WireRequest,
+        index: int,
+        digest: str,
+        to: Addressee,
+        before: Sequence[MessagePlan],
+        blobs: Blobs,
+    ) -> tuple[MessagePlan, bool]:
+        """Return the plan of one message, and whether it is an entry in another form than before."""
+        api, message = request.api, request.messages[index]
+        if index < history_start(request):
+            return MessagePlan(()), False
+        used = {position for plan in before for position in plan.positions}
+        # Only behind what stands before it: whoever says the same again later says it again.
+        if (known := self._known.get(digest)) and min(known) > max(used, default=0):
+            return MessagePlan(known), False
+        if role_of(api, message) == "assistant":
+            parts = assistant_parts(api, message, to.model)
+            if found := self._answer_position(parts, used):
+                return MessagePlan((found,)), True
+            return MessagePlan((), (answer_event(api, without_halves(message), to),)), False
+        ids = answered_calls(api, message)
+        carried = tuple(p for id in ids for p in self._results.get(id, ()) if p not in used)
+        if ids and carried and all(id in self._results for id in ids):
+            return MessagePlan(carried), True
+        if self._is_summary(message) and self.summary[0] not in used:
+            return MessagePlan((self.summary[0],)), True
+        events = events_of(api, without_halves(message), to, blobs)
+        return MessagePlan((), tuple(self._with_call(event) for event in events)), False
+
+    def _with_call(self, event: Known) -> Known:
+        """Return a result with its call, where that is known."""
+        if not isinstance(event, ToolResult):
+            return event
+        id = event.call_id or next(
+            (id for id in self.open_calls if self.tool_names.get(id) == event.name and id not in self._taken),
+            "",
+        )
+        if id not in self.calls:
+            return event
+        self._taken.add(id)
+        return replace(event, call=self.calls[id], call_id=id, to=())
+
+    def holds_summary(self, request: WireRequest) -> bool:
+        """Return whether a request has the summary that the lane was given as an answer."""
+        return any(map(self._is_summary, request.messages))
+
+    def _is_summary(self, message: Mapping[str, Any]) -> bool:
+        position, words = self.summary
+        if not position or len(words) < SHORTEST_SUMMARY:
+            return False
+        return words in "".join(_texts(message)).translate(_BLANKS)
+
+    def _answer_position(self, parts: Sequence[AssistantPart], used: set[int]) -> int:
+        """Return the position of the answer that a message has, or is a part of; 0 where it is not known."""
+        mark = mark_of(parts)
+        for id in filter(None, mark.ids):
+            if id in self.call_positions:
+                return self.call_positions[id]
+        if mark:
+            # The same may have been said before: the first one behind what stands before it.
+            found = self._acts.get(mark.acts, []) if mark.acts else self._words.get(mark.words, [])
+            last = max(used, default=0)
+            return next((p for p in found if p > last), found[-1] if found else 0)
+        thoughts = (part for part in parts if isinstance(part, ReasoningPart))
+        keys = (key for thought in thoughts for key in _thought_keys(thought))
+        return next((self._thoughts[key] for key in keys if key in self._thoughts), 0)
+
+    def settle(self, alignment: Alignment, placed: Sequence[Positions]) -> None:
+        """Take a request as the last one: `placed` are the positions of each of its messages."""
+        self.hashes, self.positions = alignment.hashes, [*placed]
+        self.attempts = []
+        self.hidden = (self.hidden | alignment.gone) - alignment.back
+        for digest, positions in zip(
+            alignment.hashes[alignment.same :], placed[alignment.same :], strict=True
+        ):
+            self._known[digest] = positions
+
+    def note_results(self, events: Iterable[Known], positions: Positions) -> None:
+        """Remember which calls a message answers, by its events."""
+        for event in events:
+            if isinstance(event, ToolResult):
+                self._results[event.call_id] = positions
+                self.open_calls.pop(event.call_id, None)
+
+
+_BLANKS = {ord(sign): None for sign in " \t\r\n\x0b\x0c\u00a0\u2028\u2029"}
+
+
+def _texts(value: Any) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case list():
+            for each in value:
+                yield from _texts(each)
+        case Mapping():
+            for each in value.values():
+                yield from _texts(each)
+        case _:
+            pass
+
+
+def _thought_keys(part: ReasoningPart) -> Iterator[str]:
+    return filter(None, (part.id, part.encrypted, part.signature, "".join(part.text.split())))
+
+
+def hashes_of(messages: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return a short hash of each message, keys in their order, without the marks of the cache."""
+    return [_hash(compact(message)) for message in messages]
+
+
+def _hash(text: str) -> str:
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+
+
+def chain(hashes: Iterable[str]) -> Iterator[str]:
+    """Yield a hash of the first message, of the first two, and so on."""
+    so_far = ""
+    for each in hashes:
+        so_far = _hash(so_far + each)
+        yield so_far
+
+
+def common(one: Sequence[str], other: Sequence[str]) -> int:
+    """Return how many items at the beginning are the same."""
+    pairs = zip(one, other, strict=False)
+    return next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))

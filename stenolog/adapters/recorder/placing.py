@@ -1,0 +1,279 @@
+"""Which conversation and which lane a request belongs to, and by which rule.
+
+The first rule that decides counts. In doubt a request begins a conversation of its own: a wrong split is
+ugly, a wrong merge is a lie.
+
+1. `session`: the client's own id of its session, and of the agent in it.
+2. `response`: the id of the response that it goes on from.
+3. `answer`: it begins with all messages of a lane's last request, and the recorded answer follows them.
+4. `retry`: it is the last request of a lane once more, whose answer failed.
+5. `summary`: it holds the summary that a lane was given as its last answer.
+6. `call`: its first words are an argument of a call that is still open: a sub-agent's brief.
+7. `title`: it asks for a title by the first words of a conversation that has just begun, or begins by them.
+8. `new`: none of these.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from stenolog.adapters.providers.json_fields import as_dict
+from stenolog.domain.parts import AssistantPart
+
+from .exchange import Exchange
+from .identity import Identity
+from .lane import Lane, chain, common, hashes_of
+from .message_events import assistant_parts, mark_of, role_of
+from .session import Session
+from .wire import WireRequest, history_start, system_texts
+
+RETRY_SECONDS = 900
+"""Seconds in which a client tries a failed request again."""
+BRIEF = 24
+"""Characters of a sub-agent's brief by which it is known as the argument of a call."""
+TITLE_WORDS, SHORTEST_TITLE = 200, 8
+"""Characters of a first message, without blanks, that a request for a title repeats."""
+TITLE_SECONDS = 120
+"""Seconds in which a client asks for a title for a conversation that has begun."""
+SIDE = frozenset({"title", "classifier", "probe", "warm-up"})
+"""Kinds of requests that are no turn of the agent, and have a lane of their own."""
+
+
+class Place(NamedTuple):
+    """The session and the key of the lane in it that a request belongs to, by a rule.
+
+    `cause` is the position of the call that began the lane, where it is known.
+    """
+
+    session: Session
+    key: str
+    rule: str
+    cause: int | None = None
+
+
+class Placing:
+    """The sessions that are known, and the ways in which a request is found to belong to one of them.
+
+    `begin` opens a conversation for a client and the id of a session, "" for one without an id.
+    """
+
+    def __init__(self, begin: Callable[[str, str, Exchange], Session]) -> None:
+        self._begin = begin
+        self.sessions: dict[str, Session] = {}
+        self._ends: dict[str, list[tuple[Session, str]]] = {}
+        self._responses: dict[str, tuple[Session, str]] = {}
+        self._summaries: dict[str, tuple[Session, str]] = {}
+
+    def place(self, exchange: Exchange, request: WireRequest, identity: Identity) -> Place:
+        """Return the place of a request; a new one where no rule finds one."""
+        if identity.session:
+            return self._by_id(exchange, request, identity)
+        return (
+            self._by_response(request)
+            or self._by_messages(exchange, request)
+            or self._by_summary(request)
+            or self._by_call(exchange, request, self.sessions.values())
+            or self._by_title(exchange, request, identity)
+            or self._after_title(exchange, request, identity)
+            or self._new(exchange, request, identity)
+        )
+
+    def note(self, session: Session, key: str, response: str = "") -> None:
+        """Remember where a lane's last request ends, and the id of the response to it."""
+        lane = session.lanes[key]
+        if lane.hashes:
+            *_, end = chain(lane.hashes)
+            self._ends.setdefault(end, []).append((session, key))
+        if response:
+            self._responses[response] = (session, key)
+
+    def _by_id(self, exchange: Exchange, request: WireRequest, identity: Identity) -> Place:
+        id = f"{identity.client}-{identity.session}"
+        session = self.sessions.get(id) or self._added(id, identity.client, id, exchange)
+        rule = identity.rule
+        if identity.agent:
+            cause = None
+            if identity.agent not in session.lanes:
+                found = self._by_call(exchange, request, [session])
+                cause = found.cause if found else None
+            key = identity.agent if identity.kind not in SIDE else f"{identity.agent}/{identity.kind}"
+            return Place(session, key, rule, cause)
+        if identity.kind in SIDE:
+            return Place(session, identity.kind, rule)
+        return Place(session, *self._lane_of(session, exchange, request, rule))
+
+    def _lane_of(
+        self, session: Session, exchange: Exchange, request: WireRequest, rule: str
+    ) -> tuple[str, str, int | None]:
+        """Return the lane of a request in a session whose client names no agent: key, rule and cause."""
+        hashes = hashes_of(request.messages)
+        for key, lane in session.lanes.items():
+            if lane.api == request.api and _goes_on(lane, request, hashes):
+                return key, rule, None
+        main = session.lanes.get("")
+        if main is None or _is_alike(main, request):
+            # A count of tokens for something else must not look as if the history had been rewritten.
+            odd = main is not None and request.kind == "count-tokens" and not common(main.hashes, hashes)
+            return ("count-tokens" if odd else ""), rule, None
+        for key, lane in session.lanes.items():
+            if key and _is_alike(lane, request) and not lane.open and common(lane.hashes, hashes):
+                return key, rule, None
+        found = self._by_call(exchange, request, [session])
+        return exchange.id, f"{rule}, other prompt", found.cause if found else None
+
+    def _by_response(self, request: WireRequest) -> Place | None:
+        found = self._responses.get(request.previous) if request.previous else None
+        return Place(*found, "response") if found else None
+
+    def _by_messages(self, exchange: Exchange, request: WireRequest) -> Place | None:
+        """Return the lane whose last request this one begins with, if its answer follows, or if it failed."""
+        hashes = hashes_of(request.messages)
+        ends = [*chain(hashes)]
+        for length in range(len(ends), 0, -1):
+            for session, key in reversed(self._ends.get(ends[length - 1], ())):
+                lane = session.lanes[key]
+                if lane.api != request.api or lane.hashes != hashes[:length] or lane.open:
+                    continue
+                if _is_answered(lane, request, length):
+                    return Place(session, key, "answer")
+                seconds = (exchange.begun_ns - lane.last_ns) / 1e9
+                if length == len(hashes) and lane.failed and seconds < RETRY_SECONDS:
+                    return Place(session, key, "retry")
+        return None
+
+    def _by_summary(self, request: WireRequest) -> Place | None:
+        for session in reversed([*self.sessions.values()]):
+            for key, lane in session.lanes.items():
+                if (
+                    lane.summary[0]
+                    and lane.api == request.api
+                    and not lane.open
+                    and lane.holds_summary(request)
+                ):
+                    return Place(session, key, "summary")
+        return None
+
+    def _by_call(self, exchange: Exchange, request: WireRequest, among: Iterable[Session]) -> Place | None:
+        brief = _first_words(request)
+        if len(brief) < BRIEF:
+            return None
+        for session in reversed([*among]):
+            for lane in session.lanes.values():
+                for id, raw in lane.open_calls.items():
+                    if any(_is_brief(brief, argument) for argument in _arguments(raw)):
+                        key = next(
+                            (k for k, each in session.lanes.items() if each.brief == brief), exchange.id
+                        )
+                        return Place(session, key, "call", lane.call_positions[id])
+        return None
+
+    def _by_title(self, exchange: Exchange, request: WireRequest, identity: Identity) -> Place | None:
+        if identity.kind != "title":
+            return None
+        words = "".join(_all_words(request).split())
+        for session in reversed([*self.sessions.values()]):
+            title = "".join(session.title.rstrip("…").split())
+            is_near = (exchange.begun_ns - session.last_ns) / 1e9 < TITLE_SECONDS
+            has_title = "title" in session.lanes
+            if session.client != identity.client or has_title or not is_near:
+                continue
+            if len(title) >= SHORTEST_TITLE and title in words:
+                return Place(session, "title", "title")
+        return None
+
+    def _after_title(self, exchange: Exchange, request: WireRequest, identity: Identity) -> Place | None:
+        """Return the session that has a title alone, asked for by the words that this request begins with."""
+        words = "".join(_first_words(request).split())[:TITLE_WORDS]
+        for session in reversed([*self.sessions.values()]):
+            is_near = (exchange.begun_ns - session.last_ns) / 1e9 < TITLE_SECONDS
+            if [*session.lanes] == ["title"] and session.client == identity.client and is_near:
+                asked = "".join(session.title_words.split())
+                if len(words) >= SHORTEST_TITLE and words in asked:
+                    return Place(session, "", "title")
+        return None
+
+    def _new(self, exchange: Exchange, request: WireRequest, identity: Identity) -> Place:
+        id = f"{identity.client}-{exchange.time:%Y%m%d-%H%M%S}-{exchange.id[-6:]}"
+        session = self._added(id, identity.client, "", exchange)
+        if identity.kind == "title":
+            session.title_words = _all_words(request)
+        return Place(session, identity.kind if identity.kind in SIDE else "", "new")
+
+    def _added(self, name: str, client: str, id: str, exchange: Exchange) -> Session:
+        session = self.sessions[name] = self._begin(name, client, exchange)
+        session.id = id or name
+        for key in session.lanes:
+            self.note(session, key)
+        return session
+
+
+def _goes_on(lane: Lane, request: WireRequest, hashes: Sequence[str]) -> bool:
+    """Return whether a request begins with all messages of a lane's last one."""
+    length = len(lane.hashes)
+    is_longer = 0 < length <= len(hashes) and common(lane.hashes, hashes) == length
+    return is_longer and length > history_start(request)
+
+
+def _is_answered(lane: Lane, request: WireRequest, length: int) -> bool:
+    """Return whether the recorded answer follows the first messages of a request."""
+    following = list[AssistantPart]()
+    for message in request.messages[length:]:
+        if role_of(request.api, message) != "assistant":
+            break
+        following += assistant_parts(request.api, message, request.model)
+    return lane.answer.fits(mark_of(following))
+
+
+def _is_alike(lane: Lane, request: WireRequest) -> bool:
+    """Return whether a request has the tools, or the instructions, of a lane."""
+    card = lane.card
+    if card is None or lane.api != request.api:
+        return False
+    texts = system_texts(request)
+    now, before = "\n\n".join(texts), card.persona
+    tools = {str(as_dict(each).get("name")) for each in request.body.get("tools") or ()}
+    ours = {tool.name for tool in card.tools or ()}
+    same_prompt = now[:HEAD] == before[:HEAD] or (len(now) > HEAD and now[-HEAD:] == before[-HEAD:])
+    return same_prompt and (not ours or not tools or len(ours & tools) * 2 >= len(ours))
+
+
+HEAD = 400
+"""Characters at the beginning, or at the end, by which two prompts are versions of one."""
+
+
+def _first_words(request: WireRequest) -> str:
+    """Return the words of the first message that a user's is, without those of the client."""
+    for message in request.messages[history_start(request) :]:
+        if role_of(request.api, message) == "user":
+            texts = [text for text in _texts(message) if not text.lstrip().startswith("<")]
+            if texts:
+                return texts[-1].strip()
+    return ""
+
+
+def _all_words(request: WireRequest) -> str:
+    return " ".join(text for message in request.messages for text in _texts(message))
+
+
+def _texts(message: dict[str, object]) -> Iterator[str]:
+    content = message.get("content", message.get("parts"))
+    if isinstance(content, str):
+        yield content
+    for part in content if isinstance(content, list) else ():
+        text = as_dict(part).get("text")
+        if isinstance(text, str):
+            yield text
+
+
+def _arguments(raw: str) -> Iterator[str]:
+    try:
+        given = json.loads(raw)
+    except (ValueError, RecursionError):
+        return
+    yield from (value for value in as_dict(given).values() if isinstance(value, str))
+
+
+def _is_brief(brief: str, argument: str) -> bool:
+    return len(argument) >= BRIEF and (brief == argument.strip() or argument.strip() in brief)

@@ -1,0 +1,105 @@
+"""Recording of exchanges into a log: a request when it is complete, its outcome when it has ended."""
+
+from __future__ import annotations
+
+import zlib
+from hashlib import sha256
+from typing import Any
+
+from stenolog.adapters.log import Log
+from stenolog.domain.entry import NewEntry
+from stenolog.domain.errors import OperationalError
+from stenolog.domain.events import AssistantMessage, ModeSwitch, UserMessage
+
+from .exchange import Exchange
+from .identity import identity_of
+from .placing import Place, Placing
+from .restoring import restored
+from .session import META, Session
+from .wire import wire_request
+
+GAPS = "tap-gaps"
+"""The conversation in which the tap says what it could not record."""
+
+
+class Recording:
+    """The recorder of one log. `others` counts the exchanges that asked no model, by method and path."""
+
+    def __init__(self, log: Log) -> None:
+        self.log = log
+        self.placing = Placing(self._begin)
+        self.others: dict[str, int] = {}
+        self.recorded: set[str] = set()
+        self._places: dict[str, Place] = {}
+
+    def request(self, exchange: Exchange) -> bool:
+        """Record a request that is complete; return whether it asks a model."""
+        request = wire_request(exchange)
+        if request is None:
+            name = f"{exchange.method} {exchange.path.partition('?')[0]}"
+            self.others[name] = self.others.get(name, 0) + 1
+            return False
+        try:
+            identity = identity_of(exchange, request)
+            place = self.placing.place(exchange, request, identity)
+            lane = place.session.lane(place.key, request)
+            place.session.record_request(exchange, request, lane, identity, place.rule, place.cause)
+        except OperationalError:
+            raise  # the disk is full, say: it is tried again
+        except Exception as error:
+            self._unrecorded(exchange, error)
+            return False
+        place.session.last_ns = lane.last_ns = exchange.begun_ns
+        self._places[exchange.id] = place
+        self.placing.note(place.session, place.key)
+        return True
+
+    def answer(self, exchange: Exchange) -> None:
+        """Record the outcome of an exchange whose request was recorded."""
+        place = self._places.pop(exchange.id, None)
+        if place is None:
+            return
+        try:
+            entry = place.session.record_answer(exchange)
+        except OperationalError:
+            self._places[exchange.id] = place
+            raise
+        except Exception as error:
+            self._unrecorded(exchange, error)
+            return
+        place.session.lanes[place.key].last_ns = exchange.ended_ns or exchange.begun_ns
+        if entry is not None and isinstance(entry.event, AssistantMessage):
+            about: Any = entry.event.meta.get(META, {})
+            self.placing.note(place.session, place.key, str(about.get("id", "")))
+
+    def gap(self, reason: str, exchanges: int, id: str) -> None:
+        """Record that some exchanges went by unrecorded."""
+        words = f"The tap could not record {exchanges} exchanges: {reason}"
+        self._note(words, {"gap": reason, "exchanges": exchanges}, f"gap-{id}")
+
+    def _unrecorded(self, exchange: Exchange, error: Exception) -> None:
+        """Keep an exchange that could not be understood as it was: nothing is lost."""
+        kept: dict[str, str] = {}
+        for name, content in (("request", exchange.content), ("answer", bytes(exchange.answer))):
+            packed = zlib.compress(content, 6)
+            kept[name] = sha256(packed).hexdigest()
+            self.log.blobs.put(packed)
+        place = f"{exchange.method} {exchange.path.partition('?')[0]}"
+        words = f"The tap could not record {place}: {type(error).__name__}: {error}"
+        about = {"exchange": exchange.id, "error": type(error).__name__, "status": exchange.status, **kept}
+        self._note(words[:2_000], about, f"{exchange.id}-unrecorded")
+
+    def _note(self, words: str, about: dict[str, Any], id: str) -> None:
+        conversation = self.log[GAPS]
+        if not conversation.position:
+            conversation.append(ModeSwitch(mode="chat", title="What the tap could not record"))
+        event = UserMessage(words, author_kind="system", in_context=False, meta={META: about})
+        conversation.extend([NewEntry(event, id)])
+
+    def _begin(self, name: str, client: str, exchange: Exchange) -> Session:
+        """Return a session of the log, as far as it was recorded before."""
+        conversation = self.log[name]
+        session = Session(conversation, client, name)
+        if conversation.position:
+            self.recorded |= restored(session)
+        return session

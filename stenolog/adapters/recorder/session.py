@@ -1,0 +1,303 @@
+"""One conversation as it is recorded: its lanes, and the entries that requests and answers become."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from stenolog.adapters.importers.event_writer import position_ranges
+from stenolog.adapters.log import Conversation
+from stenolog.adapters.providers.json_fields import Blobs, title_of
+from stenolog.domain.entry import Entry, NewEntry
+from stenolog.domain.errors import CallerError, VersionConflictError
+from stenolog.domain.events import AssistantMessage, Known, LlmError, ModeSwitch, UserMessage
+from stenolog.domain.values import Origin, PositionRange, Receipt
+
+from .answers import Answered, answer_of, counted_tokens
+from .cards import card_of, without_parameters
+from .exchange import Exchange, decoded
+from .identity import Identity
+from .lane import Alignment, Anchor, Lane, Positions, hashes_of
+from .message_events import mark_of
+from .receipts import receipt_for
+from .wire import WireRequest
+
+USER = "user"
+"""The address of answers, so that no other agent is shown them."""
+META = "tap"
+"""The key of what the tap notes in `meta`."""
+
+
+@dataclass
+class Pending:
+    """A request that was recorded and has no outcome yet: its lane, and the receipt for the outcome."""
+
+    lane: Lane
+    request: WireRequest
+    identity: Identity
+    receipt: Receipt
+    anchor: Anchor
+    cause: int | None
+
+
+@dataclass
+class Session:
+    """A conversation on its way into the log. `lanes` are known by the ids that the client gives them."""
+
+    conversation: Conversation
+    client: str
+    id: str
+    lanes: dict[str, Lane] = field(default_factory=dict)
+    pending: dict[str, Pending] = field(default_factory=dict)
+    hidden: dict[str, set[int]] = field(default_factory=dict)
+    settings: set[int] = field(default_factory=set)
+    title: str = ""
+    title_words: str = ""
+    last_ns: int = 0
+
+    def lane(self, key: str, request: WireRequest) -> Lane:
+        """Return the lane of a key; a new one where there is none."""
+        if key not in self.lanes:
+            self.lanes[key] = Lane(self._agent(key), request.api)
+        return self.lanes[key]
+
+    def _agent(self, key: str) -> str:
+        name = f"{self.client}-{key[-12:]}" if key else self.client
+        taken = {lane.agent for lane in self.lanes.values()}
+        return name if name not in taken else f"{name}-{len(taken)}"
+
+    def record_request(
+        self,
+        exchange: Exchange,
+        request: WireRequest,
+        lane: Lane,
+        identity: Identity,
+        why: str,
+        cause: int | None,
+    ) -> None:
+        """Append what a request says that the log does not have, and make the receipt for its outcome."""
+        blobs: Blobs = {}
+        hashes = hashes_of(request.messages)
+        alignment = lane.align(request, hashes, blobs)
+        first = self._opening(lane, request, identity, exchange, why)
+        events = [event for plan in alignment.plans for event in plan.events]
+        if cause is not None and events and isinstance(events[0], UserMessage) and not lane.hashes:
+            events[0] = replace(events[0], cause=cause, author_kind="agent")
+        switches = [*first, *self._edits(lane, alignment)]
+        self._put(blobs)
+        written = self._append(exchange, [*switches, *events], exchange.time)
+        placed = self._placed(alignment, written[len(switches) :])
+        self._note(lane, alignment, placed, written)
+        self._title(exchange, events)
+        view = self.conversation.position
+        built = self._built(lane, request, exchange)
+        made = receipt_for(exchange, request, built, hashes, lane.anchor)
+        self._put(made.blobs)
+        there = built.body.get(built.messages_key)
+        anchor = Anchor(0, made.patch, tuple(hashes), len(there) if isinstance(there, list) else 0)
+        asked = max((p for positions in placed for p in positions if p not in lane.attempts), default=view)
+        lane.settle(alignment, placed)
+        lane.open.add(exchange.id)
+        lane.model = request.model or lane.model
+        self.pending[exchange.id] = Pending(lane, request, identity, made.receipt, anchor, asked or None)
+
+    def _built(self, lane: Lane, request: WireRequest, exchange: Exchange) -> Any:
+        try:
+            return self.conversation.request(lane.agent, api=request.api)
+        except CallerError:
+            # A parameter that no request can be built with: it stays in the receipt's patch.
+            assert lane.card is not None
+            lane.card = without_parameters(lane.card)
+            switch = ModeSwitch(cards={lane.agent: lane.card})
+            self._append(exchange, [switch], exchange.time, "plain")
+            return self.conversation.request(lane.agent, api=request.api)
+
+    def _opening(
+        self, lane: Lane, request: WireRequest, identity: Identity, exchange: Exchange, why: str
+    ) -> list[Known]:
+        """Return the settings that changed: who takes part, and the card with prompt and tools."""
+        card = card_of(request, lane.card)
+        if card == lane.card:
+            return []
+        is_new, lane.card = lane.card is None, card
+        fields: dict[str, Any] = {"cards": {lane.agent: card}}
+        about = {"client": identity.client, "program": exchange.headers.get("user-agent", "")[:200]}
+        if is_new:
+            fields["joins"] = (lane.agent,)
+            about |= {"session": identity.session, "agent": identity.agent, "rule": why}
+            about |= {"kind": identity.kind, "run": exchange.run}
+        fields["meta"] = {META: {name: value for name, value in about.items() if value}}
+        if not self.conversation.position:
+            fields |= {"mode": "chat", "scope": "addressed", "source": Origin(system=META, id=self.id)}
+        return [ModeSwitch(**fields)]
+
+    def _edits(self, lane: Lane, alignment: Alignment) -> list[Known]:
+        """Return the change of what is in context, where the client's history lacks what it had before."""
+        if not (alignment.gone or alignment.back):
+            return []
+        own = self.hidden.setdefault(lane.agent, set())
+        own |= alignment.gone
+        own -= alignment.back
+        everything = set[int]().union(*self.hidden.values())
+        ranges: tuple[PositionRange, ...] = tuple(position_ranges(everything, self.settings))
+        note: dict[str, Any] = {
+            "from": alignment.same,
+            "messages": len(alignment.hashes),
+            "gone": len(alignment.gone),
+        }
+        return [ModeSwitch(hides=ranges, meta={META: {"rewrite": note}})]
+
+    def _placed(self, alignment: Alignment, written: Sequence[Entry]) -> list[Positions]:
+        """Return the positions of each message: those that it had, or those of its new entries."""
+        rest, placed = iter(written), list[Positions]()
+        for plan in alignment.plans:
+            new = tuple(next(rest).position for _ in plan.events)
+            placed.append(plan.positions + new)
+        return placed
+
+    def _note(
+        self,
+        lane: Lane,
+        alignment: Alignment,
+        placed: Sequence[Positions],
+        written: Iterable[Entry],
+    ) -> None:
+        for entry in written:
+            if isinstance(entry.event, AssistantMessage):
+                lane.note_answer(entry.event, entry.id, entry.position)
+            elif isinstance(entry.event, ModeSwitch):
+                self.settings.add(entry.position)
+        for index in range(alignment.same, len(placed)):
+            lane.note_results(alignment.plans[index].events, placed[index])
+
+    def _title(self, exchange: Exchange, events: Iterable[Known]) -> None:
+        """Give the conversation the first words of a person as its title."""
+        if self.title:
+            return
+        words = next((e.text for e in events if isinstance(e, UserMessage) and e.author_kind == "person"), "")
+        if title := title_of(words):
+            self.title = title
+            self._append(exchange, [ModeSwitch(title=title)], exchange.time, "title")
+
+    def record_answer(self, exchange: Exchange) -> Entry | None:
+        """Append the outcome of a request; None for one that is not pending."""
+        pending = self.pending.pop(exchange.id, None)
+        if pending is None:
+            return None
+        lane, request = pending.lane, pending.request
+        lane.open.discard(exchange.id)
+        answered = answer_of(request.api, exchange)
+        event = self._outcome(exchange, pending, answered)
+        (entry,) = self._append(exchange, [event], self._ended(exchange), "answer")
+        lane.anchor = pending.anchor._replace(position=entry.position)
+        if isinstance(event, AssistantMessage) and event.purpose != "routing":
+            self._answered(lane, event, entry)
+        elif isinstance(event, LlmError):
+            lane.failed += 1
+        return entry
+
+    def _answered(self, lane: Lane, event: AssistantMessage, entry: Entry) -> None:
+        lane.note_answer(event, entry.id, entry.position)
+        lane.attempts.append(entry.position)
+        lane.answer, lane.failed = mark_of(event.parts), 0
+        if event.purpose == "summary":
+            lane.summary = (entry.position, mark_of(event.parts).words)
+
+    def _outcome(self, exchange: Exchange, pending: Pending, answered: Answered) -> Known:
+        lane, request = pending.lane, pending.request
+        meta: dict[str, Any] = {META: self._about(exchange, pending.identity, answered)}
+        first_token_ms, duration_ms = self._times(exchange)
+        if request.kind == "count-tokens":
+            return self._count(exchange, pending, meta, answered)
+        if answered.failure is not None:
+            return LlmError(
+                agent=lane.agent,
+                category=answered.failure.category,  # type: ignore[arg-type]
+                message=answered.failure.message,
+                parts=answered.parts,
+                cause=pending.cause,
+                model=answered.model or request.model,
+                attempt=lane.failed + 1,
+                usage=answered.usage,
+                duration_ms=duration_ms,
+                receipt=pending.receipt,
+                in_context=False,  # the client decides what its model reads of it
+                meta=meta,
+            )
+        summary = self._covers(lane, pending)
+        return AssistantMessage(
+            agent=lane.agent,
+            parts=answered.parts,
+            cause=pending.cause,
+            to=(USER,),
+            model=answered.model or request.model,
+            finish_reason=answered.finish_reason,
+            usage=answered.usage,
+            receipt=pending.receipt,
+            purpose="summary" if summary else "answer",
+            covers=summary,
+            meta=meta,
+            first_token_ms=first_token_ms,
+            duration_ms=duration_ms,
+        )
+
+    def _covers(self, lane: Lane, pending: Pending) -> tuple[PositionRange, ...]:
+        """Return what the answer to a request for a summary stands for; nothing for any other answer."""
+        if pending.identity.kind != "compaction" or len(lane.hashes) < 3:
+            return ()
+        return tuple(position_ranges(lane.visible, self.settings))
+
+    def _count(
+        self, exchange: Exchange, pending: Pending, meta: dict[str, Any], answered: Answered
+    ) -> AssistantMessage:
+        """Return the answer to a question for the number of tokens: nobody is shown it."""
+        content = decoded(bytes(exchange.answer), exchange.answer_headers.get("content-encoding", ""))
+        number = counted_tokens(content)
+        text = content.decode("utf-8", "replace") if number is None else f"{number} tokens"
+        return AssistantMessage(
+            agent=pending.lane.agent,
+            text=text or f"status {exchange.status}",
+            purpose="routing",
+            in_context=False,
+            tags=(pending.request.kind,),
+            model=pending.request.model,
+            receipt=pending.receipt,
+            meta=meta,
+        )
+
+    def _about(self, exchange: Exchange, identity: Identity, answered: Answered) -> dict[str, Any]:
+        about: dict[str, Any] = {"exchange": exchange.id, "id": answered.id, "kind": identity.kind}
+        if exchange.unproven:
+            about["unproven"] = True
+        if exchange.redacted:
+            about["redacted"] = list(exchange.redacted)
+        return {name: value for name, value in about.items() if value}
+
+    def _times(self, exchange: Exchange) -> tuple[int | None, int | None]:
+        """Return the milliseconds to the first byte of the answer and to its end, where they are known."""
+        begun = exchange.begun_ns
+        first, last = ((at - begun) // 1_000_000 for at in (exchange.first_ns, exchange.ended_ns))
+        return first if begun and first >= 0 else None, last if begun and last >= 0 else None
+
+    def _ended(self, exchange: Exchange) -> datetime:
+        if exchange.ended_ns > exchange.begun_ns > 0:
+            return exchange.time + timedelta(microseconds=(exchange.ended_ns - exchange.begun_ns) // 1_000)
+        return exchange.time
+
+    def _append(
+        self, exchange: Exchange, events: Iterable[Known], time: datetime, what: str = "request"
+    ) -> list[Entry]:
+        """Append events under ids of the exchange: what is recorded again after a crash is found there."""
+        new = [NewEntry(event, f"{exchange.id}-{what}-{n}", time) for n, event in enumerate(events)]
+        while new:
+            try:
+                return self.conversation.extend(new, expected=self.conversation.position)
+            except VersionConflictError:  # somebody else appended; what the tap records stays as it was
+                continue
+        return []
+
+    def _put(self, blobs: Blobs) -> None:
+        for content in blobs.values():
+            self.conversation.log.blobs.put(content)

@@ -1,0 +1,254 @@
+"""Requests as another program sent them: the request that the log leads to, and a patch in the receipt.
+
+A program that is only recorded writes bodies in its own way. Its receipts hold a patch, under `patch` in the
+plan, from the body that stenolog builds at that position to the one that was sent:
+
+    order      the keys of the body, in their order
+    front      for each key but the messages', a recipe of its value (see `recipe`)
+    messages   a recipe for each message from `keep` on; those before are the base's
+    base       the position of the entry whose receipt has them; 0: there is none, and nothing is kept
+    cache      marks of the prompt cache, `[pointer, value]`, which are lifted off before anything is compared
+
+What is equal to the base's is left out, so a patch grows with what is new and not with the conversation.
+`raw` alone: nothing describes the body but its bytes, which the transport has.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import CallerError, StoredDataError
+from stenolog.domain.events import AssistantMessage, LlmError
+from stenolog.domain.model import clean
+from stenolog.domain.values import Receipt
+
+from .body_digest import compact
+from .explanation import Explanation, Omission, RequestPart
+from .recipe import REFERENCE, Recipe, escape, references, unescape, value_of
+from .request import EMPTY_BLOBS, PATCH, Body, Request
+from .tokens import ESTIMATE, Counter
+from .transport import Transport
+
+RAW = "raw"
+CLIENT = "client"
+"""The rule of a message that only the client's own form has, and of one that the client left out."""
+CACHE = "cache_control"
+EPHEMERAL = {"type": "ephemeral"}
+
+
+class Patch(NamedTuple):
+    """A whole patch: the keys in order, recipes by key, a recipe for each message, marks of the cache."""
+
+    order: tuple[str, ...] = ()
+    front: Mapping[str, Recipe] = {}
+    messages: Sequence[Recipe] = ()
+    cache: Sequence[Sequence[Any]] = ()
+
+
+class Patches:
+    """The patches of a log's receipts, each resolved once. `receipt_at` reads the receipt of an entry."""
+
+    def __init__(self, receipt_at: Callable[[int], Receipt | None]) -> None:
+        self._receipt_at = receipt_at
+        self._resolved: dict[int, Patch] = {}
+
+    @classmethod
+    def of(cls, entries: Iterable[Entry]) -> Patches:
+        """Return the patches of a log's entries."""
+        receipts = {
+            entry.position: entry.event.receipt
+            for entry in entries
+            if isinstance(entry.event, AssistantMessage | LlmError) and entry.event.receipt is not None
+        }
+        return cls(receipts.get)
+
+    def resolve(self, receipt: Receipt) -> Patch:
+        """Return the whole patch of a receipt. Raises `StoredDataError` where its base is gone."""
+        chain: list[Mapping[str, Any]] = []
+        patch, base = Patch(), 0
+        told: Mapping[str, Any] = _patch_of(receipt)
+        positions: list[int] = []
+        while True:
+            chain.append(told)
+            base = int(told.get("base", 0))
+            if not base:
+                break
+            if base in self._resolved:
+                patch = self._resolved[base]
+                break
+            positions.append(base)
+            earlier = self._receipt_at(base)
+            if earlier is None or PATCH not in earlier.plan:
+                raise StoredDataError(f"the receipt at {base}, which this one goes on from, is gone")
+            told = _patch_of(earlier)
+        # From the oldest to the newest; each but the newest stands at a position of its own.
+        for told, position in zip(reversed(chain), [*reversed(positions), 0], strict=True):
+            patch = _following(patch, told)
+            if position:
+                self._resolved[position] = patch
+        return patch
+
+
+def _patch_of(receipt: Receipt) -> Mapping[str, Any]:
+    told: Any = receipt.plan[PATCH]
+    if not isinstance(told, Mapping):
+        raise StoredDataError("patch: expected an object in the receipt's plan")
+    return told
+
+
+def _following(base: Patch, told: Mapping[str, Any]) -> Patch:
+    front = {**base.front, **told.get("front", {})}
+    order = tuple(told.get("order", base.order))
+    kept = base.messages[: int(told.get("keep", 0))]
+    return Patch(order, front, [*kept, *expanded(told.get("messages", ()))], told.get("cache", ()))
+
+
+def expanded(messages: Iterable[Recipe]) -> Iterator[Recipe]:
+    """Yield a recipe for each message; a run of them is taken apart."""
+    for item in messages:
+        if isinstance(item, dict) and REFERENCE in item and "all" in item:
+            yield from ({REFERENCE: f"{item[REFERENCE]}/{n}"} for n in range(*item["all"]))
+        else:
+            yield item
+
+
+def sent_body(patch: Patch, body: Body, messages_key: str, blobs: Mapping[str, bytes] = EMPTY_BLOBS) -> Body:
+    """Return the body that was sent. Raises `StoredDataError` for a patch that does not fit."""
+    made: Body = {}
+    for key in patch.order:
+        if key in patch.front:
+            made[key] = value_of(patch.front[key], body, blobs)
+        elif key == messages_key:
+            made[key] = value_of(list(patch.messages), body, blobs)
+        else:
+            raise StoredDataError(f"patch: expected a recipe for {key!r}, found none")
+    for mark in patch.cache:
+        made = with_mark(made, mark[0], mark[1] if len(mark) > 1 else EPHEMERAL)
+    return made
+
+
+def with_mark(body: Body, pointer: str, value: Any) -> Body:
+    """Return the body with a mark of the cache behind the keys at a pointer; only the way there is copied."""
+    steps = pointer.split("/")[1:]
+    whole = {**body}
+    here: Any = whole
+    for step in steps:
+        key: Any = int(step) if isinstance(here, list) else unescape(step)
+        try:
+            inner = here[key]
+        except (LookupError, TypeError):
+            raise StoredDataError(f"patch: nothing stands at {pointer} in the request") from None
+        here[key] = {**inner} if isinstance(inner, dict) else [*inner]
+        here = here[key]
+    here[CACHE] = value
+    return whole
+
+
+def without_marks(body: Body) -> tuple[Body, list[list[Any]]]:
+    """Return a body without the marks of the cache that stand last in their objects, and these marks."""
+    marks: list[list[Any]] = []
+    return {key: _lifted(value, f"/{escape(key)}", marks) for key, value in body.items()}, marks
+
+
+def _lifted(value: Any, pointer: str, marks: list[list[Any]]) -> Any:
+    match value:
+        case dict() if CACHE in value and next(reversed(value)) == CACHE and len(value) > 1:
+            mark = value[CACHE]
+            marks.append([pointer] if mark == EPHEMERAL and [*mark] == [*EPHEMERAL] else [pointer, mark])
+            inner = {key: each for key, each in value.items() if key != CACHE}
+            return {key: _lifted(each, f"{pointer}/{escape(key)}", marks) for key, each in inner.items()}
+        case dict() if pointer.count("/") < DEEPEST:
+            return {key: _lifted(each, f"{pointer}/{escape(key)}", marks) for key, each in value.items()}
+        case list() if pointer.count("/") < DEEPEST:
+            return [_lifted(each, f"{pointer}/{n}", marks) for n, each in enumerate(value)]
+        case _:
+            return value
+
+
+# /messages/7/content/2/content/0: providers take no mark further in.
+DEEPEST = 6
+"""Steps of a pointer to the furthest block that may have a mark."""
+
+
+def as_sent(
+    request: Request,
+    receipt: Receipt | None,
+    patches: Patches,
+    blobs: Mapping[str, bytes] = EMPTY_BLOBS,
+    counter: Counter = ESTIMATE,
+) -> Request:
+    """Return the request as its receipt says that it was sent; the same one where the receipt has no patch.
+
+    Raises `StoredDataError` for a patch that does not fit the request.
+    """
+    if receipt is None or PATCH not in receipt.plan:
+        return request
+    patch = patches.resolve(receipt)
+    if RAW in _patch_of(receipt):
+        body = _raw_body(receipt, blobs)
+    else:
+        body = sent_body(patch, request.body, request.messages_key, blobs)
+    return replace(
+        request,
+        body=body,
+        encoded=None,
+        patch=_patch_of(receipt),
+        explain=lambda: _explained(request, patch, body, counter),
+    )
+
+
+def _raw_body(receipt: Receipt, blobs: Mapping[str, bytes]) -> Body:
+    try:
+        body = json.loads(Transport.of(receipt.transport).render({}, blobs))
+    except (CallerError, ValueError) as error:
+        raise StoredDataError(f"patch: {error}") from None
+    return without_halves(body) if isinstance(body, dict) else {}
+
+
+def without_halves(value: Any) -> Any:
+    """Return JSON whose texts have no halves of surrogate pairs, which no event can hold."""
+    match value:
+        case str():
+            return clean(value)
+        case list():
+            return [without_halves(each) for each in value]
+        case dict():
+            return {clean(key): without_halves(each) for key, each in value.items()}
+        case _:
+            return value
+
+
+def _explained(request: Request, patch: Patch, body: Body, counter: Counter) -> Explanation:
+    """Return the explanation of what was sent: the parts at their places there, and the client's own."""
+    places: dict[int, int] = {}
+    under = f"/{request.messages_key}/"
+    for n, recipe in enumerate(patch.messages):
+        for pointer in references(recipe):
+            if pointer.startswith(under):
+                places.setdefault(int(pointer.removeprefix(under).partition("/")[0]), n)
+    explained = request.explanation
+    front = [part for part in explained.parts if part.message < 0]
+    kept = [part._replace(message=places[part.message]) for part in explained.parts if part.message in places]
+    gone = [part for part in explained.parts if part.message >= 0 and part.message not in places]
+    filled = {part.message for part in kept}
+    own = [
+        _own_part(n, message, counter)
+        for n, message in enumerate(body.get(request.messages_key, ()))
+        if n not in filled and isinstance(message, dict)
+    ]
+    parts = sorted([*kept, *own], key=lambda part: part.message)
+    left_out = [
+        Omission(min(part.positions), max(part.positions), CLIENT, part.tokens_out)
+        for part in gone
+        if part.positions
+    ]
+    return Explanation((*front, *parts), (*explained.omissions, *left_out), explained.read)
+
+
+def _own_part(n: int, message: Body, counter: Counter) -> RequestPart:
+    tokens = counter.count(compact(message))
+    return RequestPart((), "added", CLIENT, 0, tokens, n, str(message.get("role", "user")))

@@ -1,0 +1,270 @@
+"""Recipes: how a JSON value is made of another one, so that only the difference is stored.
+
+>>> text = "How many loaves are in the oven, and when will the last of them be done?"
+>>> built = {"system": "You are a baker.", "messages": [{"role": "user", "content": text}]}
+>>> sent = {"content": [{"type": "text", "text": text}], "role": "user"}
+>>> recipe = recipe_of(sent, Source(built))
+>>> recipe
+{'content': [{'type': 'text', 'text': {'$': '/messages/0/content'}}], 'role': 'user'}
+>>> value_of(recipe, built) == sent
+True
+
+A recipe is JSON. An object with the key `$` refers to the source; all others are written as they are:
+
+    {"$": "/messages/3"}                      the value at a JSON pointer
+    {"$": "/system", "cut": [10, 80]}         characters 10 to 79 of the text there
+    {"$": "/tools", "all": [0, 12]}           in a list: the items 0 to 11 of the list there
+    {"$": "", "text": [recipe, recipe]}       these texts, one behind the other
+    {"$": "", "blob": "sha256"}               the UTF-8 text of a blob
+    {"$": "", "as-is": value}                 a value that has itself a key `$`
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
+from typing import Any, TypeAlias
+
+from stenolog.domain.errors import StoredDataError
+
+from .body_digest import compact
+
+Json: TypeAlias = Any
+Recipe: TypeAlias = Any
+
+REFERENCE = "$"
+# A reference is about this long itself.
+SHORTEST = 48
+"""Characters of JSON from which on a value is worth a reference."""
+SHORTEST_CUT = 64
+"""Characters that a text must have in common with another one to be cut out of it."""
+LARGEST_TEXT = 2_048
+"""Characters of a text that stands in a recipe itself; a longer one is a blob."""
+
+
+class Source:
+    """The values that recipes may refer to, by their JSON, and the texts, in the order of the source.
+
+    `under` and `first` limit them to the messages from an index on: what is new since the request before.
+    """
+
+    def __init__(self, value: Json, under: str = "", first: int = 0) -> None:
+        self.pointers: dict[str, str] = {}
+        self.texts: list[tuple[str, str]] = []
+        for pointer, each in _top_values(value, under, first):
+            self._add(pointer, each)
+
+    def _add(self, pointer: str, value: Json) -> str:
+        """Index a value and the values in it; return its JSON."""
+        match value:
+            case dict():
+                inner = [
+                    f"{compact(key)}:{self._add(f'{pointer}/{escape(key)}', v)}" for key, v in value.items()
+                ]
+                written = "{" + ",".join(inner) + "}"
+            case list():
+                written = "[" + ",".join(self._add(f"{pointer}/{n}", v) for n, v in enumerate(value)) + "]"
+            case str():
+                written = compact(value)
+                if len(value) >= SHORTEST_CUT:
+                    self.texts.append((pointer, value))
+            case _:
+                return compact(value)
+        if len(written) >= SHORTEST:
+            # The first one counts: an equal value that comes later is the same bytes.
+            self.pointers.setdefault(written, pointer)
+        return written
+
+
+def _top_values(value: Json, under: str, first: int) -> Iterator[tuple[str, Json]]:
+    if not under:
+        yield "", value
+        return
+    for n, message in enumerate(value[under][first:], first):
+        yield f"/{escape(under)}/{n}", message
+
+
+def recipe_of(value: Json, source: Source, blobs: dict[str, bytes] | None = None) -> Recipe:
+    """Return a recipe that makes the value; long texts that the source lacks are put in `blobs`."""
+    written = compact(value)
+    if len(written) >= SHORTEST and (pointer := source.pointers.get(written)) is not None:
+        return {REFERENCE: pointer}
+    match value:
+        case dict():
+            made = {key: recipe_of(inner, source, blobs) for key, inner in value.items()}
+            return {REFERENCE: "", "as-is": value} if REFERENCE in value else made
+        case list():
+            return _merged([recipe_of(inner, source, blobs) for inner in value])
+        case str() if len(value) >= SHORTEST_CUT:
+            return _text_recipe(value, source, blobs)
+        case _:
+            return value
+
+
+def _merged(items: list[Recipe]) -> list[Recipe]:
+    """Return the items of a list, those that stand side by side in the source as one reference."""
+    merged: list[Recipe] = []
+    for item in items:
+        run = _item_run(item)
+        last = merged[-1] if merged else None
+        if run and isinstance(last, dict) and last.get(REFERENCE) == run[0] and "all" in last:
+            first, end = last["all"]
+            if end == run[1]:
+                merged[-1] = {REFERENCE: run[0], "all": [first, end + 1]}
+                continue
+        merged.append({REFERENCE: run[0], "all": [run[1], run[1] + 1]} if run else item)
+    return merged
+
+
+def _item_run(item: Recipe) -> tuple[str, int] | None:
+    """Return the list that an item is taken from, and its index; None if it is not an item as it stands."""
+    if not (isinstance(item, dict) and item.keys() == {REFERENCE}):
+        return None
+    above, _, index = item[REFERENCE].rpartition("/")
+    return (above, int(index)) if index.isdigit() and above else None
+
+
+def _text_recipe(text: str, source: Source, blobs: dict[str, bytes] | None) -> Recipe:
+    """Return a text as a part of another one, or around one, as far as one is in the source."""
+    for pointer, other in source.texts:
+        if (at := other.find(text)) >= 0:
+            return {REFERENCE: pointer, "cut": [at, at + len(text)]}
+    for pointer, other in source.texts:
+        if (at := text.find(other)) >= 0:
+            around = (text[:at], {REFERENCE: pointer}, text[at + len(other) :])
+            return _joined(around, source, blobs)
+    for pointer, other in source.texts:
+        same = _common(text, other)
+        if same >= SHORTEST_CUT:
+            return _joined(({REFERENCE: pointer, "cut": [0, same]}, text[same:]), source, blobs)
+    return _literal(text, blobs)
+
+
+def _joined(texts: Sequence[Recipe], source: Source, blobs: dict[str, bytes] | None) -> Recipe:
+    inner = [recipe_of(each, source, blobs) if isinstance(each, str) else each for each in texts if each]
+    return {REFERENCE: "", "text": inner}
+
+
+def _common(text: str, other: str) -> int:
+    """Return the number of characters at the beginning of both."""
+    low, high = 0, min(len(text), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if text[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _literal(text: str, blobs: dict[str, bytes] | None) -> Recipe:
+    if blobs is None or len(text) <= LARGEST_TEXT:
+        return text
+    try:
+        content = text.encode()
+    except UnicodeEncodeError:
+        return text
+    name = sha256(content).hexdigest()
+    blobs[name] = content
+    return {REFERENCE: "", "blob": name}
+
+
+def value_of(recipe: Recipe, source: Json, blobs: Mapping[str, bytes] | None = None) -> Json:
+    """Return the value that a recipe makes of a source. Raises `StoredDataError` for one that fits it not."""
+    match recipe:
+        case dict() if REFERENCE in recipe:
+            return _referred(recipe, source, blobs or {})
+        case dict():
+            return {key: value_of(inner, source, blobs) for key, inner in recipe.items()}
+        case list():
+            return [each for item in recipe for each in _items(item, source, blobs)]
+        case _:
+            return recipe
+
+
+def _items(item: Recipe, source: Json, blobs: Mapping[str, bytes] | None) -> Sequence[Json]:
+    if isinstance(item, dict) and REFERENCE in item and "all" in item:
+        first, end = item["all"]
+        found = at_pointer(source, item[REFERENCE])
+        if not isinstance(found, list) or end > len(found):
+            raise StoredDataError(f"recipe: expected {end} items at {item[REFERENCE]}, found fewer")
+        return found[first:end]
+    return [value_of(item, source, blobs)]
+
+
+def _referred(recipe: dict[str, Any], source: Json, blobs: Mapping[str, bytes]) -> Json:
+    match recipe:
+        case {"as-is": value}:
+            return value
+        case {"text": list(texts)}:
+            return "".join(str(value_of(each, source, blobs)) for each in texts)
+        case {"blob": str(name)}:
+            if name not in blobs:
+                raise StoredDataError(f"blob {name[:12]}… is gone")
+            return blobs[name].decode()
+        case {"cut": [int(first), int(end)]}:
+            return at_pointer(source, recipe[REFERENCE])[first:end]
+        case _:
+            return at_pointer(source, recipe[REFERENCE])
+
+
+def at_pointer(value: Json, pointer: str) -> Json:
+    """Return the value at a JSON pointer (RFC 6901). Raises `StoredDataError` where there is none."""
+    found = value
+    for step in pointer.split("/")[1:]:
+        try:
+            found = found[int(step)] if isinstance(found, list) else found[unescape(step)]
+        except (LookupError, ValueError, TypeError):
+            raise StoredDataError(f"recipe: nothing stands at {pointer} in the request") from None
+    return found
+
+
+def escape(key: str) -> str:
+    """Return a key as a step of a JSON pointer."""
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def unescape(step: str) -> str:
+    """Return the key that a step of a JSON pointer names."""
+    return step.replace("~1", "/").replace("~0", "~")
+
+
+def references(recipe: Recipe) -> Iterator[str]:
+    """Yield the pointers that a recipe refers to; of a run of items, each one's."""
+    match recipe:
+        case dict() if REFERENCE in recipe:
+            if "all" in recipe:
+                yield from (f"{recipe[REFERENCE]}/{n}" for n in range(*recipe["all"]))
+            elif "text" in recipe:
+                for each in recipe["text"]:
+                    yield from references(each)
+            elif recipe[REFERENCE]:
+                yield recipe[REFERENCE]
+        case dict():
+            for inner in recipe.values():
+                yield from references(inner)
+        case list():
+            for inner in recipe:
+                yield from references(inner)
+        case _:
+            pass
+
+
+def literals(recipe: Recipe, pointer: str = "") -> dict[str, int]:
+    """Return the characters that a recipe holds itself, by the pointer of each such text in the result."""
+    found: dict[str, int] = defaultdict(int)
+    match recipe:
+        case dict() if REFERENCE in recipe:
+            found[pointer] += sum(len(each) for each in recipe.get("text", ()) if isinstance(each, str))
+        case dict():
+            for key, inner in recipe.items():
+                found |= literals(inner, f"{pointer}/{escape(key)}")
+        case list():
+            for n, inner in enumerate(recipe):
+                found |= literals(inner, f"{pointer}/{n}")
+        case str():
+            found[pointer] += len(recipe)
+        case _:
+            pass
+    return {where: number for where, number in found.items() if number}
