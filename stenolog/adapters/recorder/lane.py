@@ -92,6 +92,7 @@ class Lane:
     answer: AnswerMark = NO_ANSWER
     failed: int = 0
     last_ns: int = 0
+    response: str = ""
     calls: dict[str, CallRef] = field(default_factory=dict)
     call_positions: dict[str, int] = field(default_factory=dict)
     open_calls: dict[str, str] = field(default_factory=dict)
@@ -225,6 +226,10 @@ class Lane:
             alignment.hashes[alignment.same :], placed[alignment.same :], strict=True
         ):
             self._known[digest] = positions
+
+    def remember(self) -> None:
+        """Remember the messages of the last request by their hashes."""
+        self._known.update({digest: at for digest, at in zip(self.hashes, self.positions, strict=True) if at})
 
     def note_results(self, events: Iterable[Known], positions: Positions) -> None:
         """Remember which calls a message answers, by its events."""

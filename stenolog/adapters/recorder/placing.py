@@ -80,6 +80,12 @@ class Placing:
             or self._new(exchange, request, identity)
         )
 
+    def adopt(self, name: str, session: Session) -> None:
+        """Take in a session that an earlier process has recorded."""
+        self.sessions[name] = session
+        for key, lane in session.lanes.items():
+            self.note(session, key, lane.response)
+
     def note(self, session: Session, key: str, response: str = "") -> None:
         """Remember where a lane's last request ends, and the id of the response to it."""
         lane = session.lanes[key]
@@ -202,10 +208,9 @@ class Placing:
         return Place(session, identity.kind if identity.kind in SIDE else "", "new")
 
     def _added(self, name: str, client: str, id: str, exchange: Exchange) -> Session:
-        session = self.sessions[name] = self._begin(name, client, exchange)
+        session = self._begin(name, client, exchange)
         session.id = id or name
-        for key in session.lanes:
-            self.note(session, key)
+        self.adopt(name, session)
         return session
 
 

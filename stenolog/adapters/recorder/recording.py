@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from datetime import timedelta
 from hashlib import sha256
 from typing import Any
 
@@ -14,10 +15,12 @@ from stenolog.domain.events import AssistantMessage, ModeSwitch, UserMessage
 from .exchange import Exchange
 from .identity import identity_of
 from .placing import Place, Placing
-from .restoring import restored
+from .restoring import restored, sessions_in
 from .session import META, Session
 from .wire import wire_request
 
+RECENT = timedelta(days=7)
+"""Conversations that were active since are taken up again."""
 GAPS = "tap-gaps"
 """The conversation in which the tap says what it could not record."""
 
@@ -31,6 +34,7 @@ class Recording:
         self.others: dict[str, int] = {}
         self.recorded: set[str] = set()
         self._places: dict[str, Place] = {}
+        self._recalled = False
 
     def request(self, exchange: Exchange) -> bool:
         """Record a request that is complete; return whether it asks a model."""
@@ -41,7 +45,11 @@ class Recording:
             return False
         try:
             identity = identity_of(exchange, request)
+            if not identity.session:
+                self._recall(exchange)
             place = self.placing.place(exchange, request, identity)
+            if exchange.id in place.session.recorded or exchange.id in self.recorded:
+                return False
             lane = place.session.lane(place.key, request)
             place.session.record_request(exchange, request, lane, identity, place.rule, place.cause)
         except OperationalError:
@@ -77,6 +85,16 @@ class Recording:
         words = f"The tap could not record {exchanges} exchanges: {reason}"
         self._note(words, {"gap": reason, "exchanges": exchanges}, f"gap-{id}")
 
+    def _recall(self, exchange: Exchange) -> None:
+        """Take up the sessions of earlier processes, once: without ids, one of them may go on here."""
+        if self._recalled:
+            return
+        self._recalled = True
+        for session in sessions_in(self.log, exchange.time - RECENT):
+            self.recorded |= session.recorded
+            if session.conversation.name not in self.placing.sessions:
+                self.placing.adopt(session.conversation.name, session)
+
     def _unrecorded(self, exchange: Exchange, error: Exception) -> None:
         """Keep an exchange that could not be understood as it was: nothing is lost."""
         kept: dict[str, str] = {}
@@ -101,5 +119,5 @@ class Recording:
         conversation = self.log[name]
         session = Session(conversation, client, name)
         if conversation.position:
-            self.recorded |= restored(session)
+            session.recorded = restored(session)
         return session

@@ -1,10 +1,148 @@
-"""Sessions taken up again from the log: the lanes, as their last receipts leave them."""
+"""Sessions taken up again from the log: the lanes, as their last receipts leave them.
+
+The log is all that is needed. The last receipt of a lane gives the request as it was sent, and so the
+messages by which the next one is compared; the explanation gives their entries.
+"""
 
 from __future__ import annotations
 
-from .session import Session
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from stenolog.adapters.log import Log
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import StenologError
+from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult
+from stenolog.projections.requests import Request
+from stenolog.projections.requests.as_sent import Patches, as_sent
+from stenolog.projections.requests.recipe import references
+
+from .lane import Anchor, Lane, Positions, hashes_of
+from .message_events import mark_of
+from .session import META, Session
+from .wire import MESSAGES, of_body
+
+RECALLED = 64
+"""So many of the latest conversations are taken up again for requests without an id of a session."""
+Outcome = AssistantMessage | LlmError
 
 
 def restored(session: Session) -> set[str]:
     """Bring the lanes of a session up to date with its conversation; return the exchanges that it has."""
-    return set()
+    entries = [*session.conversation.entries()]
+    patches, recorded = Patches.of(entries), set[str]()
+    keys = _keys(session, entries)
+    last: dict[str, tuple[Entry, Outcome]] = {}
+    for entry in entries:
+        match entry.event:
+            case ModeSwitch() as switch:
+                _take_switch(session, entry, switch, keys)
+            case AssistantMessage() | LlmError() as outcome if outcome.agent in keys:
+                _take_outcome(session.lanes[keys[outcome.agent]], entry, outcome)
+                recorded |= set(filter(None, [str(_about(outcome).get("exchange", ""))]))
+                if outcome.receipt is not None:
+                    last[outcome.agent] = entry, outcome
+            case ToolResult() as result:
+                for lane in session.lanes.values():
+                    if result.call_id in lane.calls:
+                        lane.note_results([result], (entry.position,))
+            case _:
+                pass
+    for agent, (entry, outcome) in last.items():
+        _restore(session, session.lanes[keys[agent]], entry, outcome, patches)
+    session.title = session.conversation.settings().title or ""
+    return recorded
+
+
+def sessions_in(log: Log, since: datetime) -> Iterator[Session]:
+    """Yield the sessions that were recorded since a time, the latest first, restored."""
+    for name in log.names(active_since=since, order="latest", limit=RECALLED):
+        conversation = log[name]
+        opening = conversation.entry(1).event
+        if isinstance(opening, ModeSwitch) and opening.source is not None and opening.source.system == META:
+            session = Session(conversation, str(_about(opening).get("client", "")), opening.source.id)
+            session.recorded = restored(session)
+            yield session
+
+
+def _about(event: Any) -> Mapping[str, Any]:
+    about = event.meta.get(META)
+    return about if isinstance(about, Mapping) else {}
+
+
+def _keys(session: Session, entries: Iterable[Entry]) -> dict[str, str]:
+    """Return the key of each lane by its agent, and make the lanes."""
+    keys: dict[str, str] = {}
+    for entry in entries:
+        event = entry.event
+        if isinstance(event, ModeSwitch) and event.joins and META in event.meta:
+            agent, key = event.joins[0], str(_about(event).get("key", ""))
+            keys[agent] = key
+            session.lanes[key] = Lane(agent, str(_about(event).get("api", "")))
+    return keys
+
+
+def _take_switch(session: Session, entry: Entry, switch: ModeSwitch, keys: Mapping[str, str]) -> None:
+    session.settings.add(entry.position)
+    for agent, card in switch.cards.items():
+        if agent in keys:
+            session.lanes[keys[agent]].card = card
+    hidden = _about(switch).get("hidden")
+    if isinstance(hidden, Mapping):
+        for agent, positions in hidden.items():
+            session.hidden[str(agent)] = set(positions)
+            if agent in keys:
+                session.lanes[keys[agent]].hidden = set(positions)
+
+
+def _take_outcome(lane: Lane, entry: Entry, outcome: Outcome) -> None:
+    lane.response = str(_about(outcome).get("id", ""))
+    if isinstance(outcome, LlmError):
+        lane.failed += 1
+        return
+    if outcome.purpose == "routing":
+        return
+    lane.note_answer(outcome, entry.id, entry.position)
+    lane.answer, lane.failed = mark_of(outcome.parts), 0
+    if outcome.purpose == "summary":
+        lane.summary = (entry.position, mark_of(outcome.parts).words)
+
+
+def _restore(session: Session, lane: Lane, entry: Entry, outcome: Outcome, patches: Patches) -> None:
+    """Restore the last request of a lane: its messages, and the entries that each of them is."""
+    receipt = outcome.receipt
+    assert receipt is not None
+    log, api = session.conversation.log, receipt.api.partition("@")[0]
+    try:
+        built = session.conversation.request(lane.agent, at=receipt.view, api=api, policy=receipt.policy)
+        sent = as_sent(built, receipt, patches, log.blobs)
+        patch = patches.resolve(receipt)
+    except StenologError:
+        return  # an entry was erased, say: the next request begins anew
+    wire = of_body(api, sent.body)
+    there = built.body.get(built.messages_key)
+    lane.api, lane.model = api, outcome.model
+    lane.hashes = hashes_of(wire.messages)
+    lane.positions = [*_positions(built, patch.messages, MESSAGES[api], len(lane.hashes))]
+    lane.anchor = Anchor(
+        entry.position, patch, tuple(lane.hashes), len(there) if isinstance(there, list) else 0
+    )
+    lane.remember()
+    lane.last_ns = session.last_ns = int(entry.time.timestamp() * 1e9)
+
+
+def _positions(built: Request, recipes: Iterable[Any], key: str, number: int) -> Iterator[Positions]:
+    """Yield the entries of each message: those of the parts that its recipe refers to."""
+    by_message: dict[int, list[int]] = {}
+    for part in built.parts:
+        by_message.setdefault(part.message, []).extend(part.positions)
+    under, found = f"/{key}/", list[Positions]()
+    for recipe in recipes:
+        pointers = (
+            pointer.removeprefix(under) for pointer in references(recipe) if pointer.startswith(under)
+        )
+        indexes = dict.fromkeys(int(pointer.partition("/")[0]) for pointer in pointers)
+        found.append(tuple(dict.fromkeys(p for index in indexes for p in by_message.get(index, ()))))
+    yield from found[:number]
+    yield from [()] * (number - len(found))

@@ -44,7 +44,11 @@ class Pending:
 
 @dataclass
 class Session:
-    """A conversation on its way into the log. `lanes` are known by the ids that the client gives them."""
+    """A conversation on its way into the log.
+
+    `lanes` are known by the ids that the client gives them. `recorded` are the exchanges that an earlier
+    process has recorded. `hidden` are the positions that each agent's client took out of its history.
+    """
 
     conversation: Conversation
     client: str
@@ -55,6 +59,7 @@ class Session:
     settings: set[int] = field(default_factory=set)
     title: str = ""
     title_words: str = ""
+    recorded: set[str] = field(default_factory=set)
     last_ns: int = 0
 
     def lane(self, key: str, request: WireRequest) -> Lane:
@@ -62,6 +67,9 @@ class Session:
         if key not in self.lanes:
             self.lanes[key] = Lane(self._agent(key), request.api)
         return self.lanes[key]
+
+    def _key(self, lane: Lane) -> str:
+        return next((key for key, each in self.lanes.items() if each is lane), "")
 
     def _agent(self, key: str) -> str:
         name = f"{self.client}-{key[-12:]}" if key else self.client
@@ -83,8 +91,8 @@ class Session:
         alignment = lane.align(request, hashes, blobs)
         first = self._opening(lane, request, identity, exchange, why)
         events = [event for plan in alignment.plans for event in plan.events]
-        if cause is not None and events and isinstance(events[0], UserMessage) and not lane.hashes:
-            events[0] = replace(events[0], cause=cause, author_kind="agent")
+        if cause is not None and not lane.hashes:
+            events = self._briefed(events, cause)
         switches = [*first, *self._edits(lane, alignment)]
         self._put(blobs)
         written = self._append(exchange, [*switches, *events], exchange.time)
@@ -102,6 +110,15 @@ class Session:
         lane.open.add(exchange.id)
         lane.model = request.model or lane.model
         self.pending[exchange.id] = Pending(lane, request, identity, made.receipt, anchor, asked or None)
+
+    def _briefed(self, events: list[Known], cause: int) -> list[Known]:
+        """Return the events with a sub-agent's brief as the words of the agent that called it."""
+        briefs = (n for n, e in enumerate(events) if isinstance(e, UserMessage) and e.author_kind == "person")
+        if (at := next(briefs, None)) is not None:
+            brief = events[at]
+            assert isinstance(brief, UserMessage)
+            events[at] = replace(brief, cause=cause, author_kind="agent")
+        return events
 
     def _built(self, lane: Lane, request: WireRequest, exchange: Exchange) -> Any:
         try:
@@ -126,8 +143,13 @@ class Session:
         about = {"client": identity.client, "program": exchange.headers.get("user-agent", "")[:200]}
         if is_new:
             fields["joins"] = (lane.agent,)
-            about |= {"session": identity.session, "agent": identity.agent, "rule": why}
-            about |= {"kind": identity.kind, "run": exchange.run}
+            about |= {
+                "session": identity.session,
+                "agent": identity.agent,
+                "rule": why,
+                "key": self._key(lane),
+            }
+            about |= {"kind": identity.kind, "run": exchange.run, "api": lane.api}
         fields["meta"] = {META: {name: value for name, value in about.items() if value}}
         if not self.conversation.position:
             fields |= {"mode": "chat", "scope": "addressed", "source": Origin(system=META, id=self.id)}
@@ -147,7 +169,9 @@ class Session:
             "messages": len(alignment.hashes),
             "gone": len(alignment.gone),
         }
-        return [ModeSwitch(hides=ranges, meta={META: {"rewrite": note}})]
+        # By agent, since `hides` is of all: a later process goes on from here.
+        hidden: dict[str, Any] = {agent: sorted(positions) for agent, positions in self.hidden.items()}
+        return [ModeSwitch(hides=ranges, meta={META: {"rewrite": note, "hidden": hidden}})]
 
     def _placed(self, alignment: Alignment, written: Sequence[Entry]) -> list[Positions]:
         """Return the positions of each message: those that it had, or those of its new entries."""

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from stenolog.adapters.log import open as open_log
+from stenolog.adapters.recorder.assembling import Assembler
+from stenolog.adapters.recorder.recording import Recording
+
 from .journal import JournalReader
 
 
@@ -14,9 +18,11 @@ def main(folder: Path, database: str, notify: int | None) -> int:
     """
     reader = JournalReader(folder, notify)
     recorded = 0
-    for record in reader:
-        if record.kind in ("end", "gap"):
-            recorded += record.kind == "end"
-            reader.done(record.exchange)
+    with open_log(database) as log:
+        assembler = Assembler(Recording(log))
+        for record in reader:
+            for exchange in assembler.take(record):
+                recorded += record.kind == "end"
+                reader.done(exchange)
     reader.close()
     return recorded
