@@ -261,6 +261,8 @@ class Provider:
             headers = (("retry-after", "0"), ("retry-after-ms", "10"))
             overloaded = answers.error(dialect, int(fault), "Overloaded")
             return await self._json(outgoing, incoming, int(fault), overloaded, headers)
+        if fault == "EVENT" and not order.body.get("stream"):
+            return await self._json(outgoing, incoming, 503, answers.error(dialect, 503, "Overloaded"))
         chunks = answers.DIALECTS[dialect](order)
         if fault and len(chunks) == 1:
             chunks = [chunks[0][: len(chunks[0]) // 2], chunks[0][len(chunks[0]) // 2 :]]

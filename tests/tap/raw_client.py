@@ -43,7 +43,7 @@ class Sent:
     headers: list[tuple[str, str]]
     content_sha256: str
     body_sha256: str
-    bytes: int
+    body_bytes: int
     status: int = 0
     answer_headers: dict[str, str] = field(default_factory=dict)
     answer: bytes = b""
@@ -71,7 +71,7 @@ Observer = Callable[[Exchange, bool], None]
 
 @dataclass(frozen=True)
 class Options:
-    """How a request goes over the wire. `hangs_up_after`: the client leaves after so many bytes of the answer."""
+    """How a request goes over the wire. `hangs_up_after`: the client leaves after so many bytes."""
 
     coding: str = ""
     chunked: bool = False
@@ -99,11 +99,13 @@ class RawClient:
         body: bytes,
         label: Label,
         client: str,
-        options: Options = Options(),  # noqa: B008 -- frozen
+        options: Options = Options(),
     ) -> Sent:
         """Send a request and read its answer, as far as it comes."""
         content = _encoded(body, options.coding)
-        sent = Sent(label, client, "POST", path, [], sha256(content).hexdigest(), sha256(body).hexdigest(), len(body))
+        sent = Sent(
+            label, client, "POST", path, [], sha256(content).hexdigest(), sha256(body).hexdigest(), len(body)
+        )
         sent.headers = self._headers(headers, content, options)
         exchange = self._exchange(sent, content)
         if self._observer:
@@ -146,7 +148,9 @@ class RawClient:
         made += [("content-encoding", options.coding)] if options.coding else []
         made += [("Expect", "100-continue")] if options.expects else []
         made += [("Connection", "close")] if options.closes else []
-        framing = ("Transfer-Encoding", "chunked") if options.chunked else ("Content-Length", str(len(content)))
+        framing = (
+            ("Transfer-Encoding", "chunked") if options.chunked else ("Content-Length", str(len(content)))
+        )
         return [*made, framing]
 
     async def _send(
@@ -157,7 +161,10 @@ class RawClient:
         content: bytes,
         options: Options,
     ) -> None:
-        lines = [f"POST {self._base}{sent.path} HTTP/1.1", *(f"{name}: {value}" for name, value in sent.headers)]
+        lines = [
+            f"POST {self._base}{sent.path} HTTP/1.1",
+            *(f"{name}: {value}" for name, value in sent.headers),
+        ]
         writer.write("\r\n".join([*lines, "", ""]).encode("latin-1"))
         if options.expects:
             await writer.drain()

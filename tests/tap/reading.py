@@ -1,7 +1,7 @@
 """The conversation of a request in any of the four APIs, and the script that a user's texts are.
 
 A user's text directs the answers: `RUN «command»` calls the shell, `SPAWN «prompt»` a sub-agent (within its
-prompt commands are in […]), `LOOP «n»` calls a tool n times, `TOGETHER` makes all calls in one answer,
+prompt commands and numbers are in […]), `LOOP «n»` calls a tool n times, `TOGETHER` makes all calls in one answer,
 `THINK «thought»`, `LONG «n»` (words), `SAME` (each attempt has one text). Of the newest turn alone:
 `ERROR 529` (also `ERROR 529x2`: twice), `ERROR EVENT`, `CUT`, `STALL`, `SLOW`; faults meet the first attempt.
 """
@@ -16,7 +16,11 @@ from hashlib import sha256
 from typing import Any
 
 RUN, SPAWN = re.compile(r"RUN (?:«(.+?)»|\[(.+?)\])", re.DOTALL), re.compile("SPAWN «(.+?)»", re.DOTALL)
-THINK, LOOP, LONG = re.compile("THINK «(.+?)»"), re.compile("LOOP «(\\d+)»"), re.compile("LONG «(\\d+)»")
+THINK, LOOP, LONG = (
+    re.compile("THINK «(.+?)»"),
+    re.compile("LOOP [«[](\\d+)[»\\]]"),
+    re.compile("LONG «(\\d+)»"),
+)
 FAULT = re.compile(r"\bERROR (\d{3}|EVENT)(?:x(\d+))?|\b(CUT|STALL)\b")
 DID = re.compile(r"\[did (.+?)\]", re.DOTALL)
 SUMMARIES = ("detailed summary", "CONTEXT CHECKPOINT COMPACTION", "state_snapshot", "SUMMARISE")
@@ -42,7 +46,7 @@ class Reading:
 
     def user(self, text: str) -> None:
         """Take a user's text."""
-        if LOOP.search(text):
+        if LOOP.search(SPAWN.sub("", text)):
             self.calls_in_turn = 0
         self.texts.append(text)
         self.newest.append(text)
@@ -196,7 +200,7 @@ def _calls(reading: Reading, told: str, own: str, seed: str) -> list[tuple[str, 
     waits = "wait_agent" in reading.tools and not spawns and AGENT_ID.findall(reading.results)
     if waits and not any(waits[0] in call for call in reading.calls):
         calls.append(("wait_agent", {"targets": waits, "timeout_ms": 60000}))
-    loops = LOOP.findall(told)
+    loops = LOOP.findall(own)
     if loops and reading.calls_in_turn < int(loops[-1]):
         names = list(reading.tools)
         name = names[int(sha256(seed.encode()).hexdigest(), 16) % len(names)]
