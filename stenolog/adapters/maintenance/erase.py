@@ -19,6 +19,8 @@ from stenolog.domain.state import State
 from stenolog.domain.step import INITIAL, evolve
 from stenolog.domain.values import Control
 
+from . import copies
+
 WITHOUT_WORDS = "The summary of what came before was erased."
 """The summary that stands in the place of one that was erased."""
 
@@ -50,6 +52,9 @@ def erase(conversation: StreamHandle, positions: Sequence[int], *, reason: str, 
         raise InvalidEventError(
             f"{conversation.name!r} at position {min(erasable)}: inherited; erase it where it was written"
         )
+    # First, since it cannot be found again once the words are gone: killed here, nothing is erased yet.
+    if told := copies.blobs_with(conversation, sorted(erasable)):
+        log.recorder.delete_blobs(told)
     while True:
         try:
             recorded_at = _write(conversation, key, sorted(erasable), reason, who)

@@ -188,6 +188,10 @@ class PostgresRows(LogRecorder):
         self.datastore.write(lambda c: blob_rows.put(c, named, process))
         self._pinned.update(sha for sha, _ in named)
 
+    def delete_blobs(self, shas: Collection[str]) -> None:
+        keys = [bytes.fromhex(sha) for sha in shas]
+        self.datastore.write(lambda c: [c.run(blob_rows.REMOVE, (key,)) for key in keys])
+
     def blob(self, sha: str) -> bytes | None:
         return self.datastore.read(lambda c: blob_rows.blob(c, sha))
 

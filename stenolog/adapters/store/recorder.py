@@ -347,6 +347,10 @@ class LogRecorder(ClaimRecorder, LiveRecorder, ProcessRecorder):
         """Return every text in the entries of a stream that looks like the sha256 of a blob."""
 
     @abstractmethod
+    def delete_blobs(self, shas: Collection[str]) -> None:
+        """Remove blobs although entries name them: words that are to be erased are in them."""
+
+    @abstractmethod
     def collect_blobs(self, candidates: Collection[str] | None = None) -> Collected:
         """Remove the blobs that no entry names and no living process has put, all or some of them."""
 

@@ -164,6 +164,10 @@ class SqliteRows(LogRecorder):
             row = connection.execute(blob_rows.SELECT, (key_of(sha),)).fetchone()
         return bytes(row[0]) if row else None
 
+    def delete_blobs(self, shas: Collection[str]) -> None:
+        with self.datastore.writing() as connection:
+            connection.executemany(blob_rows.REMOVE, [(bytes.fromhex(sha),) for sha in shas])
+
     def has_blob(self, sha: str) -> bool:
         with self.datastore.reading() as connection:
             return connection.execute(blob_rows.HAS, (key_of(sha),)).fetchone() is not None

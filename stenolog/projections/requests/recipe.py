@@ -39,8 +39,15 @@ SHORTEST = 48
 """Characters of JSON from which on a value is worth a reference."""
 SHORTEST_CUT = 64
 """Characters that a text must have in common with another one to be cut out of it."""
-LARGEST_TEXT = 2_048
-"""Characters of a text that stands in a recipe itself; a longer one is a blob."""
+LARGEST_TEXT = 256
+"""Characters of a text that stands in a recipe itself; a longer one is a blob, which can be removed."""
+UNREAD = frozenset(
+    {
+        "model", "role", "type", "id", "call_id", "tool_call_id", "tool_use_id", "name", "status", "mimeType",
+        "media_type", "object", "phase", "effort", "ttl",
+    }
+)  # fmt: skip
+"""The keys of texts that are no words; short ones stand in a recipe themselves."""
 
 
 class Source:
@@ -51,6 +58,7 @@ class Source:
 
     def __init__(self, value: Json, under: str = "", first: int = 0) -> None:
         self.pointers: dict[str, str] = {}
+        self.words: dict[str, str] = {}
         self.texts: list[tuple[str, str]] = []
         for pointer, each in _top_values(value, under, first):
             self._add(pointer, each)
@@ -67,6 +75,7 @@ class Source:
                 written = "[" + ",".join(self._add(f"{pointer}/{n}", v) for n, v in enumerate(value)) + "]"
             case str():
                 written = compact(value)
+                self.words.setdefault(value, pointer)
                 if len(value) >= SHORTEST_CUT:
                     self.texts.append((pointer, value))
             case _:
@@ -85,17 +94,23 @@ def _top_values(value: Json, under: str, first: int) -> Iterator[tuple[str, Json
         yield f"/{escape(under)}/{n}", message
 
 
-def recipe_of(value: Json, source: Source, blobs: dict[str, bytes] | None = None) -> Recipe:
-    """Return a recipe that makes the value; long texts that the source lacks are put in `blobs`."""
+def recipe_of(value: Json, source: Source, blobs: dict[str, bytes] | None = None, key: str = "") -> Recipe:
+    """Return a recipe that makes the value; long texts that the source lacks are put in `blobs`.
+
+    `key` is the one that the value stands under.
+    """
+    # However short: words of people must stand in their own entries alone, where they can be erased.
+    if isinstance(value, str) and key not in UNREAD and value in source.words:
+        return {REFERENCE: source.words[value]}
     written = compact(value)
     if len(written) >= SHORTEST and (pointer := source.pointers.get(written)) is not None:
         return {REFERENCE: pointer}
     match value:
         case dict():
-            made = {key: recipe_of(inner, source, blobs) for key, inner in value.items()}
+            made = {name: recipe_of(inner, source, blobs, name) for name, inner in value.items()}
             return {REFERENCE: "", "as-is": value} if REFERENCE in value else made
         case list():
-            return _merged([recipe_of(inner, source, blobs) for inner in value])
+            return _merged([recipe_of(inner, source, blobs, key) for inner in value])
         case str() if len(value) >= SHORTEST_CUT:
             return _text_recipe(value, source, blobs)
         case _:
