@@ -1,6 +1,6 @@
 """Streams of answers as an agent's provider sends them: a server, and clients that note when each chunk came.
 
-    python -m benchmarks._tap_load    the server; its port is the first line of stdout
+python -m benchmarks._tap_load    the server; its port is the first line of stdout
 """
 
 from __future__ import annotations

@@ -31,5 +31,6 @@ def _running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
 def pair(_running: Pair) -> Iterator[Pair]:
     """Return the module's relay and server; neither may have printed or raised anything."""
     _running.server.connections = 0
+    _running.server.faults.clear()
     yield _running
     assert (_running.server.faults, _running.relay.printed()) == ([], "")

@@ -99,7 +99,7 @@ class Relay:
         os.set_blocking(self._notify_end, False)
         self.upstreams = {"test": parse_upstream("test", upstream)}
         self._options = options
-        self.errors = TemporaryFile()
+        self.errors = TemporaryFile()  # noqa: SIM115 (closed with the relay)
         self.process: subprocess.Popen[bytes]
         self.start(generation)
 

@@ -13,7 +13,7 @@ import zstandard
 from tests.tap.conftest import Pair
 from tests.tap.given import is_closed, read, read_all, read_head
 
-TEXT = "data: {\"text\":\"Grüße, 世界 🌍\"}\n\n".encode()
+TEXT = 'data: {"text":"Grüße, 世界 🌍"}\n\n'.encode()
 SPLIT = TEXT.index("世".encode()) + 1
 
 
@@ -35,7 +35,10 @@ CHUNKED = head(b"Transfer-Encoding: chunked", b"Content-Type: text/event-stream"
 ANSWERS = {
     "a content with a length": ([answer(b"hello")], b"hello"),
     "no content": ([answer(b"")], b""),
-    "odd header names and blanks": ([answer(b"x", b"X-oDd:  a  ", b"set-cookie: a=1", b"set-cookie: b=2")], b"x"),
+    "odd header names and blanks": (
+        [answer(b"x", b"X-oDd:  a  ", b"set-cookie: a=1", b"set-cookie: b=2")],
+        b"x",
+    ),
     "events in chunks": ([CHUNKED, chunked(TEXT, TEXT)], TEXT * 2),
     "a split inside a character": (
         [CHUNKED, b"%x\r\n" % len(TEXT) + TEXT[:SPLIT], TEXT[SPLIT:] + b"\r\n0\r\n\r\n"],
@@ -43,7 +46,10 @@ ANSWERS = {
     ),
     "a split inside a chunk's length": ([CHUNKED + b"1", b"0\r", b"\n0123456789abcdef\r\n", b"0\r\n\r\n"],
         b"0123456789abcdef"),
-    "lines that end with \\r\\n": ([CHUNKED, chunked(TEXT.replace(b"\n", b"\r\n"))], TEXT.replace(b"\n", b"\r\n")),
+    "lines that end with \\r\\n": (
+        [CHUNKED, chunked(TEXT.replace(b"\n", b"\r\n"))],
+        TEXT.replace(b"\n", b"\r\n"),
+    ),
     "trailers and extensions": (
         [CHUNKED + chunked(TEXT, extension=b";a=b", trailers=b"X-Checksum: 1\r\nX-b: 2\r\n")],
         TEXT,
@@ -65,7 +71,9 @@ ANSWERS = {
 ANSWERS["gzip"] = ([answer(ANSWERS["gzip"][1], b"Content-Encoding: gzip")], ANSWERS["gzip"][1])
 
 
-def exchange(pair: Pair, request: bytes, pieces: list[bytes], *, expected: bytes, closes: bool = False) -> bytes:
+def exchange(
+    pair: Pair, request: bytes, pieces: list[bytes], *, expected: bytes, closes: bool = False
+) -> bytes:
     """Send a request and return what the server received; each piece is sent once the one before came."""
     arrived: queue.Queue[int] = queue.Queue()
     received: queue.Queue[bytes] = queue.Queue()
@@ -143,7 +151,11 @@ REQUESTS = {
     "odd header names": (b"a", [b"X-oDD:  b ", b"content-Length: 1", b"Authorization: Bearer abc"], b"a"),
     "gzip": (gzip.compress(b"{}", mtime=0), [b"Content-Encoding: gzip", b"content-length: 22"],
         gzip.compress(b"{}", mtime=0)),
-    "more than memory has, with a length": (b"x" * (3 << 20), [b"content-length: %d" % (3 << 20)], b"x" * (3 << 20)),
+    "more than memory has, with a length": (
+        b"x" * (3 << 20),
+        [b"content-length: %d" % (3 << 20)],
+        b"x" * (3 << 20),
+    ),
     "more than memory has, in chunks": (
         chunked(*[bytes([65 + n % 26]) * 99_991 for n in range(60)], extension=b";q=AAAA"),
         [b"Transfer-Encoding: chunked"],
@@ -202,4 +214,7 @@ def test_a_client_that_waits_for_100_gets_it_from_the_tap_and_the_server_is_not_
         client.sendall(b"hello")
         assert read_all(client) == answer(b"ok")
 
-    assert received.get(timeout=20) == forwarded(pair, request).replace(b"Expect: 100-continue\r\n", b"") + b"hello"
+    assert (
+        received.get(timeout=20)
+        == forwarded(pair, request).replace(b"Expect: 100-continue\r\n", b"") + b"hello"
+    )

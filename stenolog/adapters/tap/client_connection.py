@@ -22,6 +22,7 @@ PIPELINED_BYTES = 256 << 10
 """A client that sends more than this before it has its answer must wait."""
 LINGER_SECONDS = 2.0
 """A refused client has this long to read why, while its body is thrown away."""
+VERSIONS = (b"1.0", b"1.1")
 RESET = struct.pack("ii", 1, 0)
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 REASONS = {400: "Bad Request", 403: "Forbidden", 431: "Request Header Fields Too Large", 502: "Bad Gateway"}
@@ -171,9 +172,9 @@ class ClientConnection(asyncio.Protocol):
         while self._buffer[:2] == b"\r\n":  # empty lines before a request are allowed
             del self._buffer[:2]
         end = head_end(self._buffer)
-        if not end:
-            if len(self._buffer) > MAX_HEAD_BYTES:
-                self.refuse(431, f"expected a head of at most {MAX_HEAD_BYTES} bytes")
+        if (end or len(self._buffer)) > MAX_HEAD_BYTES:
+            self.refuse(431, f"expected a head of at most {MAX_HEAD_BYTES} bytes")
+        if not end or self._refused:
             return
         head, following = bytes(self._buffer[:end]), bytes(self._buffer[end:])
         self._buffer.clear()
@@ -181,8 +182,8 @@ class ClientConnection(asyncio.Protocol):
         try:
             parser.receive_data(head)
             request: Any = parser.next_event()
-            if not isinstance(request, h11.Request):
-                raise h11.RemoteProtocolError("expected a request")
+            if not isinstance(request, h11.Request) or request.http_version not in VERSIONS:
+                raise h11.RemoteProtocolError("found another version")
         except h11.RemoteProtocolError as error:
             self.refuse(400, f"expected an HTTP/1.1 request: {error}")
             return

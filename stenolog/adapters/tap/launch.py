@@ -10,11 +10,13 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
-from .upstreams import BASE_URLS
+from .upstreams import BASE_URLS, Upstream
 
 RUNNERS = ("npx", "bunx", "pnpx", "uvx", "pipx", "dlx", "exec", "run", "x", "pnpm", "yarn", "bun", "npm")
 """Words that stand before the name of a program that they run."""
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+FIRST_PARTY = "_CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL"
+"""With this Claude Code sends what it sends to its provider itself; else a base URL turns features off."""
 
 
 class Launch(NamedTuple):
@@ -24,7 +26,9 @@ class Launch(NamedTuple):
     environment: dict[str, str]
 
 
-def launch(command: Iterable[str], base: str, environ: Mapping[str, str]) -> Launch:
+def launch(
+    command: Iterable[str], base: str, upstreams: Mapping[str, Upstream], environ: Mapping[str, str]
+) -> Launch:
     """Return the command and the environment with which it reaches its providers at `base`.
 
     `base` is the tap's URL with its token.
@@ -34,6 +38,8 @@ def launch(command: Iterable[str], base: str, environ: Mapping[str, str]) -> Lau
     for name, (_, variables) in BASE_URLS.items():
         for variable in variables:
             environment[variable] = f"{base}/{name}"
+    if upstreams["anthropic"].origin == BASE_URLS["anthropic"][0]:
+        environment[FIRST_PARTY] = "1"
     for variable in ("NO_PROXY", "no_proxy"):
         hosts = [host for host in environment.get(variable, "").split(",") if host.strip()]
         # A client that sends everything through a proxy would send this there too.

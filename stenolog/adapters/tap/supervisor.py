@@ -133,7 +133,7 @@ class _Supervisor:
         try:
             self._ensure()
             if command:
-                program = launch(command, self._tap.base(self._bound), os.environ)
+                program = launch(command, self._tap.base(self._bound), self._tap.upstreams, os.environ)
                 child = subprocess.Popen(program.command, env=program.environment)
             while True:
                 wait = self._ensure()

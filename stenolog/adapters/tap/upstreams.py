@@ -19,6 +19,7 @@ BASE_URLS = {
         "https://generativelanguage.googleapis.com",
         ("GOOGLE_GEMINI_BASE_URL", "GEMINI_BASE_URL"),
     ),
+    "code-assist": ("https://cloudcode-pa.googleapis.com", ("CODE_ASSIST_ENDPOINT",)),
 }
 """The URL of each API, and the environment variables in which clients look for another one."""
 CHATGPT = "chatgpt"

@@ -1,0 +1,130 @@
+"""Credentials pass a tap and never reach the disk, wherever in a head they are."""
+
+from __future__ import annotations
+
+import base64
+import random
+import socket
+import string
+from pathlib import Path
+
+from tests.tap.given import Relay, read, read_all, read_head, relay, server
+
+CHARACTERS = string.ascii_letters + string.digits
+CREDENTIAL_HEADERS = (
+    "Authorization", "x-api-key", "X-Goog-Api-Key", "api-key", "Cookie", "Proxy-Authorization",
+    "x-amz-security-token", "openai-organization", "X-Auth-Token", "x-codex-auth-token",
+    "x-stainless-api-key",
+    "X-Custom-Header", "x-claude-code-oauth-token", "Referer", "x-session-cookie", "chatgpt-account-id",
+)  # fmt: skip
+ALLOWED_HEADERS = ("User-Agent", "x-app", "x-session-id", "anthropic-beta", "originator")
+QUERY_NAMES = ("key", "api_key", "access_token", "token", "sig", "auth", "alt", "beta", "api-version")
+SHAPES = (
+    "sk-ant-api03-{}",
+    "sk-proj-{}",
+    "eyJ{}.eyJzdWIiOjF9.x",
+    "AIza{}",
+    "ghp_{}",
+    "github_pat_{}",
+    "ya29.{}",
+)
+
+
+def planted(count: int) -> list[str]:
+    """Return so many secrets without a form of their own."""
+    chance = random.Random(1)
+    return ["".join(chance.choices(CHARACTERS, k=40)) for _ in range(count)]
+
+
+def requests(running: Relay, secrets: list[str]) -> list[bytes]:
+    """Return requests with one secret each: in any header, in an allowed one by its form, in the target."""
+    made = []
+    for number, secret in enumerate(secrets):
+        target, header = f"{running.base}/v1/models", ""
+        shaped = SHAPES[number % len(SHAPES)].format(secret)
+        match number % 5:
+            case 0 | 1:
+                header = f"{CREDENTIAL_HEADERS[number % len(CREDENTIAL_HEADERS)]}: Bearer {secret}\r\n"
+            case 2:
+                header = f"{ALLOWED_HEADERS[number % len(ALLOWED_HEADERS)]}: agent {shaped}\r\n"
+            case 3:
+                name = QUERY_NAMES[number % len(QUERY_NAMES)]
+                target += f"?{name}={secret if name not in ('alt', 'beta', 'api-version') else shaped}"
+            case _:
+                target = f"{running.base}/hooks/{shaped}"
+        made.append(f"GET {target} HTTP/1.1\r\nHost: {running.host}\r\n{header}\r\n".encode())
+    return made
+
+
+def on_disk(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+def test_fifty_planted_credentials_reach_the_server_and_none_the_disk(tmp_path: Path) -> None:
+    secrets, answered = planted(50), planted(60)[50:]
+    received: list[bytes] = []
+    cookies = "".join(
+        f"set-cookie: a={secret}\r\nx-key-{at}: {secret}\r\n" for at, secret in enumerate(answered)
+    )
+    answer = (
+        f"HTTP/1.1 200 OK\r\n{cookies}x-request-id: sk-{answered[0]}\r\ncontent-length: 2\r\n\r\nok".encode()
+    )
+
+    def speak(connection: socket.socket) -> None:
+        while head := read_head(connection):
+            received.append(head)
+            connection.sendall(answer)
+
+    with server(speak) as upstream, relay(tmp_path / "run", upstream.port) as running:
+        with running.connect() as client:
+            sent = requests(running, secrets)
+            for request in sent:
+                client.sendall(request)
+                assert read(client, len(answer)) == answer
+        assert len(running.ended(50)) == 50
+        printed = running.printed()
+    disk = on_disk(tmp_path)
+    reached = b"".join(received)
+
+    # A proxy's own credentials are for the proxy: they alone go no further.
+    stopped = [secret for secret in secrets if secret.encode() not in reached]
+    assert len(stopped) == sum(b"Proxy-Auth" in request for request in sent)
+    # Not even a part is recorded, so a part is what is looked for.
+    found = [
+        secret for secret in (*secrets, *answered) if secret[8:20].encode() in disk or secret[:12] in printed
+    ]
+    assert found == []
+    assert disk.count(b'"method":"GET"') == 50
+
+
+def test_a_password_in_the_upstream_s_url_goes_up_and_not_to_the_disk(tmp_path: Path) -> None:
+    received: list[bytes] = []
+
+    def speak(connection: socket.socket) -> None:
+        received.append(read_head(connection))
+        connection.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
+
+    with server(speak) as upstream:
+        url = f"http://user:pass%40word@127.0.0.1:{upstream.port}/proxy"
+        with relay(tmp_path / "run", url) as running, running.connect() as client:
+            client.sendall(f"GET {running.base}/v1 HTTP/1.1\r\nHost: {running.host}\r\n\r\n".encode())
+            assert read_all(client) == b"HTTP/1.1 204 No Content\r\n\r\n"
+            running.ended(1)
+    disk = on_disk(tmp_path)
+
+    pair = base64.b64encode(b"user:pass@word")
+    assert received[0].startswith(b"GET /proxy/v1 HTTP/1.1\r\n")
+    assert b"Authorization: Basic " + pair in received[0]
+    assert [
+        secret for secret in (b"pass", pair, b"user:") if secret in disk.replace(b"user-agent", b"")
+    ] == []
+
+
+def test_the_journal_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
+    with server(lambda connection: None) as upstream, relay(tmp_path / "a" / "run", upstream.port) as running:
+        with running.connect() as client:
+            client.sendall(f"GET {running.base}/v1 HTTP/1.1\r\nHost: {running.host}\r\n\r\n".encode())
+            running.ended(1)
+        modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "a").rglob("*")}
+
+    assert modes == {"run": 0o700, "000001-000001.segment": 0o600}
