@@ -165,29 +165,27 @@ def altered(sent: Iterable[Sent], exchanges: Iterable[Mapping[str, Any]]) -> lis
 
     Of an answer that its client did not read to the end, or that was cut, the request alone is compared.
     """
-    ends: Counter[tuple[str, ...]] = Counter()
-    bodies: Counter[str] = Counter()
+    came: Counter[str] = Counter()
+    ends: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for exchange in exchanges:
-        bodies[exchange["body_sha256"]] += 1
-        ends[
-            exchange["body_sha256"],
-            exchange["answer_sha256"],
-            exchange["chunks_sha256"],
-            _lines(exchange["headers"]),
-        ] += 1
+        came[exchange["body_sha256"]] += 1
+        key = (exchange["body_sha256"], exchange["answer_sha256"], _lines(exchange["headers"]))
+        ends[key].append(exchange["chunks_sha256"])
     found = []
     for one in sent:
-        bodies[one.content_sha256] -= 1
-        if bodies[one.content_sha256] < 0:
+        came[one.content_sha256] -= 1
+        if came[one.content_sha256] < 0:
             found.append(f"request of {one.label.session}: no such body came")
         elif one.complete:
-            key = (one.content_sha256, one.answer_sha256, one.chunks_sha256, _lines(one.headers))
-            ends[key] -= 1
-            if ends[key] < 0:
-                found.append(
-                    f"answer to {one.label.session}, status {one.status}: other bytes, chunks or headers"
-                )
-    return found + [f"{number} requests that nobody sent" for number in bodies.values() if number > 0]
+            chunks = ends[one.content_sha256, one.answer_sha256, _lines(one.headers)]
+            if one.sees_chunks and one.chunks_sha256 in chunks:
+                chunks.remove(one.chunks_sha256)
+            elif not one.sees_chunks and chunks:
+                chunks.pop()
+            else:
+                what = "chunks" if chunks else "bytes or headers"
+                found.append(f"{one.client} {one.label.session}, status {one.status}: other {what}")
+    return found + [f"{number} requests that nobody sent" for number in came.values() if number > 0]
 
 
 def _lines(headers: Iterable[Sequence[str]]) -> str:

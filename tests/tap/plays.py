@@ -20,6 +20,8 @@ from tests.tap.serialisers import STYLES
 
 ATTEMPTS = 4
 PLAIN = Options()
+RESULT_WORDS = (12, 40, 120, 400, 1500)
+"""Lengths of results of tools: small ones, and files."""
 TITLE = "Generate a short title for this conversation. Answer with the title alone."
 SUMMARY = (
     "Your task is to create a detailed summary of the conversation so far. SUMMARISE it for whoever goes on."
@@ -141,7 +143,7 @@ class Actor:
             self.dialogue.results(results)
 
     async def _result(self, call: Call) -> str:
-        return result_of(call, self.stage.play.seed, self.stage.random.choice((12, 40, 120)))
+        return result_of(call, self.stage.play.seed, self.stage.random.choice(RESULT_WORDS))
 
 
 async def perform(stage: Stage) -> None:

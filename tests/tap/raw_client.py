@@ -49,6 +49,7 @@ class Sent:
     answer: bytes = b""
     chunks: list[int] = field(default_factory=list)
     complete: bool = False
+    sees_chunks: bool = True
     answer_id: str = ""
 
     @property
