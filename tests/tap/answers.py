@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from tests.tap.prefix_cache import Used
@@ -24,6 +24,7 @@ class Order(NamedTuple):
     used: Used
     number: str
     model: str
+    tools: Mapping[str, dict[str, Any]] = {}
 
     @property
     def output(self) -> int:
@@ -50,7 +51,7 @@ def whole(value: dict[str, Any], indent: int | None = None) -> bytes:
 
 def messages(order: Order) -> list[bytes]:
     """Return the answer of Anthropic's Messages."""
-    body, plan, used, number, model = order
+    body, plan, used, number, model, _ = order
     usage = {
         "input_tokens": used.fresh,
         "cache_creation_input_tokens": used.written,
@@ -117,21 +118,15 @@ def items(order: Order) -> list[dict[str, Any]]:
         said = [{"type": "output_text", "text": plan.text, "annotations": [], "logprobs": []}]
         made.append({"type": "message", "id": f"msg_{number}", "role": "assistant", "content": said})
         made[-1]["status"] = "completed"
-    namespaces = {
-        inner["name"]: tool["name"]
-        for tool in order.body.get("tools") or ()
-        if tool.get("type") == "namespace"
-        for inner in tool["tools"]
-    }
     for nth, (name, given) in enumerate(plan.calls):
-        call = {
-            "type": "function_call",
-            "id": f"fc_{number}{nth}",
-            "call_id": f"call_{number}{nth}",
-            "name": name,
-        }
-        call |= {"namespace": namespaces[name]} if name in namespaces else {}
-        made.append(call | {"arguments": json.dumps(given, ensure_ascii=False), "status": "completed"})
+        tool = order.tools.get(name, {})
+        call: dict[str, Any] = {"type": "function_call", "id": f"fc_{number}{nth}", "name": name}
+        call |= {"call_id": f"call_{number}{nth}", "status": "completed"}
+        call |= {"namespace": tool["namespace"]} if "namespace" in tool else {}
+        if tool.get("type") == "custom":
+            made.append(call | {"type": "custom_tool_call", "id": f"ctc_{number}{nth}", **given})
+        else:
+            made.append(call | {"arguments": json.dumps(given, ensure_ascii=False)})
     return made
 
 
@@ -196,6 +191,11 @@ def _item(item: dict[str, Any]) -> Iterator[dict[str, Any]]:
                 yield {"type": "response.function_call_arguments.delta", **at, "delta": one}
             done = {"arguments": item["arguments"], "name": item["name"]}
             yield {"type": "response.function_call_arguments.done", **at, **done}
+        case "custom_tool_call":
+            yield {"type": "response.output_item.added", "item": {**item, "input": ""}}
+            for one in pieces(item["input"], ARGUMENTS_PIECE):
+                yield {"type": "response.custom_tool_call_input.delta", **at, "delta": one}
+            yield {"type": "response.custom_tool_call_input.done", **at, "input": item["input"]}
         case _:
             (part,) = item["summary"]
             at |= {"summary_index": 0}
@@ -216,7 +216,7 @@ def responses(order: Order) -> list[bytes]:
 
 def chat(order: Order) -> list[bytes]:
     """Return the answer of OpenAI's Chat Completions."""
-    body, plan, used, number, model = order
+    body, plan, used, number, model, _ = order
     usage = {
         "prompt_tokens": used.total,
         "completion_tokens": order.output,
@@ -262,7 +262,7 @@ def chat(order: Order) -> list[bytes]:
 
 def gemini(order: Order) -> list[bytes]:
     """Return the answer of Gemini's `generateContent`, or of its stream where the body says `stream`."""
-    body, plan, used, number, model = order
+    body, plan, used, number, model, _ = order
     usage = {
         "promptTokenCount": used.total,
         "cachedContentTokenCount": used.read,

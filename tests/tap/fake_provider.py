@@ -13,9 +13,10 @@ import os
 import sys
 import threading
 import zlib
+from base64 import b64encode
 from collections import Counter
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
@@ -34,7 +35,11 @@ PATIENCE_SECONDS = 20.0
 
 @dataclass
 class Exchange:
-    """A request that came, and what was answered. Lengths of chunks are those of the answer's framing."""
+    """A request that came, and what was answered. Lengths of chunks are those of the answer's framing.
+
+    `begun` and `ended` are numbers in the order in which requests came and answers ended. `content` and
+    `answer` are in Base64, and only where the provider keeps them.
+    """
 
     number: int
     method: str
@@ -54,14 +59,22 @@ class Exchange:
     fresh: int = 0
     new_from: str = ""
     response: str = ""
+    plain_sha256: str = ""
+    begun: int = 0
+    ended: int = 0
+    content: str = ""
+    answer: str = ""
+    answer_headers: list[tuple[str, str]] = field(default_factory=list)
 
 
 class Provider:
     """A server on loopback, in a thread of its own while it is a context manager."""
 
-    def __init__(self, port: int = 0, *, record: IO[str] | None = None, largest: int = 1 << 30) -> None:
+    def __init__(
+        self, port: int = 0, *, record: IO[str] | None = None, largest: int = 1 << 30, keeps: bool = False
+    ) -> None:
         self.exchanges: list[Exchange] = []
-        self.largest = largest
+        self.largest, self._keeps = largest, keeps
         self._port, self._record = port, record
         self._cache, self._counter = PrefixCache(), count(1)
         self._attempts: Counter[str] = Counter()
@@ -138,19 +151,24 @@ class Provider:
             exchange.end = "client-closed"
             raise
         finally:
-            exchange.status = outgoing.status
+            exchange.status, exchange.answer_headers = outgoing.status, outgoing.headers
             self.finish(exchange, outgoing.content, outgoing.lengths)
 
     def begin(self, incoming: Incoming, content: bytes) -> Exchange:
         """Return the record of a request that came."""
-        digest = sha256(content).hexdigest()
-        return Exchange(
-            next(self._counter), incoming.method, incoming.target, incoming.headers, digest, len(content)
-        )
+        number, digest = next(self._counter), sha256(content).hexdigest()
+        lines = (incoming.method, incoming.target, incoming.headers)
+        exchange = Exchange(number, *lines, digest, len(content), begun=number)
+        if self._keeps:
+            exchange.content = b64encode(content).decode()
+        return exchange
 
     def finish(self, exchange: Exchange, content: bytes, lengths: list[int]) -> None:
         """Record an answer that left."""
         exchange.answer_sha256, exchange.answer_bytes = sha256(content).hexdigest(), len(content)
+        exchange.ended = next(self._counter)
+        if self._keeps:
+            exchange.answer = b64encode(content).decode()
         exchange.chunks_sha256 = sha256(json.dumps(lengths).encode()).hexdigest()
         with self._recorded:
             self.exchanges.append(exchange)
@@ -174,7 +192,9 @@ class Provider:
             models = {"object": "list", "data": [], "models": []}
             return await self._json(outgoing, incoming, 200, models)
         try:
-            body = json.loads(compression.inflate(incoming.content, incoming.header("content-encoding")))
+            plain = compression.inflate(incoming.content, incoming.header("content-encoding"))
+            exchange.plain_sha256 = sha256(plain).hexdigest()
+            body = json.loads(plain)
             if not isinstance(body, dict):
                 raise ValueError("an object was expected")
         except ValueError as error:
@@ -200,6 +220,7 @@ class Provider:
         while (message := await socket.receive()) is not None:
             exchange = self.begin(incoming, message)
             sent: list[bytes] = []
+            exchange.plain_sha256 = exchange.body_sha256
             body = json.loads(message)
             order = self.order("responses", body, exchange)
             for one in response_events(order):
@@ -230,13 +251,14 @@ class Provider:
         self._attempts[identity] += 1
         exchange.attempt = self._attempts[identity]
         number = sha256(f"{identity}/{exchange.attempt}".encode()).hexdigest()[:20]
-        made = reading.plan(reading.read(body, earlier), number)
+        conversed = reading.read(body, earlier)
+        made = reading.plan(conversed, number)
         exchange.fault = made.fault if exchange.attempt <= made.faults else ""
         used = NONE
         if not exchange.fault.isdigit():
             used = self._cache.messages(body) if dialect == "messages" else self._cache.steps(body, earlier)
         exchange.read, exchange.written, exchange.fresh, exchange.new_from = used
-        order = answers.Order(body, made, used, number, str(body.get("model")))
+        order = answers.Order(body, made, used, number, str(body.get("model")), conversed.tools)
         exchange.response = number
         if dialect == "responses":
             given = body.get("input") or []
@@ -365,10 +387,12 @@ def ragged(chunks: list[bytes], seed: str) -> list[bytes]:
 
 
 def main(arguments: list[str]) -> None:
-    """Run a provider alone: `--port N`, `--record FILE`."""
+    """Run a provider alone: `--port N`, `--record FILE`, `--keep yes` for the bodies too."""
     options = dict(zip(arguments[::2], arguments[1::2], strict=True))
     with Path(options.get("--record", os.devnull)).open("a") as record, suppress(KeyboardInterrupt):
-        asyncio.run(Provider(int(options.get("--port", "0")), record=record).serve())
+        asyncio.run(
+            Provider(int(options.get("--port", "0")), record=record, keeps="--keep" in options).serve()
+        )
 
 
 if __name__ == "__main__":

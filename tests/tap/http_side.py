@@ -84,6 +84,7 @@ class Outgoing:
         self._pieces: list[bytes] = []
         self.lengths: list[int] = []
         self.status = 0
+        self.headers: list[tuple[str, str]] = []
         self.closed = incoming.too_large
 
     @property
@@ -92,7 +93,7 @@ class Outgoing:
 
     async def head(self, status: int, headers: list[tuple[str, str]], length: int | None) -> None:
         """Send the head; without a length the content is chunked."""
-        self.status, self._chunked = status, length is None
+        self.status, self.headers, self._chunked = status, headers, length is None
         framing = ("Transfer-Encoding", "chunked") if length is None else ("Content-Length", str(length))
         lines = [f"HTTP/1.1 {status} {REASONS.get(status, 'Other')}"]
         lines += [f"{name}: {value}" for name, value in [*headers, framing]]

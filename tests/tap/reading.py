@@ -1,7 +1,7 @@
 """The conversation of a request in any of the four APIs, and the script that a user's texts are.
 
 A user's text directs the answers: `RUN «command»` calls the shell, `SPAWN «prompt»` a sub-agent (within its
-prompt commands and numbers are in […]), `LOOP «n»` calls a tool n times, `TOGETHER` makes all calls in one answer,
+prompt they are in […]), `LOOP «n»` calls a tool n times, `TOGETHER` makes all calls in one answer,
 `THINK «thought»`, `LONG «n»` (words), `SAME` (each attempt has one text). Of the newest turn alone:
 `ERROR 529` (also `ERROR 529x2`: twice), `ERROR EVENT`, `CUT`, `STALL`, `SLOW`; faults meet the first attempt.
 """
@@ -24,7 +24,7 @@ THINK, LOOP, LONG = (
 FAULT = re.compile(r"\bERROR (\d{3}|EVENT)(?:x(\d+))?|\b(CUT|STALL)\b")
 DID = re.compile(r"\[did (.+?)\]", re.DOTALL)
 SUMMARIES = ("detailed summary", "CONTEXT CHECKPOINT COMPACTION", "state_snapshot", "SUMMARISE")
-SHELLS = ("Bash", "bash", "exec_command", "shell", "run_shell_command", "run")
+SHELLS = ("Bash", "bash", "exec_command", "shell", "run_shell_command", "run", "exec")
 SPAWNERS = ("Task", "Agent", "task", "spawn_agent", "invoke_agent")
 SCHEMAS = ("input_schema", "parameters", "parametersJsonSchema", "parameters_json_schema")
 MOST_CALLS = 400
@@ -119,7 +119,9 @@ def _item(reading: Reading, item: dict[str, Any]) -> None:
             reading.newest.clear()
         case (("function_call" | "custom_tool_call"), _):
             reading.call(item.get("arguments") or item.get("input"))
-        case "function_call_output", _:
+        case "additional_tools", _:
+            reading.tools |= dict(_tools(item))
+        case (("function_call_output" | "custom_tool_call_output"), _):
             reading.results += json.dumps(item.get("output"))
         case _:
             pass
@@ -220,6 +222,8 @@ def arguments(tool: dict[str, Any], text: str, seed: str) -> dict[str, Any]:
     mains = ("command", "cmd", "prompt", "message", "task", "request", "objective", "path", "query")
     main = next((name for name in mains if name in properties), next(iter(properties), None))
     wanted = {*(schema.get("required") or ()), main}
+    if tool.get("type") == "custom":
+        return {"input": f"text(await tools.exec_command({{cmd: {json.dumps(text)}}}))"}
     given: dict[str, Any] = {}
     for name, parameter in properties.items():
         if name == main:
