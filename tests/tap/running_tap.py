@@ -35,9 +35,10 @@ class Running:
 
 
 @contextmanager
-def provider_process(record: Path) -> Iterator[str]:
+def provider_process(record: Path, *, keeps: bool = False) -> Iterator[str]:
     """Run a provider; yield its URL."""
     command = [sys.executable, "-m", "tests.tap.fake_provider", "--record", str(record)]
+    command += ["--keep", "yes"] if keeps else []
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment()) as process:
         assert process.stdout is not None
         try:
