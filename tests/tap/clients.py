@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from base64 import b64decode
@@ -23,18 +24,21 @@ import stenolog
 from stenolog.adapters.recorder.exchange import Exchange
 from stenolog.adapters.recorder.recording import Recording
 from tests import npm
+from tests.tap import reading
 from tests.tap.corpus import Verdict, judged, recorded
 from tests.tap.raw_client import Label, Sent
 from tests.tap.running_tap import ROOT, environment, provider_process
 
 HERE = Path(__file__).parent / "npm"
-LINK = (
-    "sh",
-    "-c",
-    "node node_modules/@anthropic-ai/claude-code/install.cjs && cd node_modules/opencode-ai && node postinstall.mjs",
+LINKS = (
+    "node node_modules/@anthropic-ai/claude-code/install.cjs",
+    "cd node_modules/opencode-ai",
+    "node postinstall.mjs",
 )
+LINK = ("sh", "-c", " && ".join(LINKS))
 """What npm would run after the install: it puts two of the programs in their places."""
 SECONDS = 180.0
+WEBSOCKET = 101
 WORK = "RUN «echo one» RUN «ls» RUN «printf '<a & b> ünï'»"
 SPAWN = "SPAWN «Helper of {0}: RUN [echo sub-one] RUN [echo sub-two]»"
 AGENTS = (
@@ -54,27 +58,28 @@ ID_FIELDS = ("prompt_cache_key", "client_metadata", "metadata", "safety_identifi
 
 @dataclass(frozen=True)
 class Program:
-    """A program: its words before a prompt, those before a prompt that goes on, and its model if it needs one."""
+    """A program: its words before a prompt, and those before a prompt that goes on."""
 
     name: str
     first: Sequence[str]
     more: Sequence[str]
-    model: str = ""
 
 
 OPENCODE = ("opencode", "run", "-m")
 CODEX = ("codex", "exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox")
 CLAUDE = ("claude", "-p", "--dangerously-skip-permissions")
 GEMINI = ("gemini", "--yolo", "--skip-trust", "-m", "gemini-2.5-pro")
+MODELS = ("anthropic/claude-sonnet-4-5", "openai/gpt-5", "google/gemini-2.5-pro")
 PROGRAMS = (
     Program("claude", CLAUDE, (*CLAUDE, "--continue")),
     Program("codex", CODEX, (*CODEX, "resume", "--last")),
     Program("codex-old", (*CODEX, "-m", "gpt-5-codex"), (*CODEX, "-m", "gpt-5-codex", "resume", "--last")),
     Program("gemini", (*GEMINI, "-p"), (*GEMINI, "--resume", "latest", "-p")),
-    Program("opencode-claude", (*OPENCODE, "anthropic/claude-sonnet-4-5"), (*OPENCODE, "anthropic/claude-sonnet-4-5", "--continue")),
-    Program("opencode-gpt", (*OPENCODE, "openai/gpt-5"), (*OPENCODE, "openai/gpt-5", "--continue")),
-    Program("opencode-gemini", (*OPENCODE, "google/gemini-2.5-pro"), (*OPENCODE, "google/gemini-2.5-pro", "--continue")),
-)  # fmt: skip
+    *(
+        Program(f"opencode-{model.partition('/')[0]}", (*OPENCODE, model), (*OPENCODE, model, "--continue"))
+        for model in MODELS
+    ),
+)
 
 
 def home_of(home: Path) -> dict[str, str]:
@@ -146,42 +151,63 @@ class Runs:
                 pool.submit(self.run, program, program.first, "Hi. RUN «echo p1» RUN «echo p2»", other)
 
 
-def label_of(exchange: Mapping[str, Any], body: Mapping[str, Any]) -> Label | None:
-    """Return the session and agent that a program names; None where it names none."""
+def label_of(exchange: Mapping[str, Any], body: Mapping[str, Any]) -> Label:
+    """Return the session and agent that a program names, or else those that the words of the script tell."""
     headers = {name.lower(): value for name, value in exchange["headers"]}
-    turn = headers.get("x-codex-turn-metadata") or (body.get("client_metadata") or {}).get(
-        "x-codex-turn-metadata"
-    )
+    turn = headers.get("x-codex-turn-metadata", "")
+    turn = (body.get("client_metadata") or {}).get("x-codex-turn-metadata", turn)
+    kind = kind_of(body)
     if session := headers.get("x-claude-code-session-id"):
-        return Label(session, headers.get("x-claude-code-agent-id", "main"))
+        return Label(session, headers.get("x-claude-code-agent-id", "main"), kind)
     if turn:
         known = json.loads(turn)
         thread = known["thread_id"]
-        return Label(known["session_id"], "main" if thread == known["session_id"] else thread)
+        return Label(known["session_id"], "main" if thread == known["session_id"] else thread, kind)
     if own := headers.get("x-session-id") or headers.get("x-session-affinity"):
         parent = headers.get("x-parent-session-id")
-        return Label(parent, own) if parent else Label(own)
-    return None
+        return Label(parent or own, own if parent else "main", kind)
+    return label_by_words(json.dumps(body, ensure_ascii=False), kind)
 
 
-PREFIXES = (
-    ("/messages", "msg_"),
-    ("/responses", "resp_"),
-    ("/completions", "chatcmpl-"),
-    ("enerateContent", "gem_"),
-)
+def label_by_words(words: str, kind: str) -> Label:
+    """Return the label of a request of a program that names nothing, by the names in the script."""
+    if found := re.search(r"elper of ([\w-]+ \d)", words):
+        helper = re.search(r"\w+ helper of|Helper of", words)
+        return Label(found[1], "main" if "SPAWN «" in words or helper is None else helper[0], kind)
+    folder = re.search(r"/[\w-]+-[ab]/work", words)
+    return Label(folder[0] if folder else "turns", "main", kind)
+
+
+def kind_of(body: Mapping[str, Any]) -> str:
+    """Return the kind of a request, as the script and the API tell it."""
+    if body.get("generate") is False:
+        return "warm-up"
+    conversed = reading.read(dict(body))
+    newest = "\n".join(conversed.newest)
+    if not conversed.tools and "title" in (conversed.system + newest).lower():
+        return "title"
+    return "compaction" if any(words in newest for words in reading.SUMMARIES) else ""
+
+
+PREFIXES = {
+    "/messages": "msg_",
+    "/responses": "resp_",
+    "/completions": "chatcmpl-",
+    "enerateContent": "gem_",
+}
+"""What the provider puts before its number in the id of an answer, by the address."""
 
 
 def labelled(exchanges: Iterable[Mapping[str, Any]]) -> Iterator[Sent]:
-    """Yield requests of models with the labels of their programs; those without ids count as one session."""
+    """Yield requests of models with the labels of their programs."""
     for exchange in exchanges:
         if not exchange["plain_sha256"]:
             continue
         body = json.loads(b64decode(exchange["content"])) if exchange["content"] else {}
         path = exchange["path"].partition("?")[0]
-        prefix = next((prefix for ending, prefix in PREFIXES if ending in path), "")
+        prefix = next((prefix for ending, prefix in PREFIXES.items() if ending in path), "")
         client = next((value for name, value in exchange["headers"] if name.lower() == "user-agent"), "")
-        label = label_of(exchange, body) or Label("")
+        label = label_of(exchange, body)
         digest = exchange["plain_sha256"]
         sent = Sent(label, client[:16], "POST", path, [], digest, digest, exchange["body_bytes"])
         sent.status, sent.answer_id = exchange["status"], prefix + exchange["response"]
@@ -189,35 +215,28 @@ def labelled(exchanges: Iterable[Mapping[str, Any]]) -> Iterator[Sent]:
 
 
 def replayed(exchanges: Sequence[Mapping[str, Any]], database: Path) -> tuple[list[Sent], Verdict]:
-    """Record exchanges again in the order in which they came, without the programs' ids, and judge the log."""
-    moments = [(one["begun"], False, one) for one in exchanges] + [
-        (one["ended"], True, one) for one in exchanges
-    ]
+    """Record exchanges again in the order in which they came, without ids, and judge the log."""
+    moments = [(one[name], name == "ended", one) for one in exchanges for name in ("begun", "ended")]
     start, made, sent = datetime.now(UTC), dict[int, Exchange](), []
     with stenolog.open(database) as log:
         recording = Recording(log)
         for at, has_ended, one in sorted(moments, key=lambda moment: moment[0]):
-            if not one["plain_sha256"] or one["status"] == 101:
+            if not one["plain_sha256"]:
                 continue
-            if not has_ended:
-                made[at], label = without_ids(one, start + timedelta(seconds=at))
-                (found,) = labelled([one])
-                found.label, found.body_sha256 = label or found.label, made[at].sha256
-                sent.append(found)
-                recording.request(made[at])
+            if has_ended:
+                recording.answer(ended(made[one["begun"]], one))
                 continue
-            exchange = made[one["begun"]]
-            exchange.status, exchange.answer = one["status"], bytearray(b64decode(one["answer"]))
-            exchange.answer_headers = {name.lower(): value for name, value in one["answer_headers"]}
-            exchange.ended_ns = exchange.begun_ns + 10**9
-            recording.answer(exchange)
+            made[at] = without_ids(one, start + timedelta(seconds=at))
+            (found,) = labelled([one])
+            found.body_sha256 = made[at].sha256
+            sent.append(found)
+            recording.request(made[at])
         return sent, judged(sent, recorded(log))
 
 
-def without_ids(one: Mapping[str, Any], time: datetime) -> tuple[Exchange, Label | None]:
-    """Return an exchange without the ids of its program, and the label that they gave."""
+def without_ids(one: Mapping[str, Any], time: datetime) -> Exchange:
+    """Return a request without the ids of its program."""
     body = json.loads(b64decode(one["content"]))
-    label = label_of(one, body)
     for name in ID_FIELDS:
         body.pop(name, None)
     content = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
@@ -227,7 +246,20 @@ def without_ids(one: Mapping[str, Any], time: datetime) -> tuple[Exchange, Label
     id = f"replay-{one['number']}"
     exchange = Exchange(id, time, "POST", one["path"], "", headers=headers, content=content, sha256=digest)
     exchange.begun_ns = int(time.timestamp() * 1e9)
-    return exchange, label
+    return exchange
+
+
+def ended(exchange: Exchange, one: Mapping[str, Any]) -> Exchange:
+    """Return an exchange with its answer; that on a websocket as a stream of events."""
+    answer = b64decode(one["answer"])
+    exchange.status, exchange.answer = one["status"], bytearray(answer)
+    exchange.answer_headers = {name.lower(): value for name, value in one["answer_headers"]}
+    if one["status"] == WEBSOCKET:
+        exchange.status, exchange.answer_headers = 200, {"content-type": "text/event-stream"}
+        events = (b"data: %s\n\n" % line for line in answer.splitlines())
+        exchange.answer = bytearray(b"".join(events))
+    exchange.ended_ns = exchange.begun_ns + 10**9
+    return exchange
 
 
 def run_all(folder: Path, programs: Sequence[Program] = PROGRAMS) -> list[dict[str, Any]]:

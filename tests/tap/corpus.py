@@ -21,13 +21,15 @@ from tests.tap.prefix_cache import canonical
 from tests.tap.raw_client import Label, Observer, Sent
 
 SESSIONS_AT_ONCE = 12
+SIDE = frozenset({"title", "count-tokens", "warm-up"})
+"""Kinds of requests whose lane is not judged."""
 PARTS = ("tools", "system", "messages", "input", "contents", "instructions", "systemInstruction")
 
 
 async def performed(
     plays: Iterable[Play], urls: Mapping[str, str], observer: Observer | None = None
 ) -> list[Sent]:
-    """Perform sessions, some at once, and return what their clients sent and got, in the order of the ends."""
+    """Perform sessions, some at once; return what their clients sent and got, in the order of the ends."""
     log: list[Sent] = []
     free = asyncio.Semaphore(SESSIONS_AT_ONCE)
 
@@ -72,7 +74,7 @@ def recorded(log: Log) -> list[Recorded]:
 
 @dataclass
 class Verdict:
-    """What a comparison found. The texts of `wrong` say which requests, the counts of `by` of what feature."""
+    """What a comparison found: `wrong` says which requests, `by` has the counts by feature."""
 
     requests: int = 0
     missing: int = 0
@@ -101,7 +103,7 @@ def judged(sent: Sequence[Sent], found: Sequence[Recorded]) -> Verdict:
     for one, record in pairs:
         owners[record.conversation][one.label.session] += 1
         homes[one.label.session][record.conversation] += 1
-        if one.label.kind not in ("title", "count-tokens"):
+        if one.label.kind not in SIDE:
             lanes[one.label.session, one.label.lane][record.lane] += 1
     verdict.sessions = len(homes)
     for one, record in pairs:
@@ -116,9 +118,8 @@ def judged(sent: Sequence[Sent], found: Sequence[Recorded]) -> Verdict:
             _count(verdict, "merged", label, f"{where}, which is {owner}'s")
         elif home != record.conversation:
             _count(verdict, "split", label, f"{where}, and not in {home}")
-        elif label.kind not in ("title", "count-tokens"):
-            if record.lane != _first(lanes[label.session, label.lane]):
-                _count(verdict, "lanes", label, f"{where}, lane {record.lane}")
+        elif label.kind not in SIDE and record.lane != _first(lanes[label.session, label.lane]):
+            _count(verdict, "lanes", label, f"{where}, lane {record.lane}")
         if record.kind != label.kind:
             _count(verdict, "kinds", label, f"{where}: found {record.kind or 'a turn'}")
     return verdict

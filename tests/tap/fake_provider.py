@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from tests.tap import answers, compression, reading
+from tests.tap.addresses import dialect_of, model_of
 from tests.tap.http_side import Hangup, Incoming, Outgoing, receive
 from tests.tap.prefix_cache import PrefixCache, Used
 from tests.tap.websocket_side import Socket
@@ -185,7 +186,7 @@ class Provider:
             return [*self.exchanges]
 
     async def _answer(self, incoming: Incoming, outgoing: Outgoing, exchange: Exchange) -> None:
-        dialect, counts = dialect_of(incoming)
+        dialect, counts = dialect_of(incoming.target)
         if incoming.too_large:
             return await self._json(outgoing, incoming, 413, answers.error(dialect, 413, "Request too large"))
         if incoming.method != "POST":
@@ -223,11 +224,11 @@ class Provider:
             exchange.plain_sha256 = exchange.body_sha256
             body = json.loads(message)
             order = self.order("responses", body, exchange)
-            for one in response_events(order):
+            for one in response_events(order, exchange.fault):
                 sent.append(json.dumps(one, ensure_ascii=False).encode())
                 await socket.send(sent[-1])
             exchange.status = 101
-            self.finish(exchange, b"".join(sent), [len(one) for one in sent])
+            self.finish(exchange, b"\n".join(sent), [len(one) for one in sent])
 
     def _count(self, dialect: str, body: dict[str, Any]) -> dict[str, Any]:
         tokens = len(json.dumps(body)) // 4
@@ -294,7 +295,11 @@ class Provider:
         if not order.body.get("stream"):
             return await self._whole(chunks, incoming, outgoing, fault)
         encoder = compression.encoder(incoming.header("accept-encoding"), exchange.response)
-        lines = [("content-type", answers.EVENTS), *self._ids(exchange), *encoder.headers]
+        lines = [
+            ("content-type", answers.EVENTS),
+            ("request-id", f"req_{exchange.response}"),
+            *encoder.headers,
+        ]
         await outgoing.head(200, lines, None)
         if int(exchange.response[:2], 16) % 3 == 0:
             chunks, half = ragged(chunks, exchange.response), half * 2
@@ -343,37 +348,14 @@ class Provider:
         await outgoing.piece(content)
         await outgoing.finish()
 
-    def _ids(self, exchange: Exchange) -> list[tuple[str, str]]:
-        return [("request-id", f"req_{exchange.response}"), ("x-ratelimit-remaining-requests", "999")]
 
-
-def response_events(order: answers.Order) -> list[dict[str, Any]]:
-    """Return the events of an answer on a websocket; a warm-up has no output."""
+def response_events(order: answers.Order, fault: str) -> list[dict[str, Any]]:
+    """Return the events of an answer on a websocket; a warm-up has no output, a fault is one event."""
     if order.body.get("generate") is False:
         order = order._replace(plan=reading.Plan())
+    elif fault.isdigit():
+        return [{**answers.error("", int(fault), "Overloaded"), "type": "error", "status": int(fault)}]
     return answers.response(order)[1]
-
-
-def dialect_of(incoming: Incoming) -> tuple[str, bool]:
-    """Return the API of a request and whether it only counts; an empty one: no API has this address."""
-    path = incoming.target.partition("?")[0]
-    endings: dict[str, tuple[str, bool]] = {
-        "/messages": ("messages", False),
-        "/messages/count_tokens": ("messages", True),
-        "/chat/completions": ("chat", False),
-        "/responses": ("responses", False),
-        "/responses/compact": ("responses", True),
-        "/embeddings": ("embeddings", True),
-        ":generateContent": ("gemini", False),
-        ":streamGenerateContent": ("gemini", False),
-        ":countTokens": ("gemini", True),
-    }
-    return next((found for ending, found in endings.items() if path.endswith(ending)), ("", False))
-
-
-def model_of(target: str) -> str:
-    """Return the model in an address of Gemini's."""
-    return target.partition("?")[0].rpartition("/")[2].partition(":")[0]
 
 
 def ragged(chunks: list[bytes], seed: str) -> list[bytes]:

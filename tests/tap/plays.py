@@ -327,7 +327,7 @@ def plays(seed: int, requests: int) -> list[Play]:
     scale = requests / 10_000
     for nth in range(round(6 * scale)):
         profile = PROFILES[names[nth % 6]]
-        made += [Play(f"{seed}-long-{nth}", profile, 280, "plain", nth % 2 == 1)]
+        made += [Play(f"{seed}-long-{nth}", profile, 280, "plain", profile.has_ids and nth % 2 == 1)]
     for nth in range(max(1, round(4 * scale))):
         made += [Play(f"{seed}-odd-{nth}", PROFILES["script"], 8, "odd", False)]
     for nth in range(max(1, round(12 * scale))):
@@ -339,6 +339,6 @@ def plays(seed: int, requests: int) -> list[Play]:
         profile = PROFILES[names[nth % len(names)]]
         feature = random.choice(FEATURES)
         number = random.choice((4, 10, 10, 18, 30, 30, 60))
-        made.append(Play(f"{seed}-{nth}-{feature}", profile, number, feature, random.random() < 0.3))
+        made.append(Play(f"{seed}-{nth}-{feature}", profile, number, feature, profile.has_ids and random.random() < 0.5))
         planned, nth = planned + number, nth + 1
     return made

@@ -32,6 +32,11 @@ class Profile(NamedTuple):
     spawns: str = ""
     titles: bool = False
 
+    @property
+    def has_ids(self) -> bool:
+        """Whether the program names its sessions."""
+        return self.stamp is not _none
+
 
 def uuid(random: Random) -> str:
     """Return an id as programs make them."""

@@ -223,7 +223,7 @@ def arguments(tool: dict[str, Any], text: str, seed: str) -> dict[str, Any]:
     main = next((name for name in mains if name in properties), next(iter(properties), None))
     wanted = {*(schema.get("required") or ()), main}
     if tool.get("type") == "custom":
-        return {"input": f"text(await tools.exec_command({{cmd: {json.dumps(text)}}}))"}
+        return {"input": f"text(await tools.exec_command({{cmd: {json.dumps(text, ensure_ascii=False)}}}))"}
     given: dict[str, Any] = {}
     for name, parameter in properties.items():
         if name == main:

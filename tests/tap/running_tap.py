@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent.parent
-END_SECONDS = 900.0
+END_SECONDS = 3600.0
 """A tap may record for so long what it has forwarded."""
 
 
