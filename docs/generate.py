@@ -37,11 +37,11 @@ PREFACE = """\
 | `outputs` | `conversation`, `outputs`, `directory`, `written` |
 | `outputs ALIAS` | `conversation`, `alias`, `text`, `offset`, `end`, `total`, `next` |
 | `request` | `agent`, `task`, `at`, `api`, `sendable`, `reason`, `sha256`, `pipeline`, `counter`, `cuts`, `policy`, `size`, `parts`, `omissions`, `body`, `bill` |
-| `request --why` | `agent`, `task`, `at`, `api`, `sendable`, `reason`, `sha256`, `policy`, `reasons`, `left_out` |
-| `request --dropped` | `agent`, `task`, `at`, `api`, `sendable`, `reason`, `sha256`, `policy`, `reasons`, `left_out`, `budget` |
+| `request --why` | `agent`, `task`, `at`, `api`, `sendable`, `reason`, `sha256`, `policy`, `reasons`, `left_out`, `bill` |
+| `request --dropped` | `agent`, `task`, `at`, `api`, `sendable`, `reason`, `sha256`, `policy`, `reasons`, `left_out`, `bill`, `budget` |
 | `request --diff`, `request --other` | `before`, `after`, `shared`, `messages_before`, `messages_after`, `tokens_before`, `tokens_after`, `around`, `changes`, `prefix`, `known_cost_micro_usd`, `cost_is_by_example_prices` |
 | `request --without`, `request --policy`, `request --budget` | `conversation`, `agent`, `same`, `difference`, `real`, `other` |
-| `explain`, `explain entry` | `conversation`, `at`, `entry`, `lanes`, `timeline`, `transitions`, `refers_to`, `referred_to_by`; with `--bytes` `conversation`, `position`, `bytes` |
+| `explain`, `explain entry` | `conversation`, `at`, `entry`, `lanes`, `timeline`, `transitions`, `refers_to`, `referred_to_by`, `bill`; with `--bytes` `conversation`, `position`, `bytes` |
 | `explain call` | `conversation`, `links`, `gap`, `possible` |
 | `explain text` | `conversation`, `agent`, `text`, `verdict`, `runs`, `last`, `vanished`, `source`, `rule`, `dropped`, `note` |
 | `explain agent` | `conversation`, `at`, `agent`, `minus`, `seen` |
@@ -60,7 +60,7 @@ PREFACE = """\
 | `check gate` | `requests`, `compared`, `changed`, `vanished`, `new`, `then`, `now`, `file`; without `--output` and `--against` an envelope for each line |
 | `check replay` | `conversation`, `transitions`, `state`, `digest`, `equal` |
 | `cost` | `conversations`, `by`, `rows`, `total` |
-| `stats` | `conversation`, `position`, `agents`, `agent`, `api`, `largest`, `budget`, `cuts`, `compactions`, `resets`, `rewinds`, `steps`, `marks`, `samples` |
+| `stats` | `conversation`, `position`, `agents`, `agent`, `api`, `largest`, `budget`, `not_in_log`, `cuts`, `compactions`, `resets`, `rewinds`, `steps`, `marks`, `samples` |
 | `cost --plan` | `conversation`, `agent`, `api`, `rows` |
 | `append` | `conversation`, `appended`, `already`, `entries`; these are as those of `log`, also what stood there before |
 | `import` | a list of reports: `file`, `format`, `conversations`, `skipped`, `repaired`, `incomplete`, `left_out` |

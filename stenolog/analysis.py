@@ -13,7 +13,7 @@ from .projections.analysis.blame import Blame, BlameLink, blame
 from .projections.analysis.budget import BudgetRow, budget
 from .projections.analysis.explain import Explanation, Reason, explain, why
 from .projections.analysis.knowledge import view
-from .projections.analysis.provider_bill import Bill
+from .projections.analysis.provider_bill import Bill, NotInLog
 from .projections.analysis.whatif import WhatIf, whatif
 from .projections.context_curve import ContextCurve, context_curve
 from .projections.describe import call_in_words, describe
@@ -33,6 +33,7 @@ __all__ = [
     "Context",
     "ContextCurve",
     "Explanation",
+    "NotInLog",
     "Price",
     "Prices",
     "Reached",

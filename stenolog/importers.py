@@ -20,7 +20,7 @@ from .adapters.importers.converter import (
     source_conversation,
 )
 from .adapters.importers.detect import SUFFIXES, files_in, recognise, size_of
-from .adapters.importers.event_writer import EventWriter, position_ranges
+from .adapters.importers.event_writer import Answer, EventWriter, position_ranges
 from .adapters.importers.formats import IMPORTERS, FolderFormat, Importer, LineFormat
 from .adapters.importers.importer import Refused, import_conversations, import_file, import_files
 from .adapters.importers.in_memory import events_from
@@ -54,9 +54,11 @@ from .adapters.providers.json_fields import (
     keep_base64,
     keep_data_url,
     key_of,
+    title_of,
 )
 from .adapters.providers.openai_parts import openai_content, openai_tool_call, openai_user_parts
 from .adapters.queries.outputs import offload_large
+from .adapters.tool_specs.given import read_tool
 from .projections.moments.moment import Moment
 
 __all__ = [
@@ -65,6 +67,7 @@ __all__ = [
     "LONGEST_LINE",
     "SQLITE",
     "SUFFIXES",
+    "Answer",
     "Append",
     "Blobs",
     "Branch",
@@ -117,10 +120,12 @@ __all__ = [
     "openai_tool_call",
     "openai_user_parts",
     "position_ranges",
+    "read_tool",
     "recognise",
     "regular_file",
     "size_of",
     "source_conversation",
     "sqlite_database",
     "tables_in",
+    "title_of",
 ]

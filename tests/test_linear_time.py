@@ -10,7 +10,7 @@ from rich.text import Text
 
 from stenolog.adapters.chats import rendering
 from stenolog.adapters.cli import terminal
-from stenolog.adapters.importers.claude import messages
+from stenolog.adapters.importers.claude import prompts
 from stenolog.projections.requests.pipeline import quoting
 from stenolog.projections.terminal_text import shown_call
 
@@ -23,7 +23,7 @@ def drawn(text: str) -> None:
 
 
 def title(text: str) -> str:
-    return messages._title_of([{"type": "text", "text": text}])
+    return prompts.title_of_prompt([{"type": "text", "text": text}])
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,11 @@ from __future__ import annotations
 from stenolog.plugins import CHANNELS, EXPORTERS, IMPORTERS, TABLES
 
 
+def atif() -> None:
+    """Register the importer of ATIF trajectories."""
+    IMPORTERS.add_reference("atif", "stenolog.contrib.atif.files:ATIF")
+
+
 def crewagent() -> None:
     """Register the importer and the exporter of CrewAgent's folders."""
     IMPORTERS.add_reference("crewagent", "stenolog.contrib.crewagent.export:CREWAGENT")
@@ -30,6 +35,16 @@ def nostr() -> None:
     IMPORTERS.add_reference("nostr", "stenolog.contrib.nostr.files:NOSTR")
     EXPORTERS.add_reference("nostr", "stenolog.contrib.nostr.outgoing:TO_NOSTR")
     CHANNELS.add_reference("nostr", "stenolog.contrib.nostr.service:channel")
+
+
+def openhands() -> None:
+    """Register the importer of OpenHands' runs and conversations."""
+    IMPORTERS.add_reference("openhands", "stenolog.contrib.openhands.files:OPENHANDS")
+
+
+def swe_agent() -> None:
+    """Register the importer of trajectories of SWE-agent and mini-SWE-agent."""
+    IMPORTERS.add_reference("swe-agent", "stenolog.contrib.swe_agent.files:SWE_AGENT")
 
 
 def workflow() -> None:

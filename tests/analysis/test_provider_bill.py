@@ -11,6 +11,7 @@ from stenolog import AgentCard, AssistantMessage, Entry, LlmError, ModeSwitch, T
 from stenolog.events import Origin, Usage
 from stenolog.projections.analysis.provider_bill import (
     Bill,
+    NotInLog,
     answer_to,
     bill,
     last_answer,
@@ -123,3 +124,28 @@ def test_the_last_answer_tells_the_program_and_the_last_bill() -> None:
     assert getattr(last_answer(log, LANE, 3), "position", None) == 1
     assert program_of(reversed(log), LaneId("b")) == ""
     assert last_answer(log, LaneId("b"), 3) is None
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (Bill(), None),
+        (Bill("claude-code"), NotInLog(("system prompt", "tools"), None, 0, 0, 0)),
+        (
+            Bill("claude-code", 2, 1, 35_000, 0, 39),
+            NotInLog(("system prompt", "tools"), 34_961, 35_000, 39, 1),
+        ),
+        (Bill("claude-code", 2, 1, 100, 0, 39), NotInLog(("system prompt", "tools"), 0, 100, 39, 1)),
+        (
+            Bill("codex", 2, 1, 35_000, 0, 39, has_prompt=True),
+            NotInLog(("tools",), 34_961, 35_000, 39, 1),
+        ),
+        (
+            Bill("codex", 2, 1, 35_000, 0, 39, has_prompt=True, has_tools=True),
+            NotInLog(("what else was sent",), 34_961, 35_000, 39, 1),
+        ),
+        (Bill("codex", 2, 1, 100, 0, 90, has_prompt=True, has_tools=True), None),
+    ],
+)
+def test_what_is_not_in_a_log_is_named_with_its_tokens(made: Bill, expected: NotInLog | None) -> None:
+    assert made.not_in_log == expected

@@ -49,7 +49,10 @@ def test_all_transcripts_in_a_folder_come_in(cli: Callable[..., Any], projects: 
     ran = cli("import", "projects")
 
     assert (ran.status, ran.err) == (0, "")
-    assert ran.out.splitlines()[-1] == "2 files, 18 entries; 1 other passed over  -v shows each"
+    assert (
+        ran.out.splitlines()[-1]
+        == "2 files, 18 entries in 2 conversations; 1 other passed over  -v shows each"
+    )
     assert len(cli("ls", "--json").envelope["data"]) == 2
 
 
@@ -64,14 +67,16 @@ def test_of_several_files_one_line_is_shown_unless_each_is_asked_for(
     (projects / "a.json").write_text("{}")
 
     ran = cli("import", "projects")
-    assert ran.out == ("23 files, 1 of them refused, 59 entries; 1 other passed over  -v shows each\n")
+    assert ran.out == (
+        "23 files, 1 of them refused, 59 entries in 22 conversations; 1 other passed over  -v shows each\n"
+    )
     assert ran.err.splitlines()[0] == "✗ projects/a.json: found an empty object"
     assert "glued" not in ran.err
 
     again = cli("import", "projects", "-v")
     assert len(again.out.splitlines()) > MANY
     assert "glued" in again.err
-    assert again.out.splitlines()[-1].endswith("59 were there already; 1 other passed over")
+    assert " ".join(again.out.split()).endswith("already in 22 conversations; 1 other passed over")
 
 
 def test_a_file_that_cannot_be_recognised_is_named_and_stops_no_other(
@@ -85,7 +90,7 @@ def test_a_file_that_cannot_be_recognised_is_named_and_stops_no_other(
     assert ran.err.splitlines()[0] == "✗ projects/a.json: found an empty object"
     assert (
         ran.out.splitlines()[-1]
-        == "3 files, 1 of them refused, 18 entries; 1 other passed over  -v shows each"
+        == "3 files, 1 of them refused, 18 entries in 2 conversations; 1 other passed over  -v shows each"
     )
 
 
@@ -148,7 +153,7 @@ def test_a_folder_again_brings_what_is_new_alone(cli: Callable[..., Any], projec
 
     assert (
         again.out.splitlines()[-1]
-        == "2 files, 1 entry, 18 were there already; 1 other passed over  -v shows each"
+        == "2 files, 1 entry, 18 were there already in 2 conversations; 1 other passed over  -v shows each"
     )
 
 
@@ -208,8 +213,9 @@ def test_an_interrupted_import_counts_the_files_that_the_log_has(
         "! interrupted: 5 of 9 files are imported, 1 refused; the same command goes on from there"
     )
     assert len(cli("ls", "--json").envelope["data"]) == 5
-    assert cli("import", "many").out.splitlines()[-1] == (
-        "9 files, 1 of them refused, as before, 15 entries, 25 were there already  -v shows each"
+    assert " ".join(cli("import", "many").out.split()) == (
+        "9 files, 1 of them refused, as before, 15 entries, 25 were there already in 8 conversations "
+        "-v shows each"
     )
 
 

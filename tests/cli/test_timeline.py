@@ -10,7 +10,7 @@ import pytest
 
 import stenolog
 from stenolog import AssistantMessage, LlmError, ModeSwitch, ToolCall, ToolResult, UserMessage
-from stenolog.domain.events import ErrorCategory, Event
+from stenolog.domain.events import AuthorKind, ErrorCategory, Event
 from stenolog.domain.values import PositionRange
 from tests.cli.conftest import Ran
 
@@ -33,6 +33,18 @@ def test_the_whole_timeline_has_every_line_of_an_output_and_all_of_a_call(cli: C
     assert "THE END" in full
     assert "more lines" not in full
     assert max(map(len, full.splitlines())) <= 100
+
+
+@pytest.mark.parametrize(("kind", "shown"), [("system", False), ("person", True)])
+def test_a_long_note_of_the_system_is_cut_and_the_words_of_a_person_are_not(
+    cli: Cli, tmp_path: Path, kind: AuthorKind, shown: bool
+) -> None:
+    with stenolog.open(tmp_path / "talks.db") as log:
+        log["x"].append(UserMessage(text=LINES, author_kind=kind, to=["coder"]))
+    short, full = cli("timeline", "x").out, cli("timeline", "x", "--full").out
+
+    assert ("line 30" in short, "… 22 more lines" in short) == (shown, not shown)
+    assert "line 30" in full
 
 
 @pytest.mark.parametrize(

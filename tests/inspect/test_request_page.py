@@ -212,6 +212,12 @@ def test_what_the_log_cannot_know_stands_at_the_head(web: TestClient, log: steno
     shown = words(web.get("/request/session?at=2").text)
     assert "Not known from this log. The answers came from claude-code" in shown
     assert "not in this log: some 35,000 tokens, by the provider's bill." in shown
+    part = "not in this log 34,991 tokens: billed 35,000, rebuilt 9"
+    assert f"{part} system prompt, tools" in shown
+    later = words(web.get("/request/session?at=3").text)
+    assert f"{part}, for the request at 2 system prompt, tools" in later
+    entry = words(web.get("/entry/session?at=3").text)
+    assert "billed 35,000 tokens, rebuilt 9. Not in this log: 34,991 (system prompt, tools)." in entry
 
 
 def test_a_conversation_without_an_agent_is_shown_and_has_no_request(

@@ -167,11 +167,11 @@ def test_attachments_with_text_were_shown_to_the_model_and_others_are_counted(in
     into.records(
         user("u1", None, "Go"),
         record("attachment", "x1", "u1", attachment={"type": "task_reminder", "content": "Mind the list"}),
-        record("attachment", "x2", "x1", attachment={"type": "deferred_tools_delta", "addedNames": ["a"]}),
+        record("attachment", "x2", "x1", attachment={"type": "command_permissions", "allowedTools": []}),
     )
 
     assert users(into)[1:] == [("system", "Mind the list", True)]
-    assert into.report.conversations[0].ignored["attachment/deferred_tools_delta"] == 1
+    assert into.report.conversations[0].ignored["attachment/command_permissions"] == 1
 
 
 def test_an_id_with_a_blank_in_it_names_a_sub_agent_all_the_same(into: Import) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stenolog import AssistantMessage, Conversation, UserMessage
+from stenolog import AssistantMessage, Conversation, LlmError, UserMessage
 from stenolog.projections.analysis.blame import blame
 from tests.transcripts.given import (
     SESSION,
@@ -81,7 +81,9 @@ def test_a_brief_that_nothing_in_the_file_leads_to_has_no_cause(into: Import) ->
 
     (brief,) = [event for event in into.said if isinstance(event, UserMessage)]
     assert brief.cause is None
-    assert "not recorded" in chain(into.conversation, "Read")[-1]
+    assert chain(into.conversation, "Read")[-1] == (
+        "position 2 is what claude gave agent-abcdef12; the log of claude-code does not tell by which call"
+    )
 
 
 def test_a_part_of_an_answer_that_comes_after_a_result_answers_what_the_first_part_did(into: Import) -> None:
@@ -93,3 +95,43 @@ def test_a_part_of_an_answer_that_comes_after_a_result_answers_what_the_first_pa
     )
 
     assert chain(into.conversation, "Bash") == ["→ Bash({})", "Go"]
+
+
+def test_calls_that_may_have_given_a_brief_are_possible_the_latest_first(into: Import) -> None:
+    more = assistant("a2", "u1", tool_use("t2", "Task", prompt="Other"), tool_use("t3", "Task"))
+    words = user("s1", None, "Not the words of any call", isSidechain=True, agentId="abcdef12")
+    into.records(*STARTED, more, words)
+
+    found = blame(into.conversation.entries(), into.conversation.position)
+    assert [(link.kind, link.text) for link in found.possible] == [
+        ("assistant_message", '→ Task({"prompt":"Other"})'),
+        ("assistant_message", "→ Task({})"),
+        ("assistant_message", '→ Task({"subagent_type":"Explore","prompt":"Look"})'),
+    ]
+
+
+def test_a_chain_says_that_it_ends_at_a_note_or_at_a_summary(into: Import) -> None:
+    into.records(
+        user("u1", None, "Go"),
+        user("u2", "u1", "Mind the list", isMeta=True),
+        user("u3", None, "We went", isCompactSummary=True),
+    )
+
+    gaps = [blame(into.conversation.entries(), at).gap for at in (3, 4)]
+    assert gaps == [
+        "position 3 is a note that claude-code put in; it names no cause",
+        "position 4 is a summary of 2-3, which claude-code asked for; it names no cause",
+    ]
+
+
+def test_a_call_that_failed_or_was_interrupted_leads_to_its_question(into: Import) -> None:
+    error = {"status": 529, "error": {"error": {"message": "Overloaded"}}}
+    into.records(
+        user("u1", None, "Go"),
+        record("system", "e1", "u1", subtype="api_error", error=error),
+        user("i1", "e1", "[Request interrupted by user]"),
+    )
+
+    entries = list(into.conversation.entries())
+    found = [blame(entries, entry.position) for entry in entries if isinstance(entry.event, LlmError)]
+    assert [(one.gap, one.links[-1].text) for one in found] == [("", "Go"), ("", "Go")]

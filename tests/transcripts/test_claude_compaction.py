@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from stenolog import Conversation, ToolResult, UserMessage
 from stenolog.projections.analysis.explain import explain
-from tests.transcripts.given import Import, Json, assistant, record, text, tool_result, tool_use, user
+from tests.transcripts.given import (
+    Import,
+    Json,
+    assistant,
+    importing,
+    record,
+    text,
+    tool_result,
+    tool_use,
+    user,
+)
 
 BOUNDARY = record("system", "b1", None, subtype="compact_boundary", logicalParentUuid="a1")
 SUMMARY = user("u9", "b1", "What was done so far", isCompactSummary=True)
@@ -132,3 +145,59 @@ def test_an_import_again_adds_nothing_behind_a_compaction(into: Import) -> None:
 
     assert into.report.conversations[0].appended == 1
     assert [e.text for e in into.said if isinstance(e, UserMessage)] == ["Go", "More"]
+
+
+PARTLY = [
+    user("u1", None, "Go"),
+    assistant("a1", "u1", tool_use("t1", command="ls")),
+    user("u2", "a1", [tool_result("t1", "a file")]),
+    assistant("a2", "u2", text("There is a file")),
+    user("u3", "a2", "And its size?"),
+    assistant("a3", "u3", text("Large")),
+]
+LATER = [user("u9", "b1", "What was done so far", isCompactSummary=True), user("u4", "a3", "Thanks")]
+SEGMENT = {"preservedSegment": {"headUuid": "u3", "anchorUuid": "u9", "tailUuid": "a3"}}
+NAMED = {"preservedMessages": {"uuids": ["u3", "a3"]}}
+
+
+def boundary(**compaction: Any) -> Json:
+    return record("system", "b1", None, subtype="compact_boundary", compactMetadata=compaction)
+
+
+@pytest.mark.parametrize("told", [SEGMENT, NAMED], ids=["segment", "messages"])
+def test_messages_that_a_compaction_preserved_stand_behind_its_summary(into: Import, told: Json) -> None:
+    into.records(*PARTLY, boundary(trigger="auto", **told), *LATER)
+
+    words = sent(into.conversation)
+    places = [words.index(each) for each in ("What was done", "And its size?", "Large", "Thanks")]
+    assert places == sorted(places)
+    assert "There is a file" not in words
+    assert into.conversation.request("claude", api="anthropic").sendable
+
+
+def test_a_call_is_preserved_with_the_result_that_is(into: Import) -> None:
+    told = {"preservedSegment": {"headUuid": "u2", "anchorUuid": "u9", "tailUuid": "a3"}}
+    into.records(*PARTLY, boundary(**told), *LATER)
+
+    assert "ls" in sent(into.conversation)
+    assert "a file" in sent(into.conversation)
+    assert into.conversation.request("claude", api="anthropic").sendable
+
+
+def test_messages_are_preserved_whether_a_file_comes_at_once_or_in_pieces(
+    into: Import, tmp_path: Path
+) -> None:
+    whole = [*PARTLY, boundary(**SEGMENT), *LATER]
+    for end in range(1, len(whole) + 1):
+        into.records(*whole[:end])
+    with importing(tmp_path) as at_once:
+        at_once.records(*whole)
+
+        assert sent(into.conversation) == sent(at_once.conversation)
+
+
+@pytest.mark.parametrize("told", [{"preservedSegment": {"headUuid": "gone"}}, {"preservedMessages": 3}, {}])
+def test_a_compaction_that_names_nothing_in_the_file_covers_all(into: Import, told: Json) -> None:
+    into.records(*PARTLY, boundary(**told), *LATER)
+
+    assert "And its size?" not in sent(into.conversation)

@@ -28,7 +28,10 @@ USER: Json = {"type": "user", "uuid": "1", "parentUuid": None, "sessionId": "s"}
         ("a Claude Code session without a message", [USER]),
         ("a recording of API calls", [{"1b" * 32: {}, "c8" * 32: {}}]),
         ("an ADK session", [{"id": "a", "app_name": "x", "events": []}]),
-        ("a SWE-agent demonstration", [{"history": []}]),
+        ("a SWE-agent demonstration without a message", [{"history": []}]),
+        ("a file of SWE-bench predictions", [{"a__b-1": {"instance_id": "a__b-1", "model_patch": ""}}]),
+        ("a file of Multi-SWE-bench predictions", [{"org": "a", "repo": "b", "number": 1, "fix_patch": ""}]),
+        ("an OpenHands run without events", [{"instance_id": "a__b-1", "history": None}]),
     ],
 )
 def test_a_format_without_an_importer_is_refused_by_its_name(name: str, records: list[Json]) -> None:

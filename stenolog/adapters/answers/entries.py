@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from stenolog.adapters.queries.bills import bill_of
 from stenolog.domain.entry import Entry
+from stenolog.domain.errors import CallerError
 from stenolog.domain.policy import PolicyLike
 from stenolog.projections.analysis.explain import Explanation, explain
+from stenolog.projections.analysis.provider_bill import NO_BILL, Bill, states_input
+from stenolog.projections.requests import LaneId
 
-from .lanes import means
+from .envelope import Diagnostic
+from .lanes import means, request_of, unrecorded
+from .requests import bill_data
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Conversation
@@ -27,6 +33,27 @@ def explained(
     return explain(entries, position, api=api, policy=policy, **means(conversation))
 
 
-def explanation_data(conversation: Conversation, at: int, told: Explanation) -> dict[str, Any]:
-    """Return the history of an entry up to position `at`."""
-    return {"conversation": conversation.name, "at": at, **told._asdict()}
+def explanation_data(
+    conversation: Conversation, at: int, told: Explanation, billed: Bill = NO_BILL
+) -> dict[str, Any]:
+    """Return the history of an entry up to position `at`; of an answer, with the bill for its request."""
+    return {"conversation": conversation.name, "at": at, **told._asdict(), "bill": bill_data(billed)}
+
+
+def bill_of_answer(conversation: Conversation, entry: Entry) -> Bill:
+    """Return the bill that an answer from another program states; without one for any other entry."""
+    event = entry.event
+    if not states_input(event) or event.receipt is not None or event.source is None or entry.position < 2:
+        return NO_BILL
+    lane = LaneId(event.agent, event.task)
+    try:
+        request = request_of(conversation, lane.address, entry.position - 1, None)
+    except CallerError:  # an entry is explained even where no request can be built
+        return NO_BILL
+    return bill_of(conversation, request, list(conversation.entries()))
+
+
+def rebuilt_notes(conversation: Conversation, told: Explanation) -> tuple[Diagnostic, ...]:
+    """Return a note where other programs sent requests that an entry is in, as far as the log has them."""
+    notes = (note for lane in told.lanes for note in unrecorded(conversation, lane.lane))
+    return tuple({note.message: note for note in notes}.values())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stenolog.adapters.queries.backwards import backwards
 from stenolog.adapters.queries.lane_apis import api_of
@@ -65,12 +65,26 @@ def slip(conversation: Conversation, address: str) -> tuple[Diagnostic, ...]:
     return (Diagnostic("warning", "unknown-agent", words, conversation.name),)
 
 
-def lacking(conversation: Conversation, address: str) -> str:
-    """Say what the log does not have of an agent's requests; empty where stenolog sent them."""
+class Sender(NamedTuple):
+    """The program that sent an agent's requests, empty for stenolog, and what the log has of them."""
+
+    program: str
+    has_prompt: bool
+    has_tools: bool
+
+
+def sender(conversation: Conversation, address: str) -> Sender:
+    """Return who sent an agent's requests."""
     where = lane(address)
     card = conversation.settings().cards.get(where.agent)
     program = program_of(backwards(conversation, conversation.position), where)
-    return not_recorded(program, has_prompt=bool(card and card.persona), has_tools=bool(card and card.tools))
+    return Sender(program, bool(card and card.persona), bool(card and card.tools))
+
+
+def lacking(conversation: Conversation, address: str) -> str:
+    """Say what the log does not have of an agent's requests; empty where stenolog sent them."""
+    program, has_prompt, has_tools = sender(conversation, address)
+    return not_recorded(program, has_prompt=has_prompt, has_tools=has_tools)
 
 
 def unrecorded(conversation: Conversation, address: str) -> tuple[Diagnostic, ...]:

@@ -122,7 +122,9 @@ def bill_data(billed: Bill) -> dict[str, Any] | None:
     """Return a bill as JSON; None if there is none, and nobody else sent the request."""
     if billed == NO_BILL:
         return None
-    return {**billed._asdict(), "missing": billed.missing, "note": billed.note}
+    gone = billed.not_in_log
+    lacking = None if gone is None else gone._asdict()
+    return {**billed._asdict(), "missing": billed.missing, "note": billed.note, "not_in_log": lacking}
 
 
 def real_data(request: Request, billed: Bill) -> dict[str, Any]:
@@ -130,9 +132,12 @@ def real_data(request: Request, billed: Bill) -> dict[str, Any]:
     return {**request_data(request), "bill": bill_data(billed)}
 
 
-def reasons_data(request: Request, reasons: Sequence[Reason], gone: Sequence[Missing]) -> dict[str, Any]:
-    """Return the reason for each part of a request, and what was left out of it."""
-    return {**request_reference(request), "reasons": reasons, "left_out": gone}
+def reasons_data(
+    request: Request, reasons: Sequence[Reason], gone: Sequence[Missing], billed: Bill = NO_BILL
+) -> dict[str, Any]:
+    """Return the reason for each part of a request, what was left out of it, and the bill beside it."""
+    found = {**request_reference(request), "reasons": reasons, "left_out": gone}
+    return {**found, "bill": bill_data(billed)}
 
 
 def whatif_data(asked: AskedRequest, made: WhatIf) -> dict[str, Any]:

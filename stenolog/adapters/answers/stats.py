@@ -7,23 +7,29 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stenolog.adapters.queries import curves
 from stenolog.domain.errors import InvalidEventError
+from stenolog.projections.analysis.provider_bill import NotInLog, lacking_parts
 from stenolog.projections.context_curve import ContextCurve
 from stenolog.projections.usage import Usage, usage
 
-from .lanes import lane
+from .lanes import lane, sender
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Conversation
 
 
 class Stats(NamedTuple):
-    """A conversation up to `position`: its usage by lane, and the curve of the lane at an address."""
+    """A conversation up to `position`: its usage by lane, and the curve of the lane at an address.
+
+    `not_in_log` sums up what was billed for all of the lane's requests beyond what is rebuilt; None where
+    stenolog sent them.
+    """
 
     conversation: str
     position: int
     used: Usage
     agent: str
     curve: ContextCurve
+    not_in_log: NotInLog | None = None
 
 
 def stats(conversation: Conversation, agent: str, at: int, seconds: float = inf) -> Stats:
@@ -37,7 +43,19 @@ def stats(conversation: Conversation, agent: str, at: int, seconds: float = inf)
     if not chosen:
         raise InvalidEventError(f"{conversation.name!r} at {at}: no agent has answered yet")
     curve = curves.context_curve(conversation, *lane(chosen), at=at, seconds=seconds)
-    return Stats(conversation.name, at, used, chosen, curve)
+    return Stats(conversation.name, at, used, chosen, curve, _not_in_log(conversation, chosen, curve))
+
+
+def _not_in_log(conversation: Conversation, agent: str, curve: ContextCurve) -> NotInLog | None:
+    program, has_prompt, has_tools = sender(conversation, agent)
+    if not program:
+        return None
+    sizes = [
+        (one.billed, one.tokens) for one in curve.samples if one.billed is not None and one.tokens is not None
+    ]
+    billed, rebuilt = sum(size for size, _ in sizes), sum(size for _, size in sizes)
+    parts = lacking_parts(has_prompt=has_prompt, has_tools=has_tools)
+    return NotInLog(parts, max(billed - rebuilt, 0) if sizes else None, billed, rebuilt, curve.position)
 
 
 def busiest(used: Usage) -> str:
@@ -57,6 +75,7 @@ def stats_data(found: Stats) -> dict[str, Any]:
         "api": curve.api,
         "largest": curve.largest,
         "budget": curve.budget,
+        "not_in_log": None if found.not_in_log is None else found.not_in_log._asdict(),
         "cuts": curve.count("cut"),
         "compactions": curve.count("compaction"),
         "resets": curve.count("reset"),

@@ -27,7 +27,7 @@ from stenolog.projections.usage import (
 from .agent_request import takes_agent_else, takes_api
 from .database import Database
 from .framework import command
-from .lines import CommandResult, Piece
+from .lines import CommandResult, Diagnostic, Piece
 from .lookup import find_conversation, find_conversations, open_log
 from .options import OneOf, takes_conversation
 from .position_argument import resolve
@@ -126,7 +126,29 @@ def cost_command(
         titles = [title_of(log[name]) for name, _ in rows] if by == "conversation" else []
         return drawn(shown, by, table, "" if prices else source(), advice=advice(), titles=titles)
 
-    return CommandResult(data, draw)
+    notes = _imported(conversations) if any(tally.sum.input for _, tally in rows) else ()
+    return CommandResult(data, draw, diagnostics=notes)
+
+
+def _imported(conversations: Sequence[Conversation]) -> tuple[Diagnostic, ...]:
+    """Return a note if other programs sent the requests: what was billed is more than the log has of them."""
+    systems = {each.name: system for each in conversations if (system := _program(each))}
+    if not systems:
+        return ()
+    of = f" in {len(systems):,} of these conversations" if len(conversations) > 1 else ""
+    programs = ", ".join(sorted(set(systems.values())))
+    words = (
+        f"the requests{of} were sent by {programs}: tokens are as billed; `stenolog stats` counts those that "
+        "are not in this log"
+    )
+    return (Diagnostic("note", "rebuilt", words, next(iter(systems)) if len(conversations) == 1 else ""),)
+
+
+def _program(conversation: Conversation) -> str:
+    """Return the program that a conversation was imported from; empty where stenolog wrote it."""
+    opening = next(iter(conversation.entries(at=min(1, conversation.position))), None)
+    source = getattr(opening.event, "source", None) if opening is not None else None
+    return source.system if source is not None else ""
 
 
 def _newest_first(log: Log, rows: Sequence[tuple[str, UsageTotals]]) -> Sequence[tuple[str, UsageTotals]]:

@@ -43,7 +43,12 @@ def explain_entry_command(
 
     Into whose requests, when, and in which form. Without POSITION it is the last entry.
     """
-    from stenolog.adapters.answers.entries import explained, explanation_data
+    from stenolog.adapters.answers.entries import (
+        bill_of_answer,
+        explained,
+        explanation_data,
+        rebuilt_notes,
+    )
 
     conversation, written = find_both(open_log(db), words, "@")
     end, position = resolve(conversation, at), resolve(conversation, written)
@@ -51,14 +56,15 @@ def explain_entry_command(
     if as_bytes:
         return _bytes_of(conversation, log, position)
     told = explained(conversation, log, position, api=api, policy=policy_of(policy))
-    data = explanation_data(conversation, len(log), told)
+    billed = bill_of_answer(conversation, told.entry)
+    data = explanation_data(conversation, len(log), told, billed)
 
     def draw() -> Iterable[Piece]:
         from .render_explain import explanation_drawn
 
-        return explanation_drawn(told, log)
+        return explanation_drawn(told, log, billed)
 
-    return CommandResult(data, draw)
+    return CommandResult(data, draw, diagnostics=rebuilt_notes(conversation, told))
 
 
 def _bytes_of(conversation: Conversation, log: list[Entry], position: int) -> CommandResult:

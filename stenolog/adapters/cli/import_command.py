@@ -16,6 +16,7 @@ from stenolog.domain.errors import UnknownFormatError
 
 from .database import Database
 from .framework import command
+from .layout import wrapped
 from .lines import CommandResult, Diagnostic, Piece, counted, line, paragraph
 from .lookup import open_log
 from .options import takes_db
@@ -241,7 +242,7 @@ def lines(reports: Iterable[Report], *, verbose: bool) -> Iterator[Piece]:
                 yield line(("  └ ", "dim"), f"{fork}  a branch that was left")
             if verbose and conversation.ignored:
                 kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(conversation.ignored.items()))
-                yield line((f"  not messages: {kinds}", "dim"))
+                yield wrapped((f"not messages: {kinds}", "dim"), hang=2, indent=2)
         for deleted in report.left_out:
             yield line(EMPTY, (deleted.name, "bold"), "  deleted, left out", (f"  {report.file}", "dim"))
         if not (report.conversations or report.left_out):
@@ -274,7 +275,9 @@ def summary(reports: Sequence[Report], refused: Sequence[Refused], passed_over: 
     old = sum(each.as_before for each in refused)
     out = f", {len(refused):,} of them refused" if refused else ""
     out += f", {'as' if old == len(refused) else f'{old:,} as'} before" if old else ""
+    names = {found.name for found in conversations if found.appended or found.already}
+    into = f" in {counted(len(names), 'conversation')}" if names else ""
     others = f"; {counted(passed_over, 'other')} passed over" if passed_over else ""
     rest = f"  {more}" if more else ""
     # It wraps: a line that is cut would lose its hint.
-    return paragraph(f"{files}{out}, {_counts(total)}{others}{rest}", "bold")
+    return paragraph(f"{files}{out}, {_counts(total)}{into}{others}{rest}", "bold")

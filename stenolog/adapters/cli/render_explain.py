@@ -33,9 +33,19 @@ FATES = {**DISPOSITIONS, "dropped": "red", "a setting": "dim"}
 LINES_OF_TEXT = 40
 
 
-def explanation_drawn(told: Explanation, log: Sequence[Entry]) -> Iterator[Piece]:
-    """Draw an entry's place in requests and timeline; `log` is the log up to the position explained."""
+def explanation_drawn(told: Explanation, log: Sequence[Entry], bill: Bill = NO_BILL) -> Iterator[Piece]:
+    """Draw an entry's place in requests and timeline; `log` is the log up to the position explained.
+
+    `bill` is that of the request which the entry answers.
+    """
     yield entry_line(told.entry, erased=erasures(log))
+    if (gone := bill.not_in_log) is not None and gone.tokens:
+        yield heading("It answers")
+        yield wrapped(
+            f"the request at {gone.at}: billed {gone.billed:,} tokens, rebuilt {gone.rebuilt:,}; ",
+            (f"not in this log: {gone.tokens:,} ({', '.join(gone.parts)})", "yellow"),
+            hang=2,
+        )
     yield heading("In the requests of")
     widest = 0 if is_narrow() else max((len(lane.lane) for lane in told.lanes), default=0)
     for lane in told.lanes:

@@ -46,8 +46,9 @@ def drawn_timeline(
 ) -> Iterator[Piece]:
     """Yield the whole timeline. An answer that is but the `pass_token` is shown as a pass.
 
-    `hides` are the positions that are out of context by now. Unless `full`, long outputs are cut; several
-    entries in a row out of context are one line, and so are the errors of a call that was tried again.
+    `hides` are the positions that are out of context by now. Unless `full`, long outputs and notes are cut;
+    several entries in a row out of context are one line, and so are the errors of a call that was tried
+    again.
     """
     is_hidden, rest = within(hides), deque(items)
     before = 0
@@ -106,7 +107,7 @@ def _item(item: TimelineItem, pass_token: str, full: bool) -> Iterator[Piece]:
         case "erased":
             yield line((item.detail, "dim"), (f"  {item.position}", "dim"), kept=1)
         case "message" | "error" | "cut" | "unknown" | "damaged":
-            yield from _message(item)
+            yield from _message(item, full)
 
 
 def _retried(item: TimelineItem) -> str:
@@ -134,7 +135,7 @@ def _mode_rule(detail: str) -> Piece:
     return Rule(Text(one_line(detail), style="magenta"), style="dim", align="left")
 
 
-def _message(item: TimelineItem) -> Iterator[Piece]:
+def _message(item: TimelineItem, full: bool) -> Iterator[Piece]:
     named = [name for name in item.to if name not in (item.author, USER)]
     to = f" → {', '.join(named)}" if named else ""
     detail = f"  {item.detail}" if item.detail else ""
@@ -148,7 +149,9 @@ def _message(item: TimelineItem) -> Iterator[Piece]:
         yield paragraph(item.detail, style, indent=2)
     said = item.text or in_words(item.parts)
     if said:
-        yield paragraph(said.lstrip("\n"), "dim" if item.hidden else "", indent=2)
+        is_note = item.kind == "message" and item.author == "system"
+        most = LINES_OF_OUTPUT if is_note and not full else None
+        yield paragraph(said.lstrip("\n"), "dim" if item.hidden else "", indent=2, lines=most)
 
 
 def _style(item: TimelineItem) -> str:

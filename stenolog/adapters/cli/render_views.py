@@ -11,7 +11,7 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.limits import MICRO_PER_USD
 from stenolog.domain.state import address
 from stenolog.projections.analysis.explain import Missing
-from stenolog.projections.analysis.provider_bill import NO_BILL, Bill, not_recorded
+from stenolog.projections.analysis.provider_bill import BESIDES, NO_BILL, Bill, not_recorded
 from stenolog.projections.requests import Omission, Request, RequestPart
 from stenolog.projections.requests.comparison import part_text
 from stenolog.projections.requests.rules import NOT_CARRIED
@@ -39,7 +39,7 @@ def drawn_request(request: Request, entries: Iterable[Entry], bill: Bill = NO_BI
     shared = Counter(part.message for part in request.parts)
     columns = (">#", ">ENTRIES", "ROLE", "WHAT", "RULE", ">TOKENS", "*TEXT")
     rows = [_row(row, request, words, shared) for row in _in_order(request)]
-    yield table(columns, rows, TEXT, spare=("WHAT",))
+    yield table(columns, [*_not_in_log(bill), *rows], TEXT, spare=("WHAT",))
 
 
 def head_lines(request: Request, bill: Bill = NO_BILL) -> Iterator[Piece]:
@@ -68,6 +68,14 @@ def bill_lines(bill: Bill) -> Iterator[Piece]:
         style = "bold yellow" if bill.missing else "yellow"
         note = f"{not_recorded(bill.program, has_prompt=bill.has_prompt, has_tools=bill.has_tools)}; "
         yield wrapped((note, "yellow"), (bill.difference, style), hang=2)
+
+
+def _not_in_log(bill: Bill) -> Iterator[Sequence[Cell]]:
+    """Yield a row for what was sent and is not in the log."""
+    if (gone := bill.not_in_log) is not None:
+        tokens = "?" if gone.tokens is None else f"{gone.tokens:,}" if gone.tokens else ""
+        text = ", ".join(gone.parts) + " and more" * bool(gone.tokens and BESIDES not in gone.parts)
+        yield ("", "", "", ("missing", "yellow"), "", (tokens, "yellow"), (f"not in this log: {text}", "dim"))
 
 
 def _in_order(request: Request) -> list[Row]:

@@ -146,7 +146,7 @@ def _reasons(asked: AskedRequest, message: int | None) -> CommandResult:
         return reasons_drawn(request, reasons, billed, whole=message is not None)
 
     billed = bill_of(asked.conversation, request, list(asked.conversation.entries()))
-    return CommandResult(reasons_data(request, reasons, left_out(request, log)), draw)
+    return CommandResult(reasons_data(request, reasons, left_out(request, log), billed), draw)
 
 
 def _dropped(asked: AskedRequest) -> CommandResult:
@@ -162,7 +162,8 @@ def _dropped(asked: AskedRequest) -> CommandResult:
 
         return left_out_drawn(request, gone, rooms)
 
-    return CommandResult({**reasons_data(request, [], gone), "budget": rooms}, draw)
+    billed = bill_of(asked.conversation, request, list(asked.conversation.entries()))
+    return CommandResult({**reasons_data(request, [], gone, billed), "budget": rooms}, draw)
 
 
 def _difference(

@@ -71,6 +71,10 @@ def _drawn(found: Stats, plot: Path | None) -> Iterator[Piece]:
     if made or curve.budget:
         budget = [f"a budget of {curve.budget:,} tokens"] if curve.budget else []
         yield line(f"  {', '.join([*budget, *made])}")
+    if (gone := found.not_in_log) is not None and gone.tokens:
+        lacking = f": {', '.join(gone.parts)}" if gone.parts else ""
+        words = f"  not in this log: {gone.tokens:,} of the {gone.billed:,} tokens billed for its requests"
+        yield line((f"{words}{lacking}", "yellow"))
     for step in curve.steps(STEPS):
         yield line((f"  {step.tokens:+,} tokens with the request at {step.at:,}", "dim"))
     if plot is not None:

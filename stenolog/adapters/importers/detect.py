@@ -14,6 +14,7 @@ from typing import BinaryIO
 from stenolog.adapters.providers.json_fields import as_dict
 from stenolog.domain.errors import UnknownFormatError
 
+from .claude import agent_notes
 from .claude.stream import is_stream, is_stream_record, other_stream
 from .formats import IMPORTERS, FolderFormat, Importer
 from .json_lines import Json, JsonLinesReader, JsonObject, Record, regular_file
@@ -43,7 +44,8 @@ _CLAUDE_ASIDE = {
 def supported() -> str:
     """Return the titles of all formats that can be imported, for messages."""
     *others, own = sorted(IMPORTERS, key="stenolog".__eq__)
-    return f"{', '.join(IMPORTERS[name].title for name in others)}, or {IMPORTERS[own].title}"
+    titles = dict.fromkeys(IMPORTERS[name].title for name in others)
+    return f"{', '.join(titles)}, or {IMPORTERS[own].title}"
 
 
 def recognise(source: str | os.PathLike[str] | bytes) -> str:
@@ -238,13 +240,14 @@ def _has(*keys: str, **values: str) -> Mark:
 _OTHERS: tuple[tuple[str, Mark], ...] = (
     ("a stream without a message", _has("type", "subtype", "session_id")),
     ("a Gemini CLI recording", _has("method", "response")),
-    ("an OpenHands run", _has("instance_id", "history")),
+    ("an OpenHands run without events", _has("instance_id", "history")),
     ("a file of SWE-bench predictions", _has("instance_id", "model_patch")),
+    ("a file of SWE-bench predictions", lambda record: bool(record) and all(map(_is_patch, record.values()))),
+    ("a file of Multi-SWE-bench predictions", _has("org", "repo", "number", "fix_patch")),
     ("an OpenHands state", _has("agent", "workspace")),
-    ("an OpenHands event", _has("kind", "source", "timestamp")),
-    ("a SWE-agent trajectory", _has("trajectory", "history")),
-    ("a SWE-agent demonstration", lambda record: record.keys() == {"history"}),
-    ("an ATIF trajectory", _has("schema_version", "steps")),
+    ("the metadata of an OpenHands conversation", _has("conversation_id", "selected_repository")),
+    ("a SWE-agent trajectory without a message", _has("trajectory", "history")),
+    ("a SWE-agent demonstration without a message", lambda record: record.keys() == {"history"}),
     ("an ADK evaluation set", _has("eval_cases")),
     ("an ADK session", lambda record: {"events", "id"} <= record.keys() and _is_of_adk(record)),
     ("a Copilot CLI session", _has("type", "data", "id", "parentId")),
@@ -263,7 +266,6 @@ _OTHERS: tuple[tuple[str, Mark], ...] = (
     ("a Droid session", _has("id", "title", type="session_start")),
     ("a pi session", _has("id", "provider", "modelId", type="session")),
     ("a pi or OpenClaw session", _has("id", "version", "cwd", type="session")),
-    ("a note of Claude Code on a sub-agent", _has("agentType", "spawnDepth")),
     ("a Claude Code session without a message", _has("uuid", "parentUuid", "sessionId", "type")),
 )
 
@@ -272,6 +274,10 @@ def _is_of_adk(record: dict[str, Json]) -> bool:
     return not record.keys().isdisjoint(
         {"app_name", "appName", "user_id", "userId", "context", "last_update_time"}
     )
+
+
+def _is_patch(value: Json) -> bool:
+    return {"instance_id", "model_patch"} <= as_dict(value).keys()
 
 
 def name_of_other(*found: Json) -> str:
@@ -300,12 +306,8 @@ def described(document: Json, behind: Iterable[Json] = ()) -> str:
     return f"an object with the keys {keys}" if keys else "an empty object"
 
 
-SUFFIXES = frozenset({".jsonl", ".ndjson", ".json", ".csv"})
+SUFFIXES = frozenset({".jsonl", ".ndjson", ".json", ".csv", ".traj"})
 """The suffixes, in small letters, of the files that are looked for in a folder."""
-ABOUT = ".meta.json"
-"""The suffix of the files in which Claude Code notes data on a sub-agent."""
-SUB_AGENT = "agent-"
-"""The prefix of the files that hold one sub-agent of a session of Claude Code."""
 
 
 def files_in(path: Path, *, passed_over: Callable[[Path], object] = lambda _: None) -> Iterator[Path]:
@@ -314,13 +316,14 @@ def files_in(path: Path, *, passed_over: Callable[[Path], object] = lambda _: No
     A folder of conversations in a format of its own counts as one file. Hidden files and folders are
     skipped, and no folder is entered twice, whatever links lead to it; a folder that cannot be entered is
     yielded itself, to be refused. A folder's own files come before those below it, by their names,
-    sub-agents' files of Claude Code after their sessions'. `passed_over` is called with each file that is
-    skipped for its suffix.
+    sub-agents' files of Claude Code after their sessions', those of agents that others started after theirs.
+    For a note of Claude Code on a sub-agent its file is yielded. `passed_over` is called with each file that
+    is skipped for its suffix.
     """
     if path.is_dir():
         yield from _inside(path, set(), passed_over)
     else:
-        yield path
+        yield agent_notes.file_of(path) or path
 
 
 def folder_of(path: Path) -> tuple[Path, Importer | None]:
@@ -364,17 +367,18 @@ def _inside(
         yield folder
         return
     for file in (Path(each) for each in seen if each.is_file()):
-        if file.suffix.lower() in SUFFIXES and not file.name.endswith(ABOUT):
+        if file.suffix.lower() in SUFFIXES and not file.name.endswith(agent_notes.NOTE):
             yield file
-        else:
+        elif agent_notes.file_of(file) is None:
             passed_over(file)
     for each in seen:
         if each.is_dir():
             yield from _inside(Path(each), entered, passed_over)
 
 
-def _sort_key(each: os.DirEntry[str]) -> tuple[bool, str]:
-    return each.name.startswith(SUB_AGENT), each.name
+def _sort_key(each: os.DirEntry[str]) -> tuple[bool, int, str]:
+    is_agent = each.name.startswith(agent_notes.SUB_AGENT) and not each.name.endswith(agent_notes.NOTE)
+    return is_agent, agent_notes.depth_of(Path(each)) if is_agent else 0, each.name
 
 
 def size_of(path: Path) -> int:

@@ -87,6 +87,7 @@ class EventWriter:
         self._resulted: dict[str, int] = {}
         self._asked: dict[str, int] = {}
         self._owners: dict[str, str] = {}
+        self._message_positions: dict[str, int] = {}
         self._results: dict[str, list[int]] = {}
         self._seen: list[int] = []
         self._silent: set[int] = set()
@@ -107,6 +108,23 @@ class EventWriter:
         """Return the position of an event with that id, which comes next unless the log holds it."""
         self.close()
         return self.log.positions.get(id, self._next)
+
+    def latest_position(self, line: str) -> int:
+        """Return the position of the record that was gone through last; an open answer stays open."""
+        if (held := self.log.answers.get(line)) is not None:
+            return held.position
+        return self._next if self.answer is not None else self._here
+
+    def with_calls(self, positions: Iterable[int]) -> set[int]:
+        """Return the positions, and with each of a call or a result those of all that belong together."""
+        self.close()
+        found = set(positions)
+        for entry, results in self._results.items():
+            group = (
+                {self._message_positions[entry], *results} if entry in self._message_positions else set[int]()
+            )
+            found |= group if found & group else set()
+        return found
 
     def source(self, id: str, role: str, *lines: str) -> Origin:
         """Return the origin of an event."""
@@ -292,6 +310,7 @@ class EventWriter:
 
     def _note_answer(self, answer: Answered) -> None:
         self._owners[answer.id] = answer.agent
+        self._message_positions[answer.id] = answer.position
         for nth, (call_id, name) in reversed(list(enumerate(answer.calls))):
             opened = OpenCall(CallRef(entry=answer.id, index=nth), name, answer.position)
             self._calls.setdefault(call_id, []).append(opened)

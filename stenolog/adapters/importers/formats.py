@@ -43,10 +43,12 @@ class LineFormat(NamedTuple):
 
     `make` begins the converter of a conversation. `name_of` returns the name of the conversation that a
     record belongs to, empty where it tells none; its second argument is whether a conversation has begun.
+    `beside` returns records that other files beside a file have on it; they come first.
     """
 
     make: Callable[[ExistingLog], Converter]
     name_of: Callable[[JsonObject, bool], str]
+    beside: Callable[[Path], Iterable[JsonObject]] = lambda path: ()
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,7 @@ IMPORTERS: LazyRegistry[Importer] = LazyRegistry("a format to import")
 """Every importer by its name. A file is shown to those of plugins first, in the order of their names here."""
 for _name in (
     "claude-code",
+    "claude-code-note",
     "claude-stream",
     "codex",
     "gemini-cli",

@@ -21,7 +21,7 @@ from .batch import Batch
 from .converter import Naming, SourceConversation, is_held
 from .detect import folder_of, recognise, recognise_stream, size_of
 from .formats import IMPORTERS, Importer
-from .json_lines import NOBODY, JsonLinesReader, is_list, regular_file
+from .json_lines import NOBODY, JsonLinesReader, Record, is_list, regular_file
 from .known_sessions import LeftOut
 from .session import ConversationImport, Sessions
 from .steps import Imported, Report
@@ -249,6 +249,8 @@ class _Importing:
         naming = self._naming(place or str(path.absolute()), stem, is_session=is_session)
         if importer.lines and not (importer.read and is_list(stream)):
             sessions = Sessions(self.batch, importer.lines, naming)
+            for nth, value in enumerate(importer.lines.beside(path), 1):
+                sessions.send(Record(f"0.{nth}", value))
             self._lines(stream, reading, report, sessions)
             report.left_out = sessions.left_out
         elif importer.read:

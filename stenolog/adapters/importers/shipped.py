@@ -15,6 +15,7 @@ from stenolog.projections.moments.as_pytest import as_pytest
 from stenolog.projections.moments.as_python import as_python
 
 from . import gemini_cli, qwen_code
+from .claude import agent_notes
 from .claude import stream as claude_stream
 from .claude.records import ClaudeCode
 from .codex import Codex
@@ -60,8 +61,12 @@ def _title(conversation: Conversation) -> str:
     return conversation.settings().title or conversation.name
 
 
-_CLAUDE = LineFormat(ClaudeCode, _claude_session)
+_CLAUDE = LineFormat(ClaudeCode, _claude_session, agent_notes.note_beside)
 CLAUDE_CODE = Importer("claude-code", "a Claude Code session", lines=_CLAUDE)
+CLAUDE_CODE_NOTE = Importer(
+    "claude-code-note", CLAUDE_CODE.title, agent_notes.read, is_document=agent_notes.is_note
+)
+"""A note on a sub-agent: it is read with the sub-agent's file, so that there is nothing more to import."""
 CLAUDE_STREAM = Importer("claude-stream", "a Claude Code stream", claude_stream.read, _CLAUDE)
 CODEX = Importer("codex", "a Codex rollout", lines=LineFormat(Codex, _codex_session))
 _GEMINI = LineFormat(gemini_cli.GeminiCli, gemini_cli.session_of)

@@ -74,6 +74,8 @@ class ExistingLog:
     """By the id of a sub-agent, the id of the call that ran it, where the result tells."""
     prompts: dict[str, str] = field(default_factory=dict)
     """By the words that a call gave a sub-agent, the id of the call."""
+    kinds: dict[str, str] = field(default_factory=dict)
+    """By the id of a call, the type of the sub-agent that it started."""
     settings: Settings = NOTHING
     approvals: dict[str, set[str]] = field(default_factory=dict)
     """By agent, the tools whose calls a person approves."""
@@ -107,7 +109,8 @@ def read_existing(entries: Iterable[Entry]) -> ExistingLog:
                     message = event.agent, event.source.id
                     before = found.used.get(message, Usage())
                     found.used[message] = combined(event.usage, before, operator.add)
-            found.prompts |= {prompt: call.id for call in event.tool_calls if (prompt := prompt_of(call))}
+            for call in event.tool_calls:
+                _note_start(found, call)
         elif isinstance(event, UserMessage | ToolResult):
             if entry.id.startswith("#"):
                 found.said[entry.id] = hash(event.parts)
@@ -122,13 +125,16 @@ def combined(usage: Usage, other: Usage, combine: Callable[[int, int], int]) -> 
     return Usage(**{name: combine(one or 0, two or 0) for name, one, two in pairs if one or two})
 
 
-def prompt_of(call: ToolCall) -> str:
-    """Return the words that a call gives a sub-agent; empty where it gives none."""
-    given = None
+def _note_start(found: ExistingLog, call: ToolCall) -> None:
+    """Note what a call gave a sub-agent, and the type of it."""
+    given: dict[str, object] = {}
     if '"prompt"' in call.arguments:
         with suppress(ValueError, RecursionError):
-            given = json.loads(call.arguments)
-    return as_str(as_dict(given).get("prompt"))
+            given = as_dict(json.loads(call.arguments))
+    if prompt := as_str(given.get("prompt")):
+        found.prompts[prompt] = call.id
+    if kind := as_str(given.get("subagent_type")):
+        found.kinds[call.id] = kind
 
 
 def _agent_of(result: ToolResult) -> str:

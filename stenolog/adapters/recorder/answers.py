@@ -23,7 +23,7 @@ from .exchange import Exchange, decoded
 
 REASONS: dict[str, ErrorCategory] = {
     "client-closed": "cancelled",
-    "tap-stopped": "process_exited",
+    "relay-stopped": "process_exited",
     "upstream-closed": "network",
 }
 """The category of an answer that ended early, by the reason of its end."""

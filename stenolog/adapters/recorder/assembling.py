@@ -14,6 +14,10 @@ from .exchange import Exchange
 from .recording import Recording
 from .websocket import Websocket
 
+# Providers refuse more: Anthropic takes 32 MB, Gemini 20 MB, OpenAI 50 MB of pictures.
+MAX_CONTENT_BYTES = 64 * 1024 * 1024
+"""Bytes of a request that are taken apart; a larger one is kept as blobs."""
+BLOB_BYTES = 16 * 1024 * 1024
 RETRY_SECONDS = 1.0
 """The pause before an entry is appended again that the store did not take."""
 
@@ -31,6 +35,30 @@ class JournalRecord(Protocol):
     def payload(self) -> bytes: ...
 
 
+class Content:
+    """The content of a request as it comes: in memory, or as blobs where it is too large."""
+
+    def __init__(self, put: Callable[[bytes], str]) -> None:
+        self._put = put
+        self._bytes = bytearray()
+        self._blobs: list[str] = []
+
+    def add(self, piece: bytes) -> None:
+        """Take the next piece."""
+        self._bytes += piece
+        if len(self._bytes) > (BLOB_BYTES if self._blobs else MAX_CONTENT_BYTES):
+            for at in range(0, len(self._bytes), BLOB_BYTES):
+                self._blobs.append(self._put(bytes(self._bytes[at : at + BLOB_BYTES])))
+            self._bytes.clear()
+
+    def taken(self) -> tuple[bytes, tuple[str, ...]]:
+        """Return the content, or else the blobs that it is."""
+        if self._blobs and self._bytes:
+            self._blobs.append(self._put(bytes(self._bytes)))
+            self._bytes.clear()
+        return bytes(self._bytes), tuple(self._blobs)
+
+
 class Assembler:
     """Takes the records of one run, in order, and records each exchange when its parts are there."""
 
@@ -38,7 +66,7 @@ class Assembler:
         self._recording = recording
         self._sleep = sleep
         self._exchanges: dict[int, Exchange] = {}
-        self._contents: dict[int, bytearray] = {}
+        self._contents: dict[int, Content] = {}
         self._websockets: dict[int, Websocket] = {}
 
     def take(self, record: JournalRecord) -> Iterator[int]:
@@ -46,7 +74,7 @@ class Assembler:
         number, payload = record.exchange, record.payload
         if record.kind == "request":
             self._exchanges[number] = _begun(_json(payload), record.time_ns)
-            self._contents[number] = bytearray()
+            self._contents[number] = Content(self._recording.log.blobs.put)
             return
         if record.kind == "gap":
             self._gap(number, _json(payload))
@@ -59,9 +87,9 @@ class Assembler:
             return
         match record.kind:
             case "body":
-                self._contents[number] += payload
+                self._contents[number].add(payload)
             case "ready":
-                exchange.content = bytes(self._contents.pop(number))
+                exchange.content, exchange.blobs = self._contents.pop(number).taken()
                 exchange.sha256 = as_str(_json(payload).get("sha256"))
                 self._until_stored(lambda: self._recording.request(exchange))
             case "response":
@@ -72,7 +100,8 @@ class Assembler:
                     self._websockets[number] = Websocket(exchange)
             case "data":
                 exchange.first_ns = exchange.first_ns or record.time_ns
-                exchange.answer += payload
+                if len(exchange.answer) < MAX_CONTENT_BYTES:  # what comes behind is no answer of a model
+                    exchange.answer += payload
             case "up" | "down" if number in self._websockets:
                 for done in self._websockets[number].take(record.kind, payload, record.time_ns):
                     self._turn(done)

@@ -19,7 +19,8 @@ class Exchange:
 
     `id` is unique over all taps. `headers` have names in lower case, and no secret. `content` and `answer`
     are the bytes of the bodies, without the framing of HTTP, as they went over the wire. `status` 0: no
-    answer has begun. `reason` says why the answer ended early; empty: it is whole, or has not ended.
+    answer has begun. `reason` says why the answer ended early; empty: it is whole, or has not ended. `blobs`
+    are the content, in order, where it is too large to be held in memory.
     """
 
     id: str
@@ -31,6 +32,7 @@ class Exchange:
     run: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
     content: bytes = b""
+    blobs: tuple[str, ...] = ()
     sha256: str = ""
     redacted: tuple[str, ...] = ()
     unproven: bool = False

@@ -16,6 +16,8 @@ from stenolog.adapters.providers.json_fields import Json, as_dict, as_list, as_s
 from .exchange import Exchange
 from .wire import WireRequest, declared_tools, system_texts
 
+UNKNOWN = "assistant"
+"""The name of the agent of a program that is not known."""
 SESSION_HEADERS = (
     "x-claude-code-session-id",
     "session_id",
@@ -71,7 +73,7 @@ class Identity(NamedTuple):
 def identity_of(exchange: Exchange, request: WireRequest) -> Identity:
     """Return the identity of a request, by the ids that its program gives."""
     headers, client = exchange.headers, client_of(exchange, request)
-    kind = request.kind or kind_of(request)
+    kind = request.kind or kind_of(request, is_agent=client != UNKNOWN)
     turn = _json(headers.get("x-codex-turn-metadata", ""))
     if not turn:
         turn = _json(as_str(as_dict(request.sent.get("client_metadata")).get("x-codex-turn-metadata")))
@@ -120,36 +122,35 @@ def client_of(exchange: Exchange, request: WireRequest) -> str:
     for word, name in _CLIENTS:
         if word in agent or originator.startswith(word):
             return name
-    return "assistant"
+    return UNKNOWN
 
 
-def kind_of(request: WireRequest) -> str:
-    """Return the purpose of a request that is no turn of a conversation; empty for a turn."""
+def kind_of(request: WireRequest, *, is_agent: bool = True) -> str:
+    """Return the purpose of a request that is no turn of a conversation; empty for a turn.
+
+    `is_agent`: the program is known, and its turns have tools. Of any other, words of a user are a turn.
+    """
     body = request.body
     if body.get("generate") is False:
         return "warm-up"
     if body.get("max_tokens") == 1 or body.get("max_output_tokens") == 1:
         return "probe"
+    asked = [text[:LONGEST_ASKED] for text in system_texts(request)]
+    # A long message is somebody's work and no instruction; an instruction stands last in it.
+    last = [text[-LONGEST_ASKED:] for text in _last_texts(request.messages[-1] if request.messages else {})]
+    is_history = len(request.messages) >= MIN_COMPACTED
+    if is_agent and is_history and any(map(COMPACTION.search, last)):
+        return "compaction"
     # Whoever may call tools goes on with a conversation.
     if declared_tools(request) or as_list(body.get("tools")):
-        return "compaction" if _asks(request, COMPACTION, last_only=True) else ""
-    if _asks(request, TITLE):
-        return "title"
-    if _asks(request, COMPACTION):
+        return ""
+    if any(map(COMPACTION.search, asked)):
         return "compaction"
-    return "classifier" if _asks(request, CLASSIFIER, system_only=True) else ""
-
-
-def _asks(
-    request: WireRequest, words: re.Pattern[str], *, system_only: bool = False, last_only: bool = False
-) -> bool:
-    """Return whether the instructions, or the last message, ask for something."""
-    last = request.messages[-1] if request.messages else {}
-    asked = [] if last_only else [text[:LONGEST_ASKED] for text in system_texts(request)]
-    if not system_only:
-        # A long message is somebody's work and no instruction; an instruction is short, or stands last in it.
-        asked += [text[-LONGEST_ASKED:] for text in _last_texts(last)]
-    return any(map(words.search, asked)) and not (last_only and len(request.messages) < MIN_COMPACTED)
+    if is_history and not is_agent:
+        return ""
+    if any(map(TITLE.search, [*asked, *(last if is_agent else ())])):
+        return "title"
+    return "classifier" if any(map(CLASSIFIER.search, asked)) else ""
 
 
 MIN_COMPACTED = 3

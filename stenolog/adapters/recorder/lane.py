@@ -142,10 +142,11 @@ class Lane:
                 rewritten.append(index)
         gone: frozenset[int] = frozenset()
         back: frozenset[int] = frozenset()
-        if same < len(self.hashes):
-            now = {position for plan in plans for position in plan.positions}
-            before = {position for each in self.positions for position in each}
-            gone, back = frozenset(before - now), frozenset(now & self.hidden)
+        now = {position for plan in plans[same:] for position in plan.positions}
+        lost = {position for each in self.positions[same:] for position in each}.union(self.attempts) - now
+        if lost or (now & self.hidden):
+            everything = now.union(*(plan.positions for plan in plans[:same]))
+            gone, back = frozenset(lost - everything), frozenset(now & self.hidden)
         return Alignment(plans, hashes, same, tuple(rewritten), gone, back)
 
     def _plan(

@@ -30,8 +30,11 @@ from stenolog.domain.parts import (
     UserPart,
 )
 
-REMINDER = "<system-reminder>"
-"""The beginning of a block that a client adds to a user's message by itself."""
+_WRAPPED = re.compile(
+    r"\s*<(system-reminder|environment_context|user_instructions|session_context|permissions instructions"
+    r"|collaboration_mode|apps_instructions|skills_instructions|plugins_instructions|env|hook_context)\b"
+)
+"""The beginning of a text that a client adds to a user's messages by itself."""
 # Readers of answers number the calls to which a provider gives no id.
 MADE_UP = re.compile(r"(call_\d+)?")
 """The ids of calls that have none of their provider's."""
@@ -165,6 +168,15 @@ def events_of(api: str, message: Mapping[str, Json], to: Addressee, blobs: Blobs
             yield from _of_gemini(message, to, blobs)
 
 
+def is_by_client(text: str) -> bool:
+    """Return whether a text of a user's message is the client's own, such as a reminder."""
+    return _WRAPPED.match(text) is not None
+
+
+def _is_by_client(part: UserPart) -> bool:
+    return isinstance(part, TextPart) and is_by_client(part.text)
+
+
 def _user(parts: list[UserPart], to: Addressee, kind: AuthorKind = "person") -> UserMessage:
     return UserMessage(parts=parts, author_kind=kind, to=(to.agent,))
 
@@ -176,8 +188,7 @@ def _of_anthropic(message: Mapping[str, Json], to: Addressee, blobs: Blobs) -> I
     def sort(block: dict[str, Any]) -> str:
         if block.get("type") == "tool_result":
             return "result"
-        is_reminder = as_str(block.get("text")).lstrip().startswith(REMINDER)
-        return "system" if by_system or is_reminder else "person"
+        return "system" if by_system or is_by_client(as_str(block.get("text"))) else "person"
 
     for kind, run in groupby(blocks, key=sort):
         if kind != "result":
@@ -201,8 +212,9 @@ def _of_chat(message: Mapping[str, Json], to: Addressee, blobs: Blobs) -> Iterat
     role = role_of("openai-chat", message)
     if role == "tool":
         yield _result(as_str(message.get("tool_call_id")), parts, to)
-    else:
-        yield _user(parts, to, "system" if role == "system" else "person")
+        return
+    for by_client, run in groupby(parts, key=_is_by_client):
+        yield _user(list(run), to, "system" if by_client or role == "system" else "person")
 
 
 def _of_item(item: Mapping[str, Json], to: Addressee, blobs: Blobs) -> Iterator[Known]:
@@ -210,7 +222,9 @@ def _of_item(item: Mapping[str, Json], to: Addressee, blobs: Blobs) -> Iterator[
         yield _result(as_str(item.get("call_id")), list(openai_items.output_parts(dict(item), blobs)), to)
         return
     parts = [openai_items.user_part(part, blobs) for part in openai_items.content(item.get("content"))]
-    yield _user(parts, to, "system" if item.get("role") in SYSTEM_ROLES else "person")
+    by_system = item.get("role") in SYSTEM_ROLES
+    for by_client, run in groupby(parts, key=_is_by_client):
+        yield _user(list(run), to, "system" if by_client or by_system else "person")
 
 
 def _of_gemini(message: Mapping[str, Json], to: Addressee, blobs: Blobs) -> Iterator[Known]:
@@ -219,7 +233,9 @@ def _of_gemini(message: Mapping[str, Json], to: Addressee, blobs: Blobs) -> Iter
     ):
         parts = list(run)
         if not is_result:
-            yield _user([gemini_user_part(part, "gemini", blobs) for part in parts], to)
+            made = [gemini_user_part(part, "gemini", blobs) for part in parts]
+            for by_client, same in groupby(made, key=_is_by_client):
+                yield _user(list(same), to, "system" if by_client else "person")
             continue
         for found in responses(parts, "gemini", blobs):
             result = _result(found.call_id, list(found.parts), to, is_error=found.is_error)

@@ -106,7 +106,7 @@ class Placing:
                 cause = found.cause if found else None
             key = identity.agent if identity.kind not in SIDE else f"{identity.agent}/{identity.kind}"
             return Place(session, key, rule, cause)
-        if identity.kind in SIDE:
+        if identity.kind in SIDE and not _is_turn(session, request):
             return Place(session, identity.kind, rule)
         return Place(session, *self._lane_of(session, exchange, request, rule))
 
@@ -180,7 +180,7 @@ class Placing:
             return None
         words = "".join(_all_words(request).split())
         for session in reversed([*self.sessions.values()]):
-            title = "".join(session.title.rstrip("…").split())
+            title = "".join(session.words.rstrip("…").split())
             is_near = (exchange.begun_ns - session.last_ns) / 1e9 < TITLE_SECONDS
             has_title = "title" in session.lanes
             if session.client != identity.client or has_title or not is_near:
@@ -212,6 +212,14 @@ class Placing:
         session.id = id or name
         self.adopt(name, session)
         return session
+
+
+def _is_turn(session: Session, request: WireRequest) -> bool:
+    """Return whether a request goes on with the main lane, so that it is a turn whatever it asks."""
+    main = session.lanes.get("")
+    return (
+        main is not None and main.api == request.api and _goes_on(main, request, hashes_of(request.messages))
+    )
 
 
 def _goes_on(lane: Lane, request: WireRequest, hashes: Sequence[str]) -> bool:

@@ -44,32 +44,33 @@ def receipt_for(
     The patch goes on from the anchor's where that gives the same bytes, which is tried out.
     """
     blobs: Blobs = {}
+    content = exchange.body
     patch, plan = _patch(sent, built, hashes, anchor, blobs)
-    body = _tried(patch, built, sent, blobs)
+    body = _tried(patch, built, sent, content, blobs)
     if body is None and anchor.position:
         patch, plan = _patch(sent, built, hashes, Anchor(), blobs)
-        body = _tried(patch, built, sent, blobs)
+        body = _tried(patch, built, sent, content, blobs)
     if body is None:
         patch, plan, body, blobs = Patch(), {RAW: True}, without_halves(sent.sent), {}
-    transport = _transport(exchange, body, blobs, raw=RAW in plan)
+    transport = _transport(exchange, body, content, blobs, raw=RAW in plan)
     as_sent = replace(built, body=body, encoded=None, patch=plan, messages_key=sent.key)
     receipt = replace(as_sent.receipt, sent=exchange.sent_sha256, transport=transport.json)
     return Made(receipt, patch, blobs, transport.style == "raw")
 
 
-def _tried(patch: Patch, built: Request, sent: WireRequest, blobs: Mapping[str, bytes]) -> Any:
+def _tried(
+    patch: Patch, built: Request, sent: WireRequest, content: bytes, blobs: Mapping[str, bytes]
+) -> dict[str, Any] | None:
     """Return the body that a patch gives, if it is the one that was sent; None for another."""
     try:
         body = sent_body(patch, built.body, sent.key, blobs)
-    except (StoredDataError, UnicodeDecodeError):
+        written = compact(body)
+        # Most clients write as we do, and then the bytes tell all at once.
+        if written.encode() == content or written == compact(sent.sent):
+            return body
+    except (StoredDataError, UnicodeError):  # half of a surrogate pair, say, which no event can hold
         return None
-    if compact(body) != compact(sent.sent):
-        return None
-    try:
-        compact([body, patch.front, patch.messages]).encode()
-    except UnicodeEncodeError:  # half of a surrogate pair, which no event can hold
-        return None
-    return body
+    return None
 
 
 def _patch(
@@ -135,9 +136,10 @@ def _is_costly(recipes: Sequence[Recipe]) -> bool:
     return len(compact(recipes)) > COSTLY
 
 
-def _transport(exchange: Exchange, body: dict[str, Any], blobs: Blobs, *, raw: bool) -> Transport:
+def _transport(
+    exchange: Exchange, body: dict[str, Any], content: bytes, blobs: Blobs, *, raw: bool
+) -> Transport:
     """Return the transport that gives the bytes that were sent; these are kept where no style does."""
-    content = exchange.body
     path = exchange.path.partition("?")[0]
     plain = Transport(
         exchange.method, path, headers=behaviour(exchange.headers), redacted=tuple(exchange.redacted)

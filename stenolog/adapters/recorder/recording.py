@@ -12,12 +12,14 @@ from stenolog.domain.entry import NewEntry
 from stenolog.domain.errors import OperationalError
 from stenolog.domain.events import AssistantMessage, ModeSwitch, UserMessage
 
+from .agent_notes import NO_NOTE, Notes, agent_note
 from .exchange import Exchange
-from .identity import identity_of
+from .identity import Identity, identity_of
+from .lane import Lane
 from .placing import Place, Placing
 from .restoring import restored, sessions_in
 from .session import META, Session
-from .wire import wire_request
+from .wire import WireRequest, wire_request
 
 RECENT = timedelta(days=7)
 """Conversations that were active since are taken up again."""
@@ -26,10 +28,15 @@ GAPS = "tap-gaps"
 
 
 class Recording:
-    """The recorder of one log. `others` counts the exchanges that asked no model, by method and path."""
+    """The recorder of one log. `others` counts the exchanges that asked no model, by method and path.
 
-    def __init__(self, log: Log) -> None:
+    `notes` reads what a client notes on a sub-agent.
+    """
+
+    def __init__(self, log: Log, notes: Notes = agent_note) -> None:
         self.log = log
+        self._notes = notes
+        self._causes: dict[str, int] = {}
         self.placing = Placing(self._begin)
         self.others: dict[str, int] = {}
         self.recorded: set[str] = set()
@@ -38,6 +45,9 @@ class Recording:
 
     def request(self, exchange: Exchange) -> bool:
         """Record a request that is complete; return whether it asks a model."""
+        if exchange.blobs:
+            self._too_large(exchange)
+            return False
         request = wire_request(exchange)
         if request is None:
             name = f"{exchange.method} {exchange.path.partition('?')[0]}"
@@ -50,8 +60,9 @@ class Recording:
             place = self.placing.place(exchange, request, identity)
             if exchange.id in place.session.recorded or exchange.id in self.recorded:
                 return False
-            lane = place.session.lane(place.key, request)
-            place.session.record_request(exchange, request, lane, identity, place.rule, place.cause)
+            lane = self._lane(place, request, identity)
+            cause = place.cause if place.cause is not None else self._causes.get(lane.agent)
+            place.session.record_request(exchange, request, lane, identity, place.rule, cause)
         except OperationalError:
             raise  # the disk is full, say: it is tried again
         except Exception as error:
@@ -61,6 +72,16 @@ class Recording:
         self._places[exchange.id] = place
         self.placing.note(place.session, place.key)
         return True
+
+    def _lane(self, place: Place, request: WireRequest, identity: Identity) -> Lane:
+        """Return the lane of a place; a new one of a sub-agent is named by its client's note."""
+        session = place.session
+        is_new = place.key not in session.lanes and bool(identity.agent)
+        note = self._notes(identity) if is_new else NO_NOTE
+        lane = session.lane(place.key, request, note)
+        if note.call and (position := session.call_at(note.call)) is not None:
+            self._causes[lane.agent] = position
+        return lane
 
     def answer(self, exchange: Exchange) -> None:
         """Record the outcome of an exchange whose request was recorded."""
@@ -94,6 +115,13 @@ class Recording:
             self.recorded |= session.recorded
             if session.conversation.name not in self.placing.sessions:
                 self.placing.adopt(session.conversation.name, session)
+
+    def _too_large(self, exchange: Exchange) -> None:
+        """Keep a request that is larger than any provider takes as it came."""
+        place = f"{exchange.method} {exchange.path.partition('?')[0]}"
+        words = f"The tap has kept {place} as it was: it is too large to be taken apart"
+        about = {"exchange": exchange.id, "sha256": exchange.sha256, "request": list(exchange.blobs)}
+        self._note(words, about, f"{exchange.id}-large")
 
     def _unrecorded(self, exchange: Exchange, error: Exception) -> None:
         """Keep an exchange that could not be understood as it was: nothing is lost."""

@@ -11,9 +11,10 @@ from datetime import datetime
 from typing import Any
 
 from stenolog.adapters.log import Log
+from stenolog.adapters.providers.json_fields import title_of
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import StenologError
-from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult
+from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult, UserMessage
 from stenolog.projections.requests import Request
 from stenolog.projections.requests.as_sent import Patches, as_sent
 from stenolog.projections.requests.recipe import references
@@ -47,6 +48,8 @@ def restored(session: Session) -> set[str]:
                 for lane in session.lanes.values():
                     if result.call_id in lane.calls:
                         lane.note_results([result], (entry.position,))
+            case UserMessage(author_kind="person", text=words) if not session.words:
+                session.words = title_of(words)
             case _:
                 pass
     for agent, (entry, outcome) in last.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -9,12 +10,13 @@ from typing import Any
 
 from stenolog.adapters.importers.event_writer import position_ranges
 from stenolog.adapters.log import Conversation
-from stenolog.adapters.providers.json_fields import Blobs, title_of
+from stenolog.adapters.providers.json_fields import Blobs, agent_called, as_dict, as_str, title_of
 from stenolog.domain.entry import Entry, NewEntry
 from stenolog.domain.errors import CallerError, VersionConflictError
 from stenolog.domain.events import AssistantMessage, Known, LlmError, ModeSwitch, UserMessage
 from stenolog.domain.values import Origin, PositionRange, Receipt
 
+from .agent_notes import NO_NOTE, AgentNote
 from .answers import Answered, answer_of, counted_tokens
 from .cards import card_of, without_parameters
 from .exchange import Exchange, decoded
@@ -22,6 +24,7 @@ from .identity import Identity
 from .lane import Alignment, Anchor, Lane, Positions, hashes_of
 from .message_events import mark_of
 from .receipts import receipt_for
+from .secrets import secrets_in
 from .wire import WireRequest
 
 USER = "user"
@@ -32,7 +35,10 @@ META = "tap"
 
 @dataclass
 class Pending:
-    """A request that was recorded and has no outcome yet: its lane, and the receipt for the outcome."""
+    """A request that was recorded and has no outcome yet: its lane, and the receipt for the outcome.
+
+    `secrets` are the kinds of secrets in its new entries, each with the entry's position.
+    """
 
     lane: Lane
     request: WireRequest
@@ -40,6 +46,7 @@ class Pending:
     receipt: Receipt
     anchor: Anchor
     cause: int | None
+    secrets: list[dict[str, Any]]
 
 
 @dataclass
@@ -47,7 +54,8 @@ class Session:
     """A conversation on its way into the log.
 
     `lanes` are known by the ids that the client gives them. `recorded` are the exchanges that an earlier
-    process has recorded. `hidden` are the positions that each agent's client took out of its history.
+    process has recorded. `hidden` are the positions that each agent's client took out of its history. `words`
+    are the first ones of a person, `title_words` those that the client has asked a title for.
     """
 
     conversation: Conversation
@@ -58,21 +66,28 @@ class Session:
     hidden: dict[str, set[int]] = field(default_factory=dict)
     settings: set[int] = field(default_factory=set)
     title: str = ""
+    words: str = ""
     title_words: str = ""
     recorded: set[str] = field(default_factory=set)
     last_ns: int = 0
 
-    def lane(self, key: str, request: WireRequest) -> Lane:
-        """Return the lane of a key; a new one where there is none."""
+    def lane(self, key: str, request: WireRequest, note: AgentNote = NO_NOTE) -> Lane:
+        """Return the lane of a key; a new one where there is none, with a name by the note on the agent."""
         if key not in self.lanes:
-            self.lanes[key] = Lane(self._agent(key), request.api)
+            self.lanes[key] = Lane(self._agent(key, note.type), request.api)
         return self.lanes[key]
+
+    def call_at(self, id: str) -> int | None:
+        """Return the position of a call; None where no lane has made it."""
+        found = (lane.call_positions[id] for lane in self.lanes.values() if id in lane.call_positions)
+        return next(found, None)
 
     def _key(self, lane: Lane) -> str:
         return next((key for key, each in self.lanes.items() if each is lane), "")
 
-    def _agent(self, key: str) -> str:
-        name = f"{self.client}-{key[-12:]}" if key else self.client
+    def _agent(self, key: str, type: str) -> str:
+        kind = agent_called(type) if type else self.client
+        name = f"{kind}-{key[-12:]}" if key else self.client
         taken = {lane.agent for lane in self.lanes.values()}
         return name if name not in taken else f"{name}-{len(taken)}"
 
@@ -98,7 +113,7 @@ class Session:
         written = self._append(exchange, [*switches, *events], exchange.time)
         placed = self._placed(alignment, written[len(switches) :])
         self._note(lane, alignment, placed, written)
-        self._title(exchange, events)
+        self._begin(events)
         view = self.conversation.position
         built = self._built(lane, request, exchange)
         made = receipt_for(exchange, request, built, hashes, lane.anchor)
@@ -109,7 +124,10 @@ class Session:
         lane.settle(alignment, placed)
         lane.open.add(exchange.id)
         lane.model = request.model or lane.model
-        self.pending[exchange.id] = Pending(lane, request, identity, made.receipt, anchor, asked or None)
+        found = [{"kind": kind, "position": entry.position} for entry in written for kind in kinds_in(entry)]
+        self.pending[exchange.id] = Pending(
+            lane, request, identity, made.receipt, anchor, asked or None, found
+        )
 
     def _briefed(self, events: list[Known], cause: int) -> list[Known]:
         """Return the events with a sub-agent's brief as the words of the agent that called it."""
@@ -196,14 +214,18 @@ class Session:
         for index in range(alignment.same, len(placed)):
             lane.note_results(alignment.plans[index].events, placed[index])
 
-    def _title(self, exchange: Exchange, events: Iterable[Known]) -> None:
-        """Give the conversation the first words of a person as its title."""
-        if self.title:
-            return
-        words = next((e.text for e in events if isinstance(e, UserMessage) and e.author_kind == "person"), "")
-        if title := title_of(words):
+    def _begin(self, events: Iterable[Known]) -> None:
+        """Remember the first words of a person, by which a request for a title is known."""
+        if not self.words:
+            said = (e for e in events if isinstance(e, UserMessage) and e.author_kind == "person")
+            self.words = next((title_of(event.text) for event in said), "")
+
+    def _entitle(self, exchange: Exchange, event: AssistantMessage) -> None:
+        """Give the conversation the title that its client has asked a model for."""
+        title = title_in(event.text)
+        if title and title != self.title:
             self.title = title
-            self._append(exchange, [ModeSwitch(title=title)], exchange.time, "title")
+            self._append(exchange, [ModeSwitch(title=title)], self._ended(exchange), "title")
 
     def record_answer(self, exchange: Exchange) -> Entry | None:
         """Append the outcome of a request; None for one that is not pending."""
@@ -218,6 +240,8 @@ class Session:
         lane.anchor = pending.anchor._replace(position=entry.position)
         if isinstance(event, AssistantMessage) and event.purpose != "routing":
             self._answered(lane, event, entry)
+            if pending.identity.kind == "title":
+                self._entitle(exchange, event)
         elif isinstance(event, LlmError):
             lane.failed += 1
         return entry
@@ -231,7 +255,7 @@ class Session:
 
     def _outcome(self, exchange: Exchange, pending: Pending, answered: Answered) -> Known:
         lane, request = pending.lane, pending.request
-        meta: dict[str, Any] = {META: self._about(exchange, pending.identity, answered)}
+        meta: dict[str, Any] = {META: self._about(exchange, pending, answered)}
         first_token_ms, duration_ms = self._times(exchange)
         if request.kind == "count-tokens":
             return self._count(exchange, pending, meta, answered)
@@ -291,8 +315,9 @@ class Session:
             meta=meta,
         )
 
-    def _about(self, exchange: Exchange, identity: Identity, answered: Answered) -> dict[str, Any]:
-        about: dict[str, Any] = {"exchange": exchange.id, "id": answered.id, "kind": identity.kind}
+    def _about(self, exchange: Exchange, pending: Pending, answered: Answered) -> dict[str, Any]:
+        about: dict[str, Any] = {"exchange": exchange.id, "id": answered.id, "kind": pending.identity.kind}
+        about["secrets"] = pending.secrets
         if exchange.unproven:
             about["unproven"] = True
         if exchange.redacted:
@@ -325,3 +350,21 @@ class Session:
     def _put(self, blobs: Blobs) -> None:
         for content in blobs.values():
             self.conversation.log.blobs.put(content)
+
+
+def kinds_in(entry: Entry) -> list[str]:
+    """Return the kinds of secrets in the words of an entry, each once."""
+    event = entry.event
+    texts = [getattr(part, name, "") for part in getattr(event, "parts", ()) for name in ("text", "raw")]
+    if isinstance(event, ModeSwitch):
+        texts = [card.persona for card in event.cards.values() if card is not None]
+    return [*dict.fromkeys(found.kind for text in texts for found in secrets_in(text))]
+
+
+def title_in(answer: str) -> str:
+    """Return the title that a model was asked for: the answer, or `title` in it if that is JSON."""
+    try:
+        given = as_str(as_dict(json.loads(answer)).get("title"))
+    except (ValueError, RecursionError):
+        given = answer
+    return title_of(given.strip().strip('"'))

@@ -182,6 +182,8 @@ class _Chain:
     def _possible(self, entry: Entry) -> Iterator[BlameLink]:
         """Yield the latest words that an answer without a recorded cause may answer, from its view."""
         event = entry.event
+        if isinstance(event, UserMessage) and event.author_kind == "agent":
+            yield from self._possible_calls(entry, event.author)
         if not isinstance(event, AssistantMessage | LlmError):
             return
         try:
@@ -194,6 +196,16 @@ class _Chain:
         words = [said for said in shown if _is_person(said.event) or _is_brief(said.event, lane)]
         for said in words[:POSSIBLE]:
             yield _link(said, "", None)
+
+    def _possible_calls(self, entry: Entry, author: str) -> Iterator[BlameLink]:
+        """Yield the latest calls of a brief's author before it: any of them may have given it, or none."""
+        found = 0
+        for before in reversed(self.log[: entry.position - 1]):
+            event = before.event
+            if found < POSSIBLE and isinstance(event, AssistantMessage) and event.agent == author:
+                for nth in range(len(event.tool_calls))[: POSSIBLE - found]:
+                    found += 1
+                    yield _link(before, "", nth)
 
 
 def _link(entry: Entry, field: str, call: int | None) -> BlameLink:
@@ -230,10 +242,26 @@ def _gap(entry: Entry, cause: _Cause) -> str:
         return f"{where} is a setting; who changed it is not recorded"
     if isinstance(event, UserMessage) and event.author_kind in ("schedule", "system") and source is None:
         return f"{where} is the beginning: the {event.author_kind} said it, and names no cause"
+    if source is not None and (imported := _imported_gap(event, source.system, where)):
+        return imported
     missing = "a cause" if isinstance(event, UserMessage) else "a cause or a receipt"
     is_live = source is None or is_checkpointed(event)  # LangGraph's saver names the message that it records
     imported = " was recorded" if is_live or source is None else f" was imported from {source.system}"
     return f"not recorded: {where}{imported} without {missing}"
+
+
+def _imported_gap(event: Event, system: str, where: str) -> str:
+    """Return why the chain ends at an entry of another program's log, where its kind tells; else nothing."""
+    if isinstance(event, UserMessage) and event.author_kind == "agent":
+        to = ", ".join(event.to) or "everybody"
+        said = f"{where} is what {event.author} gave {to}"
+        return f"{said}; the log of {system} does not tell by which call" if event.author else ""
+    if isinstance(event, UserMessage) and event.author_kind == "system":
+        return f"{where} is a note that {system} put in; it names no cause"
+    if isinstance(event, AssistantMessage) and event.purpose == "summary":
+        spans = ", ".join(f"{span.first}-{span.last}" for span in event.covers) or "what stood before it"
+        return f"{where} is a summary of {spans}, which {system} asked for; it names no cause"
+    return ""
 
 
 class Reference(NamedTuple):

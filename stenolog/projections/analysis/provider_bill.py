@@ -26,6 +26,23 @@ LEAST, PART = 500, 10
 """A difference to the bill is no mere error of counting from so many tokens on, and from this part of it."""
 
 
+BESIDES = "what else was sent"
+
+
+class NotInLog(NamedTuple):
+    """The part of a request that the log does not have: named `parts`, and their tokens.
+
+    `tokens` are those `billed` beyond what was `rebuilt`, for the request at `at`; None where no bill tells.
+    0: the difference may be one of counting.
+    """
+
+    parts: tuple[str, ...]
+    tokens: int | None
+    billed: int
+    rebuilt: int
+    at: int
+
+
 class Bill(NamedTuple):
     """The bill for a request: the answer at `position` states `tokens`, of which `cached` were cached.
 
@@ -56,6 +73,15 @@ class Bill(NamedTuple):
         return over if self.program and over >= max(LEAST, self.tokens // PART) else 0
 
     @property
+    def not_in_log(self) -> NotInLog | None:
+        """The part of the request that the log does not have; None where it lacks none, as far as known."""
+        lacking = lacking_parts(has_prompt=self.has_prompt, has_tools=self.has_tools) if self.program else ()
+        if not lacking and not self.missing:
+            return None
+        tokens = self.missing if self.tokens else None
+        return NotInLog(lacking or (BESIDES,), tokens, self.tokens, self.rebuilt, self.at)
+
+    @property
     def note(self) -> str:
         """The part of the request that is not known, in one line; empty where stenolog sent it."""
         lacking = not_recorded(self.program, has_prompt=self.has_prompt, has_tools=self.has_tools)
@@ -83,6 +109,12 @@ class Bill(NamedTuple):
 NO_BILL = Bill()
 
 
+def lacking_parts(*, has_prompt: bool, has_tools: bool) -> tuple[str, ...]:
+    """Return the names of the parts that a log may lack of its requests, and does."""
+    parts = (("system prompt", has_prompt), ("tools", has_tools))
+    return tuple(name for name, is_there in parts if not is_there)
+
+
 def not_recorded(program: str, *, has_prompt: bool, has_tools: bool = False) -> str:
     """Return the sentence on an agent whose answers came from another program; empty for no program.
 
@@ -90,7 +122,7 @@ def not_recorded(program: str, *, has_prompt: bool, has_tools: bool = False) -> 
     """
     if not program:
         return ""
-    lacking = ["system prompt"] * (not has_prompt) + ["tools"] * (not has_tools)
+    lacking = lacking_parts(has_prompt=has_prompt, has_tools=has_tools)
     named = f" ({', '.join(lacking)})" if lacking else ""
     return (
         f"the answers came from {program}, so this is rebuilt from what the log has; what was sent "

@@ -39,7 +39,7 @@ SHORTEST = 48
 """Characters of JSON from which on a value is worth a reference."""
 SHORTEST_CUT = 64
 """Characters that a text must have in common with another one to be cut out of it."""
-LARGEST_TEXT = 256
+LARGEST_TEXT = 64
 """Characters of a text that stands in a recipe itself; a longer one is a blob, which can be removed."""
 UNREAD = frozenset(
     {

@@ -148,14 +148,22 @@ class SubAgents:
 
     The type is that of the call that started one, where the file tells it, else `agent`. `known` are the
     names that the log uses already: they are kept. `ran` and `prompts` have the ids of the calls that ran
-    sub-agents, by the ids of the agents and by the words they were given, as far as the log has them.
+    sub-agents, by the ids of the agents and by the words they were given, and `kinds` the types by the ids of
+    the calls, as far as the log has them.
     """
 
-    def __init__(self, known: Iterable[str], ran: Mapping[str, str], prompts: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        known: Iterable[str],
+        ran: Mapping[str, str],
+        prompts: Mapping[str, str],
+        kinds: Mapping[str, str],
+    ) -> None:
         self._known = sorted(known)
         self._ran = dict(ran)
         self._prompts = dict(prompts)
-        self._types: dict[str, str] = {}
+        self._types = dict(kinds)
+        self._own_types: dict[str, str] = {}
         self._names: dict[str, str] = {}
         self._roots: dict[str, str] = {}
 
@@ -170,6 +178,14 @@ class SubAgents:
         """Note which agent a call has run, as its result says."""
         if agent_id:
             self._ran[agent_id] = call_id
+
+    def describe(self, agent_id: str, kind: str, call_id: str) -> str:
+        """Note an agent's type and the call that started it, and return its name."""
+        if kind:
+            self._own_types[agent_id] = kind
+        if call_id:
+            self._ran[agent_id] = call_id
+        return self.name(agent_id, call_id)
 
     def call_of(self, agent_id: str) -> str:
         """Return the id of the call that ran an agent; empty where the file does not tell."""
@@ -196,7 +212,9 @@ class SubAgents:
             short = (
                 whole[-SHORT:] if agent_id == call_id else whole[:SHORT]
             ).strip()  # calls' ids begin alike
-            kind = conversation_name(self._types.get(call_id, ""), "agent").replace("/", "-")
+            call = call_id or self._ran.get(agent_id, "")
+            told = self._own_types.get(agent_id) or self._types.get(call, "")
+            kind = conversation_name(told, "agent").replace("/", "-")
             used = (name for name in self._known if name.endswith(f"-{short}"))
             self._names[agent_id] = next(used, f"{kind}-{short}")
         return self._names[agent_id]

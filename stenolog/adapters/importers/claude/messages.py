@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 from itertools import chain, groupby
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from stenolog.adapters.importers.event_writer import Answer, EventWriter, PlacedCall, merged, position_ranges
 from stenolog.adapters.importers.settings_writer import SettingsWriter, settings_id
@@ -21,54 +21,25 @@ from stenolog.adapters.providers.json_fields import (
     as_list,
     as_str,
     compact_json,
-    title_of,
 )
 from stenolog.domain.events import AssistantMessage, LlmError, ToolResult, UserMessage
 from stenolog.domain.parts import TextPart
 from stenolog.domain.values import Origin, PositionRange
 
 from .branches import SubAgents, Tree
+from .line import MAIN, SYNTHETIC, Line
+from .prompts import by_system, title_of_prompt
 
-MAIN = "claude"
 USER = "user"
 Block: TypeAlias = dict[str, Any]
 Kind: TypeAlias = Literal["person", "system", "result", "interrupted"]
 
-_SYNTHETIC = "<synthetic>"
-"""The model of answers that no model gave."""
 _NOT_ASKED = "No response requested."
 _INTERRUPTED = re.compile(r"\[Request interrupted by user( for tool use)?\]")
 _LOCAL_COMMAND = re.compile(r"\s*<command-name>")
 """A pattern for Claude Code's own commands: no prompts, so leaving their branch discards no message."""
 _CLEARED = re.compile(r"\s*<command-name>/clear</command-name>")
-_ABOUT_EDITOR = re.compile(r"\s*<ide_\w+>")
-_SYSTEM = re.compile(
-    r"\s*(<(system-reminder|local-command-(stdout|stderr|caveat)|bash-(stdout|stderr)"
-    r"|task-notification|agent-notification)>|Caveat: The messages below were generated)"
-)
-
-
-class Line(NamedTuple):
-    """One record of a conversation: its key, the agent in whose lane it stands, when it was written."""
-
-    key: str
-    value: dict[str, Any]
-    agent: str
-    time: datetime
-    call: str = ""
-    """The id of the call that runs the sub-agent, where the record tells it."""
-
-    @property
-    def message(self) -> dict[str, Any]:
-        return as_dict(self.value.get("message"))
-
-    @property
-    def uuid(self) -> str:
-        return as_str(self.value.get("uuid"))
-
-    @property
-    def parent(self) -> str:
-        return as_str(self.value.get("parentUuid")) or as_str(self.value.get("logicalParentUuid"))
+_ABOUT_AGENTS = ("agentType", "description", "toolUseId", "spawnDepth")
 
 
 class ClaudeMessages:
@@ -78,7 +49,7 @@ class ClaudeMessages:
         self.writer = EventWriter("claude-code", MAIN, log)
         self.setup = SettingsWriter(self.writer)
         self.setup.card(MAIN, provider=PROVIDER)
-        self.agents = SubAgents(log.agents, log.ran, log.prompts)
+        self.agents = SubAgents(log.agents, log.ran, log.prompts, log.kinds)
         self.tree = Tree()
         self.ignored: Counter[str] = Counter()
         self.decisions: Counter[str] = Counter()
@@ -87,6 +58,10 @@ class ClaudeMessages:
         """The positions that are not on the path to the current turn."""
         self._emptied: list[tuple[int, tuple[PositionRange, ...]]] = []
         """The spans that compactions took out of context, each with the position after which that applies."""
+        self._positions: dict[str, int] = {}
+        """The positions of the main agent's messages, by the uuids of their records."""
+        self._preserved: set[int] = set()
+        """The positions that the next summary leaves in context."""
         self._causes: dict[str, tuple[str, int | None]] = {}
         """By agent, its last answer by the id in the file, and what that answers."""
 
@@ -99,11 +74,30 @@ class ClaudeMessages:
         if line.uuid and line.agent == MAIN and line.uuid not in self.tree:
             self.tree.note(line.uuid, line.parent, begins=begins)
 
+    def note_position(self, line: Line) -> None:
+        """Remember the position of a message that has just been gone through."""
+        if line.uuid and line.agent == MAIN:
+            self._positions[line.uuid] = self.writer.latest_position(line.key)
+
+    def preserve(self, compaction: dict[str, Any]) -> None:
+        """Note the messages that a compaction leaves in context, as it names them."""
+        segment = as_dict(compaction.get("preservedSegment"))
+        ends = [self._positions.get(as_str(segment.get(name))) for name in ("headUuid", "tailUuid")]
+        known = [position for position in ends if position is not None]
+        span = range(known[0], known[1] + 1) if len(known) == len(ends) else range(0)
+        named = as_list(as_dict(compaction.get("preservedMessages")).get("uuids"))
+        places = (self._positions.get(as_str(uuid)) for uuid in named)
+        self._preserved = {*span, *(position for position in places if position is not None)}
+
+    def resume(self, line: Line) -> None:
+        """Go on from the log's settings in a sub-agent's own file, before its first change of them."""
+        if line.agent != MAIN and not self.setup.is_begun:
+            self.setup.resume(self.writer.log.settings, settings_id(line.key))
+
     def settle(self, line: Line) -> None:
         """Write the settings that hold for the next message of any author."""
         here = self.writer.here + 1
-        if line.agent != MAIN and not self.setup.is_begun:  # a sub-agent's own file
-            self.setup.resume(self.writer.log.settings, settings_id(line.key))
+        self.resume(line)
         if line.agent == MAIN and (opened := self.tree.opens(line.parent)) is not None:
             self._forget = self._forget or self.tree.way(opened) == "reset"
             self.tree.current = opened
@@ -113,6 +107,13 @@ class ClaudeMessages:
             self.decisions["context cleared"] += 1
         self.tree.start(here)
         self.setup.settle(line.key, line.time)
+
+    def note_agent(self, note: dict[str, Any]) -> None:
+        """Note what a file beside a sub-agent's tells of it; `meta` keeps that."""
+        call = as_str(note.get("toolUseId"))
+        name = self.agents.describe(as_str(note.get("agentId")), as_str(note.get("agentType")), call)
+        told = {key: note[key] for key in _ABOUT_AGENTS if note.get(key) not in (None, "")}
+        self.setup.also("claude-code", {"agents": {name: told}})
 
     # What users say, and what is put into their mouths
 
@@ -143,13 +144,22 @@ class ClaudeMessages:
 
     def _name_after(self, content: list[Block]) -> None:
         """Take the first words of a person as the title, until the file names one."""
-        if self.setup.title is None and (title := _title_of(content)):
+        if self.setup.title is None and (title := title_of_prompt(content)):
             self.setup.title = title
 
     def message(
-        self, line: Line, id: str, kind: Kind, run: list[Block], *, in_context: bool = True, queued: str = ""
+        self,
+        line: Line,
+        id: str,
+        kind: Kind,
+        run: list[Block],
+        *,
+        in_context: bool = True,
+        queued: str = "",
+        about: dict[str, Any] | None = None,
     ) -> None:
-        """Write a user message in the line's lane."""
+        """Write a user message in the line's lane; `about` is kept as its `meta`."""
+        about = {**(about or {}), **({"queued": queued} if queued else {})}
         blobs: Blobs = {}
         by_agent = kind == "person" and line.agent != MAIN
         brief = self._briefed(line, id, run) if by_agent else None
@@ -160,7 +170,7 @@ class ClaudeMessages:
             author_kind="system" if kind == "system" else "agent" if by_agent else "person",
             to=(line.agent,),
             in_context=in_context,
-            meta={"claude-code": {"queued": queued}} if queued else {},
+            meta={"claude-code": about} if about else {},
             source=self.source(line),
         )
         self.writer.write(said, id, line.time, blobs)
@@ -179,7 +189,11 @@ class ClaudeMessages:
             case "interrupted":
                 words = as_str(run[0].get("text"))
                 error = LlmError(
-                    agent=line.agent, category="cancelled", message=words, source=self.source(line)
+                    agent=line.agent,
+                    category="cancelled",
+                    message=words,
+                    cause=self._question(line),
+                    source=self.source(line),
                 )
                 self.writer.write(error, id, line.time)
             case _:
@@ -191,6 +205,9 @@ class ClaudeMessages:
         call = self.writer.closed(call_id)
         agent_id = as_str(as_dict(line.value.get("toolUseResult")).get("agentId"))
         self.agents.ran(agent_id, call_id)
+        about: dict[str, Any] = {"agent": agent_id} if agent_id else {}
+        if block.get("is_error") is False:  # an event has no other place for it, and it was sent
+            about["is_error"] = False
         result = ToolResult(
             call_id=call_id,
             call=call.ref if call else None,
@@ -198,7 +215,7 @@ class ClaudeMessages:
             name=call.name if call else "",
             parts=tuple(user_part(part, blobs) for part in blocks(block.get("content"))),
             is_error=block.get("is_error") is True,
-            meta={"claude-code": {"agent": agent_id}} if agent_id else {},
+            meta={"claude-code": about} if about else {},
             source=self.source(line, call_id),
         )
         self.writer.write(result, id, line.time, blobs)
@@ -246,6 +263,9 @@ class ClaudeMessages:
         self.settle(line)
         self.note(line)
         hidden = {p for span in self.setup.hides or () for p in range(span.first, span.last + 1)}
+        if main:
+            hidden |= self.writer.with_calls(self._preserved)
+            self._preserved = set()
         summary = AssistantMessage(
             agent=line.agent,
             purpose="summary",
@@ -265,7 +285,7 @@ class ClaudeMessages:
         self.note(line)
         if not content:
             self.ignored["empty message"] += 1
-        elif line.value.get("isApiErrorMessage") or as_str(line.message.get("model")) == _SYNTHETIC:
+        elif line.value.get("isApiErrorMessage") or as_str(line.message.get("model")) == SYNTHETIC:
             self.settle(line)
             self._synthetic(line, content)
         else:
@@ -283,10 +303,14 @@ class ClaudeMessages:
         """Return the position that an answer and its later parts answer; None without its parent."""
         last, cause = self._causes.get(line.agent, ("", None))
         if last != source_id:
-            in_file = line.agent != MAIN or "parentUuid" not in line.value or line.parent in self.tree
-            cause = self.writer.last_question(line.agent) if in_file else None
+            cause = self._question(line)
             self._causes[line.agent] = source_id, cause
         return cause
+
+    def _question(self, line: Line) -> int | None:
+        """Return the position that a record answers; None where its parent is not in the file."""
+        in_file = line.agent != MAIN or "parentUuid" not in line.value or line.parent in self.tree
+        return self.writer.last_question(line.agent) if in_file else None
 
     def _answer(self, line: Line, content: list[Block]) -> None:
         message = line.message
@@ -322,6 +346,7 @@ class ClaudeMessages:
             message=words,
             attempt=max(attempt, 1),
             retry_at=None if retry_in_ms is None else line.time + timedelta(milliseconds=retry_in_ms),
+            cause=self._question(line),
             source=self.source(line),
         )
         self.writer.write(error, line.key, line.time)
@@ -338,26 +363,6 @@ def _kind(block: Block, line: Line) -> Kind:
     if _INTERRUPTED.fullmatch(words.strip()):
         return "interrupted"
     return "system" if line.value.get("isMeta") or by_system(words) else "person"
-
-
-def by_system(words: str) -> bool:
-    """Return whether Claude Code itself wrote the words, by the mark they begin with."""
-    return _SYSTEM.match(words) is not None
-
-
-def _title_of(content: list[Block]) -> str:
-    """Return the words of a prompt as a title; of a command its name, as it is typed."""
-    said = [as_str(block.get("text")) for block in content]
-    words = " ".join(each for each in said if not by_system(each) and not _ABOUT_EDITOR.match(each))
-    command, arguments = _between(words, "command-name"), _between(words, "command-args")
-    return title_of(words if command is None else " ".join(filter(None, (command, arguments))))
-
-
-def _between(words: str, tag: str) -> str | None:
-    """Return the text between the tags, without the blanks around it; None if one is missing."""
-    _, _, behind = words.partition(f"<{tag}>")
-    inside, end, _ = behind.partition(f"</{tag}>")
-    return inside.strip() if end else None
 
 
 def _runs(kinds: list[Kind], content: list[Block]) -> Iterator[tuple[Kind, list[Block]]]:

@@ -15,8 +15,12 @@ from stenolog.adapters.importers.steps import ExistingLog, Step
 from stenolog.adapters.providers.json_fields import as_dict, as_int, as_list, as_str, as_time, key_of
 from stenolog.domain.entry import EPOCH
 
+from .agent_notes import AGENT_NOTE
+from .attachments import MEASURED, SNAPSHOT, attachment, rendered, snapshot, text_of
 from .branches import Queue, Repeats, content_of, uuid_of
-from .messages import MAIN, Block, ClaudeMessages, Kind, Line, by_system
+from .line import MAIN, Line, is_inserted
+from .messages import Block, ClaudeMessages
+from .prompts import as_typed, by_system, plain_text, queued_text, typed_by
 
 _GOES_ON = ("SessionStart:resume", "SessionStart:compact")
 _ASIDE = frozenset(
@@ -49,6 +53,10 @@ class ClaudeCode:
         self._titled: Line | None = None
         self._place: dict[str, Any] = {}
         self._compacts = False
+        self._renders = False
+        """The file writes what it sends of an attachment, so one without that was not sent."""
+        self._late: list[Line] = []
+        """Attachments that an earlier import may have passed over: the next message tells."""
         self._at = EPOCH
         self._permission = self.conversation.setup.mode
         self._session_mode = "normal"
@@ -60,6 +68,9 @@ class ClaudeCode:
             self.ignored["repeated record"] += 1
             return []
         self._at = as_time(value.get("timestamp"), self._at)
+        if value.get("type") == AGENT_NOTE:
+            self.conversation.note_agent(value)
+            return []
         agent = self.conversation.agents.of_record(value) or MAIN
         call = as_str(value.get("parent_tool_use_id"))
         line = self._line(value, agent, self._at, f"#{record.line}", call)
@@ -72,6 +83,7 @@ class ClaudeCode:
 
     def end(self) -> list[Step]:
         """Return the steps left at the end of the file."""
+        self._settle_late(None)
         self._deliver_late()
         if self._titled is not None and self.conversation.setup.title_waits and self.conversation.writer.here:
             self.conversation.setup.settle(self._titled.key, self._titled.time)
@@ -101,11 +113,18 @@ class ClaudeCode:
     def _take(self, line: Line) -> None:
         if self._held is not None and self._ends_waiting(line, self._held):
             self._deliver_late(line)
+        if self._is_late(line):
+            self._late.append(line)
+            return self.conversation.note(line)
+        if self._late and line.value.get("type") in ("user", "assistant"):
+            self._settle_late(line)
         match line.value.get("type"):
             case "user":
                 self._user(line)
+                self.conversation.note_position(line)
             case "assistant":
                 self.conversation.assistant(line)
+                self.conversation.note_position(line)
             case "system":
                 self._system(line)
             case "progress":
@@ -124,6 +143,7 @@ class ClaudeCode:
                 self._result(line)
             case other:
                 self._beyond(line, str(other))
+        return None
 
     def _beyond(self, line: Line, what: str, *, begins: bool = False) -> None:
         """Count a record that is no message, and remember its place in the tree."""
@@ -138,7 +158,7 @@ class ClaudeCode:
             line = line._replace(value={**line.value, "isMeta": True, "isCompactSummary": is_summary})
         if mode := as_str(line.value.get("permissionMode")):
             self._permission = self.conversation.setup.mode = mode
-        waited = self._queue.claim(_plain(line.message.get("content")))
+        waited = self._queue.claim(as_typed(plain_text(line.message.get("content"))))
         if waited is not None:
             waited.delivered = True
         return self.conversation.user(line, queued=waited.entry if waited is not None else "")
@@ -157,6 +177,8 @@ class ClaudeCode:
         if subtype == "init":
             self._init(line.value)
         self._compacts = subtype == "compact_boundary"
+        if self._compacts and line.agent == MAIN:
+            self.conversation.preserve(as_dict(line.value.get("compactMetadata")))
         if subtype == "api_error":
             self.conversation.note(line)
             self._api_error(line)
@@ -210,23 +232,66 @@ class ClaudeCode:
 
     def _attachment(self, line: Line) -> None:
         """Add an attachment, a text that the model was sent beside the messages."""
-        attached = as_dict(line.value.get("attachment"))
-        kind = as_str(attached.get("type"))
-        run = _attached(attached)
-        waited = self._queue.claim(_plain(run), delivered=True) if kind == "queued_command" else None
+        data = as_dict(line.value.get("attachment"))
+        kind = as_str(data.get("type"))
+        if kind == "queued_command":
+            return self._queued_command(line, data)
+        self._renders = self._renders or bool(rendered(line.value))
+        found = attachment(line.value, renders=self._renders)
+        if kind == SNAPSHOT:
+            self._prompt(line, data)
+        if not found.blocks:
+            lacks = " (its text is not in the file)" if found.lacks_words else ""
+            return self._beyond(line, f"attachment/{kind}{lacks}")
+        about = {"attachment": kind, **({} if found.is_exact else {"headings": MEASURED})}
+        self.conversation.note(line)
+        self.conversation.settle(line)
+        self.conversation.message(
+            line, line.key, "system", found.blocks, in_context=found.is_sent, about=about
+        )
+        return None
+
+    def _prompt(self, line: Line, data: dict[str, Any]) -> None:
+        """Put the system prompt and the tools that were sent on the agent's card."""
+        self.conversation.resume(line)
+        found = snapshot(data)
+        told = {"persona": found.persona, "tools": found.tools}
+        self.conversation.setup.card(line.agent, **{name: value for name, value in told.items() if value})
+
+    def _queued_command(self, line: Line, data: dict[str, Any]) -> None:
+        """Add what was typed while the agent was busy, at the place where the model was sent it."""
+        run = text_of(data)
+        waited = self._queue.claim(plain_text(run), delivered=True)
         if not run or (waited is not None and waited.delivered):
-            return self._beyond(line, f"attachment/{kind}")
+            return self._beyond(line, "attachment/queued_command")
         if waited is not None:
             waited.delivered = True
-        typed = kind == "queued_command" and not by_system(_plain(run))
-        typed = typed and attached.get("commandMode") != "task-notification"
+        typed = data.get("commandMode") != "task-notification" and not by_system(plain_text(run))
         self.conversation.note(line)
         self.conversation.settle(line)
         queued = waited.entry if waited is not None else ""
         return self.conversation.message(line, line.key, "person" if typed else "system", run, queued=queued)
 
+    def _is_late(self, line: Line) -> bool:
+        """Return whether an attachment may stand before messages that an earlier import has appended.
+
+        An earlier release took in fewer kinds. What it passed over would now come behind those messages.
+        """
+        log = self.writer.log
+        return line.value.get("type") == "attachment" and log.head > 0 and not self.writer.holds(line.key)
+
+    def _settle_late(self, line: Line | None) -> None:
+        """Write the attachments before a message, unless the log has the message without them."""
+        late, self._late = self._late, []
+        is_held = line is not None and (self.writer.holds(line.key) or line.key in self.writer.log.answers)
+        for each in late:
+            if is_held:
+                self.ignored["attachment before messages that were imported earlier"] += 1
+            else:
+                self._attachment(each)
+
     def _queue_operation(self, line: Line) -> None:
-        operation, words = line.value.get("operation"), _queued(line)
+        operation, words = line.value.get("operation"), queued_text(line.value)
         self.ignored[f"queue-operation/{operation}"] += 1
         if operation == "enqueue" and words:
             self._deliver_late()
@@ -242,7 +307,7 @@ class ClaudeCode:
                 self.conversation.decisions["queued message delivered"] += 1
                 self.conversation.settle(line)
                 run = _texts(waited.text)
-                self.conversation.message(line, line.key, _typed_by(waited.text), run, queued=waited.entry)
+                self.conversation.message(line, line.key, typed_by(waited.text), run, queued=waited.entry)
         elif operation == "popAll":
             self._deliver_late()
             self._queue.clear()
@@ -251,6 +316,8 @@ class ClaudeCode:
         """Return whether queued text is released: this record may deliver it, or is another message."""
         kind = line.value.get("type")
         is_taken_out = self._queue.out(held.key) is not None
+        if is_taken_out and is_inserted(line):
+            return False
         return kind in ("user", "assistant") or not (is_taken_out or kind in _ASIDE)
 
     def _deliver_late(self, line: Line | None = None) -> None:
@@ -261,14 +328,15 @@ class ClaudeCode:
         held, self._held = self._held, None
         if held is None:
             return
-        words = _queued(held)
+        words = queued_text(held.value)
         waited = self._queue.out(held.key)
         is_prompt = line is not None and line.agent == MAIN and line.value.get("type") == "user"
-        if line is not None and is_prompt and waited and _plain(line.message.get("content")) == words:
+        content = line.message.get("content") if line is not None else None
+        if is_prompt and waited and as_typed(plain_text(content)) == words:
             self._queue.forget(waited)
             return
         self.conversation.settle(held)
-        self.conversation.message(held, held.key, _typed_by(words), _texts(words), in_context=False)
+        self.conversation.message(held, held.key, typed_by(words), _texts(words), in_context=False)
 
     def _mode(self, line: Line) -> None:
         """Set the mode: the permission mode or, if it is not the normal one, the session's own mode."""
@@ -314,35 +382,3 @@ class ClaudeCode:
 
 def _texts(words: str) -> list[Block]:
     return [{"type": "text", "text": words}]
-
-
-def _plain(content: Any) -> str:
-    """Return the text of a message's content; empty where there is more than one block of text."""
-    if isinstance(content, list) and len(content) == 1:
-        return as_str(as_dict(content[0]).get("text"))
-    return as_str(content)
-
-
-def _queued(line: Line) -> str:
-    """Return the words of a queue operation."""
-    content = line.value.get("content")
-    return content if isinstance(content, str) else _plain(content)
-
-
-def _typed_by(words: str) -> Kind:
-    """Return who typed queued words: the person, unless a background task reports."""
-    return "system" if by_system(words) or words.startswith('{"task_id"') else "person"
-
-
-def _attached(attached: dict[str, Any]) -> list[Block]:
-    """Return the text that an attachment holds, wherever it keeps it."""
-    content = attached.get("content")
-    found = [content, as_dict(as_dict(content).get("file")).get("content"), as_dict(content).get("content")]
-    for value in (*found, *(attached.get(name) for name in ("prompt", "text", "message", "snippet"))):
-        if isinstance(value, str) and value.strip():
-            return _texts(value)
-        if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
-            return _texts("\n".join(value))
-        if isinstance(value, list) and value and all(as_dict(item).get("type") for item in value):
-            return value
-    return []

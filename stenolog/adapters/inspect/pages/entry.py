@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from pydantic_core import to_json
 
-from stenolog.adapters.answers.entries import explained, explanation_data
+from stenolog.adapters.answers.entries import bill_of_answer, explained, explanation_data, rebuilt_notes
 from stenolog.adapters.answers.envelope import Answer
 from stenolog.adapters.inspect.page import Page
 from stenolog.adapters.inspect.query import Query
@@ -15,6 +15,7 @@ from stenolog.adapters.inspect.rows import row
 from stenolog.adapters.queries.plain_json import entry_data
 from stenolog.domain.errors import StenologError
 from stenolog.projections.analysis.explain import Explanation
+from stenolog.projections.analysis.provider_bill import NO_BILL, Bill
 from stenolog.projections.describe import describe
 from stenolog.projections.requests.rules import RULES
 
@@ -25,10 +26,14 @@ AHEAD = 2_000
 
 
 class EntryHistory(NamedTuple):
-    """History of an entry; `error` says why that cannot be told."""
+    """History of an entry; `error` says why that cannot be told.
+
+    `bill` is that of the request which it answers, where another program sent that.
+    """
 
     told: Explanation | None
     error: str = ""
+    bill: Bill = NO_BILL
 
 
 def view(query: Query) -> dict[str, Any]:
@@ -57,7 +62,8 @@ def _histories(query: Query, upto: int) -> Iterator[EntryHistory]:
     """Yield what became of the entry, once it is asked for."""
     talk = query.conversation
     try:
-        yield EntryHistory(explained(talk, talk.entries(at=upto), query.at))
+        told = explained(talk, talk.entries(at=upto), query.at)
+        yield EntryHistory(told, bill=bill_of_answer(talk, told.entry))
     except StenologError as error:
         yield EntryHistory(None, str(error))
 
@@ -71,7 +77,8 @@ def twin(query: Query) -> Answer:
     """Return the data of `explain entry --json`."""
     talk = query.conversation
     told = explained(talk, talk.entries(at=query.head), query.at)
-    return Answer(explanation_data(talk, query.head, told))
+    billed = bill_of_answer(talk, told.entry)
+    return Answer(explanation_data(talk, query.head, told, billed), rebuilt_notes(talk, told))
 
 
 page = Page("entry", view, twin, streams=True)

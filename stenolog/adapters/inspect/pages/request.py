@@ -118,10 +118,11 @@ def twin(query: Query) -> Answer:
     """Return the data of `request --json`; with `why=1` those of `request --why --json`."""
     asked = query.asked_request
     request, notes = asked.request(), slip(asked.conversation, asked.agent)
+    billed = bill_of(asked.conversation, request, list(asked.conversation.entries()))
     if query.word("why"):
         needed = list(read(asked.conversation, described(request.parts, request.omissions)))
-        return Answer(reasons_data(request, why(request, needed), left_out(request, needed)), notes)
-    billed = bill_of(asked.conversation, request, list(asked.conversation.entries()))
+        reasons, gone = why(request, needed), left_out(request, needed)
+        return Answer(reasons_data(request, reasons, gone, billed), notes)
     return Answer(real_data(request, billed), (*notes, *unrecorded(asked.conversation, asked.agent)))
 
 

@@ -1,0 +1,58 @@
+"""Words of a prompt: as they were typed, as a title, and those that Claude Code itself wrote."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+from stenolog.adapters.providers.json_fields import as_dict, as_str, title_of
+
+_ABOUT_EDITOR = re.compile(r"\s*<ide_\w+>")
+_SYSTEM = re.compile(
+    r"\s*(<(system-reminder|local-command-(stdout|stderr|caveat)|bash-(stdout|stderr)"
+    r"|task-notification|agent-notification)>|Caveat: The messages below were generated)"
+)
+
+
+def by_system(words: str) -> bool:
+    """Return whether Claude Code itself wrote the words, by the mark they begin with."""
+    return _SYSTEM.match(words) is not None
+
+
+def title_of_prompt(content: Iterable[Mapping[str, Any]]) -> str:
+    """Return the words of a prompt as a title; of a command its name, as it is typed."""
+    said = [as_str(block.get("text")) for block in content]
+    words = " ".join(each for each in said if not by_system(each) and not _ABOUT_EDITOR.match(each))
+    return title_of(as_typed(words))
+
+
+def as_typed(words: str) -> str:
+    """Return a prompt as it was typed: of a command, its name and its arguments."""
+    command, arguments = _between(words, "command-name"), _between(words, "command-args")
+    return words if command is None else " ".join(filter(None, (command, arguments)))
+
+
+def _between(words: str, tag: str) -> str | None:
+    """Return the text between the tags, without the blanks around it; None if one is missing."""
+    _, _, behind = words.partition(f"<{tag}>")
+    inside, end, _ = behind.partition(f"</{tag}>")
+    return inside.strip() if end else None
+
+
+def plain_text(content: Any) -> str:
+    """Return the text of a message's content; empty where there is more than one block of text."""
+    if isinstance(content, list) and len(content) == 1:
+        return as_str(as_dict(content[0]).get("text"))
+    return as_str(content)
+
+
+def queued_text(record: Mapping[str, Any]) -> str:
+    """Return the text of a queue operation."""
+    content = record.get("content")
+    return content if isinstance(content, str) else plain_text(content)
+
+
+def typed_by(queued: str) -> Literal["person", "system"]:
+    """Return who typed queued text: the person, unless a background task reports."""
+    return "system" if by_system(queued) or queued.startswith('{"task_id"') else "person"

@@ -1,0 +1,1 @@
+"""Runs and conversations of OpenHands: outputs of evaluations, streams and folders of events."""

@@ -1,0 +1,156 @@
+"""Contents that both versions of OpenHands' events share: words, pictures, reasoning, tools and tokens."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from stenolog.events import Tool, Usage
+from stenolog.importers import (
+    Blobs,
+    Json,
+    as_dict,
+    as_int,
+    as_list,
+    as_str,
+    compact_json,
+    openai_user_parts,
+    read_tool,
+)
+from stenolog.parts import AssistantPart, ReasoningPart, TextPart, UserPart
+
+MICRO_DOLLARS = 1_000_000
+_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_KIND = re.compile(r"Tool(Definition)?$")
+
+
+def user_parts(content: Json, blobs: Blobs) -> Iterator[UserPart]:
+    """Yield the parts of a content: a text, or a list of texts and pictures."""
+    for part in content if isinstance(content, list) else [content]:
+        if urls := as_list(as_dict(part).get("image_urls")):
+            yield from picture_parts(urls, blobs)
+        elif part is not None:
+            yield from openai_user_parts([part], blobs)
+
+
+def picture_parts(urls: Sequence[Json], blobs: Blobs) -> Iterator[UserPart]:
+    """Yield pictures, given by their URLs."""
+    for url in urls:
+        if isinstance(url, str):
+            yield from openai_user_parts([{"type": "image_url", "image_url": {"url": url}}], blobs)
+
+
+def texts(content: Json) -> str:
+    """Return the words of a content."""
+    if isinstance(content, str):
+        return content
+    return "".join(as_str(as_dict(part).get("text")) for part in as_list(content))
+
+
+def answer_texts(content: Json) -> Iterator[AssistantPart]:
+    """Yield the words of an answer that are not blank; a part of another type as its JSON."""
+    for part in content if isinstance(content, list) else [content]:
+        text = part if isinstance(part, str) else as_dict(part).get("text")
+        if isinstance(text, str):
+            if text.strip():
+                yield TextPart(text=text)
+        elif part is not None:
+            yield TextPart(text=compact_json(part))
+
+
+def reasoning_parts(message: Mapping[str, Json]) -> Iterator[ReasoningPart]:
+    """Yield the reasoning of an answer: Anthropic's blocks, OpenAI's item, or the words alone."""
+    item = as_dict(message.get("responses_reasoning_item"))
+    found = [_thinking(block) for block in map(as_dict, as_list(message.get("thinking_blocks")))]
+    if item:
+        lines = (*as_list(item.get("summary")), *as_list(item.get("content")))
+        found.append(
+            ReasoningPart(
+                text="\n\n".join(line if isinstance(line, str) else texts([line]) for line in lines),
+                provider="openai",
+                id=as_str(item.get("id")),
+                encrypted=as_str(item.get("encrypted_content")),
+            )
+        )
+    text = as_str(message.get("reasoning_content"))
+    if text.strip() and not any(text.strip() in part.text for part in found):
+        yield ReasoningPart(text=text)
+    yield from found
+
+
+def _thinking(block: Mapping[str, Json]) -> ReasoningPart:
+    return ReasoningPart(
+        text=as_str(block.get("thinking")),
+        provider="anthropic",
+        signature=as_str(block.get("signature")),
+        encrypted=as_str(block.get("data")),
+    )
+
+
+def tools_in(listed: Json) -> tuple[Tool, ...] | None:
+    """Return the tools of a system prompt, each name once; None where none are listed."""
+    found = {tool.name: tool for tool in map(_tool, map(as_dict, as_list(listed))) if tool.name}
+    return tuple(found.values()) or None
+
+
+def _tool(definition: dict[str, Any]) -> Tool:
+    """Return a tool in OpenAI's form, or a definition of the SDK, which is named by its class."""
+    described = as_dict(definition.get("mcp_tool")) or definition
+    tool = read_tool(described)
+    if tool.name:
+        return tool
+    kind = _KIND.sub("", as_str(definition.get("kind")))
+    return read_tool({**described, "name": _WORD.sub("_", kind).lower() or as_str(definition.get("title"))})
+
+
+def usage_in(counted: Json, cost: float = 0.0) -> Usage | None:
+    """Return the tokens of a provider's answer, in the form that LiteLLM gives them; None without any."""
+    counts = as_dict(counted)
+    prompt, completion = (as_dict(counts.get(f"{each}_tokens_details")) for each in ("prompt", "completion"))
+    used = Usage(
+        input=as_int(counts.get("prompt_tokens")),
+        output=as_int(counts.get("completion_tokens")),
+        cache_read=as_int(counts.get("cache_read_tokens")) or as_int(prompt.get("cached_tokens")),
+        cache_write=as_int(counts.get("cache_write_tokens"))
+        or as_int(counts.get("cache_creation_input_tokens")),
+        reasoning=as_int(counts.get("reasoning_tokens")) or as_int(completion.get("reasoning_tokens")),
+        cost=round(cost * MICRO_DOLLARS) if cost > 0 else None,
+    )
+    return used if used != Usage() else None
+
+
+COUNTED = (
+    "prompt_tokens",
+    "completion_tokens",
+    "cache_read_tokens",
+    "cache_write_tokens",
+    "reasoning_tokens",
+)
+
+
+class Meter:
+    """Running totals of tokens and costs, as OpenHands keeps them, and the difference since an answer."""
+
+    def __init__(self) -> None:
+        self._total = dict.fromkeys(COUNTED, 0)
+        self._seen = dict(self._total)
+        self._cost = self._seen_cost = 0.0
+
+    def note(self, metrics: Sequence[Mapping[str, Json]]) -> None:
+        """Take in the totals of all models together."""
+        counted = [as_dict(each.get("accumulated_token_usage")) for each in metrics]
+        self._total = {name: sum(as_int(each.get(name)) for each in counted) for name in COUNTED}
+        self._cost = sum(_number(each.get("accumulated_cost")) for each in metrics)
+
+    def since(self) -> tuple[dict[str, int], float]:
+        """Return the tokens and the dollars since the last call of this method."""
+        counted = {name: max(self._total[name] - self._seen[name], 0) for name in COUNTED}
+        cost = max(self._cost - self._seen_cost, 0.0)
+        self._seen, self._seen_cost = dict(self._total), self._cost
+        return counted, cost
+
+
+def _number(value: Json) -> float:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and 0 <= value < 1e12 else 0.0

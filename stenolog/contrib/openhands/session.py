@@ -1,0 +1,253 @@
+"""A conversation of OpenHands on its way into the log; both versions of its events are written through it.
+
+`positions` keeps the positions that each event became, by the event's id: condensations and branches name
+events, the log covers and hides positions.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from stenolog.events import (
+    EPOCH,
+    AssistantMessage,
+    AuthorKind,
+    ErrorCategory,
+    LlmError,
+    ToolResult,
+    Usage,
+    UserMessage,
+)
+from stenolog.importers import (
+    Answer,
+    Blobs,
+    EventWriter,
+    ExistingLog,
+    SettingsWriter,
+    conversation_name,
+    position_ranges,
+    title_of,
+)
+from stenolog.parts import AssistantPart, TextPart, UserPart
+
+SYSTEM = "openhands"
+MAIN = "openhands"
+"""The name of the main agent."""
+USER = "user"
+NO_BLOBS: Blobs = {}
+
+
+class OpenHandsSession:
+    """The writers of one conversation, the lane that is at work, and what left its context."""
+
+    def __init__(self, log: ExistingLog) -> None:
+        self.writer = EventWriter(SYSTEM, MAIN, log)
+        self.setup = SettingsWriter(self.writer)
+        self.setup.card(MAIN)
+        self.ignored: Counter[str] = Counter()
+        self.decisions: Counter[str] = Counter()
+        self.time = EPOCH
+        self.agent = MAIN
+        """The agent that the next events belong to."""
+        self.positions: dict[str, list[int]] = {}
+        self.errors: set[str] = set()
+        """The messages of the failures."""
+        self._pending: list[str] = []
+        """The events of the open answer, whose position is known once it is complete."""
+        self._answer_of: dict[str, tuple[str, str]] = {}
+        """The agent and the answer that an event is a part of."""
+        self._parts: dict[tuple[str, str], set[str]] = {}
+        """The events of each answer, which leave the context together."""
+        self._results: dict[int, list[int]] = {}
+        """The positions of the results, by the position of the answer with the calls."""
+        self._covered: dict[str, set[int]] = {}
+        """The positions that each summary covers, by the id of the condensation."""
+        self._dropped: set[int] = set()
+        self._abandoned: set[int] = set()
+        self._about: dict[str, Any] = {}
+
+    def describe(self, about: Mapping[str, Any]) -> None:
+        """Note facts on the conversation for `meta`; the first value of each stays."""
+        self._about = {**{name: value for name, value in about.items() if value}, **self._about}
+        self.setup.about(SYSTEM, self._about)
+
+    def close(self) -> None:
+        """Complete the open answer, and note its position."""
+        if self._pending:
+            position = self.writer.here
+            for key in self._pending:
+                self._note(key, position)
+            self._pending = []
+
+    def add_answer(
+        self,
+        key: str,
+        parts: Sequence[AssistantPart],
+        id: str = "",
+        *,
+        model: str = "",
+        finish_reason: str = "",
+        usage: Usage | None = None,
+    ) -> None:
+        """Write a part of the answer with that id; parts that follow each other become one message."""
+        id = conversation_name(id, key)
+        if self.writer.starts_message(key, self.agent, id):
+            self.close()
+            if model:
+                self.setup.card(self.agent, model=model)
+            self.setup.settle(key, self.time)
+        answer = Answer(self.agent, id, self.time, [*parts], self._to(), model, finish_reason, usage)
+        self.writer.add_part(key, answer)
+        self._pending.append(key)
+        self._answer_of[key] = self.agent, id
+        self._parts.setdefault((self.agent, id), set()).add(key)
+
+    def add_user_message(
+        self,
+        key: str,
+        parts: Iterable[UserPart],
+        kind: AuthorKind = "person",
+        *,
+        author: str = "",
+        cause: int | None = None,
+        event: str = "",
+        blobs: Blobs = NO_BLOBS,
+        meta: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Write a message of a person, or of OpenHands in the user's name; `event` is its event's key."""
+        message = UserMessage(
+            parts=tuple(parts),
+            author=author,
+            author_kind=kind,
+            to=(self.agent,),
+            cause=cause,
+            meta={SYSTEM: dict(meta)} if meta else {},
+            source=self.writer.source(key, USER, key),
+        )
+        self.close()
+        if kind == "person" and self.setup.title is None and (title := title_of(message.text)):
+            self.setup.title = title
+        self.setup.settle(key, self.time)
+        self._note(event or key, self.writer.write(message, key, self.time, blobs))
+
+    def add_result(
+        self,
+        key: str,
+        call_id: str,
+        name: str,
+        parts: Iterable[UserPart],
+        *,
+        is_error: bool = False,
+        event: str = "",
+        blobs: Blobs = NO_BLOBS,
+        meta: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Write the result of a call."""
+        self.close()
+        call = self.writer.closed(call_id)
+        self.setup.settle(key, self.time)
+        result = ToolResult(
+            call_id=call_id,
+            call=call.ref if call else None,
+            to=() if call else (self.agent,),
+            name=name or (call.name if call else ""),
+            parts=tuple(parts),
+            is_error=is_error,
+            meta={SYSTEM: dict(meta)} if meta else {},
+            source=self.writer.source(call_id, "tool", key),
+        )
+        position = self.writer.write(result, key, self.time, blobs)
+        self._note(event or key, position)
+        if call is not None:
+            self._results.setdefault(call.position, []).append(position)
+
+    def add_error(self, key: str, message: str, category: ErrorCategory) -> None:
+        """Write a failure of the model, or of the program around it."""
+        self.close()
+        self.errors.add(message)
+        self.setup.settle(key, self.time)
+        error = LlmError(
+            agent=self.agent,
+            category=category,
+            message=message,
+            source=self.writer.source(key, "error", key),
+        )
+        self._note(key, self.writer.write(error, key, self.time))
+
+    def condense(self, key: str, ids: Collection[str], summary: str, *, supersedes: bool = False) -> None:
+        """Write a summary in the place of these events; without one, take them out of context.
+
+        `supersedes`: the summary takes the place of all earlier ones too.
+        """
+        self.close()
+        forgotten = self._with_answers({*ids, *(self._covered if supersedes else ())})
+        positions = {position for id in forgotten for position in self.positions.get(id, ())}
+        positions |= {position for id in forgotten for position in self._covered.get(id, ())}
+        positions = self._in_units(positions) - self._abandoned - self._dropped
+        # Two summaries may cover the same message only if one of them covers all of the other.
+        positions = positions.difference(
+            *(covered for covered in self._covered.values() if not covered <= positions)
+        )
+        unanswered = positions & set(self.writer.open_calls(self.agent))
+        covers = positions - unanswered
+        # No summary may cover a call that its result still follows.
+        self._dropped |= unanswered if summary else positions
+        self._hide()
+        self.setup.settle(key, self.time)
+        if not summary:
+            self.decisions["condensation without a summary"] += 1
+        elif covers:
+            self._summarise(key, summary, covers)
+        else:
+            self.add_user_message(key, [TextPart(text=summary)], "system")
+
+    def abandon(self, path: Collection[str]) -> None:
+        """Take all events out of context but those on the `path`; they stay as a fork."""
+        self.close()
+        stays = self._with_answers(path)
+        abandoned = {p for id, at in self.positions.items() if id not in stays for p in at}
+        if abandoned != self._abandoned:
+            self._abandoned = abandoned
+            self._hide()
+            self.setup.branches = True
+            self.decisions["rewound"] += 1
+
+    def _to(self) -> tuple[str, ...]:
+        """Return whom an answer is for: of a sub-agent, the parent is sent the result of the call alone."""
+        return (USER if self.agent == MAIN else self.agent,)
+
+    def _summarise(self, key: str, summary: str, covers: set[int]) -> None:
+        message = AssistantMessage(
+            agent=self.agent,
+            purpose="summary",
+            covers=tuple(position_ranges(covers, set())),
+            parts=[TextPart(text=summary)],
+            to=self._to(),
+            source=self.writer.source(key, "condensation", key),
+        )
+        position = self.writer.write(message, key, self.time)
+        self._note(key, position)
+        self._covered[key] = covers | {position}
+        self.decisions["condensation as a summary"] += 1
+
+    def _with_answers(self, ids: Collection[str]) -> set[str]:
+        """Return the events, and all others of the answers that they are parts of."""
+        answers = {self._answer_of[id] for id in ids if id in self._answer_of}
+        return {*ids, *(part for answer in answers for part in self._parts[answer])}
+
+    def _in_units(self, positions: set[int]) -> set[int]:
+        """Return the positions with the results of all answers in them, and without any other result."""
+        for answer, results in self._results.items():
+            positions = positions.union(results) if answer in positions else positions.difference(results)
+        return positions
+
+    def _hide(self) -> None:
+        hidden = self._dropped | self._abandoned
+        self.setup.hides = tuple(position_ranges(hidden, set())) or None
+
+    def _note(self, key: str, position: int) -> None:
+        positions = self.positions.setdefault(key, [])
+        if position not in positions:
+            positions.append(position)

@@ -1,0 +1,1 @@
+"""Trajectories and demonstrations of SWE-agent, and trajectories of mini-SWE-agent."""

@@ -1,0 +1,212 @@
+"""The common parts of runs of SWE-agent and of mini-SWE-agent on their way into the log."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+from stenolog.events import (
+    EPOCH,
+    AssistantMessage,
+    AuthorKind,
+    ErrorCategory,
+    LlmError,
+    ToolResult,
+    Usage,
+    UserMessage,
+)
+from stenolog.importers import (
+    Blobs,
+    EventWriter,
+    ExistingLog,
+    Json,
+    SettingsWriter,
+    as_dict,
+    as_list,
+    as_str,
+    compact_json,
+    error_category,
+    openai_user_parts,
+    title_of,
+)
+from stenolog.parts import AssistantPart, ReasoningPart, TextPart, UserPart
+
+SYSTEM = "swe-agent"
+USER = "user"
+_EXIT = re.compile(r"exit_(\w+)")
+_CATEGORIES: tuple[tuple[str, ErrorCategory], ...] = (
+    ("cost|LimitsExceeded", "budget"),
+    ("context", "context_length"),
+    ("format", "invalid_response"),
+    ("time", "timeout"),
+    ("forfeit", "refused"),
+)
+"""The categories of failures, by words in the status that a run ends with."""
+
+
+class AgentRun:
+    """One run on its way into the log; `about` are facts on it for `meta`, `model` is on the agent's card."""
+
+    def __init__(self, log: ExistingLog, main: str, about: Mapping[str, Any], model: str = "") -> None:
+        self.main = main
+        self.writer = EventWriter(SYSTEM, main, log)
+        self.setup = SettingsWriter(self.writer)
+        self.setup.card(main, model=model)
+        self.setup.about(SYSTEM, dict(about))
+        self.ignored: Counter[str] = Counter()
+        self.decisions: Counter[str] = Counter()
+        self.time = EPOCH
+        self.has_messages = False
+
+    def add_user_message(
+        self,
+        key: str,
+        agent: str,
+        content: Json,
+        kind: AuthorKind,
+        *,
+        meta: Mapping[str, Any] | None = None,
+        in_context: bool = True,
+    ) -> None:
+        """Write a message of a person, or what came of the agent's command."""
+        blobs: Blobs = {}
+        message = UserMessage(
+            parts=tuple(user_parts(content, blobs)),
+            author_kind=kind,
+            to=(agent,),
+            meta=_meta(meta),
+            in_context=in_context,
+            source=self.writer.source(key, USER, key),
+        )
+        if kind == "person" and not self.setup.title:
+            self.setup.title = title_of(message.text) or None
+        self._settle(key)
+        self.writer.write(message, key, self.time, blobs)
+
+    def add_answer(
+        self,
+        key: str,
+        agent: str,
+        parts: Sequence[AssistantPart],
+        *,
+        model: str = "",
+        usage: Usage | None = None,
+        finish_reason: str = "",
+        meta: Mapping[str, Any] | None = None,
+        in_context: bool = True,
+    ) -> None:
+        """Write an answer, unless there is nothing in it."""
+        if not parts:
+            self.ignored["message without words"] += 1
+            return
+        if model:
+            self.setup.card(agent, model=model)
+        elif agent not in self.setup.cards:
+            self.setup.card(agent)
+        self._settle(key)
+        message = AssistantMessage(
+            agent=agent,
+            parts=tuple(parts),
+            to=(USER if agent == self.main else agent,),
+            model=model,
+            usage=usage,
+            finish_reason=finish_reason,
+            meta=_meta(meta),
+            in_context=in_context,
+            source=self.writer.source(key, "assistant", key),
+        )
+        self.writer.write(message, key, self.time)
+
+    def add_result(
+        self,
+        key: str,
+        agent: str,
+        call_id: str,
+        content: Json,
+        *,
+        name: str = "",
+        is_error: bool = False,
+        duration_ms: int | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Write the result of a call."""
+        call = self.writer.closed(call_id)
+        blobs: Blobs = {}
+        self._settle(key)
+        result = ToolResult(
+            call_id=call_id,
+            call=call.ref if call else None,
+            to=() if call else (agent,),
+            name=call.name if call else name,
+            parts=tuple(user_parts(content, blobs)),
+            is_error=is_error,
+            duration_ms=duration_ms,
+            meta=_meta(meta),
+            source=self.writer.source(call_id, "tool", key),
+        )
+        self.writer.write(result, key, self.time, blobs)
+
+    def add_failure(self, key: str, status: str, message: str = "") -> None:
+        """Write that a run ended with a failure."""
+        text = message or status
+        self._settle(key)
+        found = (category for pattern, category in _CATEGORIES if re.search(pattern, status, re.IGNORECASE))
+        error = LlmError(
+            agent=self.main,
+            category=next(found, error_category(f"{status} {text}")),
+            message=text if status in text else f"{status}: {text}",
+            source=self.writer.source(key, "error", key),
+        )
+        self.writer.write(error, key, self.time)
+
+    def add_facts(self, facts: Mapping[str, Any]) -> None:
+        """Write what a file says of a run beside its messages; other facts later are another entry."""
+        filled = {name: value for name, value in facts.items() if value not in (None, "", {}, [])}
+        if filled and self.has_messages:
+            self.setup.also(SYSTEM, filled)
+            digest = sha256(compact_json(filled).encode(errors="replace")).hexdigest()[:16]
+            self.setup.settle(f"facts-{digest}", self.time)
+
+    def _settle(self, key: str) -> None:
+        self.has_messages = True
+        self.setup.settle(key, self.time)
+
+
+def failure_in(status: str) -> str:
+    """Return the failure in SWE-agent's status of a run; empty for a run that submitted by itself."""
+    return status if _EXIT.search(status) else ""
+
+
+def user_parts(content: Json, blobs: Blobs) -> Iterable[UserPart]:
+    """Yield the parts of a message in OpenAI's form, be it of Chat Completions or of Responses."""
+    for part in content if isinstance(content, list) else [content]:
+        text = as_dict(part).get("text")
+        if isinstance(text, str):
+            yield TextPart(text=text)
+        elif part is not None:
+            yield from openai_user_parts(part if isinstance(part, str) else [part], blobs)
+
+
+def reasoning_parts(message: Mapping[str, Json]) -> list[AssistantPart]:
+    """Return the reasoning of an answer: Anthropic's blocks, or else the words alone."""
+    blocks = [as_dict(block) for block in as_list(message.get("thinking_blocks"))]
+    found: list[AssistantPart] = [
+        ReasoningPart(
+            text=as_str(block.get("thinking")),
+            provider="anthropic",
+            signature=as_str(block.get("signature")),
+            encrypted=as_str(block.get("data")),
+        )
+        for block in blocks
+    ]
+    text = as_str(message.get("reasoning_content"))
+    if text.strip() and not any(text.strip() in as_str(block.get("thinking")) for block in blocks):
+        found.insert(0, ReasoningPart(text=text))
+    return found
+
+
+def _meta(meta: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {SYSTEM: dict(meta)} if meta else {}

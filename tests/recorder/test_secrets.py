@@ -1,0 +1,119 @@
+"""Secrets are found by their forms, and examples in documents are not."""
+
+from __future__ import annotations
+
+import random
+import string
+from typing import Any
+
+import pytest
+
+from stenolog.adapters.recorder.secrets import redacted, secrets_in
+from tests.recorder.given import Tap, anthropic, user
+
+LETTERS = string.ascii_letters + string.digits
+HEX, UPPER = "0123456789abcdef", string.ascii_uppercase + string.digits
+
+
+def some(signs: str, number: int, seed: int = 1) -> str:
+    return "".join(random.Random(seed).choices(signs, k=number))
+
+
+# Made up from the forms that their issuers document, and put together here: no scanner takes them for real.
+SAMPLES = {
+    "anthropic-key": "sk-ant-" + "api03-" + some(LETTERS, 93),
+    "openrouter-key": "sk-or-" + "v1-" + some(HEX, 64),
+    "openai-key": "sk-" + "proj-" + some(LETTERS, 74),
+    "google-api-key": "AI" + "za" + some(LETTERS, 35),
+    "google-oauth": "ya" + "29." + some(LETTERS, 60),
+    "aws-access-key": "AK" + "IA" + some(UPPER, 16),
+    "github-token": "gh" + "p_" + some(LETTERS, 36),
+    "gitlab-token": "gl" + "pat-" + some(LETTERS, 20),
+    "slack-token": "xo" + "xb-" + "123456789012-" + some(LETTERS, 24),
+    "slack-webhook": "https://hooks." + "slack.com/services/T00000000/B00000000/" + some(LETTERS, 24),
+    "telegram-token": "123456789" + ":AA" + some(LETTERS, 33),
+    "stripe-key": "sk_" + "live_" + some(LETTERS, 24),
+    "square-key": "sq0" + "atp-" + some(LETTERS, 22),
+    "shopify-token": "shp" + "at_" + some(HEX, 32),
+    "sendgrid-key": "S" + "G." + some(LETTERS, 22) + "." + some(LETTERS, 43),
+    "mailgun-key": "ke" + "y-" + some(HEX, 32),
+    "npm-token": "np" + "m_" + some(LETTERS, 36),
+    "pypi-token": "py" + "pi-AgE" + some(LETTERS, 60),
+    "docker-token": "dckr" + "_pat_" + some(LETTERS, 27),
+    "huggingface-token": "h" + "f_" + some(LETTERS, 34),
+    "groq-key": "gs" + "k_" + some(LETTERS, 52),
+    "xai-key": "xa" + "i-" + some(LETTERS, 80),
+    "databricks-token": "da" + "pi" + some(HEX, 32),
+    "digitalocean-token": "do" + "p_v1_" + some(HEX, 64),
+    "supabase-key": "sb" + "p_" + some(HEX, 40),
+    "linear-key": "lin_" + "api_" + some(LETTERS, 40),
+    "notion-token": "nt" + "n_" + some(LETTERS, 46),
+    "airtable-token": "pa" + "t" + some(LETTERS, 14) + "." + some(HEX, 64),
+    "postman-key": "PM" + "AK-" + some(HEX, 24) + "-" + some(HEX, 34),
+    "hashicorp-token": "hv" + "s." + some(LETTERS, 90),
+    "jwt": "ey" + "J" + some(LETTERS, 20) + ".ey" + "J" + some(LETTERS, 40) + "." + some(LETTERS, 43),
+    "private-key": "-----BEGIN RSA "
+    + "PRIVATE KEY-----\n"
+    + some(LETTERS, 64)
+    + "\n-----END RSA PRIVATE KEY-----",
+    "age-key": "AGE-SECRET" + "-KEY-1" + some(UPPER, 58),
+    "sentry-token": "sn" + "trys_" + some(LETTERS, 60),
+    "grafana-token": "gl" + "sa_" + some(LETTERS, 32) + "_" + some(HEX, 8),
+}
+IN_CONTEXT = {
+    "aws-secret": ("aws_secret_access_key = {}", some(LETTERS, 40)),
+    "twilio-key": ("TWILIO_SID = {}", "S" + "K" + some(HEX, 32)),
+    "azure-storage-key": ("AccountName=x;AccountKey={};End", some(LETTERS, 86) + "=="),
+    "url-password": ("postgresql://baker:{}@db.internal/loaves", "Sourd0ugh!x"),
+    "bearer": ("curl -H 'Authorization: Bearer {}'", some(LETTERS, 30)),
+    "assigned": ('{{"password": "{}"}}', "correct-horse-battery"),
+}
+
+
+@pytest.mark.parametrize("kind", SAMPLES)
+def test_a_secret_is_found_whole_wherever_it_stands(kind: str) -> None:
+    for around in ("{}", "the key is {}, keep it", '{{"env": {{"X": "{}"}}}}', "A={}\nB=1"):
+        text, secret = around.format(SAMPLES[kind]), SAMPLES[kind]
+        found = [text[each.first : each.end] for each in secrets_in(text)]
+
+        assert found == [secret], around
+        assert secret not in redacted(text)[0]
+
+
+@pytest.mark.parametrize("kind", IN_CONTEXT)
+def test_a_secret_without_a_form_is_found_by_what_stands_before_it(kind: str) -> None:
+    around, secret = IN_CONTEXT[kind]
+    text = around.format(secret)
+
+    assert [(each.kind, text[each.first : each.end]) for each in secrets_in(text)] == [(kind, secret)]
+    assert redacted(text) == (around.format(f"[redacted {kind}]"), (kind,))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Set the token in `GITHUB_TOKEN`, and the password in the settings.",
+        'api_key = "YOUR_API_KEY"',
+        "password: ********",
+        "export TOKEN=$OTHER_TOKEN",
+        'secret: "${SECRET}"',
+        'token = os.environ["TOKEN"]',
+        "https://github.com/baker/loaves@main",
+        "sk-learn and risk-aversion-of-the-individual",
+        "commit 3f786850e387550fdab836ed7e6dc881de23001b",
+    ],
+)
+def test_examples_and_ordinary_words_are_no_secrets(text: str) -> None:
+    assert list(secrets_in(text)) == []
+
+
+def test_a_secret_in_a_body_is_listed_with_its_entry_and_not_repeated() -> None:
+    tap = Tap()
+    tap.send(anthropic(user("Deploy it.", f"The key is {SAMPLES['npm-token']}.")))
+    (position,) = [
+        entry.position for entry in tap.entries() if "The key is" in getattr(entry.event, "text", "")
+    ]
+    meta: Any = tap.entries()[-1].event.meta  # type: ignore[union-attr]
+
+    assert meta["tap"]["secrets"] == [{"kind": "npm-token", "position": position}]
+    assert SAMPLES["npm-token"] not in str(meta)

@@ -1,0 +1,165 @@
+"""A journal that fails stops no traffic; a large body needs little memory, whatever the journal does."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import queue
+import resource
+import shutil
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.tap.given import Relay, read, read_all, read_head, relay, server
+
+OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
+MEGABYTE = 1 << 20
+MEMORY_KILOBYTES = 300 * 1000
+"""Resident memory of the relay at most, at 150 MB."""
+
+
+def head_of(running: Relay, size: int) -> bytes:
+    lines = f"POST {running.base}/v1 HTTP/1.1\r\nHost: {running.host}\r\nContent-Length: {size}\r\n\r\n"
+    return lines.encode()
+
+
+def answers(connection: socket.socket) -> None:
+    while head := read_head(connection):
+        read(connection, int(head.split(b"Content-Length: ")[1].split(b"\r\n")[0]))
+        connection.sendall(OK)
+
+
+def peak_kilobytes(running: Relay) -> int:
+    status = Path(f"/proc/{running.process.pid}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0])
+
+
+def ask(running: Relay, client: socket.socket, size: int) -> None:
+    client.sendall(head_of(running, size) + b"x" * size)
+    assert read(client, len(OK)) == OK
+
+
+def test_a_disk_that_is_full_stops_nothing_and_leaves_a_gap(tmp_path: Path) -> None:
+    """A limit of a file's size is what a full disk is to the relay, and it can be lifted again."""
+    with server(answers) as upstream, relay(tmp_path / "run", upstream.port) as running:
+        with running.connect() as client:
+            ask(running, client, 1000)
+            running.ended(1)
+            resource.prlimit(running.process.pid, resource.RLIMIT_FSIZE, (5000, resource.RLIM_INFINITY))
+            for size in (3000, 5 * MEGABYTE, 100, 100):
+                ask(running, client, size)
+            unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+            resource.prlimit(running.process.pid, resource.RLIMIT_FSIZE, unlimited)
+            while not any("gap" in each.kinds for each in running.exchanges()):
+                ask(running, client, 200)
+            ask(running, client, 77)
+            ended = running.ended(3)
+        (gap,) = (each.json("gap") for each in running.exchanges() if "gap" in each.kinds)
+
+    assert gap["reason"] == "File too large"
+    assert gap["exchanges"] >= 3
+    assert len(ended[-1].content("body")) == 77
+    assert (upstream.faults, running.process.returncode) == ([], 0)
+
+
+def test_a_folder_that_is_deleted_stops_nothing(tmp_path: Path) -> None:
+    with server(answers) as upstream, relay(tmp_path / "run", upstream.port) as running:
+        with running.connect() as client:
+            ask(running, client, 1000)
+            running.ended(1)
+            shutil.rmtree(tmp_path / "run")
+            while not running.ended(0) or "gap" not in running.exchanges()[0].kinds:
+                ask(running, client, 100)
+            ask(running, client, 77)
+            last = running.ended(2)[-1]
+
+    assert len(last.content("body")) == 77
+
+
+def test_a_tap_that_does_not_wait_says_so_of_each_request(tmp_path: Path) -> None:
+    with server(answers) as upstream, relay(tmp_path / "run", upstream.port, waits=False) as running:
+        with running.connect() as client:
+            ask(running, client, 5 * MEGABYTE)
+            (recorded,) = running.ended(1)
+
+    assert recorded.json("request")["unproven"] is True
+    assert len(recorded.content("body")) == 5 * MEGABYTE
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_body_of_150_megabytes_needs_little_memory_also_before_a_slow_server(
+    tmp_path: Path, fails: bool
+) -> None:
+    size, digests = 150 * MEGABYTE, queue.Queue[str]()
+
+    def slow(connection: socket.socket) -> None:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        read_head(connection)
+        digest, missing = hashlib.sha256(), size
+        while missing:
+            part = connection.recv(65536)
+            digest.update(part)
+            missing -= len(part)
+        digests.put(digest.hexdigest())
+        connection.sendall(OK)
+
+    with server(slow) as upstream, relay(tmp_path / "run", upstream.port) as running:
+        digest = hashlib.sha256()
+        with running.connect() as client:
+            client.sendall(head_of(running, size))
+            for number in range(150):
+                if fails and number == 20:
+                    limit = (1000, resource.RLIM_INFINITY)
+                    resource.prlimit(running.process.pid, resource.RLIMIT_FSIZE, limit)
+                part = bytes([number]) * MEGABYTE
+                digest.update(part)
+                client.sendall(part)
+            assert read(client, len(OK)) == OK
+        assert digests.get(timeout=20) == digest.hexdigest()
+        peak = peak_kilobytes(running)
+        if not fails:
+            (recorded,) = running.ended(1)
+            assert recorded.json("ready") == {"bytes": size, "sha256": digest.hexdigest()}
+
+    assert peak < MEMORY_KILOBYTES
+
+
+def test_a_request_in_mid_upload_when_the_disk_fills_goes_up_whole(tmp_path: Path) -> None:
+    received = queue.Queue[bytes]()
+
+    def keep(connection: socket.socket) -> None:
+        read_head(connection)
+        received.put(hashlib.sha256(read(connection, 20 * MEGABYTE)).digest())
+        connection.sendall(OK)
+
+    with server(keep) as upstream, relay(tmp_path / "run", upstream.port) as running:
+        body = b"".join(bytes([number]) * MEGABYTE for number in range(20))
+        with running.connect() as client:
+            client.sendall(head_of(running, len(body)) + body[: 9 * MEGABYTE])
+            while len(running.exchanges()[-1:]) == 0:
+                pass
+            limit = (1000, resource.RLIM_INFINITY)
+            resource.prlimit(running.process.pid, resource.RLIMIT_FSIZE, limit)
+            client.sendall(body[9 * MEGABYTE :])
+            assert read_all(client)[: len(OK)] == OK
+
+    assert received.get(timeout=20) == hashlib.sha256(body).digest()
+
+
+def test_a_gap_says_since_when(tmp_path: Path) -> None:
+    with server(answers) as upstream, relay(tmp_path / "run", upstream.port) as running:
+        with running.connect() as client:
+            ask(running, client, 10)
+            first = running.ended(1)[0].records[0].time_ns
+            resource.prlimit(running.process.pid, resource.RLIMIT_FSIZE, (10, resource.RLIM_INFINITY))
+            ask(running, client, 20)
+            unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+            resource.prlimit(running.process.pid, resource.RLIMIT_FSIZE, unlimited)
+        while not any("gap" in each.kinds for each in running.exchanges()):
+            pass
+        (record,) = (each.records[0] for each in running.exchanges() if "gap" in each.kinds)
+
+    assert first < json.loads(record.payload)["since"] <= record.time_ns
