@@ -142,7 +142,7 @@ def test_commands_that_are_not_tried_here_need_a_model_a_fault_a_backup_or_a_sec
     within = {command[:2] for command in COMMANDS}
     groups = {(name, each) for name, group in GROUPS.items() for each in group.modules}
 
-    assert set(MODULES) - tried == {"tail", "chat", "run", "claims", "serve", "inspect", "watch", "worker"}
+    assert set(MODULES) - tried == {"tail", "chat", "run", "claims", "serve", "tap", "inspect", "watch", "worker"}
     assert groups - within == {("explain", "entry"), ("check", "all"), ("check", "file"), ("db", "restore")}
 
 

@@ -15,19 +15,19 @@ import pytest
 
 from stenolog.adapters.tap import journal_writer
 from stenolog.adapters.tap.journal import HEADER, MAGIC, JournalReader, Record, segments
-from stenolog.adapters.tap.journal_writer import Entry, JournalWriter
+from stenolog.adapters.tap.journal_writer import JournalEntry, JournalWriter
 
 PATIENCE = 20.0
 
 
-def exchange(number: int, *data: bytes) -> list[Entry]:
+def exchange(number: int, *data: bytes) -> list[JournalEntry]:
     """Return the entries of an exchange with these parts of an answer."""
-    entries = [Entry("request", number, b'{"id":"%d"}' % number, True)]
-    entries += [Entry("data", number, part, True) for part in data]
-    return [*entries, Entry("end", number, b'{"reason":""}', True)]
+    entries = [JournalEntry("request", number, b'{"id":"%d"}' % number, True)]
+    entries += [JournalEntry("data", number, part, True) for part in data]
+    return [*entries, JournalEntry("end", number, b'{"reason":""}', True)]
 
 
-def committed(writer: JournalWriter, entries: list[Entry]) -> str:
+def committed(writer: JournalWriter, entries: list[JournalEntry]) -> str:
     """Append entries, wait for the disk, and return the problem."""
     done, problems = threading.Event(), []
 
@@ -52,7 +52,7 @@ def parts(records: list[Record]) -> list[tuple[str, int, bytes]]:
     return [(record.kind, record.exchange, record.payload) for record in records]
 
 
-def entry_parts(entries: list[Entry]) -> list[tuple[str, int, bytes]]:
+def entry_parts(entries: list[JournalEntry]) -> list[tuple[str, int, bytes]]:
     return [(entry.kind, entry.exchange, entry.payload) for entry in entries]
 
 
@@ -66,7 +66,7 @@ def test_records_are_read_in_the_order_of_writing_across_segments(writer: Journa
 
 
 def test_a_payload_that_is_not_to_stay_in_memory_is_read_back(writer: JournalWriter) -> None:
-    entries = [Entry("body", 1, bytes([at]) * 700, in_memory=False) for at in range(5)]
+    entries = [JournalEntry("body", 1, bytes([at]) * 700, in_memory=False) for at in range(5)]
     committed(writer, [*entries])
 
     assert [entry.payload for entry in entries] == [b""] * 5
@@ -147,6 +147,7 @@ def test_a_segment_goes_once_all_of_its_exchanges_are_recorded_and_at_last_the_f
         if record.kind == "end" and record.exchange != 7:
             reader.done(record.exchange)
             left.append(len(segments(folder)))
+    reader.done(19)
     alone = len(segments(folder))
     reader.done(7)
     reader.close()
@@ -209,11 +210,14 @@ def test_a_full_disk_leaves_a_gap_with_its_reason_and_the_number_of_exchanges(
     assert committed(writer, exchange(1, b"before")) == ""
     assert committed(writer, exchange(2, b"cut")[:1]) == ""
     disk.full, disk.part = True, part
-    assert "No space left" in committed(writer, [Entry("data", 2, b"lost", True)])
+    assert "No space left" in committed(writer, [JournalEntry("data", 2, b"lost", True)])
     assert "No space left" in committed(writer, exchange(3, b"lost"))
     assert "No space left" in committed(writer, exchange(4, b"lost")[:1])
     disk.full = False
-    assert committed(writer, [*exchange(4)[1:], Entry("end", 2, b"{}", True), *exchange(5, b"after")]) == ""
+    assert (
+        committed(writer, [*exchange(4)[1:], JournalEntry("end", 2, b"{}", True), *exchange(5, b"after")])
+        == ""
+    )
     writer.close()
     found = list(JournalReader(tmp_path / "run"))
     (gap,) = (json.loads(record.payload) for record in found if record.kind == "gap")

@@ -76,7 +76,8 @@ def test_a_writer_killed_in_mid_write_leaves_a_journal_of_whole_records(tmp_path
         "import sys; from pathlib import Path; from tests.tap.test_journal import exchange\n"
         "from stenolog.adapters.tap.journal_writer import JournalWriter\n"
         "writer = JournalWriter(Path(sys.argv[1]), int(sys.argv[2]), segment_bytes=1 << 20)\n"
-        "for number in range(1 << 40): writer.put(exchange(number, bytes([number % 256]) * (number % 200_000)))"
+        "for number in range(1 << 40):\n"
+        "    writer.put(exchange(number, bytes([number % 256]) * (number % 200_000)))"
     )
     chance = random.Random(1)
     for generation in range(1, 8):

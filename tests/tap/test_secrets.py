@@ -95,6 +95,7 @@ def test_fifty_planted_credentials_reach_the_server_and_none_the_disk(tmp_path: 
     ]
     assert found == []
     assert disk.count(b'"method":"GET"') == 50
+    assert disk.count(b'"redacted":true') == disk.count(b"[redacted]") - disk.count(b'"x-request-id"')
 
 
 def test_a_password_in_the_upstream_s_url_goes_up_and_not_to_the_disk(tmp_path: Path) -> None:

@@ -44,10 +44,14 @@ def tap_command(
     The command gets base URLs of this proxy in its environment. Each request is on disk before it is
     forwarded. With --listen, the first line of stdout is JSON: base_urls.
     """
+    if os.name != "posix":
+        raise InvalidEventError(f"expected Linux or macOS, whose processes share a socket, found {os.name}")
     try:
         from stenolog.adapters.tap import supervisor
         from stenolog.adapters.tap.upstreams import upstreams
     except ModuleNotFoundError as error:
+        if error.name != "h11":
+            raise
         raise MissingExtraError("tap", "h11") from error
     if bool(words) == bool(listen):
         raise InvalidEventError(

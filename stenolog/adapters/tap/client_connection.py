@@ -73,11 +73,11 @@ class ClientConnection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         if self._upstream:
-            self._upstream.pause_reading()
+            self._upstream.pause_reading("client")
 
     def resume_writing(self) -> None:
         if self._upstream:
-            self._upstream.resume_reading()
+            self._upstream.resume_reading("client")
 
     def hold_reading(self) -> None:
         """Stop reading until `release_reading` was called as often."""

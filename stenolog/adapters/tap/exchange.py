@@ -8,9 +8,10 @@ from typing import Any
 
 import h11
 
+from . import recording
 from .guard import Route
-from .heads import forwarded_head, recorded_request_headers, recorded_target, without_secrets
-from .journal_writer import Entry
+from .heads import REDACTED, forwarded_head, recorded_request_headers, recorded_target, without_secrets
+from .journal_writer import JournalEntry
 from .recording import AnswerCopy, Recording, RequestCopy
 from .sides import ClientSide, UpstreamSide
 
@@ -18,6 +19,7 @@ JOINED_BYTES = 1 << 20
 """A request up to this size is written at once, so that it needs one system call and few TLS records."""
 COMMIT_BYTES = 4 << 20
 """A client waits for the disk after each such part of its body."""
+BACKLOG_POLL_SECONDS = 0.02
 EARLY_ANSWER_SECONDS = 1.0
 """After an answer to a request that was not read to its end, the upstream has this long to read on."""
 
@@ -53,7 +55,7 @@ class Exchange:
 
     @property
     def complete(self) -> bool:
-        """Whether the client has sent all of the request."""
+        """Return whether the client has sent all of the request."""
         return self._request.complete
 
     def client_data(self, data: bytes) -> bytes:
@@ -84,6 +86,9 @@ class Exchange:
     def upstream_data(self, data: bytes) -> None:
         """Pass the upstream's next bytes on, and then record them."""
         self._client.write(data)
+        if self._recording.is_behind() and self._upstream:
+            self._upstream.pause_reading("journal")
+            self._wait_for_journal(recording.COMMIT_SECONDS)
         if self.switched:
             self._recording.add("down", self.number, data)
             return
@@ -121,9 +126,23 @@ class Exchange:
         if self.ended:
             return
         self.ended = True
+        if self._upstream:
+            self._upstream.resume_reading("journal")
         self._recording.add_json("end", self.number, {"reason": reason, "sha256": self._answer.sha256()})
         if self._task is not asyncio.current_task():
             self._task.cancel()
+
+    def _wait_for_journal(self, remaining: float) -> None:
+        """Go on with reading once the disk has caught up, or hangs."""
+        if self.ended or not self._upstream:
+            return
+        if remaining <= 0:
+            self._recording.note_hanging()
+        if not self._recording.is_behind():
+            self._upstream.resume_reading("journal")
+            return
+        again = remaining - BACKLOG_POLL_SECONDS
+        asyncio.get_running_loop().call_later(BACKLOG_POLL_SECONDS, self._wait_for_journal, again)
 
     def _answered(self) -> None:
         """End with the answer, unless the upstream still reads the request."""
@@ -155,6 +174,8 @@ class Exchange:
         }
         if not self._recording.waits:
             value["unproven"] = True
+        if REDACTED in f"{target}{value['headers']}":
+            value["redacted"] = True
         self._recording.add_json("request", self.number, value)
 
     def _commit(self) -> None:
@@ -196,7 +217,13 @@ class Exchange:
             return
         self._upstream = upstream
         upstream.begin(self)
-        await self._send(upstream)
+        try:
+            await self._send(upstream)
+        except OSError as error:  # the journal's file cannot be read back
+            self.end(f"upstream-failed: {_text(error)}")
+            upstream.abort()
+            self._client.close(reset=True)
+            return
         self._sent = True
         if self._answer.complete:
             self._finish()
@@ -224,7 +251,7 @@ class Exchange:
                 await asyncio.sleep(0)
                 await self._drained(upstream)
                 piece, pieces[at] = pieces[at], b""
-                upstream.write(piece.load() if isinstance(piece, Entry) else piece)
+                upstream.write(piece.load() if isinstance(piece, JournalEntry) else piece)
                 at += 1
             if self._request.complete:
                 return

@@ -4,6 +4,22 @@ A segment is `GENERATION-NUMBER.segment`; each relay process is a generation of 
 records one after the other. A record whose length or checksum is wrong ends its segment: the writer was
 killed there, or the power failed.
 
+| kind | payload |
+|---|---|
+| request | JSON: id, run, time, method, path, upstream, host, headers; unproven and redacted where true |
+| body | the request's content without its framing, coded as it was sent |
+| ready | JSON: bytes and sha256 of that content; nothing goes up before this is on disk |
+| response | JSON: status, headers |
+| data | the answer's content without its framing, coded as it came |
+| up, down | bytes of a websocket, after a response with status 101 |
+| end | JSON: reason, sha256 of the answer's content |
+| gap | JSON: reason, exchanges that were not recorded or in part, since (ns); its exchange is its own |
+
+Reasons of an end: "" for an answer that is complete, client-closed, upstream-closed, tap-ended and
+relay-stopped; with a text behind a colon upstream-failed, request-not-understood, answer-not-understood
+and not-recorded.
+An `end` may stand alone: of an exchange whose request was lost in a gap.
+
 The reader yields every record at least once. A recorder that was killed reads the exchanges again that it
 had not marked as done, and some that it had: an exchange number is unique in its run, so it can tell.
 """
@@ -38,13 +54,16 @@ CUT = "relay-stopped"
 """Reason of the `end` that the reader adds for an exchange whose relay died."""
 
 
-class Record(NamedTuple):
+class JournalRecord(NamedTuple):
     """One record: `exchange` is unique in a run, `time_ns` counts from the epoch."""
 
     kind: str
     exchange: int
     time_ns: int
     payload: bytes
+
+
+Record = JournalRecord
 
 
 def encode(kind: str, exchange: int, time_ns: int, payload: bytes) -> bytes:
@@ -83,7 +102,7 @@ class _Segment:
         self.exchanges: set[int] = set()
         self._file = path.open("rb", buffering=0)
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[JournalRecord]:
         """Yield the complete records from `offset` on."""
         if self.offset == 0:
             if self._read(len(MAGIC)) != MAGIC:
@@ -122,13 +141,13 @@ def _record_size(buffer: bytes, at: int) -> int | None:
     return HEADER.size + length if length <= MAX_PAYLOAD_BYTES else None
 
 
-def _decode(buffer: bytes, at: int, size: int) -> Record | None:
+def _decode(buffer: bytes, at: int, size: int) -> JournalRecord | None:
     """Return the record at `at`, or None where its checksum is wrong."""
     _, checksum, kind, exchange, time_ns = HEADER.unpack_from(buffer, at)
     covered = memoryview(buffer)[at + CHECKSUM_AT : at + size]
     if zlib.crc32(covered) != checksum or kind >= len(KINDS):
         return None
-    return Record(KINDS[kind], exchange, time_ns, buffer[at + HEADER.size : at + size])
+    return JournalRecord(KINDS[kind], exchange, time_ns, buffer[at + HEADER.size : at + size])
 
 
 class JournalReader:
@@ -147,7 +166,7 @@ class JournalReader:
         self._last_name = ""
         self._open: dict[int, int] = {}
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[JournalRecord]:
         """Yield the records in the order of writing, until no relay can write any more.
 
         An exchange whose relay died gets an `end` with the reason "relay-stopped".
@@ -175,6 +194,7 @@ class JournalReader:
 
     def close(self) -> None:
         """Close the files. Remove the folder, and the one above it, where both are empty."""
+        self._delete_recorded()
         for segment in (*self._passed, self._segment):
             if segment:
                 segment.close()
@@ -182,7 +202,7 @@ class JournalReader:
             self.folder.rmdir()
             self.folder.parent.rmdir()
 
-    def _available(self, over: bool) -> Iterator[Record]:
+    def _available(self, over: bool) -> Iterator[JournalRecord]:
         """Yield the records that are written now, and the ends of exchanges that were cut."""
         while True:
             # A later segment proves that this one is complete, so the folder is listed first.
@@ -201,7 +221,6 @@ class JournalReader:
             segment.close()
             if not later or generation_of(later[0]) != segment.generation:
                 yield from self._cut(segment)
-            self._delete_recorded()
 
     def _next(self, paths: list[Path]) -> _Segment | None:
         for path in paths:
@@ -209,12 +228,12 @@ class JournalReader:
                 return _Segment(path)
         return None
 
-    def _cut(self, segment: _Segment) -> Iterator[Record]:
+    def _cut(self, segment: _Segment) -> Iterator[JournalRecord]:
         """Yield an `end` for each open exchange; the last segment of a generation holds them back."""
         payload = to_json({"reason": CUT, "sha256": ""})
         for exchange, time_ns in list(self._open.items()):
             segment.exchanges.add(exchange)
-            yield Record("end", exchange, time_ns, payload)
+            yield JournalRecord("end", exchange, time_ns, payload)
 
     def _delete_recorded(self) -> None:
         for segment in [each for each in self._passed if not each.exchanges]:

@@ -22,6 +22,7 @@ SEGMENT_BYTES = 64 << 20
 SYNC_SECONDS = 0.5
 """Answers are synchronised this often; a killed process loses nothing of them, a power failure this much."""
 RETRY_SECONDS = 0.25
+CLOSE_SECONDS = 4.0
 BATCH_RECORDS = 400
 """Two buffers each, below the 1,024 that a system takes at once."""
 BATCH_BYTES = 4 << 20
@@ -32,7 +33,7 @@ Committed = Callable[[str], None]
 """Called in the writer's thread: "" where all that was added before is on disk, else the reason."""
 
 
-class Entry:
+class JournalEntry:
     """A record on its way to the disk. `load` returns its payload, from memory or from the file."""
 
     __slots__ = ("_file", "_offset", "_size", "exchange", "in_memory", "kind", "payload", "time_ns")
@@ -97,6 +98,7 @@ class JournalWriter:
     """Appends records to the segments of one generation.
 
     `notify` is the write end of the pipe that wakes the recorder. Any thread may call the methods.
+    `handled_bytes` counts the payloads that were written, or dropped for a `problem`.
     """
 
     def __init__(
@@ -104,9 +106,10 @@ class JournalWriter:
     ) -> None:
         self.folder = folder
         self.problem = ""
+        self.handled_bytes = 0
         self._generation, self._number = generation, 0
         self._notify, self._segment_bytes = notify, segment_bytes
-        self._queue: queue.SimpleQueue[list[Entry | Committed] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[list[JournalEntry | Committed] | None] = queue.SimpleQueue()
         self._file: _SegmentFile | None = None
         self._dirty = False
         self._begun: set[int] = set()
@@ -116,14 +119,14 @@ class JournalWriter:
         self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
         self._thread.start()
 
-    def put(self, entries: list[Entry | Committed]) -> None:
+    def put(self, entries: list[JournalEntry | Committed]) -> None:
         """Append entries in this order; a function among them is called once what precedes it is on disk."""
         self._queue.put(entries)
 
     def close(self) -> None:
-        """Write and synchronise what was added, and end the thread."""
+        """Write and synchronise what was added, and end the thread; a disk that hangs is not waited for."""
         self._queue.put(None)
-        self._thread.join()
+        self._thread.join(CLOSE_SECONDS)
 
     def _run(self) -> None:
         running = True
@@ -140,9 +143,11 @@ class JournalWriter:
         self._retry_at = 0
         self._append_part([])
 
-    def _gathered(self, first: list[Entry | Committed] | None) -> tuple[list[Entry | Committed], bool]:
+    def _gathered(
+        self, first: list[JournalEntry | Committed] | None
+    ) -> tuple[list[JournalEntry | Committed], bool]:
         """Return what is queued, up to about a batch, and whether the writer goes on."""
-        batch: list[Entry | Committed] = []
+        batch: list[JournalEntry | Committed] = []
         while first is not None:
             batch += first
             if len(batch) >= BATCH_RECORDS:
@@ -153,9 +158,9 @@ class JournalWriter:
                 return batch, True
         return batch, False
 
-    def _write(self, batch: list[Entry | Committed]) -> None:
-        entries = [item for item in batch if isinstance(item, Entry)]
-        waiting = [item for item in batch if not isinstance(item, Entry)]
+    def _write(self, batch: list[JournalEntry | Committed]) -> None:
+        entries = [item for item in batch if isinstance(item, JournalEntry)]
+        waiting = [item for item in batch if not isinstance(item, JournalEntry)]
         self._append(entries)
         if waiting:
             self._sync()
@@ -165,8 +170,8 @@ class JournalWriter:
             with suppress(OSError):  # full: the recorder has a notification already; closed: it will be back
                 os.write(self._notify, b"\0")
 
-    def _append(self, entries: Iterable[Entry]) -> None:
-        part: list[Entry] = []
+    def _append(self, entries: Iterable[JournalEntry]) -> None:
+        part: list[JournalEntry] = []
         size = 0
         for entry in entries:
             part.append(entry)
@@ -177,8 +182,16 @@ class JournalWriter:
         if part:
             self._append_part(part)
 
-    def _append_part(self, entries: list[Entry]) -> None:
+    def _append_part(self, entries: list[JournalEntry]) -> None:
+        size = sum(len(entry.payload) for entry in entries)
+        self._append_or_drop(entries)
+        self.handled_bytes += size
+
+    def _append_or_drop(self, entries: list[JournalEntry]) -> None:
         """Append at most a batch, or count it as lost."""
+        if self.problem and time.monotonic() < self._retry_at:
+            self._drop(entries)
+            return
         try:
             if self.problem:
                 self._recover()
@@ -188,7 +201,7 @@ class JournalWriter:
         except OSError as error:
             self._fail(error, entries)
 
-    def _is_lost(self, entry: Entry) -> bool:
+    def _is_lost(self, entry: JournalEntry) -> bool:
         """Return whether an earlier record of the exchange was dropped; the last one clears that."""
         if entry.exchange not in self._lost:
             return False
@@ -196,7 +209,7 @@ class JournalWriter:
             self._lost.discard(entry.exchange)
         return True
 
-    def _append_to_file(self, entries: list[Entry]) -> None:
+    def _append_to_file(self, entries: list[JournalEntry]) -> None:
         file = self._file
         if file is None or file.size >= self._segment_bytes:
             file = self._next_file()
@@ -238,8 +251,12 @@ class JournalWriter:
             self._file.sync()
         except OSError as error:
             self._fail(error, [])
+            # What became of the records of these exchanges is not known, so they are not continued.
+            self._lost_count += len(self._begun - self._lost)
+            self._lost |= self._begun
+            self._without_end |= self._begun
 
-    def _fail(self, error: OSError, entries: list[Entry]) -> None:
+    def _fail(self, error: OSError, entries: list[JournalEntry]) -> None:
         """Drop the records, and begin a gap unless there is one."""
         if not self.problem:
             self._since = time.time_ns()
@@ -247,6 +264,10 @@ class JournalWriter:
         self.problem = error.strerror or str(error)
         self._file, self._dirty = None, False
         self._retry_at = time.monotonic() + RETRY_SECONDS
+        self._drop(entries)
+
+    def _drop(self, entries: list[JournalEntry]) -> None:
+        """Count the exchanges of the records, and note that the later ones are dropped too."""
         for entry in entries:
             if entry.exchange not in self._lost:
                 self._lost_count += 1
@@ -259,12 +280,10 @@ class JournalWriter:
 
     def _recover(self) -> None:
         """Begin a segment with a `gap`. Raises OSError where the journal still cannot be written."""
-        if time.monotonic() < self._retry_at:
-            raise OSError(None, self.problem)
         gap = {"reason": self.problem, "exchanges": self._lost_count, "since": self._since}
         end = to_json({"reason": f"not-recorded: {self.problem}", "sha256": ""})
-        ends = [Entry("end", exchange, end, True) for exchange in sorted(self._without_end)]
+        ends = [JournalEntry("end", exchange, end, True) for exchange in sorted(self._without_end)]
         number = (self._generation << 32) + (1 << 31) + self._number
-        self._append_to_file([Entry("gap", number, to_json(gap), True), *ends])
+        self._append_to_file([JournalEntry("gap", number, to_json(gap), True), *ends])
         self.problem = ""
         self._without_end.clear()

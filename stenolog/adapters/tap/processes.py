@@ -12,7 +12,14 @@ from typing import IO
 import stenolog._version
 
 ROOT = str(Path(stenolog._version.__file__).parent.parent)
-BOOT = "import sys; sys.path.append(sys.argv[2]); import runpy; runpy.run_module(sys.argv[1], {}, '__main__')"
+BOOT = """
+import os, runpy, sys
+os.nice(int(sys.argv[3]))
+sys.path.append(sys.argv[2])
+runpy.run_module(sys.argv[1], {}, "__main__")
+"""
+NICENESS = {"relay": "0", "recorder_process": "10"}
+"""Forwarding goes before recording, from the first import on; the journal keeps what waits."""
 QUICK_SECONDS = 5.0
 """A process that ends sooner than this after its start is started again with a delay."""
 MAX_DELAY_SECONDS = 2.0
@@ -28,7 +35,7 @@ def start(
     """
     # -P: a module in the user's folder must not be imported in place of a library's.
     process = subprocess.Popen(
-        [sys.executable, "-P", "-c", BOOT, f"stenolog.adapters.tap.{module}", ROOT],
+        [sys.executable, "-P", "-c", BOOT, f"stenolog.adapters.tap.{module}", ROOT, NICENESS[module]],
         stdin=subprocess.PIPE,
         stdout=errors,
         stderr=errors,

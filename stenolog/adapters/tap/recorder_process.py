@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from pydantic_core import from_json, to_json
 
 from . import recorder
-
-NICENESS = 10
-"""Forwarding goes before recording; the journal keeps what waits."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +27,6 @@ class RecorderConfig:
 def main() -> None:
     """Record until the last relay has ended."""
     config = RecorderConfig(**from_json(sys.stdin.buffer.read()))
-    with suppress(OSError):
-        os.nice(NICENESS)
     recorder.main(Path(config.folder), config.database, config.notify)
 
 

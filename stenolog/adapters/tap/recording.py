@@ -13,12 +13,16 @@ import h11
 from pydantic_core import to_json
 
 from .heads import MAX_HEAD_BYTES, recorded_answer_headers
-from .journal_writer import Committed, Entry, JournalWriter
+from .journal_writer import Committed, JournalEntry, JournalWriter
 
 MEMORY_BYTES = 1 << 20
-"""Of a request's body this much stays in memory until it is forwarded; the remainder is read back."""
+"""Size of the part of a request's body that stays in memory until it goes up; the remainder is read back."""
 COMMIT_SECONDS = 5.0
 """A request waits no longer than this for the disk: traffic goes on when the disk hangs."""
+BACKLOG_BYTES = 16 << 20
+"""Answers are read no faster than the disk takes them, from this backlog on."""
+MAX_BACKLOG_BYTES = 64 << 20
+"""Exchanges that add to a larger backlog are not recorded further: the disk hangs."""
 TOO_SLOW = f"the disk took longer than {COMMIT_SECONDS:.0f} s"
 
 _CONTENT_EVENTS = (h11.NEED_DATA, h11.PAUSED)
@@ -31,7 +35,10 @@ class Recording:
         self.run, self.waits = run, waits
         self._writer = writer
         self._number = first_number
-        self._batch: list[Entry | Committed] = []
+        self._batch: list[JournalEntry | Committed] = []
+        self._added_bytes = 0
+        self._hung_at = -1
+        self._dropped: set[int] = set()
         self._loop = asyncio.get_running_loop()
 
     def next_number(self) -> int:
@@ -39,11 +46,40 @@ class Recording:
         self._number += 1
         return self._number
 
-    def add(self, kind: str, exchange: int, payload: bytes, in_memory: bool = True) -> Entry:
+    @property
+    def backlog_bytes(self) -> int:
+        """The payloads that wait for the disk."""
+        return self._added_bytes - self._writer.handled_bytes
+
+    def is_behind(self) -> bool:
+        """Return whether the disk is to catch up first; one that hangs is not waited for again."""
+        return self.backlog_bytes > BACKLOG_BYTES and self._writer.handled_bytes != self._hung_at
+
+    def note_hanging(self) -> None:
+        """Note that the disk has taken nothing for a while."""
+        self._hung_at = self._writer.handled_bytes
+
+    def add(self, kind: str, exchange: int, payload: bytes, in_memory: bool = True) -> JournalEntry:
         """Append a record; its payload can be read back when it does not stay in memory."""
-        entry = Entry(kind, exchange, payload, in_memory)
-        self._put(entry)
+        entry = JournalEntry(kind, exchange, payload, in_memory)
+        if not self._is_dropped(entry):
+            self._added_bytes += len(payload)
+            self._put(entry)
         return entry
+
+    def _is_dropped(self, entry: JournalEntry) -> bool:
+        """Return whether the exchange is not recorded further; it gets its end at the first such record."""
+        exchange = entry.exchange
+        if exchange in self._dropped:
+            if entry.kind == "end":
+                self._dropped.discard(exchange)
+            return True
+        if entry.kind == "end" or self.backlog_bytes + len(entry.payload) <= MAX_BACKLOG_BYTES:
+            return False
+        self._dropped.add(exchange)
+        end = {"reason": f"not-recorded: {TOO_SLOW}", "sha256": ""}
+        self._put(JournalEntry("end", exchange, to_json(end), True))
+        return True
 
     def add_json(self, kind: str, exchange: int, value: dict[str, Any]) -> None:
         """Append a record whose payload is JSON."""
@@ -67,7 +103,7 @@ class Recording:
             batch, self._batch = self._batch, []
             self._writer.put(batch)
 
-    def _put(self, item: Entry | Committed) -> None:
+    def _put(self, item: JournalEntry | Committed) -> None:
         if not self._batch:
             self._loop.call_soon(self.flush)
         self._batch.append(item)
@@ -82,7 +118,7 @@ class RequestCopy:
     """Body of a request: recorded without its framing, and collected as it was sent for the upstream."""
 
     def __init__(self, recording: Recording, exchange: int, parser: h11.Connection) -> None:
-        self.pieces: list[bytes | Entry] = []
+        self.pieces: list[bytes | JournalEntry] = []
         self.complete = False
         self.bytes = 0
         self.trailing = b""

@@ -20,6 +20,12 @@ class UpstreamSide(Protocol):
     def write(self, data: bytes) -> None:
         """Send bytes."""
 
+    def pause_reading(self, reason: str) -> None:
+        """Stop reading."""
+
+    def resume_reading(self, reason: str) -> None:
+        """Go on with reading, unless there is another reason to wait."""
+
     def abort(self) -> None:
         """Close at once."""
 

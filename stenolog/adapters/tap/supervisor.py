@@ -131,7 +131,7 @@ class _Supervisor:
         """Keep the processes running until the command ends, or this process is told to."""
         child = None
         try:
-            self._ensure()
+            self._relay.ensure()
             if command:
                 program = launch(command, self._tap.base(self._bound), self._tap.upstreams, os.environ)
                 child = subprocess.Popen(program.command, env=program.environment)

@@ -18,7 +18,7 @@ class UpstreamConnection(asyncio.Protocol):
         self.writable = asyncio.Event()
         self.writable.set()
         self._transport: asyncio.Transport | None = None
-        self._paused = False
+        self._waits_for: set[str] = set()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -31,7 +31,7 @@ class UpstreamConnection(asyncio.Protocol):
             self._client.unasked_data(data)
 
     def eof_received(self) -> None:
-        return None
+        self.closed = True  # the transport closes too; a request that waits must not go this way
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
@@ -57,17 +57,18 @@ class UpstreamConnection(asyncio.Protocol):
         if self._transport and not self.closed:
             self._transport.write(data)
 
-    def pause_reading(self) -> None:
-        """Stop reading, because the client does not read."""
-        if self._transport and not self._paused and not self._transport.is_closing():
-            self._paused = True
+    def pause_reading(self, reason: str) -> None:
+        """Stop reading."""
+        if self._transport and not self._waits_for and not self._transport.is_closing():
             self._transport.pause_reading()
+        self._waits_for.add(reason)
 
-    def resume_reading(self) -> None:
-        """Go on with reading."""
-        if self._transport and self._paused and not self._transport.is_closing():
-            self._paused = False
-            self._transport.resume_reading()
+    def resume_reading(self, reason: str) -> None:
+        """Go on with reading, unless there is another reason to wait."""
+        if reason in self._waits_for:
+            self._waits_for.remove(reason)
+            if self._transport and not self._waits_for and not self._transport.is_closing():
+                self._transport.resume_reading()
 
     def abort(self) -> None:
         """Close at once."""

@@ -1,0 +1,212 @@
+"""A tap reaches its upstream over TLS, and through the proxy that the environment names."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import ssl
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.tap.given import Handler, Relay, Server, is_closed, read, read_all, read_head, relay, server
+
+OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
+NAME = "provider.test"
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a file with a certificate of this server's and its key."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("openssl, which makes the certificate, is not installed")
+    folder = tmp_path_factory.mktemp("tls")
+    key, made, both = folder / "key.pem", folder / "made.pem", folder / "both.pem"
+    names = f"subjectAltName=DNS:{NAME},DNS:localhost,IP:127.0.0.1"
+    subprocess.run(
+        [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", f"/CN={NAME}",
+         "-addext", names, "-keyout", str(key), "-out", str(made)],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    both.write_bytes(made.read_bytes() + key.read_bytes())
+    return both
+
+
+@pytest.fixture
+def context(certificate: Path) -> ssl.SSLContext:
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    made.load_cert_chain(certificate)
+    made.set_alpn_protocols(["h2", "http/1.1"])
+    return made
+
+
+def secured(context: ssl.SSLContext, handler: Handler) -> Handler:
+    """Return a handler that speaks TLS first."""
+
+    def speak(connection: socket.socket) -> None:
+        with context.wrap_socket(connection, server_side=True) as wrapped:
+            assert wrapped.selected_alpn_protocol() == "http/1.1"
+            handler(wrapped)
+
+    return speak
+
+
+def answers(connection: socket.socket) -> None:
+    while head := read_head(connection):
+        read(connection, int(head.split(b"Content-Length: ")[1].split(b"\r\n")[0]))
+        connection.sendall(OK)
+
+
+def ask(running: Relay, client: socket.socket, size: int = 2) -> bytes:
+    head = f"POST {running.base}/v1 HTTP/1.1\r\nHost: {running.host}\r\nContent-Length: {size}\r\n\r\n"
+    client.sendall(head.encode() + b"x" * size)
+    return read(client, len(OK))
+
+
+def test_requests_go_over_one_tls_connection_as_http_1(
+    tmp_path: Path, context: ssl.SSLContext, certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    with server(secured(context, answers)) as upstream:
+        url = f"https://localhost:{upstream.port}"
+        with relay(tmp_path / "run", url) as running, running.connect() as client:
+            assert [ask(running, client, size) for size in (2, 80_000, 3 << 20)] == [OK] * 3
+            recorded = running.ended(3)
+            assert running.printed() == ""
+
+    assert upstream.connections == 1
+    assert [len(each.content("body")) for each in recorded] == [2, 80_000, 3 << 20]
+
+
+def test_certificates_that_node_is_told_of_are_good_for_the_tap_too(
+    tmp_path: Path, context: ssl.SSLContext, certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NODE_EXTRA_CA_CERTS", str(certificate))
+    with server(secured(context, answers)) as upstream:
+        url = f"https://localhost:{upstream.port}"
+        with relay(tmp_path / "run", url) as running, running.connect() as client:
+            assert ask(running, client) == OK
+
+
+def test_a_certificate_that_nobody_vouches_for_is_a_502_that_says_so(
+    tmp_path: Path, context: ssl.SSLContext
+) -> None:
+    got: list[bytes] = []
+    with (
+        server(secured(context, lambda connection: got.append(read_all(connection)))) as upstream,
+        relay(tmp_path / "run", f"https://localhost:{upstream.port}") as running,
+    ):
+        with running.connect() as client:
+            head = f"GET {running.base}/v1 HTTP/1.1\r\nHost: {running.host}\r\n\r\n"
+            client.sendall(head.encode())
+            answer = read_all(client)
+        (recorded,) = running.ended(1)
+
+    assert answer.startswith(b"HTTP/1.1 502")
+    assert b"certificate" in answer.lower()
+    assert recorded.json("end")["reason"].startswith("upstream-failed: ")
+    assert got == []
+
+
+def test_a_client_that_leaves_closes_the_tls_connection(
+    tmp_path: Path, context: ssl.SSLContext, certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    closed = threading.Event()
+
+    def speak(connection: socket.socket) -> None:
+        read_head(connection)
+        connection.sendall(OK[:-1])
+        try:
+            ended = is_closed(connection)
+        except ssl.SSLError:
+            ended = True  # without the goodbye of TLS, as of a client that was killed
+        if ended:
+            closed.set()
+
+    with (
+        server(secured(context, speak)) as upstream,
+        relay(tmp_path / "run", f"https://localhost:{upstream.port}") as running,
+    ):
+        with running.connect() as client:
+            head = f"GET {running.base}/v1 HTTP/1.1\r\nHost: {running.host}\r\n\r\n"
+            client.sendall(head.encode())
+            assert read(client, len(OK) - 1) == OK[:-1]
+        assert closed.wait(20)
+        (recorded,) = running.ended(1)
+
+    assert recorded.json("end")["reason"] == "client-closed"
+
+
+class Proxy:
+    """An HTTP proxy that leads every CONNECT to one port of this machine."""
+
+    def __init__(self, port: int) -> None:
+        self.heads: list[bytes] = []
+        self._port = port
+
+    def speak(self, connection: socket.socket) -> None:
+        """Answer a CONNECT, and pass bytes on."""
+        self.heads.append(read_head(connection))
+        with socket.create_connection(("127.0.0.1", self._port)) as onward:
+            connection.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            back = threading.Thread(target=passed_on, args=[onward, connection])
+            back.start()
+            passed_on(connection, onward)
+            back.join()
+
+
+def passed_on(one: socket.socket, other: socket.socket) -> None:
+    try:
+        while data := one.recv(65536):
+            other.sendall(data)
+        other.shutdown(socket.SHUT_WR)
+    except OSError:
+        pass
+
+
+@pytest.fixture
+def provider(context: ssl.SSLContext) -> Iterator[Server]:
+    with server(secured(context, answers)) as running:
+        yield running
+
+
+def test_a_proxy_of_the_environment_is_used_for_what_is_not_of_this_machine(
+    tmp_path: Path, provider: Server, certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proxy = Proxy(provider.port)
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    with server(proxy.speak) as proxying:
+        monkeypatch.setenv("HTTPS_PROXY", f"http://user:pass@127.0.0.1:{proxying.port}")
+        with relay(tmp_path / "run", f"https://{NAME}") as running, running.connect() as client:
+            assert [ask(running, client), ask(running, client)] == [OK, OK]
+            assert running.printed() == ""
+
+    assert [head.split(b"\r\n")[:3] for head in proxy.heads] == [
+        [
+            f"CONNECT {NAME}:443 HTTP/1.1".encode(),
+            f"Host: {NAME}:443".encode(),
+            b"Proxy-Authorization: Basic dXNlcjpwYXNz",
+        ]
+    ]
+
+
+def test_a_proxy_that_refuses_is_a_502_that_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(connection: socket.socket) -> None:
+        read_head(connection)
+        connection.sendall(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n")
+
+    with server(refuse) as proxying:
+        monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxying.port}")
+        with relay(tmp_path / "run", f"https://{NAME}") as running, running.connect() as client:
+            head = f"GET {running.base}/v1 HTTP/1.1\r\nHost: {running.host}\r\n\r\n"
+            client.sendall(head.encode())
+            answer = read_all(client)
+
+    assert answer.endswith(
+        b"cannot reach https://provider.test: the proxy refused: HTTP/1.1 407 Proxy Authentication Required\n"
+    )
