@@ -2,10 +2,10 @@
 
     python -m benchmarks tap_corpus [--requests N]
 
-Scripted programs in four APIs send N requests (10,000) through `stenolog tap` to a local provider: loops of
-up to 280 turns, forks, retries, sub-agents, titles, compactions, edits, pictures, unusual JSON. Three in ten
-sessions have ids. Compared are the bytes at both ends, the bodies built again from the log, the
-conversations, and the size on disk.
+Scripted programs and SDKs of four APIs send N requests (10,000) through `stenolog tap` to a local provider:
+loops of up to 280 turns, forks, retries, sub-agents, titles, compactions, edits, pictures, unusual JSON. Half
+of the sessions of programs that have ids send them. Compared are the bytes at both ends, the bodies built
+again from the log, the conversations, and the size on disk.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import asyncio
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 
 import stenolog
 from benchmarks._ratio import Row
@@ -22,11 +22,16 @@ from tests.tap.corpus import Unique, Verdict, altered, judged, performed, record
 from tests.tap.plays import plays
 from tests.tap.raw_client import Sent
 from tests.tap.running_tap import Running, bytes_below, holds, running_tap
+from tests.tap.sdk_clients import run_sdks
 
 SEED = 1
+WRONG = Path(gettempdir()) / "stenolog-tap-corpus-wrong.txt"
+"""What was wrong, request by request."""
 PLANTED = (b"sk-ant-planted", b"sk-planted", b"AIzaPlanted")
 RAW_SHARE, RIGHT_SHARE, KIND_SHARE = 0.01, 0.995, 0.99
 DISK, SMALLER = 1.3, 20.0
+SDK_SHARE = 0.15
+"""The part of the requests that real SDKs send."""
 LONG_MEGABYTES = 3.0
 
 
@@ -35,14 +40,16 @@ def run(requests: int = 10_000) -> Iterable[Row]:
     with TemporaryDirectory() as name:
         folder, unique, begun = Path(name), Unique(), time.perf_counter()
         with running_tap(folder) as running:
-            sent = asyncio.run(performed(plays(SEED, requests), running.urls, unique.observe))
+            scripted = round(requests * (1 - SDK_SHARE))
+            sent = asyncio.run(performed(plays(SEED, scripted), running.urls, unique.observe))
+            sent += run_sdks(running.urls, SEED, requests - scripted, unique.observe)
             forwarded = time.perf_counter() - begun
         took = f"sent in {forwarded:.0f} s, recorded after {time.perf_counter() - begun:.0f} s"
         yield from of_bytes(sent, running, took)
         begun = time.perf_counter()
         with stenolog.open(running.database) as log:
             verdict = judged(sent, recorded(log))
-        (folder / "wrong.txt").write_text("\n".join(verdict.wrong))
+        WRONG.write_text("\n".join(verdict.wrong))
         yield from of_log(verdict, f"judged in {time.perf_counter() - begun:.0f} s")
         yield from of_size(bytes_below(folder, running.database.name), unique)
     with TemporaryDirectory() as name:

@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
+from threading import Lock
 from typing import Any, NamedTuple
 
 from stenolog import Log
@@ -200,6 +201,7 @@ class Unique:
     def __init__(self) -> None:
         self.bytes = self.raw = 0
         self._met: set[bytes] = set()
+        self._lock = Lock()
 
     def observe(self, exchange: Exchange, has_ended: bool) -> None:
         """Count the parts of a request that no earlier one had."""
@@ -209,9 +211,10 @@ class Unique:
         for part in _parts(json.loads(exchange.body)):
             content = canonical(part)
             digest = sha256(content).digest()
-            if digest not in self._met:
-                self._met.add(digest)
-                self.bytes += len(content)
+            with self._lock:
+                if digest not in self._met:
+                    self._met.add(digest)
+                    self.bytes += len(content)
 
 
 def _parts(body: Mapping[str, Any]) -> Iterable[Any]:

@@ -27,8 +27,8 @@ SUMMARY = (
     "Your task is to create a detailed summary of the conversation so far. SUMMARISE it for whoever goes on."
 )
 FEATURES = (
-    "plain", "plain", "plain", "plain", "errors", "errors", "cuts", "tools", "system", "pictures", "compaction",
-    "cleared", "rewind", "fork", "agents", "agents", "hangup", "thinking", "codings", "count",
+    *("plain",) * 4, *("errors",) * 2, *("agents",) * 2, "cuts", "tools", "system", "pictures", "compaction",
+    "cleared", "rewind", "fork", "hangup", "thinking", "codings", "count",
 )  # fmt: skip
 """What sessions do beside asking and running tools, each as often as it is here."""
 
@@ -101,9 +101,8 @@ class Actor:
     async def _send(self, options: Options, kind: str) -> Sent:
         profile, play = self._profile, self.stage.play
         body = self.dialogue.body()
-        ids = Ids(
-            self.stage.session, "" if self.label.lane == "main" else self.label.lane, f"turn-{self._turn}"
-        )
+        agent = "" if self.label.lane in ("main", "title") else self.label.lane
+        ids = Ids(self.stage.session, agent, f"turn-{self._turn}")
         headers = [("content-type", "application/json"), ("User-Agent", profile.agent)]
         headers += [*HEADERS.get(profile.name, KEY).items()]
         if play.has_ids:
@@ -250,7 +249,7 @@ async def _compaction(actor: Actor) -> int:
 
 
 async def _fork(actor: Actor) -> int:
-    """Go on in the session, and then twice from where it was, in parallel and each as a session of its own."""
+    """Go on in the session, then twice from where it was, at once and each as a session of its own."""
     forked = [actor.dialogue.copied() for _ in range(2)]
     number = await actor.turn(2, "The trunk goes on. ")
     label, turns = actor.label, []
@@ -339,6 +338,10 @@ def plays(seed: int, requests: int) -> list[Play]:
         profile = PROFILES[names[nth % len(names)]]
         feature = random.choice(FEATURES)
         number = random.choice((4, 10, 10, 18, 30, 30, 60))
-        made.append(Play(f"{seed}-{nth}-{feature}", profile, number, feature, profile.has_ids and random.random() < 0.5))
+        made.append(
+            Play(
+                f"{seed}-{nth}-{feature}", profile, number, feature, profile.has_ids and random.random() < 0.5
+            )
+        )
         planned, nth = planned + number, nth + 1
     return made

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from hashlib import sha256
 from random import Random
 from typing import Any, NamedTuple
@@ -16,9 +16,10 @@ import openai
 from google import genai
 from google.genai import types
 
+from stenolog.adapters.recorder.exchange import Exchange
 from tests.tap.answered import answered
 from tests.tap.dialogues import PIXELS
-from tests.tap.raw_client import Label, Sent
+from tests.tap.raw_client import Label, Observer, Sent
 from tests.tap.reading import prose
 
 PARAMETERS: dict[str, Any] = {
@@ -51,8 +52,8 @@ class Session(NamedTuple):
 class Capture(httpx2.BaseTransport):
     """A transport that notes the bytes which an SDK sends, and those that it gets."""
 
-    def __init__(self, log: list[Sent], client: str, api: str) -> None:
-        self._inner = httpx2.HTTPTransport()
+    def __init__(self, log: list[Sent], client: str, api: str, observer: Observer | None) -> None:
+        self._inner, self._observer = httpx2.HTTPTransport(), observer
         self._log, self._client, self._api = log, client, api
         self.label = Label("")
 
@@ -65,6 +66,9 @@ class Capture(httpx2.BaseTransport):
         label = self.label._replace(kind=kind)
         sent = Sent(label, self._client, request.method, path, headers, digest, digest, len(content))
         self._log.append(sent)
+        if self._observer:
+            now = datetime.now(UTC)
+            self._observer(Exchange("sdk", now, request.method, path, self._client, content=content), False)
         response = self._inner.handle_request(request)
         sent.status, sent.sees_chunks = response.status_code, False
         sent.answer_headers = {name.lower(): value for name, value in response.headers.items()}
@@ -77,18 +81,21 @@ class Capture(httpx2.BaseTransport):
 
 
 class Copy(httpx2.SyncByteStream):
-    """A stream of bytes that is noted as it is read."""
+    """A stream of bytes that is noted as it is read. Its close reads what an SDK leaves."""
 
     def __init__(self, inner: httpx2.SyncByteStream, sent: Sent, api: str) -> None:
         self._inner, self._sent, self._api = inner, sent, api
+        self._pieces = iter(inner)
 
     def __iter__(self) -> Iterator[bytes]:
-        for piece in self._inner:
+        for piece in self._pieces:
             self._sent.answer += piece
             yield piece
         self._sent.complete = True
 
     def close(self) -> None:
+        for _ in self:
+            pass
         self._inner.close()
         if self._sent.status == 200:
             self._sent.answer_id = answered(self._api, self._sent.decoded).id
@@ -280,14 +287,16 @@ def sessions(seed: int, requests: int) -> Iterator[tuple[str, Session]]:
         nth += 1
 
 
-def run_sdks(urls: Mapping[str, str], seed: int, requests: int) -> list[Sent]:
+def run_sdks(
+    urls: Mapping[str, str], seed: int, requests: int, observer: Observer | None = None
+) -> list[Sent]:
     """Run the SDKs in threads, and return what they sent."""
     log: list[Sent] = []
 
     def one(named: tuple[str, Session]) -> None:
         name, session = named
         upstream, api, loop = SDKS[name]
-        transport = Capture(log, name, api)
+        transport = Capture(log, name, api, observer)
         transport.label = Label(session.name, feature=f"sdk {session.fault}".strip())
         with httpx2.Client(transport=transport) as client:
             loop(urls[upstream], client, session)
@@ -296,10 +305,3 @@ def run_sdks(urls: Mapping[str, str], seed: int, requests: int) -> list[Sent]:
         finished: Sequence[None] = [*pool.map(one, sessions(seed, requests))]
         assert all(each is None for each in finished)
     return log
-
-
-def requests_of(log: Sequence[Sent]) -> str:
-    """Return how many requests each client sent, as text."""
-    return json.dumps(
-        {name: sum(one.client == name for one in log) for name in sorted({s.client for s in log})}
-    )
