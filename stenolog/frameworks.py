@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .adapters.frameworks.ag_ui import ag_ui_events, ag_ui_live, ag_ui_messages
-    from .adapters.frameworks.openai_agents import OpenAIAgentsSession
+    from .adapters.frameworks.openai_agents import OpenAIAgentsSession, openai_agents_events
     from .adapters.frameworks.opentelemetry import export_spans, measure_requests
-    from .adapters.frameworks.pydantic_ai import append_pydantic_ai, to_pydantic_ai
+    from .adapters.frameworks.pydantic_ai import append_pydantic_ai, pydantic_ai_entries, to_pydantic_ai
     from .adapters.frameworks.pydantic_ai_recorder import PydanticAIRecorder
 
 _WHERE: dict[str, str] = {
@@ -23,6 +23,8 @@ _WHERE: dict[str, str] = {
     "append_pydantic_ai": "pydantic_ai",
     "export_spans": "opentelemetry",
     "measure_requests": "opentelemetry",
+    "openai_agents_events": "openai_agents",
+    "pydantic_ai_entries": "pydantic_ai",
     "to_pydantic_ai": "pydantic_ai",
 }
 """The names, and the rooms of `adapters.frameworks` that they come from."""
@@ -36,6 +38,8 @@ __all__: list[str] = [
     "append_pydantic_ai",
     "export_spans",
     "measure_requests",
+    "openai_agents_events",
+    "pydantic_ai_entries",
     "to_pydantic_ai",
 ]
 

@@ -6,12 +6,14 @@ digests, `export_openai` the messages of one agent. `events_from` takes a list o
 holds. `docs/how-to/extend.md` shows an importer of one's own.
 
 For a format of one's own: a `Converter` turns each `Record` into `Step`s, with an `EventWriter`, which knows
-what the log has already, and a `SettingsWriter`. `as_dict`, `as_str` and the like pick fields out of foreign
-JSON; `openai_user_parts` and the like read and write content in OpenAI's form, which many formats share.
+what the log has already, and a `SettingsWriter`; a `SessionConverter` has both, for coding agents' sessions.
+`as_dict`, `as_str` and the like pick fields out of foreign JSON; `openai_user_parts` and the like read and
+write content in OpenAI's form, which many formats share.
 """
 
 from stenolog.adapters.queries.exporters import EXPORTERS, Exporter
 
+from .adapters.importers.compressed import plain_bytes
 from .adapters.importers.converter import (
     Converter,
     Reader,
@@ -20,8 +22,12 @@ from .adapters.importers.converter import (
     source_conversation,
 )
 from .adapters.importers.detect import SUFFIXES, files_in, recognise, size_of
-from .adapters.importers.event_writer import Answer, EventWriter, position_ranges
-from .adapters.importers.formats import IMPORTERS, FolderFormat, Importer, LineFormat
+from .adapters.importers.event_writer import Answer, EventWriter, merged, position_ranges
+from .adapters.importers.formats import IMPORTERS, FolderFormat, Importer, LineFormat, mappings_beside
+from .adapters.importers.gemini_content import assistant_part as gemini_answer_part
+from .adapters.importers.gemini_content import responses as gemini_responses
+from .adapters.importers.gemini_content import usage as gemini_usage
+from .adapters.importers.gemini_content import user_part as gemini_user_part
 from .adapters.importers.importer import Refused, import_conversations, import_file, import_files
 from .adapters.importers.in_memory import events_from
 from .adapters.importers.json_lines import (
@@ -36,6 +42,8 @@ from .adapters.importers.jsonl import export_jsonl
 from .adapters.importers.known_sessions import LeftOut
 from .adapters.importers.openai.export import export_openai, openai_answer_message
 from .adapters.importers.openai.messages import openai_answer_parts
+from .adapters.importers.record_spool import RecordSpool
+from .adapters.importers.session_converter import SessionConverter, text_parts
 from .adapters.importers.settings_writer import SettingsWriter
 from .adapters.importers.sqlite_file import SQLITE, sqlite_database, tables_in
 from .adapters.importers.steps import Append, Branch, ExistingLog, Imported, Report, Step, approvals_on
@@ -44,6 +52,7 @@ from .adapters.providers.json_fields import (
     Blobs,
     Json,
     agent_called,
+    arguments,
     as_dict,
     as_int,
     as_list,
@@ -86,14 +95,17 @@ __all__ = [
     "Moment",
     "Reader",
     "Record",
+    "RecordSpool",
     "Refused",
     "Report",
+    "SessionConverter",
     "SettingsWriter",
     "Skipped",
     "SourceConversation",
     "Step",
     "agent_called",
     "approvals_on",
+    "arguments",
     "as_dict",
     "as_int",
     "as_list",
@@ -107,18 +119,25 @@ __all__ = [
     "export_jsonl",
     "export_openai",
     "files_in",
+    "gemini_answer_part",
+    "gemini_responses",
+    "gemini_usage",
+    "gemini_user_part",
     "import_conversations",
     "import_file",
     "import_files",
     "keep_base64",
     "keep_data_url",
     "key_of",
+    "mappings_beside",
+    "merged",
     "offload_large",
     "openai_answer_message",
     "openai_answer_parts",
     "openai_content",
     "openai_tool_call",
     "openai_user_parts",
+    "plain_bytes",
     "position_ranges",
     "read_tool",
     "recognise",
@@ -127,5 +146,6 @@ __all__ = [
     "source_conversation",
     "sqlite_database",
     "tables_in",
+    "text_parts",
     "title_of",
 ]

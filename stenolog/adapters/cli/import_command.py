@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from stenolog.adapters.log import Log
 
 
+KEYS, MAPPED = "an object with the keys", "--mapping FILE says where it has its messages"
 STDIN = Path("-")
 """The path that stands for stdin."""
 
@@ -42,6 +43,11 @@ STDIN = Path("-")
     help="Whose public key is an agent's, and its name, where the file does not tell. Repeatable.",
 )
 @click.option(
+    "--mapping",
+    type=click.Path(path_type=Path),
+    help="A TOML or JSON file that says where the files have their messages: any format, read by it.",
+)
+@click.option(
     "-v",
     "--verbose",
     is_flag=True,
@@ -56,19 +62,21 @@ def import_command(
     again: bool,
     keep_raw: bool,
     agents: tuple[str, ...],
+    mapping: Path | None,
     verbose: bool,
 ) -> CommandResult:
     """Import transcripts, exports, or a stenolog database.
 
     Sessions of Claude Code, Codex, Gemini CLI and Qwen Code, OpenAI messages, formats of plugins. A file is
-    recognised by its content. A folder is searched at any depth for .jsonl, .ndjson, .json and .csv files,
+    recognised by its content, or read by a mapping: one that --mapping names, or talk.mapping.toml beside
+    talk.jsonl. A folder is searched at any depth for .jsonl, .ndjson, .json, .csv, .zst and .zstd files,
     except hidden ones. If a file has grown, only its new entries are appended. - reads one from stdin.
     A stenolog database comes in with its forks and digests: all of it or nothing.
 
     A conversation that was renamed since is continued, one that was deleted is left out.
     """
     given = dict(map(_key_and_name, agents))
-    options: dict[str, Any] = {"keep_raw": keep_raw, "agents": given, "again": again}
+    options: dict[str, Any] = {"keep_raw": keep_raw, "agents": given, "again": again, "mapping": mapping}
     if STDIN in files:
         if len(files) > 1:
             raise click.UsageError("- is stdin: expected no other file beside it")
@@ -111,7 +119,8 @@ def _imported(
             try:
                 yield import_file(log, next(files), name=name, progress=bar, **options)
             except UnknownFormatError as error:
-                raise UnknownFormatError(f"{paths[0]}: {error}") from None
+                hint = f"; {MAPPED}" if KEYS in str(error) else ""
+                raise UnknownFormatError(f"{paths[0]}: {error}{hint}") from None
         else:
             yield from import_files(log, files, progress=bar, **options)
 

@@ -149,7 +149,7 @@ class OpenAIAgentsSession:
 
     def _events(self, items: list[Item]) -> list[Event]:
         blobs: Blobs = {}
-        events = list(events_of(whole_text(items), self.agent, self.model, blobs))
+        events = list(openai_agents_events(whole_text(items), self.agent, self.model, blobs))
         self.conversation.log.blobs.put_all(blobs.values())
         return events
 
@@ -201,7 +201,7 @@ GIVEN = ("action", "actions", "operation", "code")
 Item = dict[str, Any]
 
 
-def events_of(given: Sequence[Item], agent: str, model: str, blobs: Blobs) -> Iterator[Event]:
+def openai_agents_events(given: Sequence[Item], agent: str, model: str, blobs: Blobs) -> Iterator[Event]:
     """Yield the events that take the items down, in their order; pictures and files go among the blobs."""
     for is_said, run in groupby(given, key=_is_said):
         for group in [list(run)] if is_said else [[item] for item in run]:

@@ -20,7 +20,7 @@ from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import EPOCH, Entry, NewEntry
 from stenolog.domain.errors import InvalidEventError, MissingExtraError, VersionConflictError
 from stenolog.domain.events import AssistantMessage, Event, ModeSwitch, ToolResult, UserMessage
-from stenolog.domain.settings import Settings
+from stenolog.domain.settings import NOTHING, Settings
 from stenolog.domain.values import PositionRange
 
 from .pydantic_ai_messages import OURS, Exchange, exchanges, read
@@ -92,6 +92,17 @@ def written(
         raise VersionConflictError(conversation.name, expected=drafting.same_up_to, found=position)
     conversation.log.blobs.put_all(drafting.blobs.values())
     return conversation.extend(drafts, expected=position)
+
+
+def pydantic_ai_entries(messages: Sequence[Json], blobs: Blobs, *, agent: str = AGENT) -> list[NewEntry]:
+    """Return the entries of a whole history that is JSON already, as `append_pydantic_ai` would write them.
+
+    Pictures and files are put among the blobs. Neither ids nor the package of pydantic-ai are needed.
+    """
+    drafting = Drafting(agent, NOTHING, None, {})
+    drafts = drafting.to_write([], exchanges(messages), position=0, replaces=False)
+    blobs.update(drafting.blobs)
+    return drafts or []
 
 
 def validated(messages: Sequence[Json]) -> list[ModelMessage]:

@@ -82,7 +82,15 @@ def _input_event(part: Json, blobs: Blobs) -> UserMessage | ToolResult:
             asked = part.get("content")
             content = tuple(_content(each, blobs) for each in asked) if isinstance(asked, list) else content
             return UserMessage(parts=content, source=source)
-        case "system-prompt" | "retry-feedback":
+        case "retry-prompt" if part.get("tool_name"):  # the earlier form of a tool's failure
+            return ToolResult(
+                call_id=as_str(part.get("tool_call_id")),
+                name=as_str(part.get("tool_name")),
+                parts=content,
+                is_error=True,
+                source=source,
+            )
+        case "system-prompt" | "retry-feedback" | "retry-prompt":
             return UserMessage(parts=content, author_kind="system", source=source)
         case "tool-return":
             return ToolResult(

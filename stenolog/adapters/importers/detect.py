@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import chain, islice
@@ -16,9 +15,11 @@ from stenolog.domain.errors import UnknownFormatError
 
 from .claude import agent_notes
 from .claude.stream import is_stream, is_stream_record, other_stream
-from .formats import IMPORTERS, FolderFormat, Importer
+from .compressed import decompressed
+from .formats import IMPORTERS, MAPPING_SUFFIXES, FolderFormat, Importer
 from .json_lines import Json, JsonLinesReader, JsonObject, Record, regular_file
 from .openai.messages import are_messages, conversations_in, is_message
+from .other_formats import NO_IMPORTER, described
 from .sqlite_file import SQLITE, tables_in
 
 LOOKED_AT = 200
@@ -28,6 +29,8 @@ NAMED_BY = 20
 _HEAD = 64 * 1024
 """In how many bytes the first good line must begin, where the very first is none."""
 _CODEX = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
+_MCP = (b"STDIN: {", b"STDOUT: {", b"STDERR: ")
+"""The beginnings of what goose's tests record of an MCP server's streams."""
 _CLAUDE_ASIDE = {
     "file-history-snapshot": "snapshot",
     "summary": "leafUuid",
@@ -55,8 +58,8 @@ def recognise(source: str | os.PathLike[str] | bytes) -> str:
     """
     if isinstance(source, bytes):
         return recognise_stream(io.BytesIO(source))
-    with regular_file(Path(source)) as stream:
-        return recognise_stream(stream)
+    with regular_file(Path(source)) as stream, decompressed(stream) as content:
+        return recognise_stream(content)
 
 
 def recognise_stream(stream: BinaryIO) -> str:
@@ -93,6 +96,8 @@ def _recognised(stream: BinaryIO) -> str:
 
 def _beginning(first: bytes) -> str:
     """Say how a file begins that is no transcript."""
+    if first.startswith(_MCP):
+        return f"a recording of an MCP server, {NO_IMPORTER}"
     text = first[:20].decode(errors="replace")
     words = (text[:-1] if len(first) > 20 and text.endswith("\N{REPLACEMENT CHARACTER}") else text).strip()
     is_text = all(char.isprintable() or char.isspace() for char in words)
@@ -133,8 +138,14 @@ def _of_list(stream: BinaryIO) -> str:
             if any(map(importer.is_record, lists)):
                 return name
         if len(lists) > 1 and all(isinstance(value, list) for value in lists[:2]):
-            raise UnknownFormatError(f"expected {supported()}, found a list on each line") from None
+            raise UnknownFormatError(f"expected {supported()}, found {_lists(lists)}") from None
         raise
+
+
+def _lists(lines: list[Json]) -> str:
+    """Describe a file with a list on each line."""
+    calls = [line for line in lines if len(line) == 2 and str(line[0]).startswith("client.")]
+    return f"a LangSmith recording of API calls, {NO_IMPORTER}" if calls else "a list on each line"
 
 
 def _of_objects(stream: BinaryIO) -> str:
@@ -186,7 +197,7 @@ def _of_lines(stream: BinaryIO) -> str | None:
             if importer.is_record(value):
                 return name
         if name := other_stream(value):
-            raise UnknownFormatError(f"expected {supported()}, found {name}, which has no importer")
+            raise UnknownFormatError(f"expected {supported()}, found {name}, {NO_IMPORTER}")
         if is_stream_record(value):  # others may show themselves behind it
             is_of_claude = True
             continue
@@ -227,86 +238,7 @@ def _is_claude(value: JsonObject) -> bool:
     )
 
 
-Mark = Callable[[dict[str, Json]], bool]
-_DIGEST = re.compile(r"[0-9a-f]{64}")
-
-
-def _has(*keys: str, **values: str) -> Mark:
-    """Return a function that checks that a record has these keys, and these values."""
-    named = frozenset((*keys, *values))
-    return lambda record: named <= record.keys() and all(record[k] == v for k, v in values.items())
-
-
-_OTHERS: tuple[tuple[str, Mark], ...] = (
-    ("a stream without a message", _has("type", "subtype", "session_id")),
-    ("a Gemini CLI recording", _has("method", "response")),
-    ("an OpenHands run without events", _has("instance_id", "history")),
-    ("a file of SWE-bench predictions", _has("instance_id", "model_patch")),
-    ("a file of SWE-bench predictions", lambda record: bool(record) and all(map(_is_patch, record.values()))),
-    ("a file of Multi-SWE-bench predictions", _has("org", "repo", "number", "fix_patch")),
-    ("an OpenHands state", _has("agent", "workspace")),
-    ("the metadata of an OpenHands conversation", _has("conversation_id", "selected_repository")),
-    ("a SWE-agent trajectory without a message", _has("trajectory", "history")),
-    ("a SWE-agent demonstration without a message", lambda record: record.keys() == {"history"}),
-    ("an ADK evaluation set", _has("eval_cases")),
-    ("an ADK session", lambda record: {"events", "id"} <= record.keys() and _is_of_adk(record)),
-    ("a Copilot CLI session", _has("type", "data", "id", "parentId")),
-    ("an OpenCode record", _has("sessionID")),
-    ("an OpenCode session", _has("projectID", "directory")),
-    ("a part of an OpenCode message", _has("messageID", "type")),
-    ("a part of an OpenCode message", lambda record: record.keys() == {"id", "type", "text", "time"}),
-    ("a recording of API calls", _has("provider", "request", "response")),
-    ("a recording of API calls", lambda record: all(map(_DIGEST.fullmatch, record)) and bool(record)),
-    ("a Burr log", _has("type", "action", "sequence_id")),
-    ("a Cursor transcript", lambda record: record.keys() == {"role", "message"}),
-    ("an Antigravity session", _has("step_index", "source", "type")),
-    ("a Grok CLI session", _has("type", "model_fingerprint")),
-    ("the summary of a Grok CLI session", _has("session_summary", "num_chat_messages")),
-    ("a Kimi CLI session", _has("protocol_version", type="metadata")),
-    ("a Droid session", _has("id", "title", type="session_start")),
-    ("a pi session", _has("id", "provider", "modelId", type="session")),
-    ("a pi or OpenClaw session", _has("id", "version", "cwd", type="session")),
-    ("a Claude Code session without a message", _has("uuid", "parentUuid", "sessionId", "type")),
-)
-
-
-def _is_of_adk(record: dict[str, Json]) -> bool:
-    return not record.keys().isdisjoint(
-        {"app_name", "appName", "user_id", "userId", "context", "last_update_time"}
-    )
-
-
-def _is_patch(value: Json) -> bool:
-    return {"instance_id", "model_patch"} <= as_dict(value).keys()
-
-
-def name_of_other(*found: Json) -> str:
-    """Return the name of the format that one of the records is of; empty where none is known."""
-    return next((name for record in found if (name := _name(as_dict(record)))), "")
-
-
-def _name(record: dict[str, Json]) -> str:
-    return other_stream(record) or next((name for name, is_one in _OTHERS if is_one(record)), "")
-
-
-def described(document: Json, behind: Iterable[Json] = ()) -> str:
-    """Describe a file that is no transcript: another format by name, or the keys.
-
-    `behind` are the records that follow.
-    """
-    if isinstance(document, list):
-        is_of_objects = bool(document) and isinstance(document[0], dict)
-        inside = f", the first of them {described(document[0])}" if is_of_objects else ""
-        return f"a list of {len(document)} items{inside}"
-    if not isinstance(document, dict):
-        return f"a JSON {type(document).__name__}"
-    if name := name_of_other(document, *behind):
-        return f"{name}, which has no importer"
-    keys = ", ".join(key[:80] for key in list(document)[:6])
-    return f"an object with the keys {keys}" if keys else "an empty object"
-
-
-SUFFIXES = frozenset({".jsonl", ".ndjson", ".json", ".csv", ".traj"})
+SUFFIXES = frozenset({".jsonl", ".ndjson", ".json", ".csv", ".traj", ".zst", ".zstd"})
 """The suffixes, in small letters, of the files that are looked for in a folder."""
 
 
@@ -367,7 +299,8 @@ def _inside(
         yield folder
         return
     for file in (Path(each) for each in seen if each.is_file()):
-        if file.suffix.lower() in SUFFIXES and not file.name.endswith(agent_notes.NOTE):
+        notes = (agent_notes.NOTE, *MAPPING_SUFFIXES)
+        if file.suffix.lower() in SUFFIXES and not file.name.endswith(notes):
             yield file
         elif agent_notes.file_of(file) is None:
             passed_over(file)

@@ -18,7 +18,7 @@ from stenolog.domain.events import AssistantMessage, Known, LlmError, ModeSwitch
 from stenolog.domain.parts import AssistantPart
 from stenolog.domain.values import CallRef, Origin, PositionRange, Usage
 
-from .steps import NO_BLOBS, Answered, Append, Branch, ExistingLog, Step, combined
+from .steps import NO_BLOBS, Answered, Append, Branch, ExistingLog, Step, combined, positions_in
 
 
 @dataclass
@@ -91,6 +91,7 @@ class EventWriter:
         self._results: dict[str, list[int]] = {}
         self._seen: list[int] = []
         self._silent: set[int] = set()
+        self._in_file: set[int] = set()
         self._used = dict(log.used)
 
     def drain(self) -> list[Step]:
@@ -134,10 +135,32 @@ class EventWriter:
         """Return whether the log held this entry before the import."""
         return id in self.log.positions
 
+    def holds_other(self, id: str, event: Known) -> bool:
+        """Return whether the log held this entry with other parts than the event's."""
+        known = self.log.said.get(id)
+        return known is not None and known != hash(getattr(event, "parts", ()))
+
     def write(self, event: Known, id: str, time: datetime, blobs: Mapping[str, bytes] = NO_BLOBS) -> int:
         """Take an event down behind the open answer, unless the log holds it; its position."""
         self.close()
         return self._put(event, id, time, blobs)
+
+    def hide_missing(self, time: datetime) -> int:
+        """Hide the imported messages that the file no longer holds, and return the number of them.
+
+        Those that were hidden so, and that it holds again, are shown again. It is called once, at the end of
+        a file, for formats that take messages out of it. Each file has to hold the whole conversation.
+        """
+        self.close()
+        hidden = positions_in(self.log.settings.hides)
+        missing = self.log.imported - self._in_file - hidden
+        wanted = (hidden - (self.log.hidden & self._in_file)) | missing
+        if wanted != hidden:
+            switch = ModeSwitch(
+                hides=tuple(position_ranges(wanted, set())), source=self.source("", "settings")
+            )
+            self._put(switch, f"missing-{self._next}", time, NO_BLOBS)
+        return len(missing)
 
     def branch(self) -> None:
         """Keep the entries up to here as a fork."""
@@ -250,6 +273,10 @@ class EventWriter:
             out |= {call.position, *self._results.get(call.ref.entry, ())}
         return tuple(position_ranges((p for p in self._seen if p >= start and p not in out), self._silent))
 
+    def ranges(self, positions: Iterable[int]) -> tuple[PositionRange, ...]:
+        """Return the runs of the positions; settings between them, which say nothing, do not break a run."""
+        return tuple(position_ranges(positions, self._silent))
+
     def _put(self, event: Known, id: str, time: datetime, blobs: Mapping[str, bytes]) -> int:
         position = self.log.positions.get(id)
         if position is None:
@@ -267,8 +294,8 @@ class EventWriter:
 
         An entry known by its line number alone might be the line of another file.
         """
-        known = self.log.said.get(id)
-        if isinstance(event, UserMessage | ToolResult) and known not in (None, hash(event.parts)):
+        is_by_line = id.startswith("#") and isinstance(event, UserMessage | ToolResult)
+        if is_by_line and self.holds_other(id, event):
             raise DuplicateIdError(
                 f"expected line {id.removeprefix('#')} as it was imported before, found other words: "
                 "is it another transcript? Then give it another name"
@@ -279,11 +306,13 @@ class EventWriter:
             self._recalled.add(held.id)
             self.already += 1
             self._here = held.position
+            self._in_file.add(held.position)
             self._note_answer(held)
 
     def _note(self, event: Known, id: str, position: int) -> None:
         """Remember the open calls, and the main agent's messages, for later events."""
         self._here = position
+        self._in_file.add(position)
         match event:
             case AssistantMessage(agent=agent, tool_calls=calls):
                 told = tuple((call.id, call.name) for call in calls)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:  # every `stenolog.open` imports this module
     from .steps import ExistingLog
 
 Check: TypeAlias = "Callable[[Json], bool]"
+MAPPING_SUFFIXES = (".mapping.toml", ".mapping.json")
+"""The suffixes of a mapping that stands beside a transcript, in the place of the transcript's own suffix."""
 
 
 def _never(value: Json) -> bool:
@@ -62,7 +64,8 @@ class Importer:
 
     `name_of` returns the conversation's name where the file tells none. `takes_agents`: names of agents can
     be given by the caller. Of several importers that accept a file the one of the highest `precedence` takes
-    it. `version` is raised when more of a file is taken in than was before.
+    it. `version` is raised when more of a file is taken in than was before. `with_mapping` returns an
+    importer of the files that a mapping describes, given its path, and raises `CallerError` for a bad one.
     """
 
     name: str
@@ -77,10 +80,17 @@ class Importer:
     takes_agents: bool = False
     precedence: int = 0
     version: int = 1
+    with_mapping: Callable[[Path], Importer] | None = None
 
 
 def _shipped(name: str) -> str:
     return f"{__package__}.shipped:{name}"
+
+
+def mappings_beside(path: Path) -> Iterator[Path]:
+    """Yield the mappings that stand beside a transcript: `talk.mapping.toml` beside `talk.jsonl`."""
+    found = (path.with_name(f"{path.stem}{suffix}") for suffix in MAPPING_SUFFIXES)
+    return (each for each in found if each.is_file())
 
 
 IMPORTERS: LazyRegistry[Importer] = LazyRegistry("a format to import")

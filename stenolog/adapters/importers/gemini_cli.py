@@ -168,7 +168,6 @@ class GeminiCli(GeminiSession):
         if gone and text:
             self.summarise(ids[0], text, [id for id in ids if id in self.positions])
             self.positions |= {id: [] for id in ids[:first] if id not in self.positions}
-            self.in_context = [id for id in self.in_context if id not in gone]
         elif gone:
             self.hide(gone)
         for message in messages:
@@ -179,8 +178,8 @@ class GeminiCli(GeminiSession):
         self._flush()
         self._replace()
         self._flush()
-        at = self.in_context.index(id) if id in self.in_context else 0
-        self.hide(set(self.in_context[at:]))
+        ids = list(self.in_context)
+        self.hide(set(ids[ids.index(id) if id in ids else 0 :]))
 
 
 def _id(value: JsonObject) -> str:

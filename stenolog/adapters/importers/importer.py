@@ -18,6 +18,7 @@ from stenolog.domain.errors import CallerError, OperationalError, StenologError,
 
 from . import jsonl, known_files
 from .batch import Batch
+from .compressed import decompressed
 from .converter import Naming, SourceConversation, is_held
 from .detect import folder_of, recognise, recognise_stream, size_of
 from .formats import IMPORTERS, Importer
@@ -56,6 +57,7 @@ def import_file(
     progress: Progress | None = None,
     agents: Mapping[str, str] = NOBODY,
     again: bool = False,
+    mapping: str | os.PathLike[str] | None = None,
 ) -> Report:
     """Import a transcript, or a format's folder of them, into the log, and report on it.
 
@@ -64,14 +66,15 @@ def import_file(
     `name` is for the first conversation of the file; more of them are called `name/` and their own
     name. `keep_raw` keeps the file itself as blobs. `progress` is called with the number of bytes read so
     far. `agents` are names of agents by their ids in a file, such as public keys, where it does not tell
-    them.
+    them. `mapping` is the path of a file that says where a file of any format has its messages; the file is
+    read by it, and not recognised.
 
     Raises `UnknownFormatError` where no importer knows the file, `CorruptLogError` for a stenolog export that
-    was changed, `MissingExtraError`, `CallerError` for `agents` of another file, and OSError where the file
-    cannot be read. What goes wrong inside one conversation is told in the report, and does not stop the
-    others.
+    was changed, `MissingExtraError`, `CallerError` for `agents` of another file or a bad mapping, and OSError
+    where the file cannot be read. What goes wrong inside one conversation is told in the report, and does
+    not stop the others.
     """
-    importing = _Importing(log, name, keep_raw, agents, progress, again=again)
+    importing = _Importing(log, name, keep_raw, agents, progress, again=again, mapping=mapping)
     (report,) = importing.all([Path(path)], refuse=False)
     assert isinstance(report, Report)
     return report
@@ -85,6 +88,7 @@ def import_files(
     progress: Progress | None = None,
     agents: Mapping[str, str] = NOBODY,
     again: bool = False,
+    mapping: str | os.PathLike[str] | None = None,
 ) -> Iterator[Report | Refused]:
     """Import many transcripts, several of them in one transaction where they are short.
 
@@ -94,7 +98,7 @@ def import_files(
 
     Raises `StoreTimeoutError` and `StoreError`.
     """
-    importing = _Importing(log, None, keep_raw, agents, progress, again=again)
+    importing = _Importing(log, None, keep_raw, agents, progress, again=again, mapping=mapping)
     return importing.all(map(Path, paths), refuse=True)
 
 
@@ -106,13 +110,14 @@ def import_stream(
     keep_raw: bool = False,
     agents: Mapping[str, str] = NOBODY,
     again: bool = False,
+    mapping: str | os.PathLike[str] | None = None,
 ) -> Report:
     """Import a transcript that is read from a stream, such as stdin; otherwise as `import_file`.
 
     Conversations that tell no id of their own are known by the bytes of the whole stream, so that the same
     stream adds nothing; one that has grown is continued where it has the same `name`.
     """
-    importing = _Importing(log, name, keep_raw, agents, again=again)
+    importing = _Importing(log, name, keep_raw, agents, again=again, mapping=mapping)
     with TemporaryFile() as whole:
         copyfileobj(stream, whole, BUFFER)
         whole.seek(0)
@@ -162,16 +167,18 @@ class _Importing:
         progress: Progress | None = None,
         *,
         again: bool = False,
+        mapping: str | os.PathLike[str] | None = None,
     ) -> None:
         self.log = log
         self.batch = Batch(log)
+        self._mapped = None if mapping is None else mapped_importer(Path(mapping))
         self._name = name
         self._keep_raw = keep_raw
         self._agents = agents
         self._progress = progress
         self._again = again
         self._done = 0
-        self._may_be_known = not (keep_raw or agents or log.recorder.is_private)
+        self._may_be_known = not (keep_raw or agents or self._mapped or log.recorder.is_private)
         self._waiting: deque[_Done] = deque()
 
     def all(self, paths: Iterable[Path], *, refuse: bool) -> Iterator[Report | Refused]:
@@ -214,7 +221,7 @@ class _Importing:
     def _one(self, path: Path, refuse: bool) -> tuple[Report | Refused, known_files.KnownFile | None]:
         """Import a path and return its outcome, and the file to remember."""
         try:
-            folder = self._folder(path)
+            folder = None if self._mapped else self._folder(path)
             return (folder, None) if folder else self._file(path)
         except (StenologError, OSError) as error:
             if not refuse or self.batch.lost or isinstance(error, OperationalError):
@@ -241,12 +248,20 @@ class _Importing:
 
     def _read(self, path: Path, stream: BinaryIO, place: str = "") -> Report:
         """Read a file; `place` is that in which names of its own are unique, unless it is the path."""
-        report = Report(str(path), recognise_stream(stream))
-        importer = IMPORTERS[report.format]
+        with decompressed(stream) as content:
+            report = self._read_plain(path, content, place or str(path.absolute()))
+        for found in report.conversations:
+            self._keep(stream, path, found)
+        return report
+
+    def _read_plain(self, path: Path, stream: BinaryIO, place: str) -> Report:
+        """Read the content of a file that is not compressed, or no longer is."""
+        importer = self._mapped or IMPORTERS[recognise_stream(stream)]
+        report = Report(str(path), importer.name)
         self._check_takes_agents(importer)
         reading = JsonLinesReader(agents=self._agents)
         stem, is_session = importer.name_of(path), importer.lines is not None
-        naming = self._naming(place or str(path.absolute()), stem, is_session=is_session)
+        naming = self._naming(place, stem, is_session=is_session)
         if importer.lines and not (importer.read and is_list(stream)):
             sessions = Sessions(self.batch, importer.lines, naming)
             for nth, value in enumerate(importer.lines.beside(path), 1):
@@ -262,8 +277,6 @@ class _Importing:
             jsonl.import_stream(self.log, stream, report, naming.name, self._moved)
         report.skipped, report.repaired = reading.skipped, reading.repaired
         report.incomplete = reading.incomplete
-        for found in report.conversations:
-            self._keep(stream, path, found)
         return report
 
     def _folder(self, path: Path) -> Report | None:
@@ -342,6 +355,14 @@ class _Importing:
         """Show how far the current file has been read."""
         if self._progress is not None:
             self._progress(self._done + at)
+
+
+def mapped_importer(mapping: Path) -> Importer:
+    """Return an importer of the files that a mapping describes. Raises `CallerError` for a bad mapping."""
+    for name in IMPORTERS:
+        if (make := IMPORTERS[name].with_mapping) is not None:
+            return make(mapping)
+    raise CallerError("mapping: expected an importer that takes mappings, found none registered")
 
 
 def _is_known(path: Path) -> bool:

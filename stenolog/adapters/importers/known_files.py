@@ -24,7 +24,7 @@ from stenolog.domain.errors import PositionNotFoundError
 from stenolog.domain.events import ModeSwitch
 
 from . import known_sessions
-from .formats import IMPORTERS
+from .formats import IMPORTERS, mappings_beside
 from .json_lines import Skipped
 from .known_sessions import LeftOut
 from .steps import Imported, Report
@@ -60,8 +60,8 @@ def file(path: Path, name: str | None, stream: BinaryIO) -> KnownFile:
     sha = file_digest(cast("BufferedReader", stream), "sha256").hexdigest()
     stream.seek(0)
     wal = path.with_name(f"{path.name}-wal")  # a database grows there first
-    if wal.is_file():
-        sha += sha256(wal.read_bytes()).hexdigest()
+    for beside in (*([wal] * wal.is_file()), *mappings_beside(path)):
+        sha += sha256(beside.read_bytes()).hexdigest()
     return KnownFile(path, name, sha)
 
 

@@ -125,8 +125,7 @@ class QwenCode(GeminiSession):
             kept.append(said.pop())
         fresh = map(as_dict, history[: len(history) - len(kept)])
         text = next((text_in(each.get("parts")) for each in fresh if each.get("role") == "user"), "")
-        self.summarise(id, text, kept)
-        self.in_context = [*reversed(kept), id]
+        self.summarise(id, text, [*reversed(kept)])
 
 
 def is_session(value: Json) -> bool:

@@ -14,10 +14,10 @@ from typing import NamedTuple, TypeAlias
 from stenolog.adapters.providers.json_fields import as_dict, as_str
 from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import Entry, NewEntry
-from stenolog.domain.events import AssistantMessage, ModeSwitch, ToolResult, UserMessage
+from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.settings import NOTHING, Settings, configure
-from stenolog.domain.values import Usage
+from stenolog.domain.values import PositionRange, Usage
 
 from .json_lines import Skipped
 from .known_sessions import LeftOut
@@ -68,7 +68,7 @@ class ExistingLog:
     used: dict[tuple[str, str], Usage] = field(default_factory=dict)
     """By agent and foreign message, the tokens that its entries tell together."""
     said: dict[str, int] = field(default_factory=dict)
-    """By entry id, a hash of the parts of what is known by its line number alone."""
+    """By entry id, a hash of the parts of each message."""
     agents: set[str] = field(default_factory=set)
     ran: dict[str, str] = field(default_factory=dict)
     """By the id of a sub-agent, the id of the call that ran it, where the result tells."""
@@ -81,6 +81,10 @@ class ExistingLog:
     """By agent, the tools whose calls a person approves."""
     meta_keys: set[str] = field(default_factory=set)
     """The keys in `meta` of its mode switches: the programs that keep data there."""
+    imported: set[int] = field(default_factory=set)
+    """The positions of messages that came from a file, by any importer."""
+    hidden: set[int] = field(default_factory=set)
+    """The positions that are hidden because a file did not hold them any more, or was rewound."""
     own: list[Entry] = field(default_factory=list)
     """The entries that were imported from nowhere, but written to this log."""
 
@@ -95,8 +99,16 @@ def read_existing(entries: Iterable[Entry]) -> ExistingLog:
         found.positions[entry.id] = entry.position
         if getattr(event, "source", None) is None:
             found.own.append(entry)
+        elif isinstance(event, UserMessage | AssistantMessage | ToolResult | LlmError):
+            found.imported.add(entry.position)
+            found.said[entry.id] = hash(event.parts)
         if isinstance(event, ModeSwitch):
+            hides = found.settings.hides
             found.settings = configure(found.settings, entry)
+            if found.settings.hides != hides:
+                now = positions_in(found.settings.hides)
+                new = now - positions_in(hides) if event.source is not None else set()
+                found.hidden = (found.hidden & now) | new
             found.meta_keys |= event.meta.keys()
             found.approvals.update({agent: approvals_on(card) for agent, card in event.cards.items()})
         elif isinstance(event, AssistantMessage):
@@ -111,12 +123,14 @@ def read_existing(entries: Iterable[Entry]) -> ExistingLog:
                     found.used[message] = combined(event.usage, before, operator.add)
             for call in event.tool_calls:
                 _note_start(found, call)
-        elif isinstance(event, UserMessage | ToolResult):
-            if entry.id.startswith("#"):
-                found.said[entry.id] = hash(event.parts)
-            if isinstance(event, ToolResult) and (agent_id := _agent_of(event)):
-                found.ran[agent_id] = event.call_id
+        elif isinstance(event, ToolResult) and (agent_id := _agent_of(event)):
+            found.ran[agent_id] = event.call_id
     return found
+
+
+def positions_in(ranges: Iterable[PositionRange]) -> set[int]:
+    """Return all positions of the ranges."""
+    return {position for each in ranges for position in range(each.first, each.last + 1)}
 
 
 def combined(usage: Usage, other: Usage, combine: Callable[[int, int], int]) -> Usage:

@@ -1,0 +1,257 @@
+"""The common parts of converters of coding agents' sessions: what they write, and what leaves the context."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+from stenolog.adapters.providers.json_fields import Blobs, title_of
+from stenolog.domain.entry import EPOCH, OPENING_ID
+from stenolog.domain.events import (
+    AssistantMessage,
+    AuthorKind,
+    ErrorCategory,
+    LlmError,
+    ToolResult,
+    UserMessage,
+)
+from stenolog.domain.parts import AssistantPart, TextPart, UserPart
+from stenolog.domain.values import PositionRange, Usage
+
+from .event_writer import Answer, EventWriter, merged
+from .settings_writer import SettingsWriter, settings_id
+from .steps import ExistingLog, Step
+
+USER = "user"
+
+
+class SessionConverter:
+    """A session on its way into the log: its messages by their ids, and what leaves the context.
+
+    `system` is the program, `main` its agent, and `provider` that of the agent's card. A message is known by
+    its id in the file, and may become several entries. Other agents than `main` are its sub-agents.
+    """
+
+    system: str
+    main: str
+    provider: str = ""
+
+    def __init__(self, log: ExistingLog) -> None:
+        self.writer = EventWriter(self.system, self.main, log)
+        self.setup = SettingsWriter(self.writer)
+        self.setup.card(self.main, provider=self.provider)
+        self.ignored: Counter[str] = Counter()
+        self.decisions: Counter[str] = Counter()
+        self.time = EPOCH
+        self.positions: dict[str, list[int]] = {}
+        """The positions that each message has become, by its id."""
+        self.in_context: dict[str, None] = {}
+        """The ids of the messages that are in context, in order."""
+        self._visited: set[int] = set()
+
+    def end(self) -> list[Step]:
+        """Return the steps left at the end of the file."""
+        self.writer.close()
+        return self.writer.drain()
+
+    def write_user(
+        self,
+        id: str,
+        parts: Sequence[UserPart],
+        kind: AuthorKind = "person",
+        *,
+        message: str = "",
+        agent: str = "",
+        role: str = USER,
+        blobs: Blobs | None = None,
+        **fields: Any,
+    ) -> None:
+        """Write what a person said, or what a program or a schedule says in the user's name.
+
+        `message` is the message that it is a part of, by default itself. `fields` are those of the event.
+        """
+        event = UserMessage(
+            parts=tuple(parts),
+            author_kind=kind,
+            to=(agent or self.main,),
+            source=self.writer.source(message or id, role, id),
+            **fields,
+        )
+        if kind == "person" and not agent:
+            self.name_after(event.text)
+        self.setup.settle(id, self.time)
+        self.note(message or id, self.writer.write(event, id, self.time, blobs or {}))
+
+    def write_answer(self, id: str, answer: Answer, message: str = "") -> None:
+        """Write a record of an answer; records that follow each other with one `source_id` are one entry."""
+        self.add_part(id, answer)
+        self.note(message or id, self.writer.here)
+
+    def add_part(self, id: str, answer: Answer) -> None:
+        """Add a record to an answer that may go on: `note` its position when it is complete."""
+        if self.writer.starts_message(id, answer.agent, answer.source_id):
+            if answer.model:
+                self.setup.card(answer.agent, model=answer.model)
+            self.setup.settle(id, answer.time)
+            answer.cause = self.writer.last_question(answer.agent)
+        self.writer.add_part(id, answer)
+
+    def answer(
+        self,
+        id: str,
+        parts: Sequence[AssistantPart],
+        *,
+        agent: str = "",
+        model: str = "",
+        usage: Usage | None = None,
+        finish_reason: str = "",
+    ) -> Answer:
+        """Return an answer to write; a sub-agent's is for itself, so that no other agent is shown it."""
+        agent = agent or self.main
+        to = (USER if agent == self.main else agent,)
+        return Answer(agent, id, self.time, [*parts], to, model, finish_reason, usage)
+
+    def write_result(
+        self,
+        id: str,
+        call_id: str,
+        parts: Sequence[UserPart],
+        *,
+        message: str = "",
+        agent: str = "",
+        name: str = "",
+        blobs: Blobs | None = None,
+        is_repeated: bool = False,
+        **fields: Any,
+    ) -> None:
+        """Write the result of a tool call; `name` is the tool's where the call is not known.
+
+        Where the file may tell a result twice (`is_repeated`), a second one of a call is passed over.
+        """
+        call = self.writer.closed(call_id)
+        if is_repeated and call is None and self.writer.find_call(call_id) is not None:
+            return
+        self.setup.settle(id, self.time)
+        result = ToolResult(
+            call_id=call_id,
+            call=call.ref if call else None,
+            to=() if call else (agent or self.main,),
+            name=call.name if call else name,
+            parts=tuple(parts),
+            source=self.writer.source(call_id, "tool", id),
+            **fields,
+        )
+        self.note(message or id, self.writer.write(result, id, self.time, blobs or {}))
+
+    def write_error(
+        self,
+        id: str,
+        wording: str,
+        category: ErrorCategory,
+        parts: Sequence[AssistantPart] = (),
+        *,
+        message: str = "",
+        agent: str = "",
+        **fields: Any,
+    ) -> None:
+        """Write a failure of the model, with the parts that had already come."""
+        self.setup.settle(id, self.time)
+        error = LlmError(
+            agent=agent or self.main,
+            category=category,
+            message=wording,
+            parts=tuple(parts),
+            source=self.writer.source(message, "error", id),
+            **fields,
+        )
+        self.note(message or id, self.writer.write(error, id, self.time))
+
+    def name_after(self, wording: str) -> None:
+        """Take the first words of a person as the title, until the file names one."""
+        if self.setup.title is None and (title := title_of(wording)):
+            self.setup.title = title
+
+    def note(self, id: str, position: int) -> None:
+        """Remember that a message has become the entry at a position, and is in context."""
+        self._visited.add(position)
+        positions = self.positions.setdefault(id, [])
+        if position not in positions:
+            positions.append(position)
+        self.in_context.setdefault(id)
+
+    def hide(self, ids: Collection[str]) -> None:
+        """Take messages out of context that the user went back before; they stay as a fork."""
+        hidden = [position for id in self.in_context if id in ids for position in self.positions[id]]
+        self.in_context = {id: None for id in self.in_context if id not in ids}
+        self.hide_positions(hidden)
+
+    def hide_positions(self, positions: Collection[int]) -> None:
+        """Take entries out of context; they stay as a fork."""
+        if positions:
+            self.writer.close()
+            self._take_out(positions)
+            self.setup.branches = True
+            self.decisions["rewound"] += 1
+
+    def vanished(self, id: str) -> list[int]:
+        """Return the positions of the log whose records are not in the file any more.
+
+        `id` is that of the record that goes on without them: none but those before it are meant. The caller
+        has gone through all records before it.
+        """
+        log = self.writer.log
+        own = {entry.position for entry in log.own}
+        end = log.positions.get(settings_id(id), log.head + 1)
+        return sorted(
+            position
+            for entry, position in log.positions.items()
+            if position < end and position not in self._visited and position not in own
+            if entry != OPENING_ID and ":settings" not in entry
+        )
+
+    def write_summary(
+        self,
+        id: str,
+        parts: Sequence[AssistantPart],
+        retained: Iterable[str] = (),
+        *,
+        role: str = "compacted",
+        **fields: Any,
+    ) -> list[int]:
+        """Write a summary in the place of all messages of the main agent but the `retained` ones.
+
+        A call without a result, which no summary may cover, leaves the context. Return their positions.
+        """
+        retained = list(retained)
+        stays = {position for each in retained for position in self.positions.get(each, ())}
+        hidden = {p for span in self.setup.hides or () for p in range(span.first, span.last + 1)}
+        covers = self.writer.visible(1, hidden | stays)
+        if not (covers or parts):
+            return []
+        unanswered = [position for position in self.writer.open_calls(self.main) if position not in stays]
+        self._take_out(unanswered)
+        self.setup.settle(id, self.time)
+        summary = AssistantMessage(
+            agent=self.main,
+            purpose="summary",
+            covers=covers,
+            parts=tuple(parts),
+            to=(USER,),
+            source=self.writer.source(id, role, id),
+            **fields,
+        )
+        self.note(id, self.writer.write(summary, id, self.time))
+        self.in_context = dict.fromkeys((*retained, id))
+        self.decisions["compaction as a summary"] += 1
+        return unanswered
+
+    def _take_out(self, positions: Collection[int]) -> None:
+        if positions:
+            spans: tuple[PositionRange, ...] = self.setup.hides or ()
+            self.setup.hides = merged((*spans, *self.writer.ranges(positions)))
+
+
+def text_parts(wording: str) -> list[TextPart]:
+    """Return a text as the parts of a message; none for an empty one."""
+    return [TextPart(text=wording)] if wording else []

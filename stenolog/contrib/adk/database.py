@@ -1,0 +1,112 @@
+"""The SQLite databases of ADK's session services, in all versions of their tables.
+
+`event_data` holds a whole event as JSON. Before, each field had a column of its own, the actions a pickle.
+"""
+
+from __future__ import annotations
+
+import io
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, BinaryIO
+
+from stenolog.errors import UnknownFormatError
+from stenolog.importers import SQLITE, Json, JsonLinesReader, Skipped, as_dict, as_str, sqlite_database
+
+from .pickled import fields_in
+
+SESSION_COLUMNS = {"app_name", "user_id", "id", "state", "update_time"}
+EVENT_COLUMNS = {"id", "app_name", "user_id", "session_id", "invocation_id", "timestamp"}
+JSON_COLUMNS = (
+    "citation_metadata",
+    "content",
+    "custom_metadata",
+    "grounding_metadata",
+    "input_transcription",
+    "output_transcription",
+    "usage_metadata",
+)
+FLAGS = ("interrupted", "partial", "turn_complete")
+
+
+def is_database(first: bytes, stream: BinaryIO) -> bool:
+    """Return whether a file is an SQLite database with the tables of a session service."""
+    if not first.startswith(SQLITE):
+        return False
+    with suppress(UnknownFormatError), sqlite_database(stream) as connection:
+        columns = _columns(connection, "events")
+        has_content = not columns.isdisjoint({"event_data", "content"})
+        return (
+            _columns(connection, "sessions") >= SESSION_COLUMNS and columns >= EVENT_COLUMNS and has_content
+        )
+    return False
+
+
+def _columns(connection: sqlite3.Connection, table: str) -> set[str]:
+    return {column[1] for column in connection.execute(f"PRAGMA table_info({table})")}
+
+
+def sessions_in(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[dict[str, Any]]:
+    """Yield the sessions of a database in the form of an export, the oldest first.
+
+    Of sessions with one id, the first one keeps it; the others have the application and the user in it, too.
+    """
+    seen: Counter[str] = Counter()
+    with sqlite_database(stream) as connection:
+        order = "create_time, rowid" if "create_time" in _columns(connection, "sessions") else "rowid"
+        query = f"SELECT app_name, user_id, id, state FROM sessions ORDER BY {order}"
+        for app, user, id, state in connection.execute(query).fetchall():
+            name = str(id) if not seen[str(id)] else f"{id} ({app}, {user})"
+            seen[str(id)] += 1
+            events = list(_events(connection, (app, user, id), reading))
+            yield {
+                "id": name,
+                "app_name": str(app),
+                "user_id": str(user),
+                "state": _value(state, JsonLinesReader()),
+                "events": events,
+            }
+
+
+def _events(
+    connection: sqlite3.Connection, session: tuple[Any, Any, Any], reading: JsonLinesReader
+) -> Iterator[dict[str, Any]]:
+    """Yield the events of a session; a row that holds none is skipped and reported."""
+    cursor = connection.execute(
+        "SELECT rowid, * FROM events WHERE app_name = ? AND user_id = ? AND session_id = ?"
+        " ORDER BY timestamp, rowid",
+        session,
+    )
+    names = [column[0] for column in cursor.description]
+    for row in cursor:
+        columns = dict(zip(names, row, strict=True))
+        try:
+            yield _event(columns, reading)
+        except UnknownFormatError as error:
+            reading.skipped.append(Skipped(int(row[0]), str(error), "row"))
+
+
+def _event(columns: dict[str, Any], reading: JsonLinesReader) -> dict[str, Any]:
+    """Return the event of a row. Raises `UnknownFormatError` for JSON that cannot be read."""
+    common = {
+        name: columns[name] for name in ("id", "invocation_id", "author", "branch") if columns.get(name)
+    }
+    if "event_data" in columns:
+        event = as_dict(_value(columns["event_data"], reading))
+        return {"timestamp": columns["timestamp"], **event, **common}
+    json_fields = {name: _value(columns.get(name), reading) for name in JSON_COLUMNS}
+    failed = {name: as_str(columns.get(name)) or None for name in ("error_code", "error_message")}
+    flags = {name: bool(columns.get(name)) for name in FLAGS}
+    actions = fields_in(columns.get("actions"))
+    return {"timestamp": columns["timestamp"], **common, **json_fields, **failed, **flags, "actions": actions}
+
+
+def _value(text: object, reading: JsonLinesReader) -> Json:
+    if not isinstance(text, str | bytes) or not text:
+        return None
+    parser = JsonLinesReader()
+    value = parser.document(io.BytesIO(text.encode("utf-8", "replace") if isinstance(text, str) else text))
+    reading.repaired += parser.repaired
+    return value

@@ -1,0 +1,1 @@
+"""Importer of the UI messages that the AI SDK keeps of a chat."""

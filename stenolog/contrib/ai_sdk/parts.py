@@ -1,0 +1,260 @@
+"""Parts of UI messages in the forms of versions 4 to 7 to parts of events."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from stenolog.importers import (
+    Blobs,
+    Json,
+    as_dict,
+    as_int,
+    as_list,
+    as_str,
+    compact_json,
+    keep_base64,
+    keep_data_url,
+)
+from stenolog.parts import (
+    AssistantPart,
+    FilePart,
+    ImagePart,
+    ProviderPart,
+    ReasoningPart,
+    TextPart,
+    ToolCall,
+    UserPart,
+)
+
+SYSTEM = "ai-sdk"
+STEP = "step-start"
+TOOL, DYNAMIC_TOOL, OLD_TOOL = "tool-", "dynamic-tool", "tool-invocation"
+RESULTS = ("output-available", "output-error", "output-denied", "result")
+"""The states of a call that has its result; the last one is version 4's."""
+UNFINISHED = ("input-streaming", "partial-call")
+"""The states of a call whose arguments have not all arrived."""
+STREAMING = "streaming"
+MCP_TYPES = ("text", "image", "audio", "resource", "resource_link")
+"""The types of the parts that a tool of an MCP server returns."""
+DENIED = "Tool call execution denied."
+TYPES = (
+    "text",
+    "reasoning",
+    "file",
+    "source",
+    "source-url",
+    "source-document",
+    "custom",
+    "reasoning-file",
+    STEP,
+)
+
+
+class ToolInvocation(NamedTuple):
+    """A call of a tool: its state, and its result if it has one."""
+
+    id: str
+    name: str
+    state: str
+    arguments: str
+    result: Json
+    error: str
+    part: dict[str, Any]
+
+    @property
+    def is_answered(self) -> bool:
+        """True if the result is known."""
+        is_preliminary = self.part.get("preliminary") is True
+        return (self.state in RESULTS and not is_preliminary) or self._is_refused
+
+    @property
+    def _is_refused(self) -> bool:
+        approval = as_dict(self.part.get("approval"))
+        return self.state == "approval-responded" and approval.get("approved") is False
+
+    @property
+    def is_unfinished(self) -> bool:
+        """True if the arguments have not all arrived."""
+        return self.state in UNFINISHED
+
+    @property
+    def content(self) -> list[dict[str, Any]]:
+        """The parts of a result of an MCP server; empty for any other."""
+        raw = as_list(as_dict(self.result).get("content"))
+        is_of_mcp = all(as_dict(part).get("type") in MCP_TYPES for part in raw)
+        return raw if is_of_mcp and not self.error else []
+
+    @property
+    def text(self) -> str:
+        """The result as a model reads it: a text, or JSON."""
+        if self.error:
+            return self.error
+        if self.state == "output-denied" or self._is_refused:
+            return as_str(as_dict(self.part.get("approval")).get("reason")) or DENIED
+        return self.result if isinstance(self.result, str) else compact_json(self.result)
+
+    @property
+    def has_failed(self) -> bool:
+        """True if the tool raised, or if a person refused the call."""
+        is_error = bool(self.content) and as_dict(self.result).get("isError") is True
+        return is_error or self.state in ("output-error", "output-denied") or self._is_refused
+
+
+def is_part(value: Json) -> bool:
+    """Return whether a value is a part of a UI message."""
+    kind = as_dict(value).get("type")
+    return isinstance(kind, str) and (
+        kind in TYPES or kind.startswith((TOOL, "data-")) or kind in (DYNAMIC_TOOL, OLD_TOOL)
+    )
+
+
+def call_in(part: dict[str, Any], id: str) -> ToolInvocation | None:
+    """Return the call that a part is, with this id if it has none; None for any other part."""
+    kind = as_str(part.get("type"))
+    if kind == OLD_TOOL:
+        return old_call(as_dict(part.get("toolInvocation")), id)
+    if kind != DYNAMIC_TOOL and not kind.startswith(TOOL):
+        return None
+    name = as_str(part.get("toolName")) if kind == DYNAMIC_TOOL else kind.removeprefix(TOOL)
+    raw = part.get("input") if part.get("input") is not None else part.get("rawInput")
+    error = as_str(part.get("errorText"))
+    return ToolInvocation(
+        as_str(part.get("toolCallId")) or id,
+        name,
+        as_str(part.get("state")),
+        _arguments(raw),
+        part.get("output"),
+        error,
+        part,
+    )
+
+
+def old_call(raw: dict[str, Any], id: str) -> ToolInvocation:
+    """Return a call in the form of version 4."""
+    name, state = as_str(raw.get("toolName")), as_str(raw.get("state"))
+    arguments = _arguments(raw.get("args"))
+    return ToolInvocation(
+        as_str(raw.get("toolCallId")) or id, name, state, arguments, raw.get("result"), "", raw
+    )
+
+
+def _arguments(raw: Json) -> str:
+    return raw if isinstance(raw, str) else compact_json({} if raw is None else raw)
+
+
+def user_part(part: dict[str, Any], blobs: Blobs) -> UserPart:
+    """Return a part of what a user sent; one that no model is sent is kept as its JSON."""
+    match part:
+        case {"type": "text", "text": str(content)}:
+            return TextPart(text=content)
+        case {"type": "file"}:
+            return _file(part, blobs)
+        case _:
+            return ProviderPart(provider=SYSTEM, raw=compact_json(part))
+
+
+def result_parts(call: ToolInvocation, blobs: Blobs) -> tuple[UserPart, ...]:
+    """Return a result: the parts that an MCP server returned, or one text."""
+    if not call.content:
+        return (TextPart(text=call.text),)
+    return tuple(
+        _file(part, blobs) if isinstance(part.get("data"), str) else user_part(part, blobs)
+        for part in call.content
+    )
+
+
+def attachment(raw: dict[str, Any], blobs: Blobs) -> UserPart:
+    """Return an attachment of version 4."""
+    named = {"filename": raw.get("name"), "mediaType": raw.get("contentType"), "url": raw.get("url")}
+    return _file(named, blobs)
+
+
+def _file(part: dict[str, Any], blobs: Blobs) -> UserPart:
+    """Return a picture or a file: its bytes as a blob, else its URL, or its id at a provider."""
+    url, name = as_str(part.get("url")), as_str(part.get("filename"))
+    media_type = as_str(part.get("mediaType")) or as_str(part.get("mimeType"))
+    stored = keep_data_url(url, blobs)
+    data = as_str(part.get("data"))
+    blob = stored[1] if stored else keep_base64(data, blobs) if data else None
+    media_type = media_type or (stored[0] if stored else "")
+    if media_type.partition("/")[0] == "image" and (blob or url):
+        full = media_type if "/" in media_type else (stored[0] if stored else "image/png")
+        return ImagePart(media_type=full, blob=blob) if blob else ImagePart(media_type=full, url=url)
+    media_type = media_type or "application/octet-stream"
+    if blob:
+        return FilePart(name=name, media_type=media_type, blob=blob)
+    for provider, id in as_dict(part.get("providerReference")).items():
+        if isinstance(id, str):
+            return FilePart(name=name, media_type=media_type, provider=provider, id=id)
+    return FilePart(name=name, media_type=media_type, url=url) if url else _as_json(part)
+
+
+def _as_json(part: dict[str, Any]) -> ProviderPart:
+    return ProviderPart(provider=SYSTEM, raw=compact_json(part))
+
+
+def answer_parts(part: dict[str, Any]) -> list[AssistantPart]:
+    """Return what a part of an answer that is no call is: words, reasoning, or its JSON."""
+    match part:
+        case {"type": "text", "text": str(content)}:
+            return [TextPart(text=content)]
+        case {"type": "reasoning", "details": list(details)} if details:
+            return [_old_reasoning(as_dict(each)) for each in details]
+        case {"type": "reasoning"}:
+            return [_reasoning(part)]
+        case _:
+            return [_as_json(part)]
+
+
+def _reasoning(part: dict[str, Any]) -> ReasoningPart:
+    """Return reasoning with the provider's proof of it."""
+    content = as_str(part.get("text")) or as_str(part.get("reasoning"))
+    for provider, about in as_dict(part.get("providerMetadata")).items():
+        fields = as_dict(about)
+        signature = as_str(fields.get("signature")) or as_str(fields.get("thoughtSignature"))
+        encrypted = as_str(fields.get("redactedData")) or as_str(fields.get("reasoningEncryptedContent"))
+        named = "gemini" if provider in ("google", "vertex") else provider
+        id = as_str(fields.get("itemId"))
+        return ReasoningPart(text=content, provider=named, id=id, signature=signature, encrypted=encrypted)
+    return ReasoningPart(text=content, signature=as_str(part.get("signature")))
+
+
+def _old_reasoning(detail: dict[str, Any]) -> ReasoningPart:
+    """Return one of the parts that version 4 told reasoning in."""
+    return ReasoningPart(
+        text=as_str(detail.get("text")),
+        signature=as_str(detail.get("signature")),
+        encrypted=as_str(detail.get("data")),
+    )
+
+
+def tool_call(call: ToolInvocation) -> ToolCall:
+    """Return a call as the part of an answer."""
+    return ToolCall(id=call.id, name=call.name, arguments=call.arguments)
+
+
+def parts_of(message: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the parts of an answer in one form, each step begun by its own part.
+
+    Version 4 had the calls beside the text, each with the number of its step, and the text said last.
+    """
+    if isinstance(message.get("parts"), list):
+        return [part for part in message["parts"] if isinstance(part, dict)]
+    found: list[dict[str, Any]] = []
+    if thought := as_str(message.get("reasoning")):
+        found.append({"type": "reasoning", "text": thought})
+    calls = [as_dict(each) for each in as_list(message.get("toolInvocations"))]
+    for step in sorted(set(map(_step_of, calls))):
+        found += [{"type": OLD_TOOL, "toolInvocation": each} for each in calls if _step_of(each) == step]
+        found.append({"type": STEP})
+    return [*found, *({"type": "text", "text": text} for text in _texts(message.get("content")))]
+
+
+def _step_of(call: dict[str, Any]) -> int:
+    return as_int(call.get("step"))
+
+
+def _texts(content: Json) -> list[str]:
+    if isinstance(content, str):
+        return [content] if content else []
+    return [as_str(as_dict(part).get("text")) for part in as_list(content) if as_dict(part).get("text")]

@@ -1,0 +1,1 @@
+"""Logs that Burr's tracking keeps of an application: its steps, and the state after each."""

@@ -1,0 +1,224 @@
+"""Convert the log of a Burr application to events: what its steps add to the chat history in its state."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from stenolog.events import EPOCH, AssistantMessage, LlmError, ToolResult, UserMessage
+from stenolog.importers import (
+    Blobs,
+    EventWriter,
+    ExistingLog,
+    Importer,
+    Json,
+    JsonLinesReader,
+    JsonObject,
+    Record,
+    RecordSpool,
+    SettingsWriter,
+    SourceConversation,
+    Step,
+    agent_called,
+    as_dict,
+    as_list,
+    as_str,
+    as_time,
+    error_category,
+    openai_answer_parts,
+    openai_tool_call,
+    openai_user_parts,
+    position_ranges,
+    title_of,
+)
+from stenolog.parts import AssistantPart, ImagePart, UserPart
+
+from .history import change, history_in, kind_of
+
+SYSTEM = "burr"
+MAIN = "assistant"
+USER = "user"
+_USED = frozenset(("role", "content", "text", "tool_calls", "tool_call_id", "name"))
+"""The fields of a message that have a place in its event; the others are kept in `meta`."""
+_TYPES = ("begin_entry", "end_entry", "begin_span", "end_span", "attribute")
+
+
+class Burr:
+    """Takes the records of one application's log and gives the steps that take it down."""
+
+    def __init__(self, log: ExistingLog) -> None:
+        self.writer = EventWriter(SYSTEM, MAIN, log)
+        self.setup = SettingsWriter(self.writer, mode="chat")
+        self.setup.card(MAIN)
+        self.ignored: Counter[str] = Counter()
+        self.decisions: Counter[str] = Counter()
+        self._time = EPOCH
+        self._field = ""
+        self._history: list[JsonObject] = []
+        self._positions: list[int] = []
+        """The position of each message of the history; 0 for the persona, which is none."""
+        self._hidden: set[int] = set()
+        self._count = 0
+        self._begun: dict[Any, JsonObject] = {}
+        self._steps: list[JsonObject] = []
+        """The steps since the last message."""
+
+    def take(self, record: Record) -> list[Step]:
+        """Return the steps for a record; the end of a step is what tells messages."""
+        value = record.value
+        match value.get("type"):
+            case "begin_entry":
+                self._begun[_key(value)] = as_dict(value.get("inputs"))
+            case "end_entry":
+                self._end_step(value)
+            case kind:
+                self.ignored[as_str(kind) or "record"] += 1
+        return self.writer.drain()
+
+    def end(self) -> list[Step]:
+        """Return the steps left at the end of the file."""
+        if self._steps:
+            self.ignored["step without a message"] += len(self._steps)
+        return self.writer.drain()
+
+    def _end_step(self, value: JsonObject) -> None:
+        """Take the end of a step: the messages that it added, and the exception that ended it."""
+        self._time = as_time(value.get("end_time"), self._time)
+        inputs = self._begun.pop(_key(value), {})
+        step = {"action": as_str(value.get("action")), "sequence_id": value.get("sequence_id")}
+        self._steps.append({**step, "inputs": inputs} if inputs else step)
+        self._field, now = history_in(as_dict(value.get("state")), self._field)
+        if now or self._field:
+            self._compare(now, step)
+        if failure := as_str(value.get("exception")):
+            self._fail(failure, value)
+
+    def _compare(self, now: list[JsonObject], step: JsonObject) -> None:
+        gone, stays = change(self._history, now)
+        leaving = [*self._positions[:gone], *self._positions[gone + stays :]]
+        self._history, self._positions = now, self._positions[gone : gone + stays]
+        if any(leaving):
+            self._hidden.update(position for position in leaving if position)
+            self.setup.hides = tuple(position_ranges(self._hidden, set()))
+            self.decisions["messages that left the history"] += len(leaving)
+        for message in now[stays:]:
+            self._count += 1
+            self._positions.append(self._message(message, step))
+
+    def _message(self, message: JsonObject, step: JsonObject) -> int:
+        key = f"{self._count}-{_digest(message)}"
+        kind = kind_of(as_str(message.get("role")))
+        content = message.get("content", message.get("text"))
+        if kind == "system" and self._count == 1:
+            self.setup.card(MAIN, persona=content if isinstance(content, str) else json.dumps(content))
+            return 0
+        if kind == "user" and self.setup.title is None and isinstance(content, str):
+            self.setup.title = title_of(content) or None
+        self.setup.settle(key, self._time)
+        steps, self._steps = self._steps[:-1], []
+        others = {name: each for name, each in message.items() if name not in _USED}
+        told = {**step, **({"steps": steps} if steps else {}), **({"fields": others} if others else {})}
+        blobs: Blobs = {}
+        event = self._event(kind, key, message, content, {SYSTEM: told}, blobs)
+        return self.writer.write(event, key, self._time, blobs)
+
+    def _event(
+        self, kind: str, key: str, message: JsonObject, content: Json, meta: JsonObject, blobs: Blobs
+    ) -> UserMessage | AssistantMessage | ToolResult:
+        name = as_str(message.get("name"))
+        if kind == "assistant":
+            return AssistantMessage(
+                agent=agent_called(name, MAIN),
+                parts=_answer(key, {**message, "content": content}),
+                to=(USER,),
+                cause=self.writer.last_question(MAIN),
+                meta=meta,
+                source=self.writer.source(key, "assistant", key),
+            )
+        if kind == "tool":
+            call = self.writer.closed(as_str(message.get("tool_call_id")))
+            return ToolResult(
+                call_id=as_str(message.get("tool_call_id")),
+                call=call.ref if call else None,
+                name=name or (call.name if call else ""),
+                to=() if call else (MAIN,),
+                parts=openai_user_parts(content, blobs),
+                meta=meta,
+                source=self.writer.source(key, "tool", key),
+            )
+        return UserMessage(
+            parts=_user_parts(message, content, blobs),
+            author=name,
+            author_kind="system" if kind == "system" else "person",
+            to=(MAIN,),
+            meta=meta,
+            source=self.writer.source(key, as_str(message.get("role")), key),
+        )
+
+    def _fail(self, failure: str, value: JsonObject) -> None:
+        """Write the exception that ended a step; its last line says what it was."""
+        key = f"exception-{value.get('sequence_id')}"
+        self.setup.settle(key, self._time)
+        last = failure.strip().rpartition("\n")[2][:1000]
+        steps, self._steps = self._steps, []
+        told: JsonObject = {**steps[-1], "steps": steps[:-1], "traceback": failure}
+        error = LlmError(
+            agent=MAIN,
+            category=error_category(last),
+            message=last,
+            meta={SYSTEM: told},
+            source=self.writer.source(key, "exception", key),
+        )
+        self.writer.write(error, key, self._time)
+
+
+def _key(value: JsonObject) -> str:
+    return f"{value.get('sequence_id')} {value.get('action')}"
+
+
+def _digest(message: JsonObject) -> str:
+    return sha256(json.dumps(message, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _answer(key: str, message: JsonObject) -> list[AssistantPart]:
+    content = message["content"]
+    told = message if isinstance(content, str | list | None) else {**message, "content": json.dumps(content)}
+    calls = as_list(message.get("tool_calls"))
+    return [
+        *openai_answer_parts(told),
+        *(openai_tool_call(call, f"{key}-{nth}") for nth, call in enumerate(calls)),
+    ]
+
+
+def _user_parts(message: JsonObject, content: Json, blobs: Blobs) -> tuple[UserPart, ...]:
+    if message.get("type") == "image" and as_str(content).startswith("http"):
+        return (ImagePart(url=content),)
+    return openai_user_parts(content, blobs)
+
+
+def is_record(record: Json) -> bool:
+    """Return whether a record is one of a Burr log."""
+    value = as_dict(record)
+    if value.get("type") in ("begin_entry", "end_entry"):
+        return {"action", "sequence_id"} <= value.keys()
+    return value.get("type") in _TYPES and "action_sequence_id" in value
+
+
+def read(stream: BinaryIO, reader: JsonLinesReader) -> Iterator[SourceConversation]:
+    """Yield the one conversation of a log, which does not name its application."""
+    spool = RecordSpool()
+    for record in reader.records(stream):
+        spool.add("", record)
+    yield SourceConversation("", spool.records(""), Burr, unit="line")
+
+
+def _name_of(path: Path) -> str:
+    """Return the application's id: the name of the folder, where the file has its usual one."""
+    return path.absolute().parent.name if path.name == "log.jsonl" else path.stem
+
+
+BURR = Importer("burr", "a Burr log", read, is_record=is_record, name_of=_name_of)

@@ -1,0 +1,131 @@
+"""Content of Copilot's events as parts of messages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from stenolog.events import AuthorKind, ErrorCategory
+from stenolog.importers import (
+    Blobs,
+    Json,
+    JsonObject,
+    arguments,
+    as_dict,
+    as_int,
+    as_list,
+    as_str,
+    error_category,
+    keep_base64,
+    text_parts,
+)
+from stenolog.parts import AssistantPart, FilePart, ImagePart, ReasoningPart, TextPart, ToolCall, UserPart
+
+PROVIDER = "copilot"
+"""Copilot's server binds signatures and ciphertexts to its sessions, whichever provider's model it is."""
+_CATEGORIES: dict[str, ErrorCategory] = {
+    "authentication": "unauthorized",
+    "authorization": "unauthorized",
+    "quota": "budget",
+    "rate_limit": "rate_limited",
+    "context_limit": "context_length",
+}
+
+
+class Run(NamedTuple):
+    """A part of a message that one kind of author wrote."""
+
+    kind: AuthorKind
+    text: str
+
+
+def runs(data: JsonObject) -> list[Run]:
+    """Return what a person typed, and what Copilot put before and behind it for the model."""
+    typed, sent = as_str(data.get("content")), as_str(data.get("transformedContent"))
+    kind = _author_kind(data)
+    before, found, behind = sent.partition(typed) if typed else ("", "", sent)
+    if not found:
+        before, behind = "", "" if typed and sent else behind
+        # Where the words for the model do not repeat the typed ones, the model had no others.
+        typed = sent if typed and sent else typed
+    around = (Run("system", before), Run(kind, typed), Run("system", behind))
+    return [run for run in around if run.text.strip()]
+
+
+def _author_kind(data: JsonObject) -> AuthorKind:
+    source = as_str(data.get("source"))
+    if source.startswith("schedule"):
+        return "schedule"
+    if source.startswith("agent"):
+        return "agent"
+    by_person = source in ("", "user") and data.get("isAutopilotContinuation") is not True
+    return "person" if by_person else "system"
+
+
+def media(items: Json, assets: Mapping[str, str], blobs: Blobs) -> list[UserPart]:
+    """Return the pictures and files whose bytes the session has, in the item or in `assets` by their ids."""
+    found = (_medium(as_dict(item), assets, blobs) for item in as_list(items))
+    return [part for part in found if part is not None]
+
+
+def _medium(item: JsonObject, assets: Mapping[str, str], blobs: Blobs) -> UserPart | None:
+    data = as_str(item.get("data")) or assets.get(as_str(item.get("assetId")), "")
+    media_type = as_str(item.get("mimeType"))
+    blob = keep_base64(data, blobs) if data else None
+    if blob is None:
+        return None
+    if media_type.startswith("image/"):
+        return ImagePart(media_type=media_type, blob=blob)
+    name = as_str(item.get("displayName"))
+    return FilePart(name=name, media_type=media_type or "application/octet-stream", blob=blob)
+
+
+def described(attachments: Json) -> list[dict[str, Any]]:
+    """Return the attachments without their bytes."""
+    found = [as_dict(item) for item in as_list(attachments)]
+    return [{name: value for name, value in item.items() if name != "data"} for item in found if item]
+
+
+def assistant_parts(data: JsonObject, thought: str, key: str) -> list[AssistantPart]:
+    """Return the parts of an answer; `thought` came before it, as an event of its own."""
+    calls = enumerate(map(as_dict, as_list(data.get("toolRequests"))))
+    reasoning = _reasoning(data, thought)
+    phase = as_str(data.get("phase"))
+    text = [TextPart(text=wording, phase=phase)] if (wording := as_str(data.get("content"))) else []
+    return [*reasoning, *text, *(_call(each, f"{key}-{nth}") for nth, each in calls if each)]
+
+
+def _reasoning(data: JsonObject, thought: str) -> list[ReasoningPart]:
+    text, opaque = as_str(data.get("reasoningText")), as_str(data.get("reasoningOpaque"))
+    earlier = [ReasoningPart(text=thought, provider=PROVIDER)] if thought and thought != text else []
+    encrypted = as_str(data.get("encryptedContent"))
+    if text or opaque or encrypted:
+        part = ReasoningPart(text=text, provider=PROVIDER, signature=opaque, encrypted=encrypted)
+        return [*earlier, part]
+    return earlier
+
+
+def _call(request: JsonObject, id: str) -> ToolCall:
+    return ToolCall(
+        id=as_str(request.get("toolCallId")) or id,
+        name=as_str(request.get("name")),
+        arguments=arguments(request.get("arguments")),
+        form="custom" if request.get("type") == "custom" else "",
+    )
+
+
+def result_parts(data: JsonObject, assets: Mapping[str, str], blobs: Blobs) -> list[UserPart]:
+    """Return what a tool gave the model: its text, its pictures, and the words of an error."""
+    result, error = as_dict(data.get("result")), as_dict(data.get("error"))
+    text = as_str(result.get("content")) or as_str(result.get("detailedContent"))
+    failure = as_str(error.get("message")) or as_str(data.get("error"))
+    pictures = media(result.get("binaryResultsForLlm"), assets, blobs) or media(
+        result.get("contents"), assets, blobs
+    )
+    return [*text_parts(text), *(text_parts(failure) if failure != text else []), *pictures]
+
+
+def category_of(data: JsonObject, wording: str) -> ErrorCategory:
+    """Return the category of an error."""
+    kind = as_str(data.get("errorType"))
+    return _CATEGORIES.get(kind) or error_category(wording, as_int(data.get("statusCode")))

@@ -1,0 +1,353 @@
+"""Convert the events of a dsh session to events of a log, in versions 0 to 4 of the format.
+
+dsh itself refuses sessions that an earlier release wrote, for a missing field of the head or an event type
+that its migration does not list. Here nothing is refused: what is not understood is a note in the timeline,
+out of context, which holds the record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from stenolog.events import AssistantMessage, ToolResult, UserMessage
+from stenolog.importers import (
+    Blobs,
+    ExistingLog,
+    JsonObject,
+    Record,
+    Step,
+    as_dict,
+    as_int,
+    as_list,
+    as_str,
+    as_time,
+    key_of,
+    position_ranges,
+    read_tool,
+    title_of,
+)
+from stenolog.parts import TextPart
+
+from .content import (
+    SYSTEM,
+    assistant_parts,
+    blocks_in,
+    outcome_of,
+    text_in,
+    tools_in,
+    usage_of,
+    user_part,
+)
+from .failures import Failures
+from .notes import Notes
+from .state import MAIN, SessionState
+from .surface import Node, Surface, span_of
+from .vocabulary import (
+    COMPACTING,
+    LOG_ONLY,
+    PACKED,
+    VERSIONS,
+    author_kind,
+    is_header,
+    message_in,
+    source_name,
+)
+
+CODE = "code"
+"""The agent whose calls a program makes that the model wrote: they never enter its context."""
+USER = "user"
+_ABOUT = ("parentSession", "origin", "agentPreset", "delegationDepth")
+
+
+class DeepseekHarness(SessionState):
+    """Takes the records of one session and gives the steps that take it down."""
+
+    def __init__(self, log: ExistingLog) -> None:
+        super().__init__(log)
+        self.notes = Notes(self)
+        self.failures = Failures(self)
+        self._about: JsonObject = {}
+        self._surface = Surface()
+        self._hidden: set[int] = set()
+        self._titled = False
+        self._inner: dict[str, str] = {}
+        """The ids of the calls of programs, by dsh's."""
+        self._numbers: dict[str, str] = {}
+        """The number of the record that each message's id was first seen in."""
+
+    def take(self, record: Record) -> list[Step]:
+        """Return the steps for a record."""
+        value = record.value
+        if is_header(value):
+            self._begin(value)
+        else:
+            self.time = as_time(value.get("time", value.get("time0")), self.time)
+            value = self.notes.numbered(value)
+            record = Record(record.line, value)
+            self._event(value, key_of(_number(record)))
+        return self.writer.drain()
+
+    def end(self) -> list[Step]:
+        """Return the steps left at the end of the file."""
+        self.notes.write_queued()
+        self.notes.write_unfinished(self.failures.attempt.blocks)
+        return self.writer.drain()
+
+    def key(self, message: JsonObject, number: str) -> str:
+        """Return the key of a message: its id, which a session that was redacted may have several times."""
+        id = key_of(as_str(message.get("id"))) or number
+        first = self._numbers.setdefault(id, number)
+        return id if first == number else f"{id}-{number}"
+
+    def about(self, **told: object) -> None:
+        """Note what the session says of itself beside its messages."""
+        self._about |= told
+        self.setup.about(SYSTEM, self._about)
+
+    def _begin(self, head: JsonObject) -> None:
+        """Take the head of a session."""
+        self.time = as_time(head.get("createdAt"), self.time)
+        version = head.get("version", 0)
+        told = {name: head.get(name) for name in _ABOUT}
+        self.about(cwd=as_str(head.get("cwd")), format=f"v{version}", **told)
+        if version not in VERSIONS or isinstance(version, bool):
+            self.notes.write(
+                "version",
+                f"this session is in version {version!r} of dsh's format; versions 0 to {VERSIONS[-1]} are "
+                "known, and its records are read as those",
+                head,
+            )
+
+    def _event(self, value: JsonObject, key: str) -> None:
+        kind, data = as_str(value.get("type")), as_dict(value.get("data"))
+        match kind:
+            case "user/message" | "developer/message":
+                self._user(value, data, key)
+            case "system/message":
+                self._system(value, data, key)
+            case "assistant/message":
+                self._assistant(value, data, key)
+            case "tool/result":
+                self._result(value, data, key)
+            case "assistant/chunk":
+                self.failures.attempt.take(as_dict(data.get("chunk")))
+            case _ if kind in PACKED:
+                self.failures.attempt.take_packed(kind, data)
+            case "assistant/attempt" | "llm/retry" | "step/end" | "turn/end":
+                self.failures.take(kind, data, key)
+            case "request/header" | "request/context" | "model/selection":
+                self._request(data)
+            case "session/title":
+                self._titled = True
+                self.setup.title = title_of(as_str(data.get("title"))) or None
+            case "plan/mode":
+                self.setup.mode = "plan" if data.get("active") is True else "agent"
+            case "subagent/descriptor":
+                self.about(label=as_str(data.get("label")), descriptor=as_str(data.get("mode")))
+            case "tool/code-dispatch-start" | "tool/ptc-dispatch-start":
+                self._inner_call(data, key)
+            case "tool/code-dispatch" | "tool/ptc-dispatch":
+                self._inner_result(data, key)
+            case _:
+                if not self.notes.take(kind, data, key):
+                    self._other(value, kind, key)
+
+    def _other(self, value: JsonObject, kind: str, key: str) -> None:
+        """Count an event in which nobody speaks; an unknown one is a note, unless it may be skipped."""
+        if kind == "step/start":
+            self.failures.begin_step()
+        if kind in LOG_ONLY or value.get("ignorable") is True:
+            self.ignored[kind] += 1
+            return
+        self.decisions["unknown record"] += 1
+        self.notes.write(key, f"a record of the type {kind!r} that is not known: {_excerpt(value)}", value)
+
+    def _request(self, data: JsonObject) -> None:
+        """Take the head of a request: the model, and up to version 2 the system prompt; and the tools."""
+        header = as_dict(data.get("header"))
+        config = as_dict(header.get("config")) or data
+        changes: JsonObject = {
+            name: as_str(config[name]) for name in ("model", "provider") if as_str(config.get(name))
+        }
+        if as_str(header.get("system")):
+            changes["persona"] = header["system"]
+        if tools := tools_in(header):
+            changes["tools"] = tuple(map(read_tool, tools))
+        self.setup.card(MAIN, **changes)
+        if effort := as_str(config.get("reasoningEffort")):
+            self.about(effort=effort)
+
+    def _system(self, value: JsonObject, data: JsonObject, key: str) -> None:
+        """Take a system prompt: the first one, and what replaces it, is the persona; another is a message."""
+        instead = self._replaced(value, key)
+        head = self._surface.nodes[:1]
+        if instead == head or not self._surface.nodes:
+            self.setup.card(MAIN, persona=text_in(message_in(data).get("content")))
+            self._surface.put(Node(as_int(value.get("seq")), "system/message", 0), instead)
+        else:
+            self._user(value, data, key)
+
+    def _user(self, value: JsonObject, data: JsonObject, key: str) -> None:
+        """Take a message in the user's name: a person's, the program's, or a summary's."""
+        message = message_in(data)
+        key = self.key(message, key)
+        self.notes.forget_queued(key)
+        name = source_name(as_dict(message.get("source")))
+        kind = "system" if value.get("type") != "user/message" else author_kind(name)
+        instead = self._replaced(value, key)
+        if instead and name in COMPACTING:
+            self._summarise(value, message, key, instead)
+            return
+        self._hide(node.position for node in instead)
+        if kind == "person" and not self._titled and self.setup.title is None:
+            self.setup.title = title_of(text_in(message.get("content"))) or None
+        self.settle(key)
+        blobs: Blobs = {}
+        said = UserMessage(
+            parts=tuple(user_part(block, blobs) for block in blocks_in(message.get("content"))),
+            author="" if kind == "person" else name,
+            author_kind=kind,
+            to=(MAIN,),
+            source=self.writer.source(key, USER, key),
+        )
+        self._put(value, self.writer.write(said, key, self.time, blobs), instead)
+
+    def _assistant(self, value: JsonObject, data: JsonObject, key: str) -> None:
+        message = message_in(data)
+        key = self.key(message, key)
+        source = as_dict(message.get("source")) or as_dict(data.get("provenance"))
+        provider, model = as_str(source.get("provider")), as_str(source.get("model"))
+        attempt = self.failures.settle(as_list(data.get("stream")))
+        finish = "interrupted" if data.get("interrupted") else as_str(attempt.finish.get("kind"))
+        if model:
+            self.setup.card(MAIN, model=model, provider=provider or self.setup.cards[MAIN].provider)
+        self.settle(key)
+        answer = AssistantMessage(
+            agent=MAIN,
+            parts=assistant_parts(blocks_in(message.get("content")), provider, model, key),
+            to=(USER,),
+            model=model,
+            finish_reason=finish,
+            usage=usage_of(data.get("usage")) or usage_of(attempt.usage),
+            cause=self.writer.last_question(MAIN),
+            source=self.writer.source(key, "assistant", key),
+        )
+        instead = self._replaced(value, key)
+        self._hide(node.position for node in instead)
+        self._put(value, self.writer.write(answer, key, self.time), instead)
+
+    def _result(self, value: JsonObject, data: JsonObject, key: str) -> None:
+        """Take the result of a call; a shorter one that stands in its place later is a note."""
+        found = outcome_of(data)
+        key = self.key(as_dict(data.get("message")), key)
+        if instead := self._replaced(value, key):
+            self._hide(node.position for node in instead)
+            words = text_in(found.content)
+            self.notes.write(key, f"the result of {found.call_id} was shortened to: {words}", value)
+            self._put(value, instead[0].position, instead)
+            return
+        call = self.writer.closed(found.call_id)
+        self.settle(key)
+        blobs: Blobs = {}
+        error = as_dict(data.get("error"))
+        result = ToolResult(
+            call_id=found.call_id,
+            call=call.ref if call else None,
+            name=call.name if call else "",
+            to=() if call else (MAIN,),
+            parts=tuple(user_part(block, blobs) for block in blocks_in(found.content)),
+            is_error=found.is_error,
+            meta={SYSTEM: {"error": error}} if error else {},
+            source=self.writer.source(found.call_id, "tool", key),
+        )
+        self._put(value, self.writer.write(result, key, self.time, blobs), [])
+
+    def _inner_call(self, data: JsonObject, key: str) -> None:
+        """Take a call of a program that the model wrote; what it answers is the program's alone."""
+        id = as_str(data.get("subCallId")) or key
+        if id in self._inner:
+            return
+        key = key_of(f"call-{id}")
+        # dsh's own id is longer than providers take, and has a colon in it.
+        self._inner[id] = f"code_{len(self._inner) + 1}"
+        outer = self.writer.find_call(as_str(data.get("rootCallId")) or as_str(data.get("parentCallId")))
+        self.setup.card(CODE)
+        self.settle(key)
+        told = {"name": as_str(data.get("name")) or "unknown", "arguments": data.get("arguments")}
+        block = {"type": "tool-call", "id": self._inner[id], **told}
+        call = AssistantMessage(
+            agent=CODE,
+            parts=assistant_parts([block], "", "", key),
+            to=(USER,),
+            cause=outer.position if outer else None,
+            source=self.writer.source(id, CODE, key),
+        )
+        self.writer.write(call, key, self.time)
+
+    def _inner_result(self, data: JsonObject, key: str) -> None:
+        id = as_str(data.get("subCallId")) or key
+        self._inner_call(data, key)
+        key = key_of(f"result-{id}")
+        call = self.writer.closed(self._inner[id])
+        self.settle(key)
+        blobs: Blobs = {}
+        result = ToolResult(
+            call_id=self._inner[id],
+            call=call.ref if call else None,
+            name=call.name if call else as_str(data.get("name")),
+            to=() if call else (CODE,),
+            parts=tuple(user_part(block, blobs) for block in blocks_in(data.get("content"))),
+            is_error=data.get("isError") is True,
+            source=self.writer.source(id, "tool", key),
+        )
+        self.writer.write(result, key, self.time, blobs)
+
+    def _summarise(self, value: JsonObject, message: JsonObject, key: str, instead: list[Node]) -> None:
+        """Write a summary in the place of a span of the conversation."""
+        replaced = {node.position for node in instead}
+        stays = {node.position for node in self._surface.nodes} - replaced
+        calls = {position for position in self.writer.open_calls(MAIN) if position in replaced}
+        covers = self.writer.visible(1, self._hidden | stays | calls)
+        self._hide(calls)
+        if not covers:
+            return
+        self.settle(key)
+        summary = AssistantMessage(
+            agent=MAIN,
+            purpose="summary",
+            covers=covers,
+            parts=[TextPart(text=text_in(message.get("content")))],
+            to=(USER,),
+            source=self.writer.source(key, "compacted", key),
+        )
+        self._put(value, self.writer.write(summary, key, self.time), instead)
+        self.decisions["compaction as a summary"] += 1
+
+    def _replaced(self, value: JsonObject, key: str) -> list[Node]:
+        """Return the nodes that an event replaces."""
+        if (span := span_of(value.get("surfaceOp"))) is None:
+            return []
+        if not (found := self._surface.replaced(span)):
+            words = f"a message replaces records {span.first} to {span.last}, which are not in the file"
+            self.notes.write(f"{key}/span", words, value)
+        return found
+
+    def _put(self, value: JsonObject, position: int, instead: list[Node]) -> None:
+        self._surface.put(Node(as_int(value.get("seq")), as_str(value.get("type")), position), instead)
+
+    def _hide(self, positions: Iterable[int]) -> None:
+        found = {position for position in positions if position}
+        if found - self._hidden:
+            self._hidden |= found
+            self.setup.hides = tuple(position_ranges(self._hidden, set()))
+
+
+def _number(record: Record) -> str:
+    """Return the key of a record: its number in the session, or its line where it has none."""
+    seq = record.value.get("seq", record.value.get("seq0"))
+    return f"seq-{seq}" if isinstance(seq, int) else f"#{record.line}"
+
+
+def _excerpt(value: JsonObject) -> str:
+    text = str(value.get("data"))
+    return text if len(text) <= 500 else f"{text[:500]}…"

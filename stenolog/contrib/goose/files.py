@@ -1,0 +1,156 @@
+"""goose's sessions as files: JSON Lines, the JSON of `goose session export`, and the database."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from io import BytesIO
+from typing import Any, BinaryIO
+
+from stenolog.errors import UnknownFormatError
+from stenolog.importers import (
+    SQLITE,
+    Importer,
+    Json,
+    JsonLinesReader,
+    JsonObject,
+    Record,
+    RecordSpool,
+    Skipped,
+    SourceConversation,
+    as_dict,
+    as_str,
+    sqlite_database,
+)
+
+from .converter import Goose, is_message
+
+_TYPES = frozenset(
+    (
+        "text",
+        "image",
+        "toolRequest",
+        "toolResponse",
+        "frontendToolRequest",
+        "thinking",
+        "redactedThinking",
+        "reasoning",
+        "systemNotification",
+        "actionRequired",
+        "toolConfirmationRequest",
+        "contextLengthExceeded",
+        "conversationCompacted",
+        "document",
+        "error",
+        "summarizationRequested",
+    )
+)
+_SESSIONS = frozenset(("id", "working_dir", "extension_data"))
+_MESSAGES = frozenset(("session_id", "role", "content_json", "created_timestamp"))
+
+
+def is_line(record: Json) -> bool:
+    """Return whether a record is the head of a session file, or one of its messages."""
+    value = as_dict(record)
+    if {"working_dir", "message_count", "description"} <= value.keys():
+        return "conversation" not in value
+    content = value.get("content")
+    return (
+        value.get("role") in ("user", "assistant")
+        and isinstance(value.get("created"), int)
+        and isinstance(content, list)
+        and all(as_dict(item).get("type") in _TYPES for item in content)
+    )
+
+
+def is_export(document: Json) -> bool:
+    """Return whether a document is an exported session."""
+    value = as_dict(document)
+    return "working_dir" in value and _messages(value) is not None
+
+
+def _messages(session: JsonObject) -> list[Any] | None:
+    """Return the messages of a session, which one release wraps in an object."""
+    found = session.get("conversation")
+    found = as_dict(found).get("messages", found)
+    return found if isinstance(found, list) else None
+
+
+def read_lines(stream: BinaryIO, reader: JsonLinesReader) -> Iterator[SourceConversation]:
+    """Yield the session of a file, which is named by the file alone."""
+    spool = RecordSpool()
+    for record in reader.records(stream):
+        spool.add("", record)
+    yield SourceConversation("", spool.records(""), Goose, unit="line")
+
+
+def read_export(stream: BinaryIO, reader: JsonLinesReader) -> Iterator[SourceConversation]:
+    """Yield the session of an export."""
+    session = as_dict(reader.document(stream))
+    head = {name: value for name, value in session.items() if name != "conversation"}
+    yield SourceConversation(as_str(session.get("id")), _records(head, _messages(session) or []), Goose)
+
+
+def _records(head: JsonObject, messages: Iterable[Json]) -> list[Record]:
+    objects = (as_dict(message) for message in messages)
+    return [Record("1", head)] + [Record(str(nth), each) for nth, each in enumerate(objects, 1)]
+
+
+def is_database(first: bytes, stream: BinaryIO) -> bool:
+    """Return whether a file is goose's database of sessions."""
+    if not first.startswith(SQLITE):
+        return False
+    with sqlite_database(stream) as connection:
+        columns = [
+            {column[1] for column in connection.execute(f"PRAGMA table_info({table})")}
+            for table in ("sessions", "messages")
+        ]
+    return columns[0] >= _SESSIONS and columns[1] >= _MESSAGES
+
+
+def read_database(stream: BinaryIO, reader: JsonLinesReader) -> Iterator[SourceConversation]:
+    """Yield a conversation for each session of a database, the earliest first."""
+    with sqlite_database(stream) as connection:
+        connection.row_factory = lambda cursor, row: {
+            column[0]: value for column, value in zip(cursor.description, row, strict=True)
+        }
+        for head in connection.execute("SELECT * FROM sessions ORDER BY rowid"):
+            rows = connection.execute(
+                "SELECT * FROM messages WHERE session_id = ? ORDER BY id", (head["id"],)
+            )
+            ignored: Counter[str] = Counter()
+            messages = [message for row in rows if (message := _message(row, reader)) is not None]
+            yield SourceConversation(str(head["id"]), _records(_head(head), messages), Goose, ignored)
+
+
+def _head(row: JsonObject) -> JsonObject:
+    """Return a session's row; a time of SQLite has a blank, and no zone, where it is UTC."""
+    return {name: value for name, value in row.items() if not isinstance(value, bytes)}
+
+
+def _message(row: JsonObject, reader: JsonLinesReader) -> JsonObject | None:
+    """Return a row as the message that a file would hold; one whose JSON is damaged is skipped."""
+    metadata: Json = {}
+    try:
+        content = reader.document(BytesIO(_bytes(row["content_json"])))
+        metadata = reader.document(BytesIO(_bytes(row.get("metadata_json") or "{}")))
+    except UnknownFormatError as error:
+        reader.skipped.append(Skipped(row["id"], str(error), "message"))
+        return None
+    return {
+        "role": row["role"],
+        "created": row["created_timestamp"],
+        "content": content,
+        "metadata": metadata,
+    }
+
+
+def _bytes(value: object) -> bytes:
+    return value if isinstance(value, bytes) else str(value).encode()
+
+
+GOOSE = Importer("goose", "a goose session", read_lines, is_record=is_line)
+GOOSE_JSON = Importer("goose-json", "a goose session as JSON", read_export, is_document=is_export)
+GOOSE_DB = Importer("goose-db", "goose's database of sessions", read_database, is_start=is_database)
+
+__all__ = ["GOOSE", "GOOSE_DB", "GOOSE_JSON", "is_message"]

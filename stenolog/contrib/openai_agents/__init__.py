@@ -1,0 +1,1 @@
+"""Importer of the sessions that the OpenAI Agents SDK keeps in SQLite databases."""

@@ -1,0 +1,121 @@
+"""Read opencode's SQLite database, `opencode.db`, which has taken the place of the storage folder."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from io import BytesIO
+from typing import Any, BinaryIO
+
+from stenolog.errors import UnknownFormatError
+from stenolog.importers import (
+    SQLITE,
+    Importer,
+    JsonLinesReader,
+    JsonObject,
+    Skipped,
+    SourceConversation,
+    as_str,
+    sqlite_database,
+)
+
+from .converter import conversations
+from .second_form import message_of_row
+from .stored import StoredMessage, StoredSession, message_of
+
+_TABLES = {
+    "session": frozenset(("id", "project_id", "directory", "title")),
+    "message": frozenset(("id", "session_id", "data")),
+    "part": frozenset(("id", "message_id", "data")),
+}
+_SECOND = "session_message"
+"""The table that later releases keep messages in, beside or instead of the first two."""
+_INFO = {
+    "id": "id",
+    "projectID": "project_id",
+    "parentID": "parent_id",
+    "directory": "directory",
+    "title": "title",
+    "version": "version",
+    "revert": "revert",
+}
+"""The fields of a session, and the columns that they stand in."""
+
+
+class DatabaseStorage:
+    """The sessions in a database."""
+
+    def __init__(self, connection: sqlite3.Connection, reading: JsonLinesReader) -> None:
+        self._connection = connection
+        self._reading = reading
+        self._number = 0
+        self._has_second = bool(_columns(connection, _SECOND))
+
+    def sessions(self) -> list[StoredSession]:
+        """Return the sessions, in the order in which they began."""
+        there = _columns(self._connection, "session")
+        columns = {name: column for name, column in _INFO.items() if column in there}
+        order = "time_created, id" if "time_created" in there else "id"
+        rows = self._connection.execute(f"SELECT {', '.join(columns.values())} FROM session ORDER BY {order}")
+        found = [dict(zip(columns, row, strict=True)) for row in rows]
+        for info in found:
+            if info.get("revert"):
+                info["revert"] = self._json("session", info["id"], info["revert"])
+        return [StoredSession(as_str(info["id"]), info) for info in found]
+
+    def messages(self, session: str) -> list[StoredMessage]:
+        """Return the messages of a session."""
+        rows = self._select("message", "id, data", "session_id = ? ORDER BY id", session)
+        found = [message_of({**info, "id": id}, self._parts(id), id) for id, info in rows]
+        if found or not self._has_second:
+            return found
+        rows = self._select(_SECOND, "id, data, type", "session_id = ? ORDER BY seq, id", session)
+        return [message_of_row(info, id, type) for id, info, type in rows]
+
+    def _parts(self, message: str) -> list[JsonObject]:
+        rows = self._select("part", "id, data", "message_id = ? ORDER BY id", message)
+        return [{**part, "id": id} for id, part in rows]
+
+    def _select(self, table: str, columns: str, where: str, value: str) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows whose data is an object: the id, the data, and other columns."""
+        rows = self._connection.execute(f"SELECT {columns} FROM {table} WHERE {where}", (value,)).fetchall()
+        for id, data, *others in rows:
+            if found := self._json(table, id, data):
+                yield as_str(id), found, *others
+
+    def _json(self, table: str, id: Any, data: Any) -> JsonObject:
+        """Return the object of a row; an empty one, and a note, where it is none."""
+        self._number += 1
+        try:
+            value = self._reading.document(BytesIO(data if isinstance(data, bytes) else str(data).encode()))
+        except UnknownFormatError as error:
+            return self._skip(f"{table} {id!r:.60}: {error}")
+        if not isinstance(value, dict):
+            return self._skip(f"{table} {id!r:.60}: expected an object, found {type(value).__name__}")
+        return value
+
+    def _skip(self, reason: str) -> JsonObject:
+        self._reading.skipped.append(Skipped(self._number, reason, "row"))
+        return {}
+
+
+def _columns(connection: sqlite3.Connection, table: str) -> set[str]:
+    return {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
+
+
+def is_database(first: bytes, stream: BinaryIO) -> bool:
+    """Return whether a file is an SQLite database with opencode's tables."""
+    if not first.startswith(SQLITE):
+        return False
+    with sqlite_database(stream) as connection:
+        return all(_columns(connection, table) >= columns for table, columns in _TABLES.items())
+
+
+def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:
+    """Yield the sessions of a database, as they are at one moment."""
+    with sqlite_database(stream) as connection:
+        connection.execute("BEGIN")
+        yield from conversations(DatabaseStorage(connection, reading))
+
+
+OPENCODE_DB = Importer("opencode-db", "an opencode database", read, is_start=is_database)

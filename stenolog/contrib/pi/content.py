@@ -1,0 +1,130 @@
+"""Content of pi's messages as parts of events."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+from stenolog.events import Usage
+from stenolog.importers import (
+    Blobs,
+    Json,
+    JsonObject,
+    arguments,
+    as_dict,
+    as_int,
+    as_list,
+    as_str,
+    compact_json,
+    keep_base64,
+)
+from stenolog.parts import AssistantPart, ImagePart, ProviderPart, ReasoningPart, TextPart, ToolCall, UserPart
+
+_PROVIDERS = {"anthropic": "anthropic", "bedrock": "anthropic", "google": "gemini", "openai": "openai"}
+"""Providers of signatures and ciphertexts, by the first word of pi's names of APIs."""
+_MICRO = 1_000_000
+
+
+def provider_of(message: JsonObject) -> str:
+    """Return the provider of an answer; of an API that several providers offer, the provider's own name."""
+    api = as_str(message.get("api"))
+    if api == "openai-completions":
+        return as_str(message.get("provider"))
+    return _PROVIDERS.get(api.split("-")[0], as_str(message.get("provider")))
+
+
+def blocks(content: Json) -> list[JsonObject]:
+    """Return the blocks of a content, which may be one text."""
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content else []
+    return [as_dict(block) for block in as_list(content) if block]
+
+
+def user_parts(content: Json, blobs: Blobs) -> list[UserPart]:
+    """Return the parts of a message by the user, or of a tool's output."""
+    return [_user_part(block, blobs) for block in blocks(content)]
+
+
+def _user_part(block: JsonObject, blobs: Blobs) -> UserPart:
+    match block:
+        case {"type": "text", "text": str(text)}:
+            return TextPart(text=text)
+        case {"type": "image", "data": str(data), "mimeType": str(media_type)} if (
+            blob := keep_base64(data, blobs)
+        ) is not None:
+            return ImagePart(media_type=media_type, blob=blob)
+        case _:
+            return ProviderPart(provider="pi", raw=compact_json(block))
+
+
+def assistant_parts(message: JsonObject, key: str) -> list[AssistantPart]:
+    """Return the parts of an answer; a call without an id gets one made of the message's key."""
+    provider = provider_of(message)
+    found = enumerate(blocks(message.get("content")))
+    return [part for nth, block in found for part in _assistant_parts(block, provider, f"{key}-{nth}")]
+
+
+def _assistant_parts(block: JsonObject, provider: str, id: str) -> Iterator[AssistantPart]:
+    match block:
+        case {"type": "text", "text": str(text)}:
+            yield TextPart(text=text, phase=as_str(_json_in(block.get("textSignature")).get("phase")))
+        case {"type": "thinking", "thinking": str(text)}:
+            yield _reasoning(block, text, provider)
+        case {"type": "toolCall", "name": str(name)}:
+            if signature := as_str(block.get("thoughtSignature")):
+                yield ReasoningPart(provider=provider, signature=signature)
+            # A call that was cut off has only the beginning of its arguments, as text.
+            raw = as_str(block.get("partialJson")) or arguments(block.get("arguments"))
+            yield ToolCall(id=as_str(block.get("id")) or id, name=name, arguments=raw)
+        case _:
+            yield ProviderPart(provider="pi", raw=compact_json(block))
+
+
+def _reasoning(block: JsonObject, text: str, provider: str) -> ReasoningPart:
+    """Return a thought with its proof, which each API has in another form."""
+    signature = as_str(block.get("thinkingSignature"))
+    if provider == "openai" and (item := _json_in(signature)):
+        encrypted = as_str(item.get("encrypted_content"))
+        return ReasoningPart(text=text, provider=provider, id=as_str(item.get("id")), encrypted=encrypted)
+    if block.get("redacted") is True:
+        return ReasoningPart(text=text, provider=provider, encrypted=signature)
+    # Elsewhere the field has the name that the provider gives its thoughts.
+    proof = signature if provider in ("anthropic", "gemini") else ""
+    return ReasoningPart(text=text, provider=provider, signature=proof)
+
+
+def _json_in(value: Json) -> dict[str, Any]:
+    text = as_str(value)
+    if text.startswith("{"):
+        with suppress(ValueError, RecursionError):
+            return as_dict(json.loads(text))
+    return {}
+
+
+def usage_of(message: JsonObject) -> Usage | None:
+    """Return the tokens of an answer; pi counts those of the cache beside the input, not in it."""
+    counted = as_dict(message.get("usage"))
+    read, write = as_int(counted.get("cacheRead")), as_int(counted.get("cacheWrite"))
+    sent, output = as_int(counted.get("input")) + read + write, as_int(counted.get("output"))
+    if not (sent or output):
+        return None
+    total = as_dict(counted.get("cost")).get("total")
+    cost = as_int(round(total * _MICRO)) if isinstance(total, int | float) and total > 0 else None
+    return Usage(input=sent, output=output, cache_read=read, cache_write=write, cost=cost)
+
+
+def shell_text(message: JsonObject) -> str:
+    """Return a command that a person ran, with its output, in the words that pi sends the model."""
+    output, code = as_str(message.get("output")), message.get("exitCode")
+    wording = f"Ran `{as_str(message.get('command'))}`\n" + (
+        f"```\n{output}\n```" if output else "(no output)"
+    )
+    if message.get("cancelled") is True:
+        wording += "\n\n(command cancelled)"
+    elif isinstance(code, int) and code:
+        wording += f"\n\nCommand exited with code {code}"
+    if message.get("truncated") is True and (path := as_str(message.get("fullOutputPath"))):
+        wording += f"\n\n[Output truncated. Full output: {path}]"
+    return wording

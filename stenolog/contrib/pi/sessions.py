@@ -1,0 +1,213 @@
+"""Convert sessions of pi to events: JSON Lines, since their second version with ids and parents.
+
+OpenClaw writes the same lines. Facts of the format: packages/coding-agent of badlogic/pi-mono.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stenolog.importers import (
+    Blobs,
+    ExistingLog,
+    Importer,
+    Json,
+    JsonObject,
+    LineFormat,
+    Record,
+    SessionConverter,
+    Step,
+    as_dict,
+    as_int,
+    as_str,
+    as_time,
+    error_category,
+    key_of,
+    text_parts,
+    title_of,
+)
+
+from .content import assistant_parts, shell_text, usage_of, user_parts
+from .tree import RecordTree
+
+_ABOUT = ("cwd", "parentSession", "branchedFrom")
+_BY_SYSTEM = ("custom", "hookMessage", "system", "developer")
+"""The roles of messages that an extension or the program writes in the user's name."""
+
+
+class Pi(SessionConverter):
+    """Takes the records of one session and gives the steps that take it down."""
+
+    system = "pi"
+    main = "pi"
+
+    def __init__(self, log: ExistingLog) -> None:
+        super().__init__(log)
+        self._tree = RecordTree()
+        self._number = -1
+        self._emptied: list[tuple[str, list[int]]] = []
+        """Calls without a result that left the context, with the summary for which they did."""
+
+    def take(self, record: Record) -> list[Step]:
+        """Return the steps for a record."""
+        value = record.value
+        self._number += 1
+        self.time = as_time(value.get("timestamp"), self.time)
+        kind = as_str(value.get("type"))
+        if kind == "session":
+            self._begin(value)
+            return self.writer.drain()
+        own = key_of(as_str(value.get("id")))
+        if own and own in self._tree:
+            self.ignored["repeated record"] += 1
+            return self.writer.drain()
+        id = own or f"#{record.line}"
+        self._follow(value)
+        self._tree.add(id, _parent(value, self._tree), self._number)
+        self._take(id, kind, value)
+        return self.writer.drain()
+
+    def _begin(self, value: JsonObject) -> None:
+        """Take the head of a session; what it does not tell stands as it was."""
+        facts = {name: as_str(value.get(name)) for name in _ABOUT}
+        self.setup.about(self.system, {**facts, "thinking": as_str(value.get("thinkingLevel"))})
+        self._model(as_str(value.get("provider")), as_str(value.get("modelId")))
+
+    def _model(self, provider: str, model: str) -> None:
+        if model:
+            self.setup.card(self.main, model=model, provider=provider)
+
+    def _follow(self, value: JsonObject) -> None:
+        """Leave the branch that a record does not belong to: the user went back before it."""
+        parent = _parent(value, self._tree)
+        if not self._tree.leaves(parent):
+            return
+        path, context = self._tree.path(parent or "", self.positions)
+        left = [id for id in self.in_context if id not in context]
+        back = [id for id in context if id not in self.in_context]
+        self.in_context = dict.fromkeys(context)
+        if not (left or back):
+            return
+        self.writer.close()
+        is_shown = {position for id in path for position in self.positions[id]}
+        hidden = {position for each in self.positions.values() for position in each} - is_shown
+        hidden |= {p for id, emptied in self._emptied if id in self.in_context for p in emptied}
+        self.setup.hides = self.writer.ranges(hidden) or None
+        self.setup.branches = True
+        self.decisions["rewound"] += 1
+
+    def _take(self, id: str, kind: str, value: JsonObject) -> None:
+        match kind:
+            case "message":
+                self._message(id, as_dict(value.get("message")))
+            case "custom_message":
+                self._injected(id, value)
+            case "branch_summary" if as_str(value.get("summary")):
+                self.write_user(id, text_parts(value["summary"]), "system", meta=self._meta(value, "fromId"))
+            case "compaction" if as_str(value.get("summary")):
+                self._compact(id, value)
+            case "model_change":
+                self.ignored[kind] += 1
+                self._model(as_str(value.get("provider")), as_str(value.get("modelId")))
+            case "thinking_level_change":
+                self.ignored[kind] += 1
+                self.setup.also(self.system, {"thinking": as_str(value.get("thinkingLevel"))})
+            case "session_info":
+                self.ignored[kind] += 1
+                self.setup.title = title_of(as_str(value.get("name"))) or self.setup.title
+            case _:
+                self.ignored[kind or "record"] += 1
+
+    def _message(self, id: str, message: JsonObject) -> None:
+        role = as_str(message.get("role"))
+        blobs: Blobs = {}
+        match role:
+            case "user":
+                self._user(id, user_parts(message.get("content"), blobs), blobs)
+            case "assistant":
+                self._answer(id, message)
+            case "toolResult":
+                parts = user_parts(message.get("content"), blobs)
+                name, call = as_str(message.get("toolName")), as_str(message.get("toolCallId"))
+                failed = message.get("isError") is True
+                self.write_result(id, call, parts, name=name, blobs=blobs, is_error=failed)
+            case "bashExecution":
+                is_shown = message.get("excludeFromContext") is not True
+                self.write_user(id, text_parts(shell_text(message)), role=role, in_context=is_shown)
+            case "compactionSummary" if as_str(message.get("summary")):
+                self._compact(id, message)
+            case "branchSummary" if as_str(message.get("summary")):
+                self.write_user(id, text_parts(message["summary"]), "system", role=role)
+            case _ if role in _BY_SYSTEM:
+                self._injected(id, message)
+            case _:
+                self.ignored[f"message/{role}"] += 1
+
+    def _user(self, id: str, parts: list[Any], blobs: Blobs) -> None:
+        if parts:
+            self.write_user(id, parts, blobs=blobs)
+        else:
+            self.ignored["empty message"] += 1
+
+    def _injected(self, id: str, message: JsonObject) -> None:
+        """Write words of an extension, which the model gets in the user's name."""
+        blobs: Blobs = {}
+        parts = user_parts(message.get("content"), blobs)
+        author = as_str(message.get("customType"))
+        role = as_str(message.get("role")) or "custom"
+        if parts:
+            self.write_user(id, parts, "system", role=role, blobs=blobs, author=author)
+        else:
+            self.ignored["empty message"] += 1
+
+    def _answer(self, id: str, message: JsonObject) -> None:
+        parts, stopped = assistant_parts(message, id), as_str(message.get("stopReason"))
+        model, used = as_str(message.get("model")), usage_of(message)
+        self._model(as_str(message.get("provider")), model)
+        if stopped in ("error", "aborted"):
+            wording = as_str(message.get("errorMessage")) or stopped
+            category = "cancelled" if stopped == "aborted" else error_category(wording)
+            self.write_error(id, wording, category, parts, model=model, usage=used)
+        elif parts:
+            answer = self.answer(id, parts, model=model, usage=used, finish_reason=stopped)
+            self.write_answer(id, answer)
+        else:
+            self.ignored["empty message"] += 1
+
+    def _compact(self, id: str, value: JsonObject) -> None:
+        """Write a summary in the place of all messages before the first that is kept."""
+        before = list(self.in_context)
+        if "firstKeptEntryIndex" in value:
+            retained = self._tree.from_number(as_int(value["firstKeptEntryIndex"]), before)
+        else:
+            retained = self._tree.from_id(key_of(as_str(value.get("firstKeptEntryId"))), before)
+        role = as_str(value.get("type"))
+        self._emptied.append((id, self.write_summary(id, text_parts(value["summary"]), retained, role=role)))
+        self._tree.cover(id, set(before) - set(retained))
+
+    def _meta(self, value: JsonObject, *names: str) -> dict[str, Any]:
+        found = {name: as_str(value[name]) for name in names if as_str(value.get(name))}
+        return {self.system: found} if found else {}
+
+
+def _parent(value: JsonObject, tree: RecordTree) -> str | None:
+    """Return the id of a record's parent: that of the one before where it tells none, None for a root."""
+    if "parentId" not in value:
+        return tree.last
+    parent = value["parentId"]
+    return None if parent is None else key_of(as_str(parent))
+
+
+def is_head(value: Json) -> bool:
+    """Return whether a record is the head of a session: of any version, and of OpenClaw's too."""
+    record = as_dict(value)
+    is_session = record.get("type") == "session" and isinstance(record.get("id"), str)
+    return is_session and {"cwd", "timestamp"} <= record.keys()
+
+
+def session_of(record: JsonObject, has_begun: bool) -> str:
+    """Return the session that a record begins; what follows belongs to it."""
+    return as_str(record.get("id")) if is_head(record) and not has_begun else ""
+
+
+PI = Importer("pi", "a pi session", lines=LineFormat(Pi, session_of), is_record=is_head)

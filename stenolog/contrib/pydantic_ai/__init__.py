@@ -1,0 +1,1 @@
+"""Importer of message histories of pydantic-ai that were written as JSON."""

@@ -1,0 +1,98 @@
+"""Sessions of deepseek-harness in its SQLite database, and records of other shapes than it writes."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stenolog.importers import import_file
+from tests.transcripts.dsh_sessions import Session, told_in_all
+from tests.transcripts.given import Import, importing
+from tests.transcripts.soundness import assert_sound
+
+
+@pytest.fixture
+def into(tmp_path: Path) -> Iterator[Import]:
+    with importing(tmp_path) as ready:
+        yield ready
+        assert_sound(ready.log)
+
+
+def test_values_of_other_types_never_break_an_import(tmp_path: Path) -> None:
+    kinds = [
+        "user/message",
+        "assistant/message",
+        "tool/result",
+        "system/message",
+        "request/header",
+        "turn/end",
+    ]
+    kinds += ["assistant/attempt", "llm/retry", "assistant/chunk", "agent/inbox/spliced", "tool/ptc-dispatch"]
+    odd: list[Any] = [
+        None,
+        1,
+        "x",
+        [],
+        [1],
+        {"message": 1},
+        {"message": {"content": [1, {"type": "tool-call"}]}},
+    ]
+    odd += [{"stream": 3, "reason": 4}, {"chunk": {"index": "a", "type": "text-delta", "text": 1}}]
+    with importing(tmp_path) as into:
+        session = Session(0)
+        session.user("Hi", "u1")
+        for kind in kinds:
+            for value in odd:
+                session.add(kind, value, surfaceOp={"op": "replace", "start": "a", "end": 2})
+        into.file(session.bytes(), "session.jsonl")
+
+        assert into.report.conversations[0].failed == ""
+        assert_sound(into.log)
+        again = import_file(into.log, tmp_path / "session.jsonl")
+        assert [one.appended for one in again.conversations] == [0]
+
+
+def test_a_database_of_sessions_tells_what_their_files_do(into: Import, tmp_path: Path) -> None:
+    file, session = tmp_path / "dsh.db", told_in_all(0)
+    session.packed("a", "b", "c")
+    session.lines[-1]["data"]["texts"][0] = "long " * 2000
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("CREATE TABLE persistence_state (singleton INTEGER, store_id TEXT)")
+        connection.execute(
+            "CREATE TABLE sessions (id TEXT, version INTEGER, created_at INTEGER, cwd TEXT, incarnation TEXT)"
+        )
+        connection.execute(
+            "CREATE TABLE events (session_id TEXT, seq INTEGER, type TEXT, time INTEGER, data ANY,"
+            " surface_op TEXT, ignorable INTEGER)"
+        )
+        connection.execute("INSERT INTO sessions VALUES ('s-1', 0, 1785004180000, '/home/user/shop', 'i')")
+        for each in session.lines[1:]:
+            frame = (each.get("seq", each.get("seq0")), each["type"], each.get("time", each.get("time0")))
+            told = json.dumps(each["data"])
+            data = gzip.compress(told.encode()) if len(told) > 4096 else told
+            surface = json.dumps(each["surfaceOp"]) if "surfaceOp" in each else None
+            connection.execute(
+                "INSERT INTO events VALUES ('s-1', ?, ?, ?, ?, ?, NULL)", (*frame, data, surface)
+            )
+        connection.execute("INSERT INTO events VALUES ('s-1', 99, 'turn/end', 0, '{', NULL, NULL)")
+    report = import_file(into.log, file)
+    into.report = report
+    from_database = into.said
+    plain = import_file(into.log, _written(tmp_path / "session.jsonl", session), name="plain")
+
+    assert (report.format, [found.name for found in report.conversations]) == ("deepseek-harness-db", ["s-1"])
+    assert [skip.line for skip in report.skipped] == [99]
+    into.report = plain
+    assert [event.text for event in into.said] == [event.text for event in from_database]  # type: ignore[union-attr]
+
+
+def _written(path: Path, session: Session) -> Path:
+    path.write_bytes(session.bytes())
+    return path

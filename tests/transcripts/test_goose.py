@@ -1,0 +1,355 @@
+"""goose's sessions: the files of earlier releases, the database, and the export of one session."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stenolog import AssistantMessage, ToolResult, UserMessage
+from stenolog.errors import UnknownFormatError
+from stenolog.events import LlmError
+from stenolog.importers import import_file, recognise
+from stenolog.parts import ImagePart, ReasoningPart, TextPart, ToolCall
+from tests.transcripts.acceptance import (
+    Said,
+    assert_accepted,
+    assert_again_adds_nothing,
+    assert_goes_on,
+    assert_nothing_lost,
+)
+from tests.transcripts.given import Import, Json, importing, lines
+from tests.transcripts.soundness import assert_sound
+
+HEAD = {
+    "working_dir": "/home/user/shop",
+    "description": "Slow oven",
+    "message_count": 5,
+    "total_tokens": 900,
+    "accumulated_total_tokens": 4000,
+}
+ANYONE = {"userVisible": True, "agentVisible": True}
+PEOPLE = {"userVisible": True, "agentVisible": False}
+AGENT = {"userVisible": False, "agentVisible": True}
+
+
+def message(at: int, role: str, *content: Json, metadata: Json = ANYONE) -> Json:
+    return {"role": role, "created": 1740171566 + at, "content": list(content), "metadata": metadata}
+
+
+def text(words: str) -> Json:
+    return {"type": "text", "text": words}
+
+
+def request(id: str, name: str, **arguments: Any) -> Json:
+    value = {"name": name, "arguments": arguments}
+    return {"type": "toolRequest", "id": id, "toolCall": {"status": "success", "value": value}}
+
+
+def response(id: str, value: Any) -> Json:
+    return {"type": "toolResponse", "id": id, "toolResult": {"status": "success", "value": value}}
+
+
+THINKING = {"type": "thinking", "thinking": "I look.", "signature": "sig=="}
+PICTURE = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
+SESSION = [
+    message(0, "user", text("Why is it slow?"), PICTURE),
+    message(
+        4,
+        "assistant",
+        THINKING,
+        text("A moment."),
+        request("t1", "shell", command="top"),
+        request("t2", "ls"),
+    ),
+    message(
+        5,
+        "user",
+        response("t1", [text("oven 99%"), PICTURE]),
+        response("t2", {"content": [text("no")], "isError": True}),
+    ),
+    message(6, "assistant", text("The oven is busy.")),
+    message(9, "user", text("Thanks.")),
+]
+
+
+@pytest.fixture
+def into(tmp_path: Path) -> Iterator[Import]:
+    with importing(tmp_path) as ready:
+        yield ready
+        assert_sound(ready.log)
+
+
+def database(path: Path, *sessions: tuple[Json, list[Json]], extra: str = "") -> Path:
+    """Write goose's database, as its release of 2026 creates it."""
+    columns = "name TEXT, description TEXT, session_type TEXT, working_dir TEXT, created_at TIMESTAMP"
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(
+            f"CREATE TABLE sessions (id TEXT PRIMARY KEY, {columns}, extension_data TEXT DEFAULT '{{}}',"
+            " accumulated_total_tokens INTEGER, provider_name TEXT, model_config_json TEXT)"
+        )
+        connection.execute(
+            "CREATE TABLE messages (id INTEGER PRIMARY KEY AUTOINCREMENT, message_id TEXT, session_id TEXT,"
+            " role TEXT, content_json TEXT, created_timestamp INTEGER, tokens INTEGER, metadata_json TEXT)"
+        )
+        for head, messages in sessions:
+            names = ", ".join(head)
+            marks = ", ".join("?" * len(head))
+            connection.execute(f"INSERT INTO sessions ({names}) VALUES ({marks})", tuple(head.values()))
+            write(connection, head["id"], messages)
+        if extra:
+            connection.execute(extra)
+    return path
+
+
+def write(connection: sqlite3.Connection, id: str, messages: list[Json]) -> None:
+    """Write a session's messages anew, as goose does when it compacts it."""
+    connection.execute("DELETE FROM messages WHERE session_id = ?", (id,))
+    connection.executemany(
+        "INSERT INTO messages (session_id, role, content_json, created_timestamp, metadata_json)"
+        " VALUES (?, ?, ?, ?, ?)",
+        [
+            (id, m["role"], json.dumps(m["content"]), m["created"], json.dumps(m["metadata"]))
+            for m in messages
+        ],
+    )
+
+
+ROW = {
+    "id": "20260301_1",
+    "name": "Slow oven",
+    "session_type": "user",
+    "working_dir": "/home/user/shop",
+    "created_at": "2026-03-01 09:00:00",
+    "provider_name": "anthropic",
+    "model_config_json": '{"model_name": "claude-sonnet-4-5"}',
+}
+
+
+def in_form(folder: Path, form: str, messages: list[Json] = SESSION) -> Path:
+    """Write a session in one of the forms that goose keeps or exports it in."""
+    if form == "database":
+        return database(folder / "sessions.db", (ROW, messages))
+    if form == "export":
+        file = folder / "export.json"
+        file.write_text(json.dumps({**ROW, "conversation": messages, "message_count": 5}, indent=2))
+        return file
+    file = folder / "20260301_1.jsonl"
+    file.write_bytes(lines(HEAD, *messages))
+    return file
+
+
+FORMS = ("lines", "export", "database")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_session_is_the_conversation_that_it_was(into: Import, tmp_path: Path, form: str) -> None:
+    (found,) = import_file(into.log, in_form(tmp_path, form)).conversations
+    talk = into.log[found.name]
+    events: list[Any] = [
+        e.event for e in talk if isinstance(e.event, UserMessage | AssistantMessage | ToolResult)
+    ]
+    settings = talk.settings()
+
+    assert (found.name, settings.title) == ("20260301_1", "Slow oven")
+    assert [type(event) for event in events] == [
+        UserMessage, AssistantMessage, ToolResult, ToolResult, AssistantMessage, UserMessage,
+    ]  # fmt: skip
+    assert [type(part) for part in events[0].parts] == [TextPart, ImagePart]
+    assert events[1].parts[0] == ReasoningPart(
+        text="I look.", provider=settings.card_of("goose").provider, signature="sig=="
+    )
+    assert events[1].parts[2] == ToolCall(id="t1", name="shell", arguments='{"command":"top"}')
+    assert [(result.name, result.text, result.is_error) for result in events[2:4]] == [
+        ("shell", "oven 99%", False),
+        ("ls", "no", True),
+    ]
+    opening: Any = next(iter(talk)).event
+    assert opening.meta["goose"]["cwd"] == "/home/user/shop"
+    assert settings.card_of("goose").model == ("" if form == "lines" else "claude-sonnet-4-5")
+
+
+def walk(path: Path) -> Iterator[Said]:
+    """Yield what the messages of a session say, whatever file it is in."""
+    if path.suffix == ".db":
+        with closing(sqlite3.connect(path)) as connection:
+            contents = [json.loads(row[0]) for row in connection.execute("SELECT content_json FROM messages")]
+    elif path.suffix == ".jsonl":
+        told = map(json.loads, path.read_text().splitlines())
+        contents = [each["content"] for each in told if "content" in each]
+    else:
+        contents = [each["content"] for each in json.loads(path.read_text())["conversation"]]
+    for item in (item for content in contents for item in content):
+        if item["type"] == "toolRequest":
+            yield "call", item["id"]
+        yield from _texts(item)
+
+
+def _texts(value: Any) -> Iterator[Said]:
+    if isinstance(value, dict):
+        names = ("text", "thinking", "signature", "msg", "command", "error")
+        yield from ((name, value[name]) for name in names if isinstance(value.get(name), str))
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _texts(inner)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_session_passes_what_every_importer_is_held_to(tmp_path: Path, form: str) -> None:
+    file = in_form(tmp_path, form)
+    (copies := tmp_path / "copies").mkdir()
+
+    assert_nothing_lost(file, walk(file))
+    assert_again_adds_nothing(file)
+    assert_accepted(file)
+    if form == "lines":
+        size = file.stat().st_size
+        assert_goes_on(file, copies, range(size // 7, size, size // 7))
+
+
+COMPACTED = [
+    *({**each, "metadata": PEOPLE} for each in SESSION),
+    message(10, "user", text("They found a busy oven."), metadata=AGENT),
+    message(10, "assistant", text("Your context was compacted."), metadata=AGENT),
+    message(11, "user", text("Thanks.")),
+    message(12, "assistant", text("You are welcome.")),
+]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_compaction_is_a_summary_of_what_the_agent_no_longer_sees(
+    into: Import, tmp_path: Path, form: str
+) -> None:
+    (found,) = import_file(into.log, in_form(tmp_path, form, COMPACTED)).conversations
+    talk = into.log[found.name]
+    body = json.dumps(talk.request("goose", api="openai-chat").body)
+
+    assert found.decisions == {"compaction as a summary": 1}
+    assert [words in body for words in ("Why is it slow", "busy oven.", "compacted.", "welcome")] == [
+        False, True, True, True,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_session_that_is_compacted_after_its_import_goes_on_with_the_summary(
+    into: Import, tmp_path: Path, form: str
+) -> None:
+    file = in_form(tmp_path, form)
+    name = import_file(into.log, file).conversations[0].name
+    before = into.log[name].position
+    if form == "database":
+        with closing(sqlite3.connect(file)) as connection, connection:
+            write(connection, ROW["id"], COMPACTED)
+    else:
+        in_form(tmp_path, form, COMPACTED)
+    (found,) = import_file(into.log, file).conversations
+
+    assert (found.failed, found.appended) == ("", into.log[name].position - before)
+    assert into.log[name].request("goose").sha256 == _whole(tmp_path, form)
+
+
+def _whole(folder: Path, form: str) -> str:
+    """Return the digest of the last request, where the compacted session is imported at once."""
+    (other := folder / "other").mkdir()
+    with importing(other) as into:
+        (found,) = import_file(into.log, in_form(other, form, COMPACTED)).conversations
+        return into.log[found.name].request("goose").sha256
+
+
+def test_messages_for_people_alone_are_out_of_context(into: Import) -> None:
+    note = {"type": "systemNotification", "notificationType": "inlineMessage", "msg": "Compaction done."}
+    ask = {"type": "toolConfirmationRequest", "id": "t", "toolName": "ls", "arguments": {}}
+    aside = message(2, "assistant", text("(only for people)"), metadata=PEOPLE)
+    into.records(
+        HEAD, SESSION[0], message(1, "assistant", note, ask), aside, message(3, "assistant", text("Ho."))
+    )
+    body = json.dumps(into.conversation.request("goose").body)
+
+    assert [words in body for words in ("Why is it slow", "Compaction done", "only for people", "Ho.")] == [
+        True, False, False, True,
+    ]  # fmt: skip
+    assert "Compaction done." in [getattr(event, "text", "") for event in into.said]
+    assert into.report.conversations[0].ignored == {"toolConfirmationRequest": 1}
+
+
+def test_a_call_that_goose_could_not_read_has_its_error_as_the_result(into: Import) -> None:
+    failed = {"type": "toolRequest", "id": "t9", "toolCall": {"status": "error", "error": "-32602: bad JSON"}}
+    into.records(HEAD, SESSION[0], message(1, "assistant", failed), message(2, "user", text("Again")))
+    result: Any = into.said[2]
+
+    assert (result.text, result.is_error, result.call is not None) == ("-32602: bad JSON", True, True)
+
+
+def test_a_failure_in_the_place_of_an_answer_is_an_error_and_a_message_names_its_model(into: Import) -> None:
+    told = {**ANYONE, "inference": {"provider": "openai", "requestedModel": "gpt-5"}}
+    error = {"type": "error", "kind": "creditsExhausted", "message": "no credits left"}
+    paper = {"type": "document", "data": "aGk=", "mimeType": "application/pdf", "name": "bread.pdf"}
+    into.records(
+        HEAD,
+        message(0, "user", text("Read it."), paper),
+        message(1, "assistant", text("I"), error, metadata=told),
+    )
+    asked, failed = into.said
+    events: list[Any] = [asked, failed]
+
+    assert (events[0].parts[1].name, events[0].parts[1].media_type) == ("bread.pdf", "application/pdf")
+    assert (type(failed), events[1].category, events[1].message, events[1].text) == (
+        LlmError, "budget", "no credits left", "I",
+    )  # fmt: skip
+    assert into.conversation.settings().card_of("goose").model == "gpt-5"
+
+
+def test_each_session_of_a_database_is_a_conversation_and_a_damaged_row_is_skipped(
+    into: Import, tmp_path: Path
+) -> None:
+    second = {**ROW, "id": "20260301_2", "session_type": "sub_agent"}
+    extra = (
+        "INSERT INTO messages (session_id, role, content_json, created_timestamp)"
+        " VALUES ('20260301_2', 'user', '[broken', 1740171600)"
+    )
+    file = database(tmp_path / "sessions.db", (ROW, SESSION), (second, SESSION[:2]), extra=extra)
+    before = file.read_bytes()
+    report = import_file(into.log, file)
+
+    assert [found.name for found in report.conversations] == ["20260301_1", "20260301_2"]
+    assert [(skip.line, skip.unit) for skip in report.skipped] == [(8, "message")]
+    assert file.read_bytes() == before
+
+
+def test_half_a_pair_in_a_database_is_mended(into: Import, tmp_path: Path) -> None:
+    odd = message(0, "user", text("Rye \ud800?"))
+    report = import_file(into.log, database(tmp_path / "sessions.db", (ROW, [odd])))
+    events = [entry.event for entry in into.log[report.conversations[0].name]]
+
+    assert getattr(events[-1], "text", "") == "Rye \ufffd?"
+    assert report.repaired == {"lone surrogates": 1}
+
+
+def test_a_session_without_a_head_is_known_by_its_messages_and_a_database_of_others_is_refused(
+    tmp_path: Path, into: Import
+) -> None:
+    into.records(*SESSION[:2])
+    other = tmp_path / "other.db"
+    with closing(sqlite3.connect(other)) as connection, connection:
+        connection.execute("CREATE TABLE sessions (id TEXT)")
+
+    assert into.report.format == "goose"
+    with pytest.raises(UnknownFormatError, match="found an SQLite database with the tables sessions"):
+        recognise(other)
+
+
+def test_values_of_other_types_never_break_an_import(into: Import) -> None:
+    odd: list[Any] = [None, 1, "hi", [], [None, 1, "x"], [{"type": "toolResponse", "toolResult": 3}]]
+    odd += [[{"type": "toolRequest", "id": 4, "toolCall": []}], [{"type": "image", "data": "?"}], {"a": 1}]
+    records = [
+        {**message(n, role), "content": value}
+        for n, value in enumerate(odd)
+        for role in ("user", "assistant")
+    ]
+    into.records(HEAD, SESSION[0], *records, {"working_dir": 1, "description": [], "model_config": "{"})
+
+    assert [found.failed for found in into.report.conversations] == [""]

@@ -1,0 +1,339 @@
+"""Databases of the OpenAI Agents SDK's sessions, written by the SDK itself."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agents import Agent, Runner, SQLiteSession, function_tool, set_tracing_disabled
+from agents.extensions.memory import AdvancedSQLiteSession
+from agents.testing import ScriptedModel, assistant_message, function_call
+
+import stenolog
+from stenolog import AssistantMessage
+from stenolog.events import ModeSwitch
+from stenolog.frameworks import OpenAIAgentsSession
+from stenolog.importers import import_file, recognise
+from stenolog.parts import ReasoningPart, RefusalPart, TextPart, ToolCall
+from tests.transcripts.acceptance import (
+    Said,
+    assert_accepted,
+    assert_again_adds_nothing,
+    assert_nothing_lost,
+    digests_of,
+)
+from tests.transcripts.given import Import
+
+Item = dict[str, Any]
+set_tracing_disabled(True)
+
+
+def answer(phrase: str, id: str = "msg_1") -> Item:
+    content = [{"type": "output_text", "text": phrase, "annotations": [], "logprobs": []}]
+    return {"id": id, "type": "message", "role": "assistant", "status": "completed", "content": content}
+
+
+ITEMS: list[Item] = [
+    {"role": "developer", "content": "Be brief."},
+    {"role": "user", "content": "Which test fails?"},
+    {
+        "id": "rs_1",
+        "type": "reasoning",
+        "summary": [{"type": "summary_text", "text": "I run them."}],
+        "encrypted_content": "gAAAAAB",
+        "provider_data": {"model": "gpt-5.2", "response_id": "resp_1"},
+    },
+    {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "run", "arguments": '{"all": true}'},
+    {"type": "function_call", "id": "fc_2", "call_id": "c2", "name": "look", "arguments": "{}"},
+    {
+        "type": "function_call_output",
+        "call_id": "c2",
+        "output": "An error occurred while running the tool. Sorry.",
+    },
+    {
+        "type": "function_call_output",
+        "call_id": "c1",
+        "output": [{"type": "input_text", "text": "one failed"}],
+    },
+    answer("The third one."),
+    {
+        "role": "user",
+        "content": [
+            {"type": "input_text", "text": "And this?"},
+            {"type": "input_image", "image_url": "data:image/png;base64,aGk=", "detail": "auto"},
+        ],
+    },
+    {
+        "id": "ws_1",
+        "type": "web_search_call",
+        "status": "completed",
+        "action": {"type": "search", "query": "news"},
+    },
+    {
+        "id": "msg_2",
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "refusal", "refusal": "No."}],
+    },
+]
+
+
+def add(path: Path, *items: Item, session: str = "s1") -> Path:
+    """Add items to a session, as the SDK does."""
+    stored = SQLiteSession(session, path)
+    asyncio.run(stored.add_items(list(items)))  # type: ignore[arg-type]
+    stored.close()
+    return path
+
+
+def rows(path: Path) -> Iterator[Said]:
+    """Yield what the rows of a database say."""
+    with closing(sqlite3.connect(path)) as connection:
+        for (data,) in connection.execute("SELECT message_data FROM agent_messages"):
+            yield from texts(json.loads(data))
+
+
+def texts(value: Any) -> Iterator[Said]:
+    if isinstance(value, list):
+        for each in value:
+            yield from texts(each)
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            if isinstance(inner, str) and key in (
+                "text",
+                "content",
+                "refusal",
+                "arguments",
+                "output",
+                "query",
+            ):
+                yield key, inner
+            if key == "call_id":
+                yield "call", inner
+            yield from texts(inner)
+
+
+def events_in(log: stenolog.Log, name: str = "s1") -> list[Any]:
+    return [entry.event for entry in log[name] if not isinstance(entry.event, ModeSwitch)]
+
+
+def test_a_session_loses_nothing_and_every_request_is_accepted(tmp_path: Path) -> None:
+    path = add(tmp_path / "sessions.db", *ITEMS)
+
+    assert recognise(path) == "openai-agents"
+    assert_nothing_lost(path, rows(path))
+    assert_again_adds_nothing(path)
+    assert_accepted(path)
+
+
+def test_the_log_gives_the_sdk_its_items_back_as_they_were(into: Import, tmp_path: Path) -> None:
+    import_file(into.log, add(tmp_path / "sessions.db", *ITEMS))
+
+    assert asyncio.run(OpenAIAgentsSession(into.log["s1"]).get_items()) == ITEMS
+
+
+def test_a_run_of_the_sdk_with_a_tool_that_raises_is_the_conversation_that_it_was(
+    into: Import, tmp_path: Path
+) -> None:
+    @function_tool
+    def bake(trays: int) -> str:
+        """Bake some trays."""
+        raise RuntimeError("the oven is cold")
+
+    script = ScriptedModel(
+        [[function_call("bake", {"trays": 2}, call_id="c1")], [assistant_message("It is cold.")]]
+    )
+    session = SQLiteSession("bread", tmp_path / "a.db")
+    asyncio.run(Runner.run(Agent("baker", model=script, tools=[bake]), "Bake two.", session=session))
+    items = asyncio.run(session.get_items())
+    session.close()
+    import_file(into.log, tmp_path / "a.db")
+    asked, called, result, answer = events_in(into.log, "bread")
+
+    assert (asked.text, called.tool_calls[0].arguments, answer.text) == (
+        "Bake two.",
+        '{"trays":2}',
+        "It is cold.",
+    )
+    assert (result.name, result.is_error) == ("bake", True)
+    assert asyncio.run(OpenAIAgentsSession(into.log["bread"]).get_items()) == items
+
+
+def test_what_a_model_wrote_without_a_break_is_one_message(into: Import, tmp_path: Path) -> None:
+    import_file(into.log, add(tmp_path / "sessions.db", *ITEMS))
+    events = events_in(into.log)
+    thought = events[2]
+
+    assert [type(part) for part in thought.parts] == [ReasoningPart, ToolCall, ToolCall]
+    assert (thought.model, thought.parts[0].encrypted) == ("gpt-5.2", "gAAAAAB")
+    results = [event for event in events if event.kind == "tool_result"]
+    assert [(e.name, e.is_error, e.call.index) for e in results] == [
+        ("look", True, 1),
+        ("run", False, 0),
+    ]
+    assert [type(part) for part in events[-1].parts][1:] == [RefusalPart]
+    assert [type(part) for part in events[5].parts] == [TextPart]
+    assert into.log["s1"].settings().title == "Which test fails?"
+    assert into.log["s1"].settings().card_of("assistant").model == "gpt-5.2"
+    assert [e.author_kind for e in events if e.kind == "user_message"] == ["system", "person", "person"]
+
+
+def test_a_session_that_grows_item_by_item_gives_the_same_requests(tmp_path: Path) -> None:
+    path, versions = tmp_path / "sessions.db", []
+    for item in ITEMS:
+        add(path, item)
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        versions.append(path.read_bytes())
+    copy = tmp_path / "copy.db"
+    complete = digests_of(copy, versions[-1])
+
+    assert digests_of(copy, *versions) == complete
+    for version in versions:
+        assert digests_of(copy, version, versions[-1]) == complete
+
+
+def test_items_that_were_popped_are_hidden_and_stay_in_the_log(into: Import, tmp_path: Path) -> None:
+    path = add(tmp_path / "sessions.db", *ITEMS[:2], answer("The second one."))
+    import_file(into.log, path)
+    session = SQLiteSession("s1", path)
+    asyncio.run(session.pop_item())
+    session.close()
+    add(path, answer("The third one.", "msg_9"))
+    (found,) = import_file(into.log, path).conversations
+    (again,) = import_file(into.log, path).conversations
+    conversation = into.log["s1"]
+
+    assert found.decisions == {"taken out of the session": 1}
+    assert again.appended == 0
+    assert [e.text for e in events_in(into.log)][2:] == ["The second one.", "The third one."]
+    assert asyncio.run(OpenAIAgentsSession(conversation).get_items()) == [
+        *ITEMS[:2],
+        answer("The third one.", "msg_9"),
+    ]
+    assert "second" not in str(conversation.request("assistant", api="openai-responses").body)
+
+
+def test_another_database_with_a_session_of_that_id_is_refused(into: Import, tmp_path: Path) -> None:
+    import_file(into.log, add(tmp_path / "a.db", *ITEMS[1:4]))
+    other = add(tmp_path / "b.db", {"role": "user", "content": "Something else"})
+    (found,) = import_file(into.log, other).conversations
+    elsewhere = add(tmp_path / "c.db", *ITEMS[1:3])
+    with closing(sqlite3.connect(elsewhere)) as connection:
+        connection.execute("UPDATE agent_messages SET id = id - 9")
+        connection.commit()
+    (before,) = import_file(into.log, elsewhere).conversations
+
+    assert "is it another transcript? Then give it another name" in found.failed
+    assert "is it another session? Then give it another name" in before.failed
+    assert len(events_in(into.log)) == 2
+
+
+def test_each_session_of_a_database_is_a_conversation_and_the_file_stays_as_it_is(
+    into: Import, tmp_path: Path
+) -> None:
+    path = add(add(tmp_path / "a.db", *ITEMS[:2]), {"role": "user", "content": "Hello"}, session="s2")
+    before = path.read_bytes()
+    report = import_file(into.log, path)
+
+    assert [(found.name, len(events_in(into.log, found.name))) for found in report.conversations] == [
+        ("s1", 2),
+        ("s2", 1),
+    ]
+    assert path.read_bytes() == before
+
+
+def test_the_sdk_is_not_needed(into: Import, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = add(tmp_path / "a.db", *ITEMS)
+    monkeypatch.setitem(sys.modules, "agents", None)
+
+    assert import_file(into.log, path).conversations[0].appended > 0
+
+
+def test_tables_may_have_other_names(into: Import, tmp_path: Path) -> None:
+    session = SQLiteSession("s1", tmp_path / "a.db", sessions_table="chats", messages_table="my_messages")
+    asyncio.run(session.add_items([{"role": "user", "content": "Hello"}]))
+    session.close()
+    import_file(into.log, tmp_path / "a.db")
+
+    assert [event.text for event in events_in(into.log)] == ["Hello"]
+
+
+def test_a_row_that_holds_no_item_is_skipped_and_reported(into: Import, tmp_path: Path) -> None:
+    path = add(tmp_path / "a.db", *ITEMS[:2])
+    broken = [
+        '{"role": ',
+        "[]",
+        '{"__enc__": 1, "v": 1, "payload": "x"}',
+        b"\x00\xff",
+        '{"role": "user"}',
+        "{}",
+    ]
+    with closing(sqlite3.connect(path)) as connection:
+        for each in broken:
+            connection.execute(
+                "INSERT INTO agent_messages (session_id, message_data) VALUES ('s1', ?)", (each,)
+            )
+        connection.commit()
+    report = import_file(into.log, path)
+    reasons = [line.reason for line in report.skipped]
+
+    assert [line.line for line in report.skipped] == [3, 4, 5, 6]
+    assert "EncryptedSession" in reasons[2]
+    assert report.conversations[0].failed == ""
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"role": "user", "content": 7},
+        {"role": "assistant", "content": None},
+        {"type": "function_call", "name": 3},
+        {"type": "function_call_output", "call_id": "none", "output": None},
+        {"type": "message", "role": "assistant", "content": [7, {"type": "output_text"}]},
+        {"type": 3, "summary": 5},
+        {"type": "reasoning", "summary": 5, "encrypted_content": 4},
+        {"role": "user", "content": "\ud800"},
+    ],
+)
+def test_an_item_of_a_wrong_shape_costs_itself_at_most(into: Import, tmp_path: Path, broken: Item) -> None:
+    path = add(tmp_path / "a.db", *ITEMS[:4], broken, ITEMS[4], *ITEMS[5:])
+    (found,) = import_file(into.log, path).conversations
+
+    assert (found.failed, found.skipped) == ("", [])
+    assert "The third one." in [getattr(event, "text", "") for event in events_in(into.log)]
+    assert_accepted(path)
+
+
+def test_branches_and_the_tokens_of_turns_are_told_apart(into: Import, tmp_path: Path) -> None:
+    async def work() -> None:
+        session = AdvancedSQLiteSession(session_id="s1", db_path=tmp_path / "a.db", create_tables=True)
+        await session.add_items([{"role": "user", "content": "One"}, answer("First.")])  # type: ignore[list-item]
+        await session.add_items([{"role": "user", "content": "Two"}, answer("Second.", "msg_2")])  # type: ignore[list-item]
+        await session.create_branch_from_turn(2, "other")
+        await session.add_items([{"role": "user", "content": "Other"}, answer("Third.", "msg_3")])  # type: ignore[list-item]
+        session.close()
+
+    asyncio.run(work())
+    with closing(sqlite3.connect(tmp_path / "a.db")) as connection:
+        connection.execute(
+            "INSERT INTO turn_usage (session_id, branch_id, user_turn_number, input_tokens, output_tokens,"
+            " input_tokens_details) VALUES ('s1', 'main', 1, 12, 3, '{\"cached_tokens\": 4}')"
+        )
+        connection.commit()
+    report = import_file(into.log, tmp_path / "a.db")
+    answers = [event for event in events_in(into.log) if isinstance(event, AssistantMessage)]
+
+    assert [found.name for found in report.conversations] == ["s1", "s1~other"]
+    assert [event.text for event in events_in(into.log)] == ["One", "First.", "Two", "Second."]
+    assert [event.text for event in events_in(into.log, "s1~other")] == ["One", "First.", "Other", "Third."]
+    assert answers[0].usage is not None
+    assert (answers[0].usage.input, answers[0].usage.output, answers[0].usage.cache_read) == (12, 3, 4)
+    assert_again_adds_nothing(tmp_path / "a.db")
