@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,9 +35,9 @@ class Ran(NamedTuple):
 
 
 @pytest.fixture(scope="module", params=PROGRAMS, ids=lambda program: program.name)
-def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
+def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     folder = tmp_path_factory.mktemp(request.param.name)
-    yield Ran(request.param, folder, run_all(folder, [request.param]))
+    return Ran(request.param, folder, run_all(folder, [request.param]))
 
 
 def test_requests_of_a_program_are_in_the_log_as_they_were_sent(ran: Ran) -> None:
