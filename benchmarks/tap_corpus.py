@@ -65,8 +65,8 @@ def of_bytes(sent: Sequence[Sent], running: Running, note: str) -> Iterator[Row]
     folder = running.database.parent
     found = [name for secret in PLANTED for name in holds(folder, secret, ("provider.jsonl",))]
     yield Row("tap corpus: files with a planted key", len(found), 0, "", first(found))
-    left = [*running.journal.rglob("*")] if running.journal.exists() else []
-    yield Row("tap corpus: files of the journal left behind", len(left), 0, "", printed(running))
+    remaining = [*running.journal.rglob("*")] if running.journal.exists() else []
+    yield Row("tap corpus: files of the journal left behind", len(remaining), 0, "", printed(running))
 
 
 def printed(running: Running) -> str:
@@ -77,19 +77,19 @@ def printed(running: Running) -> str:
 
 def of_log(verdict: Verdict, note: str) -> Iterator[Row]:
     """Count what the log does not have as it was."""
-    whole = max(verdict.requests, 1)
+    total = max(verdict.requests, 1)
     yield Row("tap corpus: requests that the log does not have", verdict.missing, 0, "", note)
     differs = first([one for one in verdict.wrong if one.startswith(("differs", "not-provable"))])
     yield Row("tap corpus: requests not rebuilt as sent", verdict.differs, 0, "", differs)
-    yield Row("tap corpus: share of raw bodies", verdict.raw / whole, RAW_SHARE, "", f"{verdict.raw}")
+    yield Row("tap corpus: share of raw bodies", verdict.raw / total, RAW_SHARE, "", f"{verdict.raw}")
     merges = first([one for one in verdict.wrong if one.startswith("merged")])
     yield Row("tap corpus: requests in another session's conversation", verdict.merged, 0, "", merges)
     off = verdict.merged + verdict.split + verdict.missing
     by = ", ".join(f"{name} {number}" for name, number in sorted(verdict.by.items()))
     note = f"{verdict.sessions} sessions; {by}"
-    yield Row("tap corpus: share in the wrong conversation", off / whole, 1 - RIGHT_SHARE, "", note)
-    yield Row("tap corpus: share in the wrong lane", verdict.lanes / whole, 1 - RIGHT_SHARE, "")
-    yield Row("tap corpus: share of the wrong kind", verdict.kinds / whole, 1 - KIND_SHARE, "")
+    yield Row("tap corpus: share in the wrong conversation", off / total, 1 - RIGHT_SHARE, "", note)
+    yield Row("tap corpus: share in the wrong lane", verdict.lanes / total, 1 - RIGHT_SHARE, "")
+    yield Row("tap corpus: share of the wrong kind", verdict.kinds / total, 1 - KIND_SHARE, "")
 
 
 def of_size(disk: int, unique: Unique) -> Iterator[Row]:

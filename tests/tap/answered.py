@@ -29,18 +29,18 @@ class Answered:
 
 def answered(api: str, content: bytes) -> Answered:
     """Read a decoded answer, whole or a stream."""
-    made = Answered()
+    built = Answered()
     events = [*_events(content)]
     match api:
         case "messages":
-            _messages(made, events)
+            _messages(built, events)
         case "chat":
-            _chat(made, events)
+            _chat(built, events)
         case "responses":
-            _responses(made, events)
+            _responses(built, events)
         case _:
-            _gemini(made, events)
-    return made
+            _gemini(built, events)
+    return built
 
 
 def _events(content: bytes) -> Iterator[dict[str, Any]]:
@@ -57,80 +57,80 @@ def _events(content: bytes) -> Iterator[dict[str, Any]]:
                 return
 
 
-def _messages(made: Answered, events: list[dict[str, Any]]) -> None:
+def _messages(built: Answered, events: list[dict[str, Any]]) -> None:
     blocks: list[dict[str, Any]] = []
-    given = ""
+    supplied = ""
     for event in events:
         match event.get("type"):
             case "message":
-                made.id, blocks, made.complete = event["id"], event["content"], True
+                built.id, blocks, built.complete = event["id"], event["content"], True
             case "message_start":
-                made.id = event["message"]["id"]
+                built.id = event["message"]["id"]
             case "content_block_start":
                 blocks.append(dict(event["content_block"]))
-                given = ""
+                supplied = ""
             case "content_block_delta":
                 delta = event["delta"]
                 if delta["type"] == "input_json_delta":
-                    given += delta["partial_json"]
+                    supplied += delta["partial_json"]
                 else:
                     name = delta["type"].removesuffix("_delta")
                     blocks[-1][name] = blocks[-1].get(name, "") + delta[name]
             case "content_block_stop":
-                if given:
-                    blocks[-1]["input"] = json.loads(given)
+                if supplied:
+                    blocks[-1]["input"] = json.loads(supplied)
             case "message_stop":
-                made.complete = True
+                built.complete = True
             case _:
                 pass
-    made.native = blocks
+    built.native = blocks
     for block in blocks:
-        if block["type"] == "tool_use" and made.complete:
-            made.calls.append(Call(block["id"], block["name"], json.dumps(block["input"])))
-        made.text += block.get("text", "")
+        if block["type"] == "tool_use" and built.complete:
+            built.calls.append(Call(block["id"], block["name"], json.dumps(block["input"])))
+        built.text += block.get("text", "")
 
 
-def _chat(made: Answered, events: list[dict[str, Any]]) -> None:
+def _chat(built: Answered, events: list[dict[str, Any]]) -> None:
     message: dict[str, Any] = {"role": "assistant", "content": ""}
     calls: dict[int, dict[str, Any]] = {}
     for event in events:
-        made.id = event.get("id", made.id)
+        built.id = event.get("id", built.id)
         for choice in event.get("choices") or ():
             delta = choice.get("delta") or choice.get("message") or {}
             message["content"] += delta.get("content") or ""
             for nth, call in enumerate(delta.get("tool_calls") or ()):
                 index = call.get("index", nth)
                 function = call.get("function") or {}
-                known = calls.setdefault(index, {"id": "", "type": "function", "function": {}})
-                known["id"] = call.get("id") or known["id"]
+                entry = calls.setdefault(index, {"id": "", "type": "function", "function": {}})
+                entry["id"] = call.get("id") or entry["id"]
                 if function.get("name"):
-                    known["function"] = {"name": function["name"], "arguments": ""}
-                known["function"]["arguments"] += function.get("arguments") or ""
-            made.complete = made.complete or bool(choice.get("finish_reason"))
+                    entry["function"] = {"name": function["name"], "arguments": ""}
+                entry["function"]["arguments"] += function.get("arguments") or ""
+            built.complete = built.complete or bool(choice.get("finish_reason"))
     if calls:
         message["tool_calls"] = [*calls.values()]
-    made.native, made.text = [message], message["content"]
-    if made.complete:
-        made.calls = [Call(one["id"], **one["function"]) for one in calls.values()]
+    built.native, built.text = [message], message["content"]
+    if built.complete:
+        built.calls = [Call(one["id"], **one["function"]) for one in calls.values()]
 
 
-def _responses(made: Answered, events: list[dict[str, Any]]) -> None:
+def _responses(built: Answered, events: list[dict[str, Any]]) -> None:
     for event in events:
         response = event if event.get("object") == "response" else event.get("response") or {}
-        made.id = response.get("id", made.id)
+        built.id = response.get("id", built.id)
         if event.get("type") == "response.output_text.delta":
-            made.text += event["delta"]
+            built.text += event["delta"]
         if response.get("status") == "completed":
-            made.native, made.complete = response["output"], True
-    for item in made.native:
+            built.native, built.complete = response["output"], True
+    for item in built.native:
         if item["type"] == "function_call":
-            made.calls.append(Call(item["call_id"], item["name"], item["arguments"]))
+            built.calls.append(Call(item["call_id"], item["name"], item["arguments"]))
 
 
-def _gemini(made: Answered, events: list[dict[str, Any]]) -> None:
+def _gemini(built: Answered, events: list[dict[str, Any]]) -> None:
     parts: list[dict[str, Any]] = []
     for event in events:
-        made.id = event.get("responseId", made.id)
+        built.id = event.get("responseId", built.id)
         for candidate in event.get("candidates") or ():
             for part in candidate["content"]["parts"]:
                 if parts and "text" in part and "text" in parts[-1]:
@@ -139,11 +139,11 @@ def _gemini(made: Answered, events: list[dict[str, Any]]) -> None:
                         parts[-1] = {**parts[-1], "text": parts[-1]["text"] + part["text"]}
                         continue
                 parts.append(part)
-            made.complete = made.complete or "finishReason" in candidate
-    made.native = [{"role": "model", "parts": parts}]
+            built.complete = built.complete or "finishReason" in candidate
+    built.native = [{"role": "model", "parts": parts}]
     for part in parts:
-        if "functionCall" in part and made.complete:
+        if "functionCall" in part and built.complete:
             call = part["functionCall"]
-            made.calls.append(Call(call.get("id", ""), call["name"], json.dumps(call["args"])))
+            built.calls.append(Call(call.get("id", ""), call["name"], json.dumps(call["args"])))
         if not part.get("thought"):
-            made.text += part.get("text", "")
+            built.text += part.get("text", "")

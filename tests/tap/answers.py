@@ -28,7 +28,7 @@ class Order(NamedTuple):
 
     @property
     def output(self) -> int:
-        calls = sum(len(json.dumps(given)) for _, given in self.plan.calls)
+        calls = sum(len(json.dumps(supplied)) for _, supplied in self.plan.calls)
         return 1 + (len(self.plan.think) + len(self.plan.text) + calls) // 4
 
 
@@ -44,7 +44,7 @@ def event(value: dict[str, Any], *, end: str = "\n", ascii: bool = False) -> byt
     return f"{name}data: {data}{end}{end}".encode()
 
 
-def whole(value: dict[str, Any], indent: int | None = None) -> bytes:
+def as_json(value: dict[str, Any], indent: int | None = None) -> bytes:
     """Return a value as an answer that is no stream."""
     return json.dumps(value, ensure_ascii=False, indent=indent).encode()
 
@@ -64,13 +64,13 @@ def messages(order: Order) -> list[bytes]:
         content.append({"type": "thinking", "thinking": plan.think, "signature": secret(number)})
     if plan.text:
         content.append({"type": "text", "text": plan.text})
-    for nth, (name, given) in enumerate(plan.calls):
-        content.append({"type": "tool_use", "id": f"toolu_{number}{nth}", "name": name, "input": given})
+    for nth, (name, supplied) in enumerate(plan.calls):
+        content.append({"type": "tool_use", "id": f"toolu_{number}{nth}", "name": name, "input": supplied})
     base = {"id": f"msg_{number}", "type": "message", "role": "assistant", "model": model}
     stop = {"stop_reason": "tool_use" if plan.calls else "end_turn", "stop_sequence": None}
     if not body.get("stream"):
         return [
-            whole({**base, "content": content, **stop, "usage": {**usage, "output_tokens": order.output}})
+            as_json({**base, "content": content, **stop, "usage": {**usage, "output_tokens": order.output}})
         ]
     none = {"stop_reason": None, "stop_sequence": None, "usage": {**usage, "output_tokens": 1}}
     events = [event({"type": "message_start", "message": {**base, "content": [], **none}})]
@@ -96,9 +96,9 @@ def _block(block: dict[str, Any]) -> Iterator[dict[str, Any]]:
             deltas.append(("signature_delta", "signature", block["signature"]))
         case _:
             empty = {"input": {}}
-            given = json.dumps(block["input"], ensure_ascii=False)
+            supplied = json.dumps(block["input"], ensure_ascii=False)
             deltas = [
-                ("input_json_delta", "partial_json", one) for one in ["", *pieces(given, ARGUMENTS_PIECE)]
+                ("input_json_delta", "partial_json", one) for one in ["", *pieces(supplied, ARGUMENTS_PIECE)]
             ]
     yield {"type": "content_block_start", "content_block": {**block, **empty}}
     for name, key, one in deltas:
@@ -109,25 +109,25 @@ def _block(block: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def items(order: Order) -> list[dict[str, Any]]:
     """Return the output items of OpenAI's Responses."""
     plan, number = order.plan, order.number
-    made: list[dict[str, Any]] = []
+    built: list[dict[str, Any]] = []
     if plan.think:
         summary = [{"type": "summary_text", "text": plan.think}]
-        made.append({"type": "reasoning", "id": f"rs_{number}", "summary": summary})
-        made[-1]["encrypted_content"] = secret(number * 6)
+        built.append({"type": "reasoning", "id": f"rs_{number}", "summary": summary})
+        built[-1]["encrypted_content"] = secret(number * 6)
     if plan.text:
-        said = [{"type": "output_text", "text": plan.text, "annotations": [], "logprobs": []}]
-        made.append({"type": "message", "id": f"msg_{number}", "role": "assistant", "content": said})
-        made[-1]["status"] = "completed"
-    for nth, (name, given) in enumerate(plan.calls):
+        spoken = [{"type": "output_text", "text": plan.text, "annotations": [], "logprobs": []}]
+        built.append({"type": "message", "id": f"msg_{number}", "role": "assistant", "content": spoken})
+        built[-1]["status"] = "completed"
+    for nth, (name, supplied) in enumerate(plan.calls):
         tool = order.tools.get(name, {})
         call: dict[str, Any] = {"type": "function_call", "id": f"fc_{number}{nth}", "name": name}
         call |= {"call_id": f"call_{number}{nth}", "status": "completed"}
         call |= {"namespace": tool["namespace"]} if "namespace" in tool else {}
         if tool.get("type") == "custom":
-            made.append(call | {"type": "custom_tool_call", "id": f"ctc_{number}{nth}", **given})
+            built.append(call | {"type": "custom_tool_call", "id": f"ctc_{number}{nth}", **supplied})
         else:
-            made.append(call | {"arguments": json.dumps(given, ensure_ascii=False)})
-    return made
+            built.append(call | {"arguments": json.dumps(supplied, ensure_ascii=False)})
+    return built
 
 
 def response(order: Order) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -160,11 +160,11 @@ def response(order: Order) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         "tools": [],
         "top_p": 1.0,
     }
-    made = items(order)
-    done = {**base, "status": "completed", "output": made, "usage": usage}
+    built = items(order)
+    done = {**base, "status": "completed", "output": built, "usage": usage}
     events: list[dict[str, Any]] = [{"type": "response.created", "response": base}]
     events.append({"type": "response.in_progress", "response": base})
-    for nth, item in enumerate(made):
+    for nth, item in enumerate(built):
         events += [{"output_index": nth, **one} for one in _item(item)]
     events.append({"type": "response.completed", "response": done})
     return done, [{**one, "sequence_number": nth} for nth, one in enumerate(events)]
@@ -211,7 +211,7 @@ def _item(item: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def responses(order: Order) -> list[bytes]:
     """Return the answer of OpenAI's Responses."""
     done, events = response(order)
-    return [event(one) for one in events] if order.body.get("stream") else [whole(done)]
+    return [event(one) for one in events] if order.body.get("stream") else [as_json(done)]
 
 
 def chat(order: Order) -> list[bytes]:
@@ -228,9 +228,9 @@ def chat(order: Order) -> list[bytes]:
         {
             "id": f"call_{number}{nth}",
             "type": "function",
-            "function": {"name": name, "arguments": json.dumps(given)},
+            "function": {"name": name, "arguments": json.dumps(supplied)},
         }
-        for nth, (name, given) in enumerate(plan.calls)
+        for nth, (name, supplied) in enumerate(plan.calls)
     ]
     stop = "tool_calls" if calls else "stop"
     base = {"id": f"chatcmpl-{number}", "created": CREATED, "model": model, "system_fingerprint": "fp_1"}
@@ -238,7 +238,7 @@ def chat(order: Order) -> list[bytes]:
         message: dict[str, Any] = {"role": "assistant", "content": plan.text or None, "refusal": None}
         message |= {"tool_calls": calls} if calls else {}
         choice = {"index": 0, "message": message, "finish_reason": stop, "logprobs": None}
-        return [whole({**base, "object": "chat.completion", "choices": [choice], "usage": usage})]
+        return [as_json({**base, "object": "chat.completion", "choices": [choice], "usage": usage})]
     base["object"] = "chat.completion.chunk"
 
     def chunk(delta: dict[str, Any], finish: str | None = None) -> bytes:
@@ -249,10 +249,10 @@ def chat(order: Order) -> list[bytes]:
     events += [chunk({"reasoning_content": one}) for one in pieces(plan.think, TEXT_PIECE) if one]
     events += [chunk({"content": one}) for one in pieces(plan.text, TEXT_PIECE)]
     for nth, call in enumerate(calls):
-        name, given = plan.calls[nth]
+        name, supplied = plan.calls[nth]
         head = {**call, "index": nth, "function": {"name": name, "arguments": ""}}
         events.append(chunk({"tool_calls": [head]}))
-        for one in pieces(json.dumps(given), ARGUMENTS_PIECE):
+        for one in pieces(json.dumps(supplied), ARGUMENTS_PIECE):
             events.append(chunk({"tool_calls": [{"index": nth, "function": {"arguments": one}}]}))
     events.append(chunk({}, stop))
     if (body.get("stream_options") or {}).get("include_usage"):
@@ -274,14 +274,14 @@ def gemini(order: Order) -> list[bytes]:
     parts: list[dict[str, Any]] = [{"text": plan.think, "thought": True}] if plan.think else []
     stream = bool(body.get("stream"))
     parts += [{"text": one} for one in (pieces(plan.text, 20) if stream else [plan.text])]
-    for nth, (name, given) in enumerate(plan.calls):
-        call = {"name": name, "args": given, "id": f"fc_{number}{nth}"}
+    for nth, (name, supplied) in enumerate(plan.calls):
+        call = {"name": name, "args": supplied, "id": f"fc_{number}{nth}"}
         parts.append({"functionCall": call, "thoughtSignature": secret(number)})
     base = {"modelVersion": model, "responseId": f"gem_{number}"}
     done = {"finishReason": "STOP", "index": 0}
     if not stream:
         candidate = {"content": {"parts": parts, "role": "model"}, **done}
-        return [whole({"candidates": [candidate], "usageMetadata": usage, **base}, indent=2)]
+        return [as_json({"candidates": [candidate], "usageMetadata": usage, **base}, indent=2)]
     events = []
     for nth, part in enumerate(parts):
         candidate = {"content": {"parts": [part], "role": "model"}, **(done if nth == len(parts) - 1 else {})}

@@ -116,13 +116,13 @@ class Runs:
         self.folder, self.database = folder, folder / "log.db"
         self._upstreams = {"anthropic": provider, "openai": f"{provider}/v1", "gemini": provider}
 
-    def run(self, program: Program, words: Sequence[str], prompt: str, work: Path) -> None:
+    def run(self, program: Program, arguments: Sequence[str], prompt: str, work: Path) -> None:
         """Run a program once behind a tap of its own. Raises for one that fails."""
         tap = [sys.executable, "-m", "stenolog", "tap", "--db", str(self.database)]
         tap += [word for name, url in self._upstreams.items() for word in ("--upstream", f"{name}={url}")]
         work.mkdir(parents=True, exist_ok=True)
         done = subprocess.run(
-            [*tap, "--", *words, prompt],
+            [*tap, "--", *arguments, prompt],
             cwd=work,
             env=home_of(work.parent),
             stdin=subprocess.DEVNULL,
@@ -160,21 +160,21 @@ def label_of(exchange: Mapping[str, Any], body: Mapping[str, Any]) -> Label:
     if session := headers.get("x-claude-code-session-id"):
         return Label(session, headers.get("x-claude-code-agent-id", "main"), kind)
     if turn:
-        known = json.loads(turn)
-        thread = known["thread_id"]
-        return Label(known["session_id"], "main" if thread == known["session_id"] else thread, kind)
-    if own := headers.get("x-session-id") or headers.get("x-session-affinity"):
+        turn_ids = json.loads(turn)
+        thread = turn_ids["thread_id"]
+        return Label(turn_ids["session_id"], "main" if thread == turn_ids["session_id"] else thread, kind)
+    if inner := headers.get("x-session-id") or headers.get("x-session-affinity"):
         parent = headers.get("x-parent-session-id")
-        return Label(parent or own, own if parent else "main", kind)
+        return Label(parent or inner, inner if parent else "main", kind)
     return label_by_words(json.dumps(body, ensure_ascii=False), kind)
 
 
-def label_by_words(words: str, kind: str) -> Label:
+def label_by_words(arguments: str, kind: str) -> Label:
     """Return the label of a request of a program that names nothing, by the names in the script."""
-    if found := re.search(r"elper of ([\w-]+ \d)", words):
-        helper = re.search(r"\w+ helper of|Helper of", words)
-        return Label(found[1], "main" if "SPAWN «" in words or helper is None else helper[0], kind)
-    folder = re.search(r"/[\w-]+-[ab]/work", words)
+    if found := re.search(r"elper of ([\w-]+ \d)", arguments):
+        helper = re.search(r"\w+ helper of|Helper of", arguments)
+        return Label(found[1], "main" if "SPAWN «" in arguments or helper is None else helper[0], kind)
+    folder = re.search(r"/[\w-]+-[ab]/work", arguments)
     return Label(folder[0] if folder else "turns", "main", kind)
 
 
@@ -186,7 +186,7 @@ def kind_of(body: Mapping[str, Any]) -> str:
     newest = "\n".join(conversed.newest)
     if not conversed.tools and "title" in (conversed.system + newest).lower():
         return "title"
-    return "compaction" if any(words in newest for words in reading.SUMMARIES) else ""
+    return "compaction" if any(arguments in newest for arguments in reading.SUMMARIES) else ""
 
 
 PREFIXES = {
@@ -217,20 +217,20 @@ def labelled(exchanges: Iterable[Mapping[str, Any]]) -> Iterator[Sent]:
 def replayed(exchanges: Sequence[Mapping[str, Any]], database: Path) -> tuple[list[Sent], Verdict]:
     """Record exchanges again in the order in which they came, without ids, and judge the log."""
     moments = [(one[name], name == "ended", one) for one in exchanges for name in ("begun", "ended")]
-    start, made, sent = datetime.now(UTC), dict[int, Exchange](), []
+    start, built, sent = datetime.now(UTC), dict[int, Exchange](), []
     with stenolog.open(database) as log:
         recording = Recording(log)
         for at, has_ended, one in sorted(moments, key=lambda moment: moment[0]):
             if not one["plain_sha256"]:
                 continue
             if has_ended:
-                recording.answer(ended(made[one["begun"]], one))
+                recording.answer(ended(built[one["begun"]], one))
                 continue
-            made[at] = without_ids(one, start + timedelta(seconds=at))
+            built[at] = without_ids(one, start + timedelta(seconds=at))
             (found,) = labelled([one])
-            found.body_sha256 = made[at].sha256
+            found.body_sha256 = built[at].sha256
             sent.append(found)
-            recording.request(made[at])
+            recording.request(built[at])
         return sent, judged(sent, recorded(log))
 
 

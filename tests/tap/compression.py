@@ -19,7 +19,7 @@ class Encoder:
     def headers(self) -> list[tuple[str, str]]:
         return [("content-encoding", self.coding)] if self.coding else []
 
-    def piece(self, content: bytes) -> bytes:
+    def part(self, content: bytes) -> bytes:
         """Return a piece, encoded and flushed."""
         return content
 
@@ -36,7 +36,7 @@ class Gzip(Encoder):
     def __init__(self) -> None:
         self._inner = zlib.compressobj(6, zlib.DEFLATED, 31)
 
-    def piece(self, content: bytes) -> bytes:
+    def part(self, content: bytes) -> bytes:
         return self._inner.compress(content) + self._inner.flush(zlib.Z_SYNC_FLUSH)
 
     def end(self) -> bytes:
@@ -51,7 +51,7 @@ class Zstd(Encoder):
     def __init__(self) -> None:
         self._inner = zstandard.ZstdCompressor(level=1).compressobj()
 
-    def piece(self, content: bytes) -> bytes:
+    def part(self, content: bytes) -> bytes:
         compressed = self._inner.compress(content)
         return compressed + self._inner.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
 
@@ -67,7 +67,7 @@ class Brotli(Encoder):
     def __init__(self) -> None:
         self._inner: Any = importlib.import_module("brotli").Compressor(quality=4)
 
-    def piece(self, content: bytes) -> bytes:
+    def part(self, content: bytes) -> bytes:
         return bytes(self._inner.process(content) + self._inner.flush())
 
     def end(self) -> bytes:
@@ -77,8 +77,8 @@ class Brotli(Encoder):
 def encoder(accepted: str, seed: str) -> Encoder:
     """Return a coding that the client accepts, or none: another one for another seed."""
     names = {name.partition(";")[0].strip().lower() for name in accepted.split(",")}
-    known: list[type[Encoder]] = [Gzip, Zstd, Brotli]
-    choices: list[type[Encoder]] = [Encoder, *(one for one in known if one.coding in names and _has(one))]
+    entry: list[type[Encoder]] = [Gzip, Zstd, Brotli]
+    choices: list[type[Encoder]] = [Encoder, *(one for one in entry if one.coding in names and _has(one))]
     return choices[int(seed[-4:], 16) % len(choices)]()
 
 

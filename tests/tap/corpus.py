@@ -59,7 +59,7 @@ class Recorded(NamedTuple):
 
 def recorded(log: Log) -> list[Recorded]:
     """Build every request of a log again, and return them all."""
-    made: list[Recorded] = []
+    built: list[Recorded] = []
     for proved in prove(log, jobs=None):
         found = {proof.position: proof for proof in proved.proofs}
         for entry in log[proved.conversation]:
@@ -68,9 +68,9 @@ def recorded(log: Log) -> list[Recorded]:
                 about: Any = event.meta.get("tap", {})
                 style = (event.receipt.transport or {}).get("style")
                 ids = event.receipt.sent or "", str(about.get("id", "")), str(about.get("kind", ""))
-                place = proved.conversation, event.agent, entry.position
-                made.append(Recorded(*place, *ids, style == "raw", found[entry.position]))
-    return made
+                where_it_is = proved.conversation, event.agent, entry.position
+                built.append(Recorded(*where_it_is, *ids, style == "raw", found[entry.position]))
+    return built
 
 
 @dataclass
@@ -142,18 +142,18 @@ def _paired(sent: Sequence[Sent], found: Sequence[Recorded], verdict: Verdict) -
     waiting: dict[str, list[Recorded]] = defaultdict(list)
     for record in found:
         waiting[record.sent_sha256].append(record)
-    pairs, rest = [], []
+    pairs, unpaired = [], []
     for one in sent:
         same = waiting.get(one.body_sha256, [])
         match = next(
             (record for record in same if record.answer_id and record.answer_id == one.answer_id), None
         )
         if match is None:
-            rest.append(one)
+            unpaired.append(one)
         else:
             same.remove(match)
             pairs.append((one, match))
-    for one in rest:
+    for one in unpaired:
         if same := waiting.get(one.body_sha256, []):
             pairs.append((one, same.pop(0)))
         else:
@@ -219,8 +219,8 @@ class Unique:
 
 def _parts(body: Mapping[str, Any]) -> Iterable[Any]:
     for name in PARTS:
-        given = body.get(name)
-        for one in given if isinstance(given, list) else [given]:
+        supplied = body.get(name)
+        for one in supplied if isinstance(supplied, list) else [supplied]:
             inner = one.get("content", one.get("parts")) if isinstance(one, dict) else None
             for part in inner if isinstance(inner, list) else [one]:
                 if isinstance(part, dict):

@@ -103,11 +103,11 @@ class Claude(Dialogue):
             {"name": one["name"], "description": one["description"], "input_schema": one["schema"]}
             for one in self.tools
         ]
-        made = {"model": self.model, "messages": messages, "system": system, "tools": tools}
-        made |= {"max_tokens": 32000, **self.extra}
+        built = {"model": self.model, "messages": messages, "system": system, "tools": tools}
+        built |= {"max_tokens": 32000, **self.extra}
         if not tools:
-            del made["tools"]
-        return made | ({"stream": True} if self.stream else {})
+            del built["tools"]
+        return built | ({"stream": True} if self.stream else {})
 
     def empty_results(self, number: int) -> None:
         results = [
@@ -159,9 +159,9 @@ class Chat(Dialogue):
             }
             for one in self.tools
         ]
-        made = {"model": self.model, **self.extra, "messages": [*system, *self.history]}
-        made |= {"tools": functions} if functions else {}
-        return made | ({"stream": True, "stream_options": {"include_usage": True}} if self.stream else {})
+        built = {"model": self.model, **self.extra, "messages": [*system, *self.history]}
+        built |= {"tools": functions} if functions else {}
+        return built | ({"stream": True, "stream_options": {"include_usage": True}} if self.stream else {})
 
     def empty_results(self, number: int) -> None:
         results = [message for message in self.history if message["role"] == "tool"]
@@ -193,11 +193,11 @@ class Responses(Dialogue):
             self.extra["previous_response_id"] = answer.id
             return
         for item in answer.native:
-            kept = {key: value for key, value in item.items() if key not in ("id", "status")}
-            if kept["type"] == "message":
-                text = kept["content"][0]["text"]
-                kept["content"] = [{"type": "output_text", "text": text}]
-            self.history.append(kept)
+            trimmed = {key: value for key, value in item.items() if key not in ("id", "status")}
+            if trimmed["type"] == "message":
+                text = trimmed["content"][0]["text"]
+                trimmed["content"] = [{"type": "output_text", "text": text}]
+            self.history.append(trimmed)
 
     def results(self, calls: list[tuple[Call, str]]) -> None:
         self.history += [
@@ -215,9 +215,9 @@ class Responses(Dialogue):
             }
             for one in self.tools
         ]
-        made = {"model": self.model, "instructions": "\n\n".join(self.system), "input": [*self.history]}
-        made |= {"tools": tools, "tool_choice": "auto"} if tools else {}
-        return made | self.extra | ({"stream": True} if self.stream else {})
+        built = {"model": self.model, "instructions": "\n\n".join(self.system), "input": [*self.history]}
+        built |= {"tools": tools, "tool_choice": "auto"} if tools else {}
+        return built | self.extra | ({"stream": True} if self.stream else {})
 
     def empty_results(self, number: int) -> None:
         results = [item for item in self.history if item["type"] == "function_call_output"]
@@ -259,10 +259,10 @@ class Gemini(Dialogue):
             {"name": one["name"], "description": one["description"], "parametersJsonSchema": one["schema"]}
             for one in self.tools
         ]
-        made: Json = {"contents": [*self.history]}
-        made["systemInstruction"] = {"role": "user", "parts": [{"text": text} for text in self.system]}
-        made |= {"tools": [{"functionDeclarations": declared}]} if declared else {}
-        return made | {"generationConfig": {"temperature": 1, "topP": 0.95, **self.extra}}
+        built: Json = {"contents": [*self.history]}
+        built["systemInstruction"] = {"role": "user", "parts": [{"text": text} for text in self.system]}
+        built |= {"tools": [{"functionDeclarations": declared}]} if declared else {}
+        return built | {"generationConfig": {"temperature": 1, "topP": 0.95, **self.extra}}
 
     def empty_results(self, number: int) -> None:
         results = [
@@ -279,11 +279,11 @@ class Gemini(Dialogue):
         mine[min(nth, len(mine) - 1)]["parts"][0]["text"] += " (edited)"
 
 
-def result_of(call: Call, seed: str, words: int) -> str:
+def result_of(call: Call, seed: str, length: int) -> str:
     """Return what a tool answers."""
     try:
-        given = json.loads(call.arguments)
+        supplied = json.loads(call.arguments)
     except ValueError:
-        given = {}
-    first = str(next(iter(given.values()), ""))[:80]
-    return f"$ {first}\n{prose(seed + call.id, words)}\nexit 0"
+        supplied = {}
+    first = str(next(iter(supplied.values()), ""))[:80]
+    return f"$ {first}\n{prose(seed + call.id, length)}\nexit 0"

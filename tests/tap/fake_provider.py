@@ -253,17 +253,17 @@ class Provider:
         exchange.attempt = self._attempts[identity]
         number = sha256(f"{identity}/{exchange.attempt}".encode()).hexdigest()[:20]
         conversed = reading.read(body, earlier)
-        made = reading.plan(conversed, number)
-        exchange.fault = made.fault if exchange.attempt <= made.faults else ""
+        built = reading.plan(conversed, number)
+        exchange.fault = built.fault if exchange.attempt <= built.faults else ""
         used = NONE
         if not exchange.fault.isdigit():
             used = self._cache.messages(body) if dialect == "messages" else self._cache.steps(body, earlier)
         exchange.read, exchange.written, exchange.fresh, exchange.new_from = used
-        order = answers.Order(body, made, used, number, str(body.get("model")), conversed.tools)
+        order = answers.Order(body, built, used, number, str(body.get("model")), conversed.tools)
         exchange.response = number
         if dialect == "responses":
-            given = body.get("input") or []
-            listed = [{"role": "user", "content": given}] if isinstance(given, str) else given
+            supplied = body.get("input") or []
+            listed = [{"role": "user", "content": supplied}] if isinstance(supplied, str) else supplied
             answer = [] if body.get("generate") is False else answers.items(order)
             self._stored[f"resp_{number}"] = (body.get("previous_response_id") or "", [*listed, *answer])
         return order
@@ -306,25 +306,25 @@ class Provider:
         for nth, chunk in enumerate(chunks):
             if fault in ("CUT", "STALL") and nth == half:
                 return await self._break(outgoing, fault)
-            await outgoing.piece(encoder.piece(chunk))
+            await outgoing.part(encoder.part(chunk))
             if order.plan.slow:
                 await asyncio.sleep(SLOW_SECONDS)
-        await outgoing.piece(encoder.end())
+        await outgoing.part(encoder.end())
         return await outgoing.finish()
 
     async def _whole(self, chunks: list[bytes], incoming: Incoming, outgoing: Outgoing, fault: str) -> None:
         content = b"".join(chunks)
         encoder = compression.encoder(incoming.header("accept-encoding"), sha256(content).hexdigest())
-        sent = encoder.piece(content) + encoder.end()
+        sent = encoder.part(content) + encoder.end()
         headers = [
             ("content-type", "application/json"),
             ("request-id", f"req_{sha256(content).hexdigest()[:12]}"),
         ]
         await outgoing.head(200, [*headers, *encoder.headers], len(sent))
         if fault in ("CUT", "STALL"):
-            await outgoing.piece(sent[: len(sent) // 2])
+            await outgoing.part(sent[: len(sent) // 2])
             return await self._break(outgoing, fault)
-        await outgoing.piece(sent)
+        await outgoing.part(sent)
         return await outgoing.finish()
 
     async def _break(self, outgoing: Outgoing, fault: str) -> None:
@@ -345,7 +345,7 @@ class Provider:
         if "gzip" in incoming.header("accept-encoding") and content:
             content, plain = gzip.compress(content, mtime=0), [*plain, ("content-encoding", "gzip")]
         await outgoing.head(status, plain, len(content))
-        await outgoing.piece(content)
+        await outgoing.part(content)
         await outgoing.finish()
 
 
@@ -360,12 +360,12 @@ def response_events(order: answers.Order, fault: str) -> list[dict[str, Any]]:
 
 def ragged(chunks: list[bytes], seed: str) -> list[bytes]:
     """Return the same bytes in other pieces, which end within events, lines and characters."""
-    content, cut, made, nth = b"".join(chunks), 0, [], 0
+    content, cut, built, nth = b"".join(chunks), 0, [], 0
     while cut < len(content):
         size = 1 + zlib.crc32(f"{seed}/{nth}".encode()) % (3 if nth % 7 == 0 else 900)
-        made.append(content[cut : cut + size])
+        built.append(content[cut : cut + size])
         cut, nth = cut + size, nth + 1
-    return made
+    return built
 
 
 def main(arguments: list[str]) -> None:

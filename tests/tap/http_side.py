@@ -101,7 +101,7 @@ class Outgoing:
         self._writer.write("\r\n".join([*lines, "", ""]).encode("latin-1"))
         await self._writer.drain()
 
-    async def piece(self, content: bytes) -> None:
+    async def part(self, content: bytes) -> None:
         """Send a piece of the content, as a chunk of its own where the content is chunked."""
         if content:
             framed = b"%x\r\n%s\r\n" % (len(content), content) if self._chunked else content

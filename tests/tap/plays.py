@@ -14,7 +14,7 @@ from random import Random
 from tests.tap.answered import Answered, Call, answered
 from tests.tap.dialogues import Claude, Dialogue, Json, result_of, tool
 from tests.tap.profiles import HEADERS, KEY, PROFILES, Ids, Profile, uuid
-from tests.tap.raw_client import Label, Options, RawClient, Sent
+from tests.tap.raw_client import Label, Observer, Options, RawClient, Sent
 from tests.tap.reading import prose
 from tests.tap.serialisers import STYLES
 
@@ -58,8 +58,8 @@ class Stage:
     url: str
     open: list[RawClient] = field(default_factory=list)
     log: list[Sent] = field(default_factory=list)
-    observer: object = None
-    made: int = 0
+    observer: Observer | None = None
+    requests: int = 0
 
     def __post_init__(self) -> None:
         self.random = Random(self.play.seed)
@@ -67,22 +67,22 @@ class Stage:
 
     def client(self) -> RawClient:
         """Return a connection of its own."""
-        made = RawClient(self.url, self.log, self.play.profile.upstream, self.observer)  # type: ignore[arg-type]
-        self.open.append(made)
-        return made
+        built = RawClient(self.url, self.log, self.play.profile.upstream, self.observer)
+        self.open.append(built)
+        return built
 
 
 class Actor:
     """An agent of a session: its dialogue, its lane, and the connection that it speaks over."""
 
-    def __init__(self, stage: Stage, dialogue: Dialogue, label: Label) -> None:
-        self.stage, self.dialogue, self.label = stage, dialogue, label
-        self.client = stage.client()
+    def __init__(self, scene: Stage, dialogue: Dialogue, label: Label) -> None:
+        self.scene, self.dialogue, self.label = scene, dialogue, label
+        self.client = scene.client()
         self._turn = 0
 
     @property
     def _profile(self) -> Profile:
-        return self.stage.play.profile
+        return self.scene.play.profile
 
     async def ask(self, options: Options = PLAIN, kind: str = "") -> Answered:
         """Send the next request, again after a fault, and take the answer."""
@@ -99,36 +99,36 @@ class Actor:
         return answer
 
     async def _send(self, options: Options, kind: str) -> Sent:
-        profile, play = self._profile, self.stage.play
+        profile, play = self._profile, self.scene.play
         body = self.dialogue.body()
         agent = "" if self.label.lane in ("main", "title") else self.label.lane
-        ids = Ids(self.stage.session, agent, f"turn-{self._turn}")
+        ids = Ids(self.scene.session, agent, f"turn-{self._turn}")
         headers = [("content-type", "application/json"), ("User-Agent", profile.agent)]
         headers += [*HEADERS.get(profile.name, KEY).items()]
         if play.has_ids:
             headers += [*profile.stamp(body, ids).items()]
         style = STYLES["twice" if play.feature == "odd" else profile.style]
         if play.feature == "codings" and not options.coding:
-            turn = self.stage.made % 4
+            turn = self.scene.requests % 4
             options = replace(options, coding=("", "gzip", "zstd", "")[turn], chunked=turn == 3)
             options = replace(options, expects=turn == 2, closes=turn == 0)
-        self.stage.made += 1
+        self.scene.requests += 1
         label, path = self.label._replace(kind=kind), self.dialogue.path
         sent = await self.client.post(path, headers, style(body), label, profile.name, options)
         sent.answer_id = answered(self.dialogue.api, sent.decoded).id if sent.status == 200 else ""
         return sent
 
-    async def turn(self, calls: int, words: str = "") -> int:
+    async def turn(self, calls: int, phrase: str = "") -> int:
         """Ask, and run tools until the answer calls none; return the number of requests."""
-        picture = self.stage.play.feature == "pictures" and self._turn % 2 == 1
-        self.dialogue.say(self.next_words(calls, words), picture)
+        picture = self.scene.play.feature == "pictures" and self._turn % 2 == 1
+        self.dialogue.say(self.next_words(calls, phrase), picture)
         self._turn += 1
         return await self.run()
 
-    def next_words(self, calls: int, words: str) -> str:
+    def next_words(self, calls: int, phrase: str) -> str:
         """Return what the user says in the next turn."""
-        seed = f"{self.stage.play.seed}/{self.label.lane}/{self._turn}"
-        return f"{words}{prose(seed, 14)} LOOP «{calls}» LONG «{(8, 20, 60)[self._turn % 3]}»"
+        seed = f"{self.scene.play.seed}/{self.label.lane}/{self._turn}"
+        return f"{phrase}{prose(seed, 14)} LOOP «{calls}» LONG «{(8, 20, 60)[self._turn % 3]}»"
 
     async def run(self) -> int:
         """Go on until an answer calls nothing."""
@@ -142,20 +142,20 @@ class Actor:
             self.dialogue.results(results)
 
     async def _result(self, call: Call) -> str:
-        return result_of(call, self.stage.play.seed, self.stage.random.choice(RESULT_WORDS))
+        return result_of(call, self.scene.play.seed, self.scene.random.choice(RESULT_WORDS))
 
 
-async def perform(stage: Stage) -> None:
+async def perform(scene: Stage) -> None:
     """Play a session to its end."""
-    play = stage.play
-    dialogue = play.profile.begin(stage.random, play.seed)
+    play = scene.play
+    dialogue = play.profile.begin(scene.random, play.seed)
     label = Label(play.name, "main", "", play.feature, play.has_ids)
-    actor = Actor(stage, dialogue, label)
+    actor = Actor(scene, dialogue, label)
     try:
         opening = f"Session {play.seed[:6]}: " if not play.twin else "hi "
         number, first = 0, opening
         while number < play.requests:
-            calls = min(stage.random.choice((0, 2, 3, 5, 9)), play.requests - number - 1)
+            calls = min(scene.random.choice((0, 2, 3, 5, 9)), play.requests - number - 1)
             if play.profile.titles and first:
                 await _title(actor, actor.next_words(calls, first))
             number += await actor.turn(calls, first)
@@ -163,22 +163,22 @@ async def perform(stage: Stage) -> None:
             if number < play.requests:
                 number += await _between(actor, number)
     finally:
-        for client in stage.open:
+        for client in scene.open:
             await client.close()
 
 
-async def _title(actor: Actor, words: str) -> None:
+async def _title(actor: Actor, phrase: str) -> None:
     """Ask for a title by the first words, beside the conversation."""
     aside = replace(actor.dialogue, system=["You write a title for a conversation."], tools=[], history=[])
     aside.say(TITLE)
-    aside.say(words)
-    await Actor(actor.stage, aside, actor.label._replace(lane="title")).ask(kind="title")
+    aside.say(phrase)
+    await Actor(actor.scene, aside, actor.label._replace(lane="title")).ask(kind="title")
 
 
 async def _between(actor: Actor, number: int) -> int:
     """Do what the play's feature is, between two turns; return the number of requests."""
-    stage, dialogue, random = actor.stage, actor.dialogue, actor.stage.random
-    match stage.play.feature:
+    scene, dialogue, random = actor.scene, actor.dialogue, actor.scene.random
+    match scene.play.feature:
         case "errors":
             fault = random.choice(("ERROR 529", "ERROR 429x2", "ERROR 500", "ERROR EVENT"))
             return await actor.turn(1, f"{fault} ")
@@ -201,9 +201,9 @@ async def _between(actor: Actor, number: int) -> int:
             dialogue.empty_results(number // 3)
         case "rewind" if not dialogue.extra.get("store"):
             _rewind(actor)
-        case "fork" if not dialogue.extra.get("store") and number < stage.play.requests // 2:
+        case "fork" if not dialogue.extra.get("store") and number < scene.play.requests // 2:
             return await _fork(actor)
-        case "agents" if stage.play.profile.spawns:
+        case "agents" if scene.play.profile.spawns:
             return await _agents(actor, number)
         case "hangup" if dialogue.stream:
             return await _hangup(actor)
@@ -221,14 +221,14 @@ def _rewind(actor: Actor) -> None:
 
     Whoever goes back without ids sends what a fork would send: it counts as a session of its own.
     """
-    dialogue, stage = actor.dialogue, actor.stage
+    dialogue, scene = actor.dialogue, actor.scene
     users = [nth for nth, message in enumerate(dialogue.history) if _is_text(message)]
-    if stage.random.random() < 0.5:
+    if scene.random.random() < 0.5:
         dialogue.edit(len(users) // 2)
     elif len(users) > 2:
         del dialogue.history[users[len(users) // 2] :]
-        if not stage.play.has_ids:
-            actor.label = actor.label._replace(session=f"{stage.play.name}/back-{stage.made}")
+        if not scene.play.has_ids:
+            actor.label = actor.label._replace(session=f"{scene.play.name}/back-{scene.requests}")
 
 
 def _is_text(message: Json) -> bool:
@@ -254,32 +254,34 @@ async def _fork(actor: Actor) -> int:
     number = await actor.turn(2, "The trunk goes on. ")
     label, turns = actor.label, []
     for nth, dialogue in enumerate(forked):
-        session = f"{label.session}/fork-{nth}-{actor.stage.made}"
-        play = replace(actor.stage.play, name=session)
-        stage = Stage(play, actor.stage.url, actor.stage.open, actor.stage.log, actor.stage.observer)
-        branch = Actor(stage, dialogue, label._replace(session=session))
+        session = f"{label.session}/fork-{nth}-{actor.scene.requests}"
+        play = replace(actor.scene.play, name=session)
+        scene = Stage(play, actor.scene.url, actor.scene.open, actor.scene.log, actor.scene.observer)
+        branch = Actor(scene, dialogue, label._replace(session=session))
         turns.append(branch.turn(3, f"Branch {nth} does {prose(session, 5)}. "))
     return number + sum(await asyncio.gather(*turns))
 
 
 async def _agents(actor: Actor, number: int) -> int:
     """Spawn agents in parallel, which work in lanes of their own, and go on with what they say."""
-    dialogue, play = actor.dialogue, actor.stage.play
+    dialogue, play = actor.dialogue, actor.scene.play
     briefs = [
         f"Helper {nth} of {play.name} at {number}: {prose(f'{play.seed}{number}{nth}', 12)} LOOP [{nth + 1}]"
-        for nth in range(actor.stage.random.choice((1, 2, 3)))
+        for nth in range(actor.scene.random.choice((1, 2, 3)))
     ]
     dialogue.say("TOGETHER " + " ".join(f"SPAWN «{brief}»" for brief in briefs))
     answer = await actor.ask()
     spawned = [call for call in answer.calls if call.name == play.profile.spawns]
 
     async def work(nth: int, brief: str) -> tuple[str, int]:
-        own = play.profile.begin(actor.stage.random, play.seed)
-        own.tools = [one for one in own.tools if one["name"] != play.profile.spawns][:-2]
-        own.system[-1] = "You are a sub-agent.\n" + own.system[-1]
-        own.say(brief)
+        helper_dialogue = play.profile.begin(actor.scene.random, play.seed)
+        helper_dialogue.tools = [one for one in helper_dialogue.tools if one["name"] != play.profile.spawns][
+            :-2
+        ]
+        helper_dialogue.system[-1] = "You are a sub-agent.\n" + helper_dialogue.system[-1]
+        helper_dialogue.say(brief)
         lane = uuid(Random(brief))
-        helper = Actor(actor.stage, own, actor.label._replace(lane=lane))
+        helper = Actor(actor.scene, helper_dialogue, actor.label._replace(lane=lane))
         return lane, await helper.run()
 
     worked = await asyncio.gather(*(work(nth, brief) for nth, brief in enumerate(briefs[: len(spawned)])))
@@ -307,41 +309,41 @@ async def _hangup(actor: Actor) -> int:
 async def _count(actor: Actor) -> None:
     aside = actor.dialogue.copied()
     aside.say("How many tokens are these?")
-    counter = Actor(actor.stage, aside, actor.label)
+    counter = Actor(actor.scene, aside, actor.label)
     body = aside.body()
     body.pop("stream", None)
-    headers = [("content-type", "application/json"), ("User-Agent", actor.stage.play.profile.agent)]
-    if actor.stage.play.has_ids:
-        headers += [*actor.stage.play.profile.stamp(body, Ids(actor.stage.session)).items()]
+    headers = [("content-type", "application/json"), ("User-Agent", actor.scene.play.profile.agent)]
+    if actor.scene.play.has_ids:
+        headers += [*actor.scene.play.profile.stamp(body, Ids(actor.scene.session)).items()]
     label = actor.label._replace(kind="count-tokens")
     path = "/v1/messages/count_tokens?beta=true"
-    await counter.client.post(path, headers, STYLES["node"](body), label, actor.stage.play.profile.name)
+    await counter.client.post(path, headers, STYLES["node"](body), label, actor.scene.play.profile.name)
 
 
 def plays(seed: int, requests: int) -> list[Play]:
     """Return sessions of so many requests: long loops, twins, odd bodies, and all features."""
     random = Random(seed)
     names = [*PROFILES]
-    made: list[Play] = []
+    built: list[Play] = []
     scale = requests / 10_000
     for nth in range(round(6 * scale)):
         profile = PROFILES[names[nth % 6]]
-        made += [Play(f"{seed}-long-{nth}", profile, 280, "plain", profile.has_ids and nth % 2 == 1)]
+        built += [Play(f"{seed}-long-{nth}", profile, 280, "plain", profile.has_ids and nth % 2 == 1)]
     for nth in range(max(1, round(4 * scale))):
-        made += [Play(f"{seed}-odd-{nth}", PROFILES["script"], 8, "odd", False)]
+        built += [Play(f"{seed}-odd-{nth}", PROFILES["script"], 8, "odd", False)]
     for nth in range(max(1, round(12 * scale))):
         profile = PROFILES[names[nth % len(names)]]
         twins = [Play(f"{seed}-twin-{nth}{one}", profile, 6, "twin", False, f"{seed}-{nth}") for one in "ab"]
-        made += twins
-    planned, nth = sum(play.requests for play in made), 0
+        built += twins
+    planned, nth = sum(play.requests for play in built), 0
     while planned < requests:
         profile = PROFILES[names[nth % len(names)]]
         feature = random.choice(FEATURES)
         number = random.choice((4, 10, 10, 18, 30, 30, 60))
-        made.append(
+        built.append(
             Play(
                 f"{seed}-{nth}-{feature}", profile, number, feature, profile.has_ids and random.random() < 0.5
             )
         )
         planned, nth = planned + number, nth + 1
-    return made
+    return built

@@ -131,6 +131,6 @@ def _others(body: dict[str, Any], earlier: list[Any]) -> Iterator[Block]:
             yield Block(f"/{name}", canonical(body[name]))
     yield from (Block(f"(stored)/{nth}", canonical(item)) for nth, item in enumerate(earlier))
     for name in ("messages", "input", "contents"):
-        given = body.get(name) or ()
-        for nth, item in enumerate([given] if isinstance(given, str) else given):
+        supplied = body.get(name) or ()
+        for nth, item in enumerate([supplied] if isinstance(supplied, str) else supplied):
             yield Block(f"/{name}/{nth}", canonical(item))

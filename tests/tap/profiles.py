@@ -43,16 +43,16 @@ def uuid(random: Random) -> str:
     return str(UUID(int=random.getrandbits(128), version=4))
 
 
-def tools(random: Random, number: int, words: int, shell: str, spawner: str = "") -> list[Json]:
+def tools(random: Random, number: int, count: int, shell: str, spawner: str = "") -> list[Json]:
     """Return tools with descriptions of so many words: a shell first."""
-    made = [tool(shell, "Runs a command. " + prose(f"{shell}{words}", words), command="string")]
+    built = [tool(shell, "Runs a command. " + prose(f"{shell}{count}", count), command="string")]
     if spawner:
-        described = "Starts an agent. " + prose(f"{spawner}{words}", words)
-        made.append(tool(spawner, described, prompt="string", subagent_type="string"))
+        described = "Starts an agent. " + prose(f"{spawner}{count}", count)
+        built.append(tool(spawner, described, prompt="string", subagent_type="string"))
     for nth in range(number):
-        seed = f"tool {nth} {words}"
-        made.append(tool(f"tool_{nth}", prose(seed, words), path="string", limit="integer", all="boolean"))
-    return made
+        seed = f"tool {nth} {count}"
+        built.append(tool(f"tool_{nth}", prose(seed, count), path="string", limit="integer", all="boolean"))
+    return built
 
 
 def _claude(random: Random, seed: str) -> Dialogue:
@@ -68,8 +68,8 @@ def _claude(random: Random, seed: str) -> Dialogue:
 
 
 def _claude_ids(body: Json, ids: Ids) -> dict[str, str]:
-    given = json.dumps({"device_id": "d" * 64, "account_uuid": "", "session_id": ids.session})
-    body["metadata"] = {"user_id": given}
+    supplied = json.dumps({"device_id": "d" * 64, "account_uuid": "", "session_id": ids.session})
+    body["metadata"] = {"user_id": supplied}
     agent = {"x-claude-code-agent-id": ids.agent} if ids.agent else {}
     return {"X-Claude-Code-Session-Id": ids.session, **agent}
 
@@ -81,12 +81,12 @@ def _codex(random: Random, seed: str) -> Dialogue:
         "store": False,
         "include": ["reasoning.encrypted_content"],
     }
-    made = Responses(
+    built = Responses(
         "gpt-6-sol", [prose("codex system", 2500)], tools(random, 8, 150, "exec_command"), extra=extra
     )
     environment = f"<environment_context>\n<cwd>/work/{seed[:4]}</cwd>\n</environment_context>"
-    made.say(environment)
-    return made
+    built.say(environment)
+    return built
 
 
 def _codex_ids(body: Json, ids: Ids) -> dict[str, str]:
@@ -105,9 +105,9 @@ def _opencode(random: Random, seed: str) -> Dialogue:
 
 
 def _opencode_ids(body: Json, ids: Ids) -> dict[str, str]:
-    own = ids.agent or ids.session
+    inner = ids.agent or ids.session
     parent = {"x-parent-session-id": ids.session} if ids.agent else {}
-    return {"x-session-affinity": own, "x-session-id": own, **parent}
+    return {"x-session-affinity": inner, "x-session-id": inner, **parent}
 
 
 def _hermes(random: Random, seed: str) -> Dialogue:
@@ -120,11 +120,11 @@ def _go(random: Random, seed: str) -> Dialogue:
 
 
 def _gemini(random: Random, seed: str) -> Dialogue:
-    made = Gemini(
+    built = Gemini(
         "gemini-3.8-pro", [prose("gemini system", 1800)], tools(random, 12, 160, "run_shell_command")
     )
-    made.say(f"<session_context>\nThis is the Gemini CLI. Folder /work/{seed[:4]}\n</session_context>")
-    return made
+    built.say(f"<session_context>\nThis is the Gemini CLI. Folder /work/{seed[:4]}\n</session_context>")
+    return built
 
 
 def _genai(random: Random, seed: str) -> Dialogue:

@@ -124,8 +124,8 @@ class RawClient:
         if self._observer:
             exchange.status, exchange.answer_headers = sent.status, sent.answer_headers
             exchange.answer, exchange.ended_ns = bytearray(sent.answer), time.time_ns()
-            left = "client-closed" if options.hangs_up_after else "upstream-closed"
-            exchange.reason = "" if sent.complete else left
+            remaining = "client-closed" if options.hangs_up_after else "upstream-closed"
+            exchange.reason = "" if sent.complete else remaining
             self._observer(exchange, True)
         return sent
 
@@ -145,14 +145,14 @@ class RawClient:
     def _headers(
         self, headers: list[tuple[str, str]], content: bytes, options: Options
     ) -> list[tuple[str, str]]:
-        made = [("Host", self._host), *headers, ("accept-encoding", options.accept)]
-        made += [("content-encoding", options.coding)] if options.coding else []
-        made += [("Expect", "100-continue")] if options.expects else []
-        made += [("Connection", "close")] if options.closes else []
+        built = [("Host", self._host), *headers, ("accept-encoding", options.accept)]
+        built += [("content-encoding", options.coding)] if options.coding else []
+        built += [("Expect", "100-continue")] if options.expects else []
+        built += [("Connection", "close")] if options.closes else []
         framing = (
             ("Transfer-Encoding", "chunked") if options.chunked else ("Content-Length", str(len(content)))
         )
-        return [*made, framing]
+        return [*built, framing]
 
     async def _send(
         self,
@@ -172,14 +172,14 @@ class RawClient:
             await reader.readuntil(b"\r\n\r\n")
         if options.chunked:
             for start in range(0, len(content), CHUNK_BYTES):
-                piece = content[start : start + CHUNK_BYTES]
-                writer.write(b"%X\r\n%s\r\n" % (len(piece), piece))
+                part = content[start : start + CHUNK_BYTES]
+                writer.write(b"%X\r\n%s\r\n" % (len(part), part))
             content = b"0\r\n\r\n"
         writer.write(content)
         await writer.drain()
 
     def _exchange(self, sent: Sent, content: bytes) -> Exchange:
-        made = Exchange(
+        built = Exchange(
             f"direct-{len(self._log)}-{id(sent)}",
             datetime.now(UTC),
             "POST",
@@ -189,8 +189,8 @@ class RawClient:
             content=content,
             sha256=sent.content_sha256,
         )
-        made.begun_ns = time.time_ns()
-        return made
+        built.begun_ns = time.time_ns()
+        return built
 
 
 async def _receive(reader: asyncio.StreamReader, sent: Sent, hangs_up_after: int) -> None:
@@ -209,10 +209,10 @@ async def _receive(reader: asyncio.StreamReader, sent: Sent, hangs_up_after: int
     else:
         length = int(sent.answer_headers["content-length"])
         while len(sent.answer) < length:
-            piece = await reader.read(length - len(sent.answer))
-            if not piece:
+            part = await reader.read(length - len(sent.answer))
+            if not part:
                 return
-            sent.answer += piece
+            sent.answer += part
         sent.chunks = [length] if length else []
     sent.complete = True
 

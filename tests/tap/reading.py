@@ -75,10 +75,10 @@ def read(body: dict[str, Any], earlier: Sequence[Any] = ()) -> Reading:
     reading = Reading(tools=dict(_tools(body)))
     for message in body.get("messages") or ():
         _message(reading, message)
-    given = body.get("input")
+    supplied = body.get("input")
     for item in [
         *earlier,
-        *([{"role": "user", "content": given}] if isinstance(given, str) else given or ()),
+        *([{"role": "user", "content": supplied}] if isinstance(supplied, str) else supplied or ()),
     ]:
         _item(reading, item)
     for content in body.get("contents") or ():
@@ -169,40 +169,40 @@ def _tools(body: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def plan(reading: Reading, seed: str) -> Plan:
     """Return the answer that a conversation's script asks for. Another seed gives another text."""
-    told, newest = "\n".join(reading.texts), "\n".join(reading.newest)
+    script, newest = "\n".join(reading.texts), "\n".join(reading.newest)
     fault = FAULT.search(newest)
     met: dict[str, Any] = {"slow": "SLOW" in newest}
     if fault:
         met |= {"fault": fault[1] or fault[3], "faults": int(fault[2] or 1)}
-    own = SPAWN.sub("", told)
+    direct = SPAWN.sub("", script)
     if any(word in newest or (not reading.tools and word in reading.system) for word in SUMMARIES):
-        done = " ".join(f"[did {one}]" for one in dict.fromkeys(commands(own) + SPAWN.findall(told)))
+        done = " ".join(f"[did {one}]" for one in dict.fromkeys(commands(direct) + SPAWN.findall(script)))
         return Plan(text=f"<summary>Commands ran. {done}\n{prose(seed, 60)}</summary>", **met)
     if not reading.tools and "title" in (reading.system + newest).lower():
         return Plan(text=f"Commands, {prose(seed, 3)}", **met)
     think = THINK.findall(newest)
     thought = f"{think[-1]}. {prose(seed + 'think', 12)}" if think else ""
-    calls = _calls(reading, told, own, seed)
-    words = int(LONG.findall(told)[-1]) if LONG.search(told) else 8
-    text = prose(told if "SAME" in told else seed, words)
-    return Plan(thought, text, tuple(calls if "TOGETHER" in told else calls[:1]), **met)
+    calls = _calls(reading, script, direct, seed)
+    count = int(LONG.findall(script)[-1]) if LONG.search(script) else 8
+    text = prose(script if "SAME" in script else seed, count)
+    return Plan(thought, text, tuple(calls if "TOGETHER" in script else calls[:1]), **met)
 
 
-def _calls(reading: Reading, told: str, own: str, seed: str) -> list[tuple[str, dict[str, Any]]]:
-    did = "\n".join([*reading.calls, *DID.findall(told)])
+def _calls(reading: Reading, script: str, direct: str, seed: str) -> list[tuple[str, dict[str, Any]]]:
+    did = "\n".join([*reading.calls, *DID.findall(script)])
     spawner = next((name for name in SPAWNERS if name in reading.tools), None)
     shell = next((name for name in SHELLS if name in reading.tools), next(iter(reading.tools), None))
     calls: list[tuple[str, dict[str, Any]]] = []
     if shell is None or len(reading.calls) > MOST_CALLS:
         return calls
-    spawns = [prompt for prompt in SPAWN.findall(told) if prompt not in did] if spawner else []
+    spawns = [prompt for prompt in SPAWN.findall(script) if prompt not in did] if spawner else []
     calls += [(str(spawner), arguments(reading.tools[str(spawner)], prompt, seed)) for prompt in spawns]
-    wanted = dict.fromkeys(command for command in commands(own) if command not in did)
+    wanted = dict.fromkeys(command for command in commands(direct) if command not in did)
     calls += [(shell, arguments(reading.tools[shell], command, seed)) for command in wanted]
     waits = "wait_agent" in reading.tools and not spawns and AGENT_ID.findall(reading.results)
     if waits and not any(waits[0] in call for call in reading.calls):
         calls.append(("wait_agent", {"targets": waits, "timeout_ms": 60000}))
-    loops = LOOP.findall(own)
+    loops = LOOP.findall(direct)
     if loops and reading.calls_in_turn < int(loops[-1]):
         names = list(reading.tools)
         name = names[int(sha256(seed.encode()).hexdigest(), 16) % len(names)]
@@ -224,19 +224,19 @@ def arguments(tool: dict[str, Any], text: str, seed: str) -> dict[str, Any]:
     wanted = {*(schema.get("required") or ()), main}
     if tool.get("type") == "custom":
         return {"input": f"text(await tools.exec_command({{cmd: {json.dumps(text, ensure_ascii=False)}}}))"}
-    given: dict[str, Any] = {}
+    supplied: dict[str, Any] = {}
     for name, parameter in properties.items():
         if name == main:
-            given[name] = ["bash", "-lc", text] if parameter.get("type") == "array" else text
+            supplied[name] = ["bash", "-lc", text] if parameter.get("type") == "array" else text
         elif name == "subagent_type":
-            given[name] = "general" if "general:" in json.dumps(tool) else "general-purpose"
+            supplied[name] = "general" if "general:" in json.dumps(tool) else "general-purpose"
         elif name == "agent_name":
-            given[name] = "generalist"
+            supplied[name] = "generalist"
         elif name in wanted:
             kind = str(parameter.get("type", "string")).lower()
             values = {"integer": 3, "number": 1.5, "boolean": False, "array": [], "object": {}}
-            given[name] = (parameter.get("enum") or [values.get(kind, prose(seed + name, 3))])[0]
-    return given
+            supplied[name] = (parameter.get("enum") or [values.get(kind, prose(seed + name, 3))])[0]
+    return supplied
 
 
 WORDS = (
@@ -247,11 +247,11 @@ WORDS = (
 )
 
 
-def prose(seed: str, words: int) -> str:
+def prose(seed: str, count: int) -> str:
     """Return a text of so many words, the same for the same seed."""
     text: list[str] = []
     digest = b""
-    for nth in range(words):
+    for nth in range(count):
         if nth % 32 == 0:
             digest = sha256(f"{seed}/{nth}".encode()).digest()
         text.append(WORDS[digest[nth % 32] % len(WORDS)])

@@ -71,8 +71,8 @@ def running_tap(folder: Path) -> Iterator[Running]:
 
 def environment() -> dict[str, str]:
     """Return an environment in which this checkout is imported, and no base URL is set."""
-    kept = {name: value for name, value in os.environ.items() if not name.endswith("_BASE_URL")}
-    return {**kept, "PYTHONPATH": str(ROOT)}
+    trimmed = {name: value for name, value in os.environ.items() if not name.endswith("_BASE_URL")}
+    return {**trimmed, "PYTHONPATH": str(ROOT)}
 
 
 def bytes_below(folder: Path, name: str) -> int:

@@ -39,7 +39,7 @@ class Session(NamedTuple):
     stream: bool
     fault: str
 
-    def words(self, turn: int) -> str:
+    def phrase(self, turn: int) -> str:
         """Return what the user says in a turn."""
         fault = f"{self.fault} " if turn % 3 == 1 else ""
         return f"{self.name}: {fault}{prose(f'{self.name}/{turn}', 12)} LOOP «{turn % 4}» THINK «now {turn}»"
@@ -88,9 +88,9 @@ class Copy(httpx2.SyncByteStream):
         self._pieces = iter(inner)
 
     def __iter__(self) -> Iterator[bytes]:
-        for piece in self._pieces:
-            self._sent.answer += piece
-            yield piece
+        for part in self._pieces:
+            self._sent.answer += part
+            yield part
         self._sent.complete = True
 
     def close(self) -> None:
@@ -111,16 +111,16 @@ def openai_chat(url: str, client: httpx2.Client, session: Session) -> None:
         "tools": [{"type": "function", "function": function}],
         "temperature": 1.0,
     }
-    asked = turn = 0
-    while asked < session.requests:
-        content: Any = session.words(turn)
+    requested = turn = 0
+    while requested < session.requests:
+        content: Any = session.phrase(turn)
         if turn % 4 == 2:
             picture = {"url": f"data:image/png;base64,{PICTURE}"}
             content = [{"type": "text", "text": content}, {"type": "image_url", "image_url": picture}]
         messages.append({"role": "user", "content": content})
         turn += 1
         while True:
-            asked += 1
+            requested += 1
             if session.stream:
                 with sdk.chat.completions.stream(messages=messages, **fixed) as stream:
                     message = stream.get_final_completion().choices[0].message
@@ -149,12 +149,12 @@ def openai_responses(url: str, client: httpx2.Client, session: Session) -> None:
     fixed: Any = {"model": "gpt-5", "instructions": prose(session.name, 300), "tools": [tool]}
     fixed |= {} if stores else {"store": False, "include": ["reasoning.encrypted_content"]}
     history: list[Any] = []
-    asked = turn = 0
-    while asked < session.requests:
-        history.append({"role": "user", "content": session.words(turn)})
+    requested = turn = 0
+    while requested < session.requests:
+        history.append({"role": "user", "content": session.phrase(turn)})
         turn += 1
         while True:
-            asked += 1
+            requested += 1
             if session.stream:
                 with sdk.responses.stream(input=history, **fixed) as stream:
                     response: Any = stream.get_final_response()
@@ -188,16 +188,16 @@ def anthropic_messages(url: str, client: httpx2.Client, session: Session) -> Non
     system = [{"type": "text", "text": prose(session.name, 300), "cache_control": {"type": "ephemeral"}}]
     fixed: Any = {"model": "claude-test", "tools": [tool], "system": system}
     messages: list[Any] = []
-    asked = turn = 0
-    while asked < session.requests:
-        content: list[Any] = [{"type": "text", "text": session.words(turn)}]
+    requested = turn = 0
+    while requested < session.requests:
+        content: list[Any] = [{"type": "text", "text": session.phrase(turn)}]
         if turn % 4 == 2:
             source = {"type": "base64", "media_type": "image/png", "data": PICTURE}
             content.append({"type": "image", "source": source})
         messages.append({"role": "user", "content": content})
         turn += 1
         while True:
-            asked += 1
+            requested += 1
             if session.stream:
                 with sdk.messages.stream(messages=messages, max_tokens=1000, **fixed) as stream:
                     message: Any = stream.get_final_message()
@@ -231,26 +231,26 @@ def google_genai(url: str, client: httpx2.Client, session: Session) -> None:
         automatic_function_calling=off,
     )
     contents: list[Any] = []
-    asked = turn = 0
-    while asked < session.requests:
-        parts = [types.Part(text=session.words(turn))]
+    requested = turn = 0
+    while requested < session.requests:
+        parts = [types.Part(text=session.phrase(turn))]
         parts += [types.Part.from_bytes(data=PIXELS, mime_type="image/png")] if turn % 4 == 2 else []
         contents.append(types.Content(role="user", parts=parts))
         turn += 1
         while True:
-            asked += 1
-            said: list[Any] = []
+            requested += 1
+            spoken: list[Any] = []
             if session.stream:
                 for chunk in sdk.models.generate_content_stream(
                     model="gemini-t", contents=contents, config=config
                 ):
-                    said += _parts_of(chunk)
+                    spoken += _parts_of(chunk)
             else:
-                said = _parts_of(
+                spoken = _parts_of(
                     sdk.models.generate_content(model="gemini-t", contents=contents, config=config)
                 )
-            contents.append(types.Content(role="model", parts=said))
-            calls = [part.function_call for part in said if part.function_call]
+            contents.append(types.Content(role="model", parts=spoken))
+            calls = [part.function_call for part in spoken if part.function_call]
             if not calls:
                 break
             answers = [
@@ -293,8 +293,8 @@ def run_sdks(
     """Run the SDKs in threads, and return what they sent."""
     log: list[Sent] = []
 
-    def one(named: tuple[str, Session]) -> None:
-        name, session = named
+    def one(pair: tuple[str, Session]) -> None:
+        name, session = pair
         upstream, api, loop = SDKS[name]
         transport = Capture(log, name, api, observer)
         transport.label = Label(session.name, feature=f"sdk {session.fault}".strip())

@@ -94,11 +94,11 @@ def test_the_sdk_of_google_reads_a_stream_and_a_whole_answer(provider: Provider)
     off = types.AutomaticFunctionCallingConfig(disable=True)
     tools: Any = [types.Tool(function_declarations=[run])]
     config = types.GenerateContentConfig(tools=tools, automatic_function_calling=off)
-    whole = client.models.generate_content(model="m", contents=TWO, config=config)
-    assert whole.function_calls
-    assert whole.function_calls[0].args == {"command": "echo one"}
+    complete = client.models.generate_content(model="m", contents=TWO, config=config)
+    assert complete.function_calls
+    assert complete.function_calls[0].args == {"command": "echo one"}
     pieces = client.models.generate_content_stream(model="m", contents=TWO, config=config)
-    assert [call.args for piece in pieces for call in piece.function_calls or ()] == [{"command": "echo one"}]
+    assert [call.args for part in pieces for call in part.function_calls or ()] == [{"command": "echo one"}]
 
 
 def test_a_prefix_up_to_a_breakpoint_is_written_once_and_read_afterwards(provider: Provider) -> None:
@@ -207,4 +207,4 @@ def test_ragged_pieces_are_the_same_bytes_and_end_within_characters() -> None:
     chunks = ["naïve 🎉 ".encode() * 50] * 20
     pieces = ragged(chunks, "seed")
     assert b"".join(pieces) == b"".join(chunks)
-    assert any(piece[-1] >= 0xC0 for piece in pieces)
+    assert any(part[-1] >= 0xC0 for part in pieces)
