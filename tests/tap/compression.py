@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import zlib
-from typing import Any
 
+import brotli  # type: ignore[import-untyped]
 import zstandard
 
 
@@ -60,12 +58,12 @@ class Zstd(Encoder):
 
 
 class Brotli(Encoder):
-    """Brotli, where its library is installed."""
+    """Brotli."""
 
     coding = "br"
 
     def __init__(self) -> None:
-        self._inner: Any = importlib.import_module("brotli").Compressor(quality=4)
+        self._inner = brotli.Compressor(quality=4)
 
     def part(self, content: bytes) -> bytes:
         return bytes(self._inner.process(content) + self._inner.flush())
@@ -77,8 +75,8 @@ class Brotli(Encoder):
 def encoder(accepted: str, seed: str) -> Encoder:
     """Return a coding that the client accepts, or none: another one for another seed."""
     names = {name.partition(";")[0].strip().lower() for name in accepted.split(",")}
-    entry: list[type[Encoder]] = [Gzip, Zstd, Brotli]
-    choices: list[type[Encoder]] = [Encoder, *(one for one in entry if one.coding in names and _has(one))]
+    codings: tuple[type[Encoder], ...] = (Gzip, Zstd, Brotli)
+    choices: list[type[Encoder]] = [Encoder, *(one for one in codings if one.coding in names)]
     return choices[int(seed[-4:], 16) % len(choices)]()
 
 
@@ -90,12 +88,8 @@ def inflate(content: bytes, coding: str) -> bytes:
         case "zstd":
             return zstandard.ZstdDecompressor().decompressobj().decompress(content)
         case "br":
-            return bytes(importlib.import_module("brotli").decompress(content))
+            return bytes(brotli.decompress(content))
         case "deflate":
             return zlib.decompress(content)
         case _:
             return content
-
-
-def _has(coding: type[Encoder]) -> bool:
-    return coding is not Brotli or importlib.util.find_spec("brotli") is not None

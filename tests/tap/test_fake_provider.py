@@ -132,7 +132,7 @@ def test_openai_and_gemini_read_the_longest_common_prefix_in_steps_of_128_tokens
     assert usage["prompt_tokens"] - 256 < cached < usage["prompt_tokens"]
 
 
-@pytest.mark.parametrize("coding", ["gzip", "zstd"])
+@pytest.mark.parametrize("coding", ["gzip", "zstd", "br"])
 def test_records_have_the_digest_of_the_bytes_in_both_directions(provider: Provider, coding: str) -> None:
     codings = set()
     for nth in range(12):
