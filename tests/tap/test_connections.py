@@ -205,6 +205,24 @@ def test_a_server_that_closes_without_an_answer_leaves_the_client_without_one(pa
     )
 
 
+def test_an_answer_that_is_not_understood_passes_and_the_client_goes_on(pair: Pair) -> None:
+    odd = b"HTTP/1.1 200 OK\r\nA name: x\r\ncontent-length: 2\r\n\r\nok"
+
+    def speak(connection: socket.socket) -> None:
+        while read_head(connection):
+            read(connection, 2)
+            connection.sendall(odd)
+
+    pair.server.handler = speak
+    with pair.relay.connect() as client:
+        for _ in range(3):
+            client.sendall(request(pair.relay))
+            assert read(client, len(odd)) == odd
+
+    assert pair.last().json("end")["reason"] in ("client-closed", "upstream-closed")
+    assert pair.server.connections == 3
+
+
 def test_an_answer_in_mid_body_is_relayed_and_the_body_is_not_sent_on(pair: Pair) -> None:
     refused = b"HTTP/1.1 413 Payload Too Large\r\ncontent-length: 3\r\nconnection: close\r\n\r\nbig"
     received: queue.Queue[int] = queue.Queue()

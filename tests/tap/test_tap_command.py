@@ -60,10 +60,7 @@ def children(pid: int) -> dict[str, int]:
     found = {}
     for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
         words = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
-        module = next(
-            (word.decode() for word in words if word.startswith(b"stenolog.adapters.tap.")), "command"
-        )
-        found[module.rpartition(".")[2]] = int(child)
+        found[words[-2].decode() if words[1:3] == [b"-P", b"-c"] else "command"] = int(child)
     return found
 
 

@@ -223,7 +223,7 @@ class App(Commands):
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the help: a screen of forty lines, each command behind what it is for."""
         formatter.write("Usage: stenolog COMMAND [ARGUMENTS]\n")
-        formatter.write(f"{(self.help or '').strip()}\n\n")
+        formatter.write(f"{(self.help or '').strip()}\n")
         for title, section in SECTIONS.items():
             for at, name in enumerate(section):
                 made = self.get_command(ctx, name)

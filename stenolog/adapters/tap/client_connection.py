@@ -51,6 +51,11 @@ class ClientConnection(asyncio.Protocol):
         if self._refused:
             return
         exchange = self._exchange
+        if exchange is not None and exchange.complete and exchange.gives_way():
+            exchange = self._exchange = None
+            if self._upstream:  # its next bytes would not be understood either
+                self._upstream.abort()
+                self._upstream = None
         if exchange is not None and (not exchange.complete or exchange.switched):
             self._feed(exchange, data)
             return
@@ -95,7 +100,7 @@ class ClientConnection(asyncio.Protocol):
 
     def write(self, data: bytes) -> None:
         """Send bytes to the client."""
-        if self._transport and not self._lost:
+        if self._transport and not self._transport.is_closing():
             self._transport.write(data)
 
     def unasked_data(self, data: bytes) -> None:

@@ -44,7 +44,6 @@ class Exchange:
         self._request = RequestCopy(recording, self.number, parser)
         self._upstream: UpstreamSide | None = None
         self._sent = self._early = False
-        self._commits: set[asyncio.Future[str]] = set()
         self._confirmed_bytes = 0
         self._may_go = asyncio.Event()
         self._more = asyncio.Event()
@@ -119,7 +118,13 @@ class Exchange:
 
     def client_closed(self) -> None:
         """End because the client closed its connection."""
-        self.end("client-closed")
+        self.end("" if self._answer.complete else "client-closed")
+
+    def gives_way(self) -> bool:
+        """End where the answer was not understood, because the client has read it and goes on."""
+        if self._answer.problem and not self.ended:
+            self.end(self._answer.problem)
+        return self.ended
 
     def end(self, reason: str) -> None:
         """Record the end, and stop forwarding."""
@@ -187,16 +192,14 @@ class Exchange:
             else:
                 self._client.release_reading()
             return
-        committed = self._recording.committed()
-        self._commits.add(committed)
 
         def resolved(future: asyncio.Future[str]) -> None:
-            self._commits.discard(future)
-            self._client.release_reading()
+            if not complete:
+                self._client.release_reading()
             if complete or future.result():
                 self._may_go.set()
 
-        committed.add_done_callback(resolved)
+        self._recording.committed().add_done_callback(resolved)
 
     async def _forward(self) -> None:
         """Connect while the request is being stored, then send it."""

@@ -24,7 +24,7 @@ REQUEST_NAMES = frozenset(
 )
 REQUEST_PREFIXES = (b"x-stainless-", b"x-claude-code-", b"x-codex-", b"x-opencode-")
 ANSWER_NAMES = frozenset(
-    b"anthropic-organization-id cf-ray connection content-encoding content-length content-type date "
+    b"cf-ray connection content-encoding content-length content-type date "
     b"openai-model openai-processing-ms openai-version request-id retry-after retry-after-ms "
     b"sec-websocket-extensions sec-websocket-protocol server server-timing transfer-encoding upgrade "
     b"x-request-id x-should-retry".split()

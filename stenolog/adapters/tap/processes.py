@@ -14,12 +14,16 @@ import stenolog._version
 ROOT = str(Path(stenolog._version.__file__).parent.parent)
 BOOT = """
 import os, runpy, sys
-os.nice(int(sys.argv[3]))
-sys.path.append(sys.argv[2])
-runpy.run_module(sys.argv[1], {}, "__main__")
+root, module = sys.argv[1:]
+sys.path.append(root)
+if module == "relay":
+    # Without the public package, whose models take longer to import than all else and as much memory.
+    sys.modules["stenolog"] = package = type(sys)("stenolog")
+    package.__path__ = [os.path.join(root, "stenolog")]
+else:
+    os.nice(10)  # forwarding goes before recording, from the first import on
+runpy.run_module(f"stenolog.adapters.tap.{module}", {}, "__main__")
 """
-NICENESS = {"relay": "0", "recorder_process": "10"}
-"""Forwarding goes before recording, from the first import on; the journal keeps what waits."""
 QUICK_SECONDS = 5.0
 """A process that ends sooner than this after its start is started again with a delay."""
 MAX_DELAY_SECONDS = 2.0
@@ -35,7 +39,7 @@ def start(
     """
     # -P: a module in the user's folder must not be imported in place of a library's.
     process = subprocess.Popen(
-        [sys.executable, "-P", "-c", BOOT, f"stenolog.adapters.tap.{module}", ROOT, NICENESS[module]],
+        [sys.executable, "-P", "-c", BOOT, ROOT, module],
         stdin=subprocess.PIPE,
         stdout=errors,
         stderr=errors,

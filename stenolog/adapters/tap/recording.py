@@ -19,6 +19,8 @@ MEMORY_BYTES = 1 << 20
 """Size of the part of a request's body that stays in memory until it goes up; the remainder is read back."""
 COMMIT_SECONDS = 5.0
 """A request waits no longer than this for the disk: traffic goes on when the disk hangs."""
+GATHER_SECONDS = 0.005
+"""Records that nobody waits for go to the writer together, since each wake-up of its thread costs time."""
 BACKLOG_BYTES = 16 << 20
 """Answers are read no faster than the disk takes them, from this backlog on."""
 MAX_BACKLOG_BYTES = 64 << 20
@@ -29,7 +31,7 @@ _CONTENT_EVENTS = (h11.NEED_DATA, h11.PAUSED)
 
 
 class Recording:
-    """Journal as the event loop uses it: what one turn of the loop adds goes to the writer at once."""
+    """Journal as the event loop uses it: records go to the writer in batches."""
 
     def __init__(self, writer: JournalWriter, run: str, first_number: int, waits: bool = True) -> None:
         self.run, self.waits = run, waits
@@ -104,8 +106,10 @@ class Recording:
             self._writer.put(batch)
 
     def _put(self, item: JournalEntry | Committed) -> None:
-        if not self._batch:
+        if not isinstance(item, JournalEntry):
             self._loop.call_soon(self.flush)
+        elif not self._batch:
+            self._loop.call_later(GATHER_SECONDS, self.flush)
         self._batch.append(item)
 
 

@@ -54,7 +54,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     def write(self, data: bytes) -> None:
         """Send bytes."""
-        if self._transport and not self.closed:
+        if self._transport and not self._transport.is_closing():
             self._transport.write(data)
 
     def pause_reading(self, reason: str) -> None:
