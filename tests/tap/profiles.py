@@ -84,7 +84,7 @@ def _codex(random: Random, seed: str) -> Dialogue:
     built = Responses(
         "gpt-6-sol", [prose("codex system", 2500)], tools(random, 8, 150, "exec_command"), extra=extra
     )
-    environment = f"<environment_context>\n<cwd>/work/{seed[:4]}</cwd>\n</environment_context>"
+    environment = f"<environment_context>\n<cwd>/srv/{seed[:4]}</cwd>\n</environment_context>"
     built.say(environment)
     return built
 
@@ -99,7 +99,7 @@ def _codex_ids(body: Json, ids: Ids) -> dict[str, str]:
 
 
 def _opencode(random: Random, seed: str) -> Dialogue:
-    system = [prose("opencode system", 1200) + f"\nWorking directory: /work/{seed[:4]}"]
+    system = [prose("opencode system", 1200) + f"\nWorking directory: /srv/{seed[:4]}"]
     listed = tools(random, 11, 220, "bash", "task")
     return Chat("grok-6", system, listed, extra={"max_tokens": 32000, "temperature": 0.55})
 
@@ -123,7 +123,7 @@ def _gemini(random: Random, seed: str) -> Dialogue:
     built = Gemini(
         "gemini-3.8-pro", [prose("gemini system", 1800)], tools(random, 12, 160, "run_shell_command")
     )
-    built.say(f"<session_context>\nThis is the Gemini CLI. Folder /work/{seed[:4]}\n</session_context>")
+    built.say(f"<session_context>\nThis is the Gemini CLI. Folder /srv/{seed[:4]}\n</session_context>")
     return built
 
 
