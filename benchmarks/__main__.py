@@ -1,12 +1,13 @@
 """Run every benchmark of this folder and print one table; exit 1 when a limit is missed.
 
-    python -m benchmarks [NAME...] [--every N] [--seeds N] [--kills N] [--megabytes N]
+    python -m benchmarks [NAME...] [--every N] [--seeds N] [--kills N] [--megabytes N] [--requests N]
     python -m benchmarks peers [--help]
 
 `corpus` and `fuzz` build hundreds of thousands of requests: `--every N` takes every N-th prefix of the
 transcripts, `--seeds N` so many random histories. `kills` kills a program so many times, `bulk` imports so
-many megabytes. The others compare two ways of doing the same in one run, and want a machine that does nothing
-else. `peers` sets stenolog beside other libraries; it installs them, and is run by its name alone.
+many megabytes, `tap_corpus` sends so many requests. The others compare two ways of doing the same in one
+run, and want a machine that does nothing else. `peers` sets stenolog beside other libraries; it installs
+them, and is run by its name alone.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ def parser(names: list[str]) -> argparse.ArgumentParser:
     made.add_argument("--every", type=int, metavar="N", help="corpus: every N-th prefix, and the last")
     made.add_argument("--kills", type=int, metavar="N", help="kills, examples, tap: so many times kill -9")
     made.add_argument("--megabytes", type=int, metavar="N", help="bulk: so much is imported")
+    made.add_argument("--requests", type=int, metavar="N", help="tap_corpus: so many go through the tap")
     made.add_argument("--seeds", type=int, metavar="N", help="fuzz: so many random histories")
     return made
 

@@ -1,0 +1,56 @@
+"""Real programs behind a tap: each request is in the log as it was sent, in the program's own session."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import stenolog
+from tests.tap.clients import PROGRAMS, Program, labelled, replayed, run_all
+from tests.tap.corpus import judged, recorded
+
+WANTED = "STENOLOG_REAL_AGENTS"
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not {"CI", WANTED} & os.environ.keys(),
+        reason=f"real programs are 1.2 GB from npm: set {WANTED}=1 to install and test them",
+    ),
+]
+LEAST = 20
+"""Requests that each of them sends."""
+NAMELESS = ("gemini",)
+"""Programs that send no ids."""
+
+
+class Ran(NamedTuple):
+    """A program that ran, and what its provider met."""
+
+    program: Program
+    folder: Path
+    exchanges: list[dict[str, Any]]
+
+
+@pytest.fixture(scope="module", params=PROGRAMS, ids=lambda program: program.name)
+def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    folder = tmp_path_factory.mktemp(request.param.name)
+    return Ran(request.param, folder, run_all(folder, [request.param]))
+
+
+def test_requests_of_a_program_are_in_the_log_as_they_were_sent(ran: Ran) -> None:
+    with stenolog.open(ran.folder / "log.db") as log:
+        verdict = judged([*labelled(ran.exchanges)], recorded(log))
+
+    assert verdict.requests >= LEAST
+    assert (verdict.missing, verdict.differs, verdict.merged) == (0, 0, 0), verdict.wrong
+    assert ran.program.name in NAMELESS or verdict.split == 0, verdict.wrong
+
+
+def test_requests_of_a_program_without_its_ids_are_never_in_another_session(ran: Ran) -> None:
+    sent, verdict = replayed(ran.exchanges, ran.folder / "replayed.db")
+
+    assert len(sent) >= LEAST
+    assert (verdict.missing, verdict.differs, verdict.merged) == (0, 0, 0), verdict.wrong
