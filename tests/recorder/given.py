@@ -10,8 +10,8 @@ from typing import Any
 
 import stenolog
 from stenolog import Conversation, Entry, Log
-from stenolog.adapters.recorder.exchange import Exchange
-from stenolog.adapters.recorder.recording import GAPS, Recording
+from stenolog.adapters.recorder.exchange import RecordedExchange
+from stenolog.adapters.recorder.recording import GAPS, ExchangeRecorder
 from stenolog.projections.requests.as_sent import Patches, as_sent
 from stenolog.projections.requests.proofs import Proof, proofs
 
@@ -107,11 +107,11 @@ class Tap:
 
     def __init__(self, log: Log | None = None, headers: Mapping[str, str] | None = None) -> None:
         self.log = stenolog.open(":memory:") if log is None else log
-        self.recording = Recording(self.log)
+        self.recording = ExchangeRecorder(self.log)
         self.headers = headers or {**CLAUDE, "x-claude-code-session-id": "s-1"}
         self.number = 0
 
-    def exchange(self, body: Json | bytes, **fields: Any) -> Exchange:
+    def exchange(self, body: Json | bytes, **fields: Any) -> RecordedExchange:
         """Return a request that has not been answered."""
         self.number += 1
         content = body if isinstance(body, bytes) else compact(body)
@@ -126,15 +126,15 @@ class Tap:
             "content": content,
             "begun_ns": begun,
         }
-        return Exchange(**{**given, **fields})
+        return RecordedExchange(**{**given, **fields})
 
-    def send(self, body: Json | bytes, answer: bytes | None = None, **fields: Any) -> Exchange:
+    def send(self, body: Json | bytes, answer: bytes | None = None, **fields: Any) -> RecordedExchange:
         """Record a request, and the answer to it. Without one it is "Done."."""
         exchange = self.exchange(body, **fields)
         self.recording.request(exchange)
         return self.answer(exchange, said("Done.") if answer is None else answer)
 
-    def answer(self, exchange: Exchange, answer: bytes, **fields: Any) -> Exchange:
+    def answer(self, exchange: RecordedExchange, answer: bytes, **fields: Any) -> RecordedExchange:
         """Record the answer to a request: a stream with the status 200, unless told otherwise."""
         given = {"status": 200, "answer_headers": {"content-type": "text/event-stream"}, **fields}
         for name, value in given.items():
@@ -146,7 +146,7 @@ class Tap:
 
     def restarted(self) -> None:
         """Go on with a new recorder, which knows the log alone."""
-        self.recording = Recording(self.log)
+        self.recording = ExchangeRecorder(self.log)
 
     @property
     def names(self) -> list[str]:

@@ -10,8 +10,8 @@ from typing import Any
 
 import stenolog
 from stenolog import Entry, Log
-from stenolog.adapters.recorder.exchange import Exchange
-from stenolog.adapters.recorder.recording import Recording
+from stenolog.adapters.recorder.exchange import RecordedExchange
+from stenolog.adapters.recorder.recording import ExchangeRecorder
 
 Json = dict[str, Any]
 BEGIN = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
@@ -44,7 +44,7 @@ class Tap:
     number: int = 0
 
     def __post_init__(self) -> None:
-        self.recording = Recording(self.log)
+        self.recording = ExchangeRecorder(self.log)
 
     def ask(
         self,
@@ -64,7 +64,7 @@ class Tap:
         self.number += 1
         begun = int(self.time.timestamp() * 1e9)
         content = body if isinstance(body, bytes) else written(body)
-        exchange = Exchange(
+        exchange = RecordedExchange(
             f"x{self.number:04}",
             self.time,
             "POST",

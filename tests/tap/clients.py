@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import stenolog
-from stenolog.adapters.recorder.exchange import Exchange
-from stenolog.adapters.recorder.recording import Recording
+from stenolog.adapters.recorder.exchange import RecordedExchange
+from stenolog.adapters.recorder.recording import ExchangeRecorder
 from tests import npm
 from tests.tap import reading
 from tests.tap.corpus import Verdict, judged, recorded
@@ -217,9 +217,9 @@ def labelled(exchanges: Iterable[Mapping[str, Any]]) -> Iterator[Sent]:
 def replayed(exchanges: Sequence[Mapping[str, Any]], database: Path) -> tuple[list[Sent], Verdict]:
     """Record exchanges again in the order in which they came, without ids, and judge the log."""
     moments = [(one[name], name == "ended", one) for one in exchanges for name in ("begun", "ended")]
-    start, built, sent = datetime.now(UTC), dict[int, Exchange](), []
+    start, built, sent = datetime.now(UTC), dict[int, RecordedExchange](), []
     with stenolog.open(database) as log:
-        recording = Recording(log)
+        recording = ExchangeRecorder(log)
         for at, has_ended, one in sorted(moments, key=lambda moment: moment[0]):
             if not one["plain_sha256"]:
                 continue
@@ -234,7 +234,7 @@ def replayed(exchanges: Sequence[Mapping[str, Any]], database: Path) -> tuple[li
         return sent, judged(sent, recorded(log))
 
 
-def without_ids(one: Mapping[str, Any], time: datetime) -> Exchange:
+def without_ids(one: Mapping[str, Any], time: datetime) -> RecordedExchange:
     """Return a request without the ids of its program."""
     body = json.loads(b64decode(one["content"]))
     for name in ID_FIELDS:
@@ -244,12 +244,14 @@ def without_ids(one: Mapping[str, Any], time: datetime) -> Exchange:
     headers.pop("content-encoding", None)
     digest = sha256(content).hexdigest()
     id = f"replay-{one['number']}"
-    exchange = Exchange(id, time, "POST", one["path"], "", headers=headers, content=content, sha256=digest)
+    exchange = RecordedExchange(
+        id, time, "POST", one["path"], "", headers=headers, content=content, sha256=digest
+    )
     exchange.begun_ns = int(time.timestamp() * 1e9)
     return exchange
 
 
-def ended(exchange: Exchange, one: Mapping[str, Any]) -> Exchange:
+def ended(exchange: RecordedExchange, one: Mapping[str, Any]) -> RecordedExchange:
     """Return an exchange with its answer; that on a websocket as a stream of events."""
     answer = b64decode(one["answer"])
     exchange.status, exchange.answer = one["status"], bytearray(answer)

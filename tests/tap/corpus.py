@@ -12,7 +12,7 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from stenolog import Log
-from stenolog.adapters.recorder.exchange import Exchange
+from stenolog.adapters.recorder.exchange import RecordedExchange
 from stenolog.adapters.verify.requests import prove
 from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.values import Receipt
@@ -203,7 +203,7 @@ class Unique:
         self._met: set[bytes] = set()
         self._lock = Lock()
 
-    def observe(self, exchange: Exchange, has_ended: bool) -> None:
+    def observe(self, exchange: RecordedExchange, has_ended: bool) -> None:
         """Count the parts of a request that no earlier one had."""
         if has_ended:
             return

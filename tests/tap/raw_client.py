@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import zstandard
 
-from stenolog.adapters.recorder.exchange import Exchange, decoded
+from stenolog.adapters.recorder.exchange import RecordedExchange, decoded
 
 PATIENCE_SECONDS = 60.0
 CHUNK_BYTES = 8192
@@ -66,7 +66,7 @@ class Sent:
         return decoded(self.answer, self.answer_headers.get("content-encoding", ""))
 
 
-Observer = Callable[[Exchange, bool], None]
+Observer = Callable[[RecordedExchange, bool], None]
 """Called with an exchange when its request is complete, and again (True) when its answer has ended."""
 
 
@@ -178,8 +178,8 @@ class RawClient:
         writer.write(content)
         await writer.drain()
 
-    def _exchange(self, sent: Sent, content: bytes) -> Exchange:
-        built = Exchange(
+    def _exchange(self, sent: Sent, content: bytes) -> RecordedExchange:
+        built = RecordedExchange(
             f"direct-{len(self._log)}-{id(sent)}",
             datetime.now(UTC),
             "POST",

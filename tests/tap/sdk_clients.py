@@ -16,7 +16,7 @@ import openai
 from google import genai
 from google.genai import types
 
-from stenolog.adapters.recorder.exchange import Exchange
+from stenolog.adapters.recorder.exchange import RecordedExchange
 from tests.tap.answered import answered
 from tests.tap.dialogues import PIXELS
 from tests.tap.raw_client import Label, Observer, Sent
@@ -68,7 +68,9 @@ class Capture(httpx2.BaseTransport):
         self._log.append(sent)
         if self._observer:
             now = datetime.now(UTC)
-            self._observer(Exchange("sdk", now, request.method, path, self._client, content=content), False)
+            self._observer(
+                RecordedExchange("sdk", now, request.method, path, self._client, content=content), False
+            )
         response = self._inner.handle_request(request)
         sent.status, sent.sees_chunks = response.status_code, False
         sent.answer_headers = {name.lower(): value for name, value in response.headers.items()}

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import stenolog
-from stenolog.adapters.recorder.exchange import Exchange
-from stenolog.adapters.recorder.recording import Recording
+from stenolog.adapters.recorder.exchange import RecordedExchange
+from stenolog.adapters.recorder.recording import ExchangeRecorder
 from tests.tap.corpus import Recorded, Unique, altered, judged, performed, recorded
 from tests.tap.fake_provider import Provider
 from tests.tap.plays import Play, plays
@@ -26,9 +26,9 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 def perform(what: list[Play], database: Path) -> tuple[list[Sent], list[Recorded]]:
     """Perform sessions against a provider, record what passes, and build it again from the log."""
     with stenolog.open(database) as log, Provider() as provider:
-        recording = Recording(log)
+        recording = ExchangeRecorder(log)
 
-        def observe(exchange: Exchange, has_ended: bool) -> None:
+        def observe(exchange: RecordedExchange, has_ended: bool) -> None:
             if has_ended:
                 recording.answer(exchange)
             else:
@@ -108,7 +108,7 @@ def test_unique_content_counts_each_part_once_and_no_mark_of_the_cache() -> None
         b'{"system":[{"type":"text","text":"be brief","cache_control":{}}],"messages":[]}',
     )
     for body in bodies:
-        counted.observe(Exchange("", NOW, "POST", "", "", content=body), False)
+        counted.observe(RecordedExchange("", NOW, "POST", "", "", content=body), False)
 
     assert counted.bytes == len('{"text":"be brief","type":"text"}') + len('{"content":"hi","role":"user"}')
     assert counted.raw == sum(map(len, bodies))

@@ -19,7 +19,7 @@ from stenolog.domain.events import ErrorCategory
 from stenolog.domain.parts import AssistantPart
 from stenolog.domain.values import Usage
 
-from .exchange import Exchange, decoded
+from .exchange import RecordedExchange, decoded
 
 REASONS: dict[str, ErrorCategory] = {
     "client-closed": "cancelled",
@@ -44,7 +44,7 @@ class Answered(NamedTuple):
     failure: ModelError | None = None
 
 
-def answer_of(api: str, exchange: Exchange) -> Answered:
+def answer_of(api: str, exchange: RecordedExchange) -> Answered:
     """Return the outcome of an exchange that has ended, or of one that never will."""
     try:
         content = decoded(bytes(exchange.answer), exchange.answer_headers.get("content-encoding", ""))
@@ -65,7 +65,7 @@ def _failure(reason: str) -> ModelError:
     return ModelError(REASONS.get(named, "network"), redact(f"{EARLY}: {words or named}"))
 
 
-def _refusal(exchange: Exchange, content: bytes) -> ModelError:
+def _refusal(exchange: RecordedExchange, content: bytes) -> ModelError:
     """Return the error of an answer whose status says that the request failed."""
     text = content.decode("utf-8", "replace")
     try:
@@ -126,7 +126,7 @@ def _of_events(api: str, events: Iterable[Json], reason: str) -> Answered:
             pieces.extend(reader.read(event))
         answer = reader.answer()
         if not reason or answer.finish_reason:
-            return _whole(answer, id)
+            return _complete(answer, id)
     except ModelError as error:
         failure = error
     if reason:
@@ -159,12 +159,12 @@ def _of_document(api: str, content: bytes, reason: str) -> Answered:
         return _of_events(api, given, reason)
     try:
         reader = reader_for(api)
-        return _whole(reader.read_answer(given), _id_of(given))  # type: ignore[attr-defined]
+        return _complete(reader.read_answer(given), _id_of(given))  # type: ignore[attr-defined]
     except ModelError as error:
         return Answered((), as_str(given.get("model")), id=_id_of(given), failure=error)
 
 
-def _whole(answer: ModelResponse, id: str) -> Answered:
+def _complete(answer: ModelResponse, id: str) -> Answered:
     return Answered(answer.parts, answer.model, answer.finish_reason, answer.usage, id)
 
 

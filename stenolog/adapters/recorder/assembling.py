@@ -10,8 +10,8 @@ from typing import Any, Protocol
 from stenolog.adapters.providers.json_fields import as_dict, as_list, as_str, as_time
 from stenolog.domain.errors import OperationalError
 
-from .exchange import Exchange
-from .recording import Recording
+from .exchange import RecordedExchange
+from .recording import ExchangeRecorder
 from .websocket import Websocket
 
 # Providers refuse more: Anthropic takes 32 MB, Gemini 20 MB, OpenAI 50 MB of pictures.
@@ -22,7 +22,7 @@ RETRY_SECONDS = 1.0
 """The pause before an entry is appended again that the store did not take."""
 
 
-class JournalRecord(Protocol):
+class RunRecord(Protocol):
     """One record of a journal; `exchange` is its number in the run of a tap."""
 
     @property
@@ -51,7 +51,7 @@ class Content:
                 self._blobs.append(self._put(bytes(self._bytes[at : at + BLOB_BYTES])))
             self._bytes.clear()
 
-    def taken(self) -> tuple[bytes, tuple[str, ...]]:
+    def finish(self) -> tuple[bytes, tuple[str, ...]]:
         """Return the content, or else the blobs that it is."""
         if self._blobs and self._bytes:
             self._blobs.append(self._put(bytes(self._bytes)))
@@ -62,14 +62,14 @@ class Content:
 class Assembler:
     """Takes the records of one run, in order, and records each exchange when its parts are there."""
 
-    def __init__(self, recording: Recording, sleep: Callable[[float], object] = time.sleep) -> None:
+    def __init__(self, recording: ExchangeRecorder, sleep: Callable[[float], object] = time.sleep) -> None:
         self._recording = recording
         self._sleep = sleep
-        self._exchanges: dict[int, Exchange] = {}
+        self._exchanges: dict[int, RecordedExchange] = {}
         self._contents: dict[int, Content] = {}
         self._websockets: dict[int, Websocket] = {}
 
-    def take(self, record: JournalRecord) -> Iterator[int]:
+    def take(self, record: RunRecord) -> Iterator[int]:
         """Take a record; yield the number of each exchange that is recorded for good."""
         number, payload = record.exchange, record.payload
         if record.kind == "request":
@@ -89,7 +89,7 @@ class Assembler:
             case "body":
                 self._contents[number].add(payload)
             case "ready":
-                exchange.content, exchange.blobs = self._contents.pop(number).taken()
+                exchange.content, exchange.blobs = self._contents.pop(number).finish()
                 exchange.sha256 = as_str(_json(payload).get("sha256"))
                 self._until_stored(lambda: self._recording.request(exchange))
             case "response":
@@ -110,7 +110,7 @@ class Assembler:
             case _:
                 pass
 
-    def _end(self, number: int, exchange: Exchange, record: JournalRecord) -> Iterator[int]:
+    def _end(self, number: int, exchange: RecordedExchange, record: RunRecord) -> Iterator[int]:
         exchange.reason, exchange.ended_ns = as_str(_json(record.payload).get("reason")), record.time_ns
         if (websocket := self._websockets.pop(number, None)) is not None:
             for done in websocket.close(exchange.reason, record.time_ns):
@@ -121,7 +121,7 @@ class Assembler:
         self._contents.pop(number, None)
         yield number
 
-    def _turn(self, turn: tuple[Exchange, bool]) -> None:
+    def _turn(self, turn: tuple[RecordedExchange, bool]) -> None:
         """Record a request that went over a websocket, or the answer to it."""
         exchange, is_answer = turn
         record = self._recording.answer if is_answer else self._recording.request
@@ -159,8 +159,8 @@ def _headers(given: Any) -> dict[str, str]:
     return headers
 
 
-def _begun(given: Mapping[str, Any], time_ns: int) -> Exchange:
-    return Exchange(
+def _begun(given: Mapping[str, Any], time_ns: int) -> RecordedExchange:
+    return RecordedExchange(
         id=as_str(given.get("id")),
         time=as_time(given.get("time")),
         method=as_str(given.get("method")),

@@ -14,7 +14,7 @@ IDENTITY = ("", "identity")
 
 
 @dataclass
-class Exchange:
+class RecordedExchange:
     """A request, and its answer as far as it has come.
 
     `id` is unique over all taps. `headers` have names in lower case, and no secret. `content` and `answer`

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from stenolog.adapters.providers.json_fields import Json, as_dict, as_list, as_str, key_of
 
-from .exchange import Exchange
+from .exchange import RecordedExchange
 from .wire import WireRequest, declared_tools, system_texts
 
 UNKNOWN = "assistant"
@@ -70,7 +70,7 @@ class Identity(NamedTuple):
     rule: str = ""
 
 
-def identity_of(exchange: Exchange, request: WireRequest) -> Identity:
+def identity_of(exchange: RecordedExchange, request: WireRequest) -> Identity:
     """Return the identity of a request, by the ids that its program gives."""
     headers, client = exchange.headers, client_of(exchange, request)
     kind = request.kind or kind_of(request, is_agent=client != UNKNOWN)
@@ -115,7 +115,7 @@ def _of_user(user_id: str) -> str:
     return found[1] if found else ""
 
 
-def client_of(exchange: Exchange, request: WireRequest) -> str:
+def client_of(exchange: RecordedExchange, request: WireRequest) -> str:
     """Return the name of the program that sent a request, "assistant" for one that is not known."""
     agent = exchange.headers.get("user-agent", "").lower()
     originator = exchange.headers.get("originator", "").lower()

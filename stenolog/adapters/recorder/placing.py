@@ -22,7 +22,7 @@ from typing import NamedTuple
 from stenolog.adapters.providers.json_fields import as_dict
 from stenolog.domain.parts import AssistantPart
 
-from .exchange import Exchange
+from .exchange import RecordedExchange
 from .identity import Identity
 from .lane import Lane, chain, common, hashes_of
 from .message_events import assistant_parts, mark_of, role_of
@@ -41,7 +41,7 @@ SIDE = frozenset({"title", "classifier", "probe", "warm-up"})
 """Kinds of requests that are no turn of the agent, and have a lane of their own."""
 
 
-class Place(NamedTuple):
+class LanePlace(NamedTuple):
     """The session and the key of the lane in it that a request belongs to, by a rule.
 
     `cause` is the position of the call that began the lane, where it is known.
@@ -59,14 +59,14 @@ class Placing:
     `begin` opens a conversation for a client and the id of a session, "" for one without an id.
     """
 
-    def __init__(self, begin: Callable[[str, str, Exchange], Session]) -> None:
+    def __init__(self, begin: Callable[[str, str, RecordedExchange], Session]) -> None:
         self._begin = begin
         self.sessions: dict[str, Session] = {}
         self._ends: dict[str, list[tuple[Session, str]]] = {}
         self._responses: dict[str, tuple[Session, str]] = {}
         self._summaries: dict[str, tuple[Session, str]] = {}
 
-    def place(self, exchange: Exchange, request: WireRequest, identity: Identity) -> Place:
+    def find(self, exchange: RecordedExchange, request: WireRequest, identity: Identity) -> LanePlace:
         """Return the place of a request; a new one where no rule finds one."""
         if identity.session:
             return self._by_id(exchange, request, identity)
@@ -95,7 +95,7 @@ class Placing:
         if response:
             self._responses[response] = (session, key)
 
-    def _by_id(self, exchange: Exchange, request: WireRequest, identity: Identity) -> Place:
+    def _by_id(self, exchange: RecordedExchange, request: WireRequest, identity: Identity) -> LanePlace:
         id = f"{identity.client}-{identity.session}"
         session = self.sessions.get(id) or self._added(id, identity.client, id, exchange)
         rule = identity.rule
@@ -105,13 +105,13 @@ class Placing:
                 found = self._by_call(exchange, request, [session])
                 cause = found.cause if found else None
             key = identity.agent if identity.kind not in SIDE else f"{identity.agent}/{identity.kind}"
-            return Place(session, key, rule, cause)
+            return LanePlace(session, key, rule, cause)
         if identity.kind in SIDE and not _is_turn(session, request):
-            return Place(session, identity.kind, rule)
-        return Place(session, *self._lane_of(session, exchange, request, rule))
+            return LanePlace(session, identity.kind, rule)
+        return LanePlace(session, *self._lane_of(session, exchange, request, rule))
 
     def _lane_of(
-        self, session: Session, exchange: Exchange, request: WireRequest, rule: str
+        self, session: Session, exchange: RecordedExchange, request: WireRequest, rule: str
     ) -> tuple[str, str, int | None]:
         """Return the lane of a request in a session whose client names no agent: key, rule and cause."""
         hashes = hashes_of(request.messages)
@@ -129,11 +129,11 @@ class Placing:
         found = self._by_call(exchange, request, [session])
         return exchange.id, f"{rule}, other prompt", found.cause if found else None
 
-    def _by_response(self, request: WireRequest) -> Place | None:
+    def _by_response(self, request: WireRequest) -> LanePlace | None:
         found = self._responses.get(request.previous) if request.previous else None
-        return Place(*found, "response") if found else None
+        return LanePlace(*found, "response") if found else None
 
-    def _by_messages(self, exchange: Exchange, request: WireRequest) -> Place | None:
+    def _by_messages(self, exchange: RecordedExchange, request: WireRequest) -> LanePlace | None:
         """Return the lane whose last request this one begins with, if its answer follows, or if it failed."""
         hashes = hashes_of(request.messages)
         ends = [*chain(hashes)]
@@ -143,13 +143,13 @@ class Placing:
                 if lane.api != request.api or lane.hashes != hashes[:length] or lane.open:
                     continue
                 if _is_answered(lane, request, length):
-                    return Place(session, key, "answer")
+                    return LanePlace(session, key, "answer")
                 seconds = (exchange.begun_ns - lane.last_ns) / 1e9
                 if length == len(hashes) and lane.failed and seconds < RETRY_SECONDS:
-                    return Place(session, key, "retry")
+                    return LanePlace(session, key, "retry")
         return None
 
-    def _by_summary(self, request: WireRequest) -> Place | None:
+    def _by_summary(self, request: WireRequest) -> LanePlace | None:
         for session in reversed([*self.sessions.values()]):
             for key, lane in session.lanes.items():
                 if (
@@ -158,10 +158,12 @@ class Placing:
                     and not lane.open
                     and lane.holds_summary(request)
                 ):
-                    return Place(session, key, "summary")
+                    return LanePlace(session, key, "summary")
         return None
 
-    def _by_call(self, exchange: Exchange, request: WireRequest, among: Iterable[Session]) -> Place | None:
+    def _by_call(
+        self, exchange: RecordedExchange, request: WireRequest, among: Iterable[Session]
+    ) -> LanePlace | None:
         brief = _first_words(request)
         if len(brief) < BRIEF:
             return None
@@ -172,10 +174,12 @@ class Placing:
                         key = next(
                             (k for k, each in session.lanes.items() if each.brief == brief), exchange.id
                         )
-                        return Place(session, key, "call", lane.call_positions[id])
+                        return LanePlace(session, key, "call", lane.call_positions[id])
         return None
 
-    def _by_title(self, exchange: Exchange, request: WireRequest, identity: Identity) -> Place | None:
+    def _by_title(
+        self, exchange: RecordedExchange, request: WireRequest, identity: Identity
+    ) -> LanePlace | None:
         if identity.kind != "title":
             return None
         words = "".join(_all_words(request).split())
@@ -186,10 +190,12 @@ class Placing:
             if session.client != identity.client or has_title or not is_near:
                 continue
             if len(title) >= SHORTEST_TITLE and title in words:
-                return Place(session, "title", "title")
+                return LanePlace(session, "title", "title")
         return None
 
-    def _after_title(self, exchange: Exchange, request: WireRequest, identity: Identity) -> Place | None:
+    def _after_title(
+        self, exchange: RecordedExchange, request: WireRequest, identity: Identity
+    ) -> LanePlace | None:
         """Return the session that has a title alone, asked for by the words that this request begins with."""
         words = "".join(_first_words(request).split())[:TITLE_WORDS]
         for session in reversed([*self.sessions.values()]):
@@ -197,17 +203,17 @@ class Placing:
             if [*session.lanes] == ["title"] and session.client == identity.client and is_near:
                 asked = "".join(session.title_words.split())
                 if len(words) >= SHORTEST_TITLE and words in asked:
-                    return Place(session, "", "title")
+                    return LanePlace(session, "", "title")
         return None
 
-    def _new(self, exchange: Exchange, request: WireRequest, identity: Identity) -> Place:
+    def _new(self, exchange: RecordedExchange, request: WireRequest, identity: Identity) -> LanePlace:
         id = f"{identity.client}-{exchange.time:%Y%m%d-%H%M%S}-{exchange.id[-6:]}"
         session = self._added(id, identity.client, "", exchange)
         if identity.kind == "title":
             session.title_words = _all_words(request)
-        return Place(session, identity.kind if identity.kind in SIDE else "", "new")
+        return LanePlace(session, identity.kind if identity.kind in SIDE else "", "new")
 
-    def _added(self, name: str, client: str, id: str, exchange: Exchange) -> Session:
+    def _added(self, name: str, client: str, id: str, exchange: RecordedExchange) -> Session:
         session = self._begin(name, client, exchange)
         session.id = id or name
         self.adopt(name, session)

@@ -18,7 +18,7 @@ from stenolog.projections.requests.body_digest import compact
 from stenolog.projections.requests.recipe import Recipe, Source, recipe_of
 from stenolog.projections.requests.transport import DEFAULT_STYLE, Transport
 
-from .exchange import Exchange
+from .exchange import RecordedExchange
 from .lane import Anchor, common
 from .wire import WireRequest
 
@@ -37,7 +37,7 @@ class Made(NamedTuple):
 
 
 def receipt_for(
-    exchange: Exchange, sent: WireRequest, built: Request, hashes: Sequence[str], anchor: Anchor
+    exchange: RecordedExchange, sent: WireRequest, built: Request, hashes: Sequence[str], anchor: Anchor
 ) -> Made:
     """Return the receipt of a request, which proves that it can be built again, byte for byte.
 
@@ -137,7 +137,7 @@ def _is_costly(recipes: Sequence[Recipe]) -> bool:
 
 
 def _transport(
-    exchange: Exchange, body: dict[str, Any], content: bytes, blobs: Blobs, *, raw: bool
+    exchange: RecordedExchange, body: dict[str, Any], content: bytes, blobs: Blobs, *, raw: bool
 ) -> Transport:
     """Return the transport that gives the bytes that were sent; these are kept where no style does."""
     path = exchange.path.partition("?")[0]

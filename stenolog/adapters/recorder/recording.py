@@ -13,10 +13,10 @@ from stenolog.domain.errors import OperationalError
 from stenolog.domain.events import AssistantMessage, ModeSwitch, UserMessage
 
 from .agent_notes import NO_NOTE, Notes, agent_note
-from .exchange import Exchange
+from .exchange import RecordedExchange
 from .identity import Identity, identity_of
 from .lane import Lane
-from .placing import Place, Placing
+from .placing import LanePlace, Placing
 from .restoring import restored, sessions_in
 from .session import META, Session
 from .wire import WireRequest, wire_request
@@ -27,7 +27,7 @@ GAPS = "tap-gaps"
 """The conversation in which the tap says what it could not record."""
 
 
-class Recording:
+class ExchangeRecorder:
     """The recorder of one log. `others` counts the exchanges that asked no model, by method and path.
 
     `notes` reads what a client notes on a sub-agent.
@@ -40,10 +40,10 @@ class Recording:
         self.placing = Placing(self._begin)
         self.others: dict[str, int] = {}
         self.recorded: set[str] = set()
-        self._places: dict[str, Place] = {}
+        self._places: dict[str, LanePlace] = {}
         self._recalled = False
 
-    def request(self, exchange: Exchange) -> bool:
+    def request(self, exchange: RecordedExchange) -> bool:
         """Record a request that is complete; return whether it asks a model."""
         if exchange.blobs:
             self._too_large(exchange)
@@ -57,7 +57,7 @@ class Recording:
             identity = identity_of(exchange, request)
             if not identity.session:
                 self._recall(exchange)
-            place = self.placing.place(exchange, request, identity)
+            place = self.placing.find(exchange, request, identity)
             if exchange.id in place.session.recorded or exchange.id in self.recorded:
                 return False
             lane = self._lane(place, request, identity)
@@ -73,7 +73,7 @@ class Recording:
         self.placing.note(place.session, place.key)
         return True
 
-    def _lane(self, place: Place, request: WireRequest, identity: Identity) -> Lane:
+    def _lane(self, place: LanePlace, request: WireRequest, identity: Identity) -> Lane:
         """Return the lane of a place; a new one of a sub-agent is named by its client's note."""
         session = place.session
         is_new = place.key not in session.lanes and bool(identity.agent)
@@ -83,7 +83,7 @@ class Recording:
             self._causes[lane.agent] = position
         return lane
 
-    def answer(self, exchange: Exchange) -> None:
+    def answer(self, exchange: RecordedExchange) -> None:
         """Record the outcome of an exchange whose request was recorded."""
         place = self._places.pop(exchange.id, None)
         if place is None:
@@ -106,7 +106,7 @@ class Recording:
         words = f"The tap could not record {exchanges} exchanges: {reason}"
         self._note(words, {"gap": reason, "exchanges": exchanges}, f"gap-{id}")
 
-    def _recall(self, exchange: Exchange) -> None:
+    def _recall(self, exchange: RecordedExchange) -> None:
         """Take up the sessions of earlier processes, once: without ids, one of them may go on here."""
         if self._recalled:
             return
@@ -116,14 +116,14 @@ class Recording:
             if session.conversation.name not in self.placing.sessions:
                 self.placing.adopt(session.conversation.name, session)
 
-    def _too_large(self, exchange: Exchange) -> None:
+    def _too_large(self, exchange: RecordedExchange) -> None:
         """Keep a request that is larger than any provider takes as it came."""
         place = f"{exchange.method} {exchange.path.partition('?')[0]}"
         words = f"The tap has kept {place} as it was: it is too large to be taken apart"
         about = {"exchange": exchange.id, "sha256": exchange.sha256, "request": list(exchange.blobs)}
         self._note(words, about, f"{exchange.id}-large")
 
-    def _unrecorded(self, exchange: Exchange, error: Exception) -> None:
+    def _unrecorded(self, exchange: RecordedExchange, error: Exception) -> None:
         """Keep an exchange that could not be understood as it was: nothing is lost."""
         kept: dict[str, str] = {}
         for name, content in (("request", exchange.content), ("answer", bytes(exchange.answer))):
@@ -142,7 +142,7 @@ class Recording:
         event = UserMessage(words, author_kind="system", in_context=False, meta={META: about})
         conversation.extend([NewEntry(event, id)])
 
-    def _begin(self, name: str, client: str, exchange: Exchange) -> Session:
+    def _begin(self, name: str, client: str, exchange: RecordedExchange) -> Session:
         """Return a session of the log, as far as it was recorded before."""
         conversation = self.log[name]
         session = Session(conversation, client, name)

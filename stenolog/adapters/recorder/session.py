@@ -19,7 +19,7 @@ from stenolog.domain.values import Origin, PositionRange, Receipt
 from .agent_notes import NO_NOTE, AgentNote
 from .answers import Answered, answer_of, counted_tokens
 from .cards import card_of, without_parameters
-from .exchange import Exchange, decoded
+from .exchange import RecordedExchange, decoded
 from .identity import Identity
 from .lane import Alignment, Anchor, Lane, Positions, hashes_of
 from .message_events import mark_of
@@ -93,7 +93,7 @@ class Session:
 
     def record_request(
         self,
-        exchange: Exchange,
+        exchange: RecordedExchange,
         request: WireRequest,
         lane: Lane,
         identity: Identity,
@@ -138,7 +138,7 @@ class Session:
             events[at] = replace(brief, cause=cause, author_kind="agent")
         return events
 
-    def _built(self, lane: Lane, request: WireRequest, exchange: Exchange) -> Any:
+    def _built(self, lane: Lane, request: WireRequest, exchange: RecordedExchange) -> Any:
         try:
             return self.conversation.request(lane.agent, api=request.api)
         except CallerError:
@@ -150,7 +150,7 @@ class Session:
             return self.conversation.request(lane.agent, api=request.api)
 
     def _opening(
-        self, lane: Lane, request: WireRequest, identity: Identity, exchange: Exchange, why: str
+        self, lane: Lane, request: WireRequest, identity: Identity, exchange: RecordedExchange, why: str
     ) -> list[Known]:
         """Return the settings that changed: who takes part, and the card with prompt and tools."""
         card = card_of(request, lane.card)
@@ -220,14 +220,14 @@ class Session:
             said = (e for e in events if isinstance(e, UserMessage) and e.author_kind == "person")
             self.words = next((title_of(event.text) for event in said), "")
 
-    def _entitle(self, exchange: Exchange, event: AssistantMessage) -> None:
+    def _entitle(self, exchange: RecordedExchange, event: AssistantMessage) -> None:
         """Give the conversation the title that its client has asked a model for."""
         title = title_in(event.text)
         if title and title != self.title:
             self.title = title
             self._append(exchange, [ModeSwitch(title=title)], self._ended(exchange), "title")
 
-    def record_answer(self, exchange: Exchange) -> Entry | None:
+    def record_answer(self, exchange: RecordedExchange) -> Entry | None:
         """Append the outcome of a request; None for one that is not pending."""
         pending = self.pending.pop(exchange.id, None)
         if pending is None:
@@ -253,7 +253,7 @@ class Session:
         if event.purpose == "summary":
             lane.summary = (entry.position, mark_of(event.parts).words)
 
-    def _outcome(self, exchange: Exchange, pending: Pending, answered: Answered) -> Known:
+    def _outcome(self, exchange: RecordedExchange, pending: Pending, answered: Answered) -> Known:
         lane, request = pending.lane, pending.request
         meta: dict[str, Any] = {META: self._about(exchange, pending, answered)}
         first_token_ms, duration_ms = self._times(exchange)
@@ -298,7 +298,7 @@ class Session:
         return tuple(position_ranges(lane.visible, self.settings))
 
     def _count(
-        self, exchange: Exchange, pending: Pending, meta: dict[str, Any], answered: Answered
+        self, exchange: RecordedExchange, pending: Pending, meta: dict[str, Any], answered: Answered
     ) -> AssistantMessage:
         """Return the answer to a question for the number of tokens: nobody is shown it."""
         content = decoded(bytes(exchange.answer), exchange.answer_headers.get("content-encoding", ""))
@@ -315,7 +315,7 @@ class Session:
             meta=meta,
         )
 
-    def _about(self, exchange: Exchange, pending: Pending, answered: Answered) -> dict[str, Any]:
+    def _about(self, exchange: RecordedExchange, pending: Pending, answered: Answered) -> dict[str, Any]:
         about: dict[str, Any] = {"exchange": exchange.id, "id": answered.id, "kind": pending.identity.kind}
         about["secrets"] = pending.secrets
         if exchange.unproven:
@@ -324,19 +324,19 @@ class Session:
             about["redacted"] = list(exchange.redacted)
         return {name: value for name, value in about.items() if value}
 
-    def _times(self, exchange: Exchange) -> tuple[int | None, int | None]:
+    def _times(self, exchange: RecordedExchange) -> tuple[int | None, int | None]:
         """Return the milliseconds to the first byte of the answer and to its end, where they are known."""
         begun = exchange.begun_ns
         first, last = ((at - begun) // 1_000_000 for at in (exchange.first_ns, exchange.ended_ns))
         return first if begun and first >= 0 else None, last if begun and last >= 0 else None
 
-    def _ended(self, exchange: Exchange) -> datetime:
+    def _ended(self, exchange: RecordedExchange) -> datetime:
         if exchange.ended_ns > exchange.begun_ns > 0:
             return exchange.time + timedelta(microseconds=(exchange.ended_ns - exchange.begun_ns) // 1_000)
         return exchange.time
 
     def _append(
-        self, exchange: Exchange, events: Iterable[Known], time: datetime, what: str = "request"
+        self, exchange: RecordedExchange, events: Iterable[Known], time: datetime, what: str = "request"
     ) -> list[Entry]:
         """Append events under ids of the exchange: what is recorded again after a crash is found there."""
         new = [NewEntry(event, f"{exchange.id}-{what}-{n}", time) for n, event in enumerate(events)]

@@ -13,7 +13,7 @@ from typing import Any
 
 from stenolog.adapters.providers.json_fields import Json, as_dict, as_str
 
-from .exchange import Exchange
+from .exchange import RecordedExchange
 
 ENDS = frozenset({"response.completed", "response.failed", "response.incomplete", "error"})
 """The events with which a response ends."""
@@ -23,7 +23,7 @@ ASKS = "response.create"
 class Websocket:
     """The frames of both directions, and the turn that is under way. `exchange` is that of the upgrade."""
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: RecordedExchange) -> None:
         from websockets.streams import StreamReader
 
         self._exchange = exchange
@@ -34,19 +34,19 @@ class Websocket:
             way: [_deflate(agreed, way)] if "permessage-deflate" in agreed else [] for way in self._readers
         }
         self._parsers = {way: self._frames(way) for way in self._readers}
-        self._turn: Exchange | None = None
+        self._turn: RecordedExchange | None = None
         self._number = 0
 
-    def take(self, way: str, data: bytes, time_ns: int) -> Iterator[tuple[Exchange, bool]]:
+    def take(self, way: str, data: bytes, time_ns: int) -> Iterator[tuple[RecordedExchange, bool]]:
         """Take bytes of one direction; yield each request that is whole, and each answer, which is marked."""
         self._readers[way].feed_data(data)
         for message in self._whole_messages(way):
             if way == "up":
-                yield from self._asked(message, time_ns)
+                yield from self._on_request(message, time_ns)
             else:
-                yield from self._answered(message, time_ns)
+                yield from self._on_event(message, time_ns)
 
-    def close(self, reason: str, time_ns: int) -> Iterator[tuple[Exchange, bool]]:
+    def close(self, reason: str, time_ns: int) -> Iterator[tuple[RecordedExchange, bool]]:
         """Yield the turn that was under way, as one that ended early."""
         if self._turn is not None:
             yield self._ended(time_ns, reason or "upstream-closed")
@@ -80,7 +80,7 @@ class Websocket:
                 return
             yield found
 
-    def _asked(self, message: bytes, time_ns: int) -> Iterator[tuple[Exchange, bool]]:
+    def _on_request(self, message: bytes, time_ns: int) -> Iterator[tuple[RecordedExchange, bool]]:
         given = _json(message)
         if given.get("type") != ASKS:
             return
@@ -105,7 +105,7 @@ class Websocket:
         )
         yield self._turn, False
 
-    def _answered(self, message: bytes, time_ns: int) -> Iterator[tuple[Exchange, bool]]:
+    def _on_event(self, message: bytes, time_ns: int) -> Iterator[tuple[RecordedExchange, bool]]:
         turn = self._turn
         if turn is None:
             return
@@ -114,7 +114,7 @@ class Websocket:
         if as_str(_json(message).get("type")) in ENDS:
             yield self._ended(time_ns, "")
 
-    def _ended(self, time_ns: int, reason: str) -> tuple[Exchange, bool]:
+    def _ended(self, time_ns: int, reason: str) -> tuple[RecordedExchange, bool]:
         turn, self._turn = self._turn, None
         assert turn is not None
         turn.ended_ns, turn.reason = time_ns, reason

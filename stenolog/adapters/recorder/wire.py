@@ -11,7 +11,7 @@ from stenolog.adapters.providers.json_fields import as_dict, as_list, as_str
 from stenolog.projections.requests.as_sent import without_marks
 from stenolog.projections.requests.body_digest import compact
 
-from .exchange import Exchange
+from .exchange import RecordedExchange
 
 Json = Any
 _PATHS: tuple[tuple[re.Pattern[str], str, str], ...] = (
@@ -69,7 +69,7 @@ def api_of(method: str, path: str) -> tuple[str, str]:
     return next(((api, kind) for pattern, api, kind in _PATHS if pattern.search(bare)), ("", ""))
 
 
-def wire_request(exchange: Exchange) -> WireRequest | None:
+def wire_request(exchange: RecordedExchange) -> WireRequest | None:
     """Return the request to a model that an exchange holds; None if it is none."""
     api, kind = api_of(exchange.method, exchange.path)
     if not api:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from stenolog.adapters.log import open as open_log
 from stenolog.adapters.recorder.assembling import Assembler
-from stenolog.adapters.recorder.recording import Recording
+from stenolog.adapters.recorder.recording import ExchangeRecorder
 
 from .journal import JournalReader
 
@@ -19,7 +19,7 @@ def main(folder: Path, database: str, notify: int | None) -> int:
     reader = JournalReader(folder, notify)
     recorded = 0
     with open_log(database) as log:
-        assembler = Assembler(Recording(log))
+        assembler = Assembler(ExchangeRecorder(log))
         for record in reader:
             for exchange in assembler.take(record):
                 recorded += record.kind == "end"
