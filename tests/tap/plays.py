@@ -156,7 +156,7 @@ async def perform(scene: Stage) -> None:
         number, first = 0, opening
         while number < play.requests:
             calls = min(scene.random.choice((0, 2, 3, 5, 9)), play.requests - number - 1)
-            if play.profile.titles and first:
+            if play.profile.titles and first and not play.twin:
                 await _title(actor, actor.next_words(calls, first))
             number += await actor.turn(calls, first)
             first = ""
