@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
-from stenolog.adapters.tap.journal import JournalReader, Record
+from stenolog.adapters.tap.journal import JournalReader, JournalRecord
 from stenolog.adapters.tap.processes import start
 from stenolog.adapters.tap.relay import RelayConfig
 from stenolog.adapters.tap.upstreams import parse_upstream
@@ -66,7 +66,7 @@ class Server:
 class Recorded:
     """An exchange as the journal has it."""
 
-    records: list[Record] = field(default_factory=list)
+    records: list[JournalRecord] = field(default_factory=list)
 
     @property
     def kinds(self) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from stenolog.adapters.tap import journal_writer
-from stenolog.adapters.tap.journal import HEADER, MAGIC, JournalReader, Record, segments
+from stenolog.adapters.tap.journal import HEADER, MAGIC, JournalReader, JournalRecord, segments
 from stenolog.adapters.tap.journal_writer import JournalEntry, JournalWriter
 
 PATIENCE = 20.0
@@ -48,7 +48,7 @@ def writer(tmp_path: Path) -> Iterator[JournalWriter]:
     made.close()
 
 
-def parts(records: list[Record]) -> list[tuple[str, int, bytes]]:
+def parts(records: list[JournalRecord]) -> list[tuple[str, int, bytes]]:
     return [(record.kind, record.exchange, record.payload) for record in records]
 
 
@@ -113,7 +113,7 @@ def test_an_exchange_whose_relay_died_gets_an_end_before_the_next_relay_s(tmp_pa
 def test_a_reader_follows_until_no_relay_can_write(tmp_path: Path) -> None:
     readable, writable = os.pipe()
     writer = JournalWriter(tmp_path, 1, writable)
-    found: list[Record] = []
+    found: list[JournalRecord] = []
     news = threading.Semaphore(0)
 
     def follow() -> None:

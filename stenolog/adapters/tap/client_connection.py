@@ -70,6 +70,7 @@ class ClientConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._lost = True
+        self._transport = None  # asyncio's own fails where it is aborted after this
         self._connections.discard(self)
         if self._exchange:
             self._exchange.client_closed()
@@ -128,8 +129,7 @@ class ClientConnection(asyncio.Protocol):
         """End the exchange because the tap ends."""
         if self._exchange:
             self._exchange.end("tap-ended")
-        if self._transport:
-            self._transport.abort()
+        self._abort()
 
     def exchange_ended(self) -> None:
         """Go on with the next request on this connection."""
@@ -152,7 +152,7 @@ class ClientConnection(asyncio.Protocol):
             # Closing with unread data would reset the connection before the client has read the answer.
             if transport.can_write_eof():
                 transport.write_eof()
-            asyncio.get_running_loop().call_later(LINGER_SECONDS, transport.abort)
+            asyncio.get_running_loop().call_later(LINGER_SECONDS, self._abort)
 
     async def upstream_for(self, upstream: Upstream) -> UpstreamConnection:
         """Return the connection to an upstream: the one that is there, or a new one. Raises OSError."""
@@ -172,6 +172,10 @@ class ClientConnection(asyncio.Protocol):
             connection.abort()
         self._upstream = connection
         return connection
+
+    def _abort(self) -> None:
+        if self._transport:
+            self._transport.abort()
 
     def _next_request(self) -> None:
         while self._buffer[:2] == b"\r\n":  # empty lines before a request are allowed

@@ -63,9 +63,6 @@ class JournalRecord(NamedTuple):
     payload: bytes
 
 
-Record = JournalRecord
-
-
 def encode(kind: str, exchange: int, time_ns: int, payload: bytes) -> bytes:
     """Return the header of a record; the payload follows it in the file."""
     rest = HEADER.pack(0, 0, KINDS.index(kind), exchange, time_ns)[CHECKSUM_AT:]

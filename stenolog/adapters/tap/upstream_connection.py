@@ -35,6 +35,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
+        self._transport = None  # asyncio's own fails where it is aborted after this
         self.writable.set()
         exchange, self._exchange = self._exchange, None
         if exchange and not exchange.ended:
