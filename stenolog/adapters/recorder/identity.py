@@ -139,7 +139,7 @@ def kind_of(request: WireRequest, *, is_agent: bool = True) -> str:
     # A long message is somebody's work and no instruction; an instruction stands last in it.
     last = [text[-LONGEST_ASKED:] for text in _last_texts(request.messages[-1] if request.messages else {})]
     is_history = len(request.messages) >= MIN_COMPACTED
-    if is_agent and is_history and any(map(COMPACTION.search, last)):
+    if is_agent and asks_for_summary(request):
         return "compaction"
     # Whoever may call tools goes on with a conversation.
     if declared_tools(request) or as_list(body.get("tools")):
@@ -151,6 +151,12 @@ def kind_of(request: WireRequest, *, is_agent: bool = True) -> str:
     if any(map(TITLE.search, [*asked, *(last if is_agent else ())])):
         return "title"
     return "classifier" if any(map(CLASSIFIER.search, asked)) else ""
+
+
+def asks_for_summary(request: WireRequest) -> bool:
+    """Return whether the last message of a history asks for a summary of it."""
+    last = [text[-LONGEST_ASKED:] for text in _last_texts(request.messages[-1] if request.messages else {})]
+    return len(request.messages) >= MIN_COMPACTED and any(map(COMPACTION.search, last))
 
 
 MIN_COMPACTED = 3

@@ -7,6 +7,7 @@ more is out of context from then on.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -60,7 +61,10 @@ class Alignment(NamedTuple):
 
 
 class Anchor(NamedTuple):
-    """The last entry of a lane with a receipt: its position, its patch, and the hashes of its messages."""
+    """The last entry of a lane with a receipt: its position, its patch, and the hashes of its messages.
+
+    `built` is the number of messages that the log led to then.
+    """
 
     position: int = 0
     patch: Patch = Patch()
@@ -75,9 +79,11 @@ NO_ANCHOR, NO_ANSWER = Anchor(), AnswerMark("")
 class Lane:
     """The state of one agent's requests in a conversation.
 
+    `hashes` are the likenesses of the messages of the last request, and `positions` their entries.
     `attempts` are the positions of the outcomes of the last request. `open` are the exchanges that are under
     way. `hidden` are the positions that the client took out of its history. `summary` is the position of the
-    last summary, and its words. `brief` are the words of the call that began the lane.
+    last summary, and its words; `is_summary`: a known program has asked for it. `brief` are the words of the
+    call that began the lane.
     """
 
     agent: str
@@ -99,6 +105,7 @@ class Lane:
     tool_names: dict[str, str] = field(default_factory=dict)
     hidden: set[int] = field(default_factory=set)
     summary: tuple[int, str] = (0, "")
+    is_summary: bool = False
     brief: str = ""
     _words: dict[str, list[int]] = field(default_factory=dict)
     _acts: dict[tuple[tuple[str, str], ...], list[int]] = field(default_factory=dict)
@@ -106,6 +113,14 @@ class Lane:
     _known: dict[str, Positions] = field(default_factory=dict)
     _results: dict[str, Positions] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
+
+    @property
+    def has_answers(self) -> bool:
+        """True if the messages of the last request have an answer that was recorded here."""
+        there = {position for each in self.positions for position in each}
+        return not there.isdisjoint(
+            [*self.call_positions.values(), *(p for each in self._words.values() for p in each)]
+        )
 
     @property
     def visible(self) -> list[int]:
@@ -262,8 +277,35 @@ def _thought_keys(part: ReasoningPart) -> Iterator[str]:
 
 
 def hashes_of(messages: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return a short hash of each message, keys in their order, without the marks of the cache."""
+    """Return a short hash of each message to the byte, without the marks of the cache."""
     return [_hash(compact(message)) for message in messages]
+
+
+def likenesses_of(messages: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return a short hash of what each message says, whatever form its client gives it now.
+
+    A text alone is as good as a list of it. Gemini's signatures come and go. Keys may be in another order.
+    """
+    return [_hash(json.dumps(_plain(message), sort_keys=True)) for message in messages]
+
+
+def _plain(value: Any, key: str = "") -> Any:
+    match value:
+        case str() if key in ("content", "parts"):
+            return [{"text": value}]
+        case dict():
+            kept = {name: _plain(inner, name) for name, inner in value.items() if name not in FORMS}
+            is_text = value.get("type") in ("text", "input_text", "output_text")
+            return {name: inner for name, inner in kept.items() if not (is_text and name in TEXT_FORMS)}
+        case list():
+            return [_plain(each) for each in value]
+        case _:
+            return value
+
+
+FORMS = frozenset({"thoughtSignature", "thought_signature", "cache_control"})
+"""Keys that say nothing that was said."""
+TEXT_FORMS = frozenset({"type", "annotations", "logprobs", "citations"})
 
 
 def _hash(text: str) -> str:

@@ -6,7 +6,8 @@ ugly, a wrong merge is a lie.
 1. `session`: the client's own id of its session, and of the agent in it.
 2. `response`: the id of the response that it goes on from.
 3. `answer`: it begins with all messages of a lane's last request, and the recorded answer follows them.
-4. `retry`: it is the last request of a lane once more, whose answer failed.
+   Or its last answer is the lane's, by ids of calls or in many words, and most of its messages are.
+4. `retry`: it is the last request of a lane once more, or goes on from it, and the answer to that had failed.
 5. `summary`: it holds the summary that a lane was given as its last answer.
 6. `call`: its first words are an argument of a call that is still open: a sub-agent's brief.
 7. `title`: it asks for a title by the first words of a conversation that has just begun, or begins by them.
@@ -24,15 +25,19 @@ from stenolog.domain.parts import AssistantPart
 
 from .exchange import RecordedExchange
 from .identity import Identity
-from .lane import Lane, chain, common, hashes_of
+from .lane import Lane, chain, common, likenesses_of
 from .message_events import assistant_parts, mark_of, role_of
 from .session import Session
 from .wire import WireRequest, declared_tools, history_start, system_texts
 
+LONG_ANSWER = 80
+"""Characters of an answer, without blanks, that no other conversation has."""
 RETRY_SECONDS = 900
 """Seconds in which a client tries a failed request again."""
 BRIEF = 24
 """Characters of a sub-agent's brief by which it is known as the argument of a call."""
+PROMPT_SECONDS = 10
+"""Seconds in which a program that is not known goes on with the summary that it has asked for."""
 TITLE_WORDS, SHORTEST_TITLE = 200, 8
 """Characters of a first message, without blanks, that a request for a title repeats."""
 TITLE_SECONDS = 120
@@ -73,7 +78,8 @@ class Placing:
         return (
             self._by_response(request)
             or self._by_messages(exchange, request)
-            or self._by_summary(request)
+            or self._by_last_answer(exchange, request)
+            or self._by_summary(exchange, request)
             or self._by_call(exchange, request, self.sessions.values())
             or self._by_title(exchange, request, identity)
             or self._after_title(exchange, request, identity)
@@ -114,7 +120,7 @@ class Placing:
         self, session: Session, exchange: RecordedExchange, request: WireRequest, rule: str
     ) -> tuple[str, str, int | None]:
         """Return the lane of a request in a session whose client names no agent: key, rule and cause."""
-        hashes = hashes_of(request.messages)
+        hashes = likenesses_of(request.messages)
         for key, lane in session.lanes.items():
             if lane.api == request.api and _goes_on(lane, request, hashes):
                 return key, rule, None
@@ -131,11 +137,15 @@ class Placing:
 
     def _by_response(self, request: WireRequest) -> LanePlace | None:
         found = self._responses.get(request.previous) if request.previous else None
-        return LanePlace(*found, "response") if found else None
+        if found is None:
+            return None
+        session, key = found
+        # What goes on from a warm-up is the turn that it was made for.
+        return LanePlace(session, "" if key in SIDE else key, "response")
 
     def _by_messages(self, exchange: RecordedExchange, request: WireRequest) -> LanePlace | None:
         """Return the lane whose last request this one begins with, if its answer follows, or if it failed."""
-        hashes = hashes_of(request.messages)
+        hashes = likenesses_of(request.messages)
         ends = [*chain(hashes)]
         for length in range(len(ends), 0, -1):
             for session, key in reversed(self._ends.get(ends[length - 1], ())):
@@ -145,19 +155,34 @@ class Placing:
                 if _is_answered(lane, request, length):
                     return LanePlace(session, key, "answer")
                 seconds = (exchange.begun_ns - lane.last_ns) / 1e9
-                if length == len(hashes) and lane.failed and seconds < RETRY_SECONDS:
+                # With answers of the lane in it, a history is nobody else's; else only the very same request.
+                if lane.failed and seconds < RETRY_SECONDS and (length == len(hashes) or lane.has_answers):
                     return LanePlace(session, key, "retry")
         return None
 
-    def _by_summary(self, request: WireRequest) -> LanePlace | None:
+    def _by_last_answer(self, exchange: RecordedExchange, request: WireRequest) -> LanePlace | None:
+        """Return the lane whose last answer is a request's last one, if most of its messages are there."""
+        mark = mark_of(_last_answer(request))
+        if not (any(mark.ids) or len(mark.words) >= LONG_ANSWER):
+            return None
+        hashes = set(likenesses_of(request.messages))
         for session in reversed([*self.sessions.values()]):
             for key, lane in session.lanes.items():
-                if (
-                    lane.summary[0]
-                    and lane.api == request.api
-                    and not lane.open
-                    and lane.holds_summary(request)
-                ):
+                if lane.api != request.api or lane.open or not lane.answer.fits(mark):
+                    continue
+                if 2 * len(hashes.intersection(lane.hashes)) >= len(set(lane.hashes)):
+                    return LanePlace(session, key, "answer")
+        return None
+
+    def _by_summary(self, exchange: RecordedExchange, request: WireRequest) -> LanePlace | None:
+        for session in reversed([*self.sessions.values()]):
+            for key, lane in session.lanes.items():
+                if not lane.summary[0] or lane.api != request.api or lane.open:
+                    continue
+                # A person who takes a summary to another chat needs longer than a program that goes on.
+                is_prompt = (exchange.begun_ns - lane.last_ns) / 1e9 < PROMPT_SECONDS
+                is_sure = lane.is_summary or (is_prompt and _is_alike(lane, request))
+                if is_sure and lane.holds_summary(request):
                     return LanePlace(session, key, "summary")
         return None
 
@@ -197,6 +222,8 @@ class Placing:
         self, exchange: RecordedExchange, request: WireRequest, identity: Identity
     ) -> LanePlace | None:
         """Return the session that has a title alone, asked for by the words that this request begins with."""
+        if identity.kind:  # another request for a title, say: all of them begin with the same instruction
+            return None
         words = "".join(_first_words(request).split())[:TITLE_WORDS]
         for session in reversed([*self.sessions.values()]):
             is_near = (exchange.begun_ns - session.last_ns) / 1e9 < TITLE_SECONDS
@@ -224,7 +251,9 @@ def _is_turn(session: Session, request: WireRequest) -> bool:
     """Return whether a request goes on with the main lane, so that it is a turn whatever it asks."""
     main = session.lanes.get("")
     return (
-        main is not None and main.api == request.api and _goes_on(main, request, hashes_of(request.messages))
+        main is not None
+        and main.api == request.api
+        and _goes_on(main, request, likenesses_of(request.messages))
     )
 
 
@@ -233,6 +262,17 @@ def _goes_on(lane: Lane, request: WireRequest, hashes: Sequence[str]) -> bool:
     length = len(lane.hashes)
     is_longer = 0 < length <= len(hashes) and common(lane.hashes, hashes) == length
     return is_longer and length > history_start(request)
+
+
+def _last_answer(request: WireRequest) -> list[AssistantPart]:
+    """Return the parts of the last answer in a request: its last messages of the model, in a row."""
+    found: list[AssistantPart] = []
+    for message in reversed(request.messages):
+        if role_of(request.api, message) == "assistant":
+            found[:0] = assistant_parts(request.api, message, request.model)
+        elif found:
+            break
+    return found
 
 
 def _is_answered(lane: Lane, request: WireRequest, length: int) -> bool:

@@ -19,7 +19,7 @@ from stenolog.projections.requests import Request
 from stenolog.projections.requests.as_sent import Patches, as_sent
 from stenolog.projections.requests.recipe import references
 
-from .lane import Anchor, Lane, Positions, hashes_of
+from .lane import Anchor, Lane, Positions, hashes_of, likenesses_of
 from .message_events import mark_of
 from .session import META, Session
 from .wire import MESSAGES, of_body
@@ -109,7 +109,7 @@ def _take_outcome(lane: Lane, entry: Entry, outcome: Outcome) -> None:
     lane.note_answer(outcome, entry.id, entry.position)
     lane.answer, lane.failed = mark_of(outcome.parts), 0
     if outcome.purpose == "summary":
-        lane.summary = (entry.position, mark_of(outcome.parts).words)
+        lane.summary, lane.is_summary = (entry.position, mark_of(outcome.parts).words), True
 
 
 def _restore(session: Session, lane: Lane, entry: Entry, outcome: Outcome, patches: Patches) -> None:
@@ -126,10 +126,10 @@ def _restore(session: Session, lane: Lane, entry: Entry, outcome: Outcome, patch
     wire = of_body(api, sent.body)
     there = built.body.get(built.messages_key)
     lane.api, lane.model = api, outcome.model
-    lane.hashes = hashes_of(wire.messages)
+    lane.hashes = likenesses_of(wire.messages)
     lane.positions = [*_positions(built, patch.messages, MESSAGES[api], len(lane.hashes))]
     lane.anchor = Anchor(
-        entry.position, patch, tuple(lane.hashes), len(there) if isinstance(there, list) else 0
+        entry.position, patch, tuple(hashes_of(wire.messages)), len(there) if isinstance(there, list) else 0
     )
     lane.remember()
     lane.last_ns = session.last_ns = int(entry.time.timestamp() * 1e9)

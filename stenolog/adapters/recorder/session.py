@@ -20,8 +20,8 @@ from .agent_notes import NO_NOTE, AgentNote
 from .answers import Answered, answer_of, counted_tokens
 from .cards import card_of, without_parameters
 from .exchange import RecordedExchange, decoded
-from .identity import Identity
-from .lane import Alignment, Anchor, Lane, Positions, hashes_of
+from .identity import Identity, asks_for_summary
+from .lane import Alignment, Anchor, Lane, Positions, hashes_of, likenesses_of
 from .message_events import mark_of
 from .receipts import receipt_for
 from .secrets import secrets_in
@@ -87,7 +87,7 @@ class Session:
 
     def _agent(self, key: str, type: str) -> str:
         kind = agent_called(type) if type else self.client
-        name = f"{kind}-{key[-12:]}" if key else self.client
+        name = f"{kind}-{key[-12:].replace('/', '-')}" if key else self.client
         taken = {lane.agent for lane in self.lanes.values()}
         return name if name not in taken else f"{name}-{len(taken)}"
 
@@ -103,7 +103,7 @@ class Session:
         """Append what a request says that the log does not have, and make the receipt for its outcome."""
         blobs: Blobs = {}
         hashes = hashes_of(request.messages)
-        alignment = lane.align(request, hashes, blobs)
+        alignment = lane.align(request, likenesses_of(request.messages), blobs)
         first = self._opening(lane, request, identity, exchange, why)
         events = [event for plan in alignment.plans for event in plan.events]
         if cause is not None and not lane.hashes:
@@ -239,19 +239,20 @@ class Session:
         (entry,) = self._append(exchange, [event], self._ended(exchange), "answer")
         lane.anchor = pending.anchor._replace(position=entry.position)
         if isinstance(event, AssistantMessage) and event.purpose != "routing":
-            self._answered(lane, event, entry)
+            self._answered(lane, event, entry, asks_for_summary(request))
             if pending.identity.kind == "title":
                 self._entitle(exchange, event)
         elif isinstance(event, LlmError):
             lane.failed += 1
         return entry
 
-    def _answered(self, lane: Lane, event: AssistantMessage, entry: Entry) -> None:
+    def _answered(self, lane: Lane, event: AssistantMessage, entry: Entry, asks_for_summary: bool) -> None:
         lane.note_answer(event, entry.id, entry.position)
         lane.attempts.append(entry.position)
         lane.answer, lane.failed = mark_of(event.parts), 0
-        if event.purpose == "summary":
+        if event.purpose == "summary" or asks_for_summary:
             lane.summary = (entry.position, mark_of(event.parts).words)
+            lane.is_summary = event.purpose == "summary"
 
     def _outcome(self, exchange: RecordedExchange, pending: Pending, answered: Answered) -> Known:
         lane, request = pending.lane, pending.request
@@ -259,6 +260,9 @@ class Session:
         first_token_ms, duration_ms = self._times(exchange)
         if request.kind == "count-tokens":
             return self._count(exchange, pending, meta, answered)
+        if pending.identity.kind == "warm-up" and answered.id and not exchange.reason:
+            # Codex opens its connection so: an answer with nothing in it is what it asks for.
+            return replace(self._count(exchange, pending, meta, answered), parts=answered.parts)
         if answered.failure is not None:
             return LlmError(
                 agent=lane.agent,
