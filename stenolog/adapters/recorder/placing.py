@@ -30,8 +30,8 @@ from .message_events import assistant_parts, mark_of, role_of
 from .session import Session
 from .wire import WireRequest, declared_tools, history_start, system_texts
 
-LONG_ANSWER = 80
-"""Characters of an answer, without blanks, that no other conversation has."""
+LONG_ANSWER = 20
+"""Characters of an answer, without blanks, that hardly another conversation of so many like messages has."""
 RETRY_SECONDS = 900
 """Seconds in which a client tries a failed request again."""
 BRIEF = 24
@@ -163,7 +163,7 @@ class Placing:
     def _by_last_answer(self, exchange: RecordedExchange, request: WireRequest) -> LanePlace | None:
         """Return the lane whose last answer is a request's last one, if most of its messages are there."""
         mark = mark_of(_last_answer(request))
-        if not (any(mark.ids) or len(mark.words) >= LONG_ANSWER):
+        if not (any(mark.ids) or len(mark.words) + sum(len(given) for _, given in mark.acts) >= LONG_ANSWER):
             return None
         hashes = set(likenesses_of(request.messages))
         for session in reversed([*self.sessions.values()]):
