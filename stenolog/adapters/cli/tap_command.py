@@ -6,14 +6,16 @@ import os
 import secrets
 import shutil
 import sys
+from datetime import UTC, datetime
 from ipaddress import ip_address
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from pydantic_core import to_json
 
 from stenolog.adapters.store.home import default_database, make_home
-from stenolog.domain.errors import InvalidEventError, MissingExtraError
+from stenolog.domain.errors import InvalidEventError, MissingExtraError, StenologError
 
 from .database import Database, ServerDatabase
 from .framework import command
@@ -22,6 +24,12 @@ from .options import takes_db
 from .server_socket import server_socket
 from .terminal import say
 
+if TYPE_CHECKING:
+    from stenolog.adapters.recorder.summary import Recorded
+    from stenolog.adapters.tap.supervisor import Tap
+
+SHOWN = 10
+"""Conversations, and places of a kind of secret, that the summary names."""
 TOKEN = "STENOLOG_TOKEN"
 """The environment variable with the token of base URLs that other programs have in their configuration."""
 
@@ -34,10 +42,16 @@ TOKEN = "STENOLOG_TOKEN"
     "--upstream", "urls", metavar="[NAME=]URL", multiple=True, help="Forward to this server; repeatable."
 )
 @click.option("--async", "unproven", is_flag=True, help="Forward without waiting for the disk.")
+@click.option("--redact", "redacts", is_flag=True, help="Keep secrets in messages out of the log.")
 @takes_db
 @click.argument("words", metavar="[-- COMMAND...]", nargs=-1, type=click.UNPROCESSED)
 def tap_command(
-    db: Database, listen: str, urls: tuple[str, ...], unproven: bool, words: tuple[str, ...]
+    db: Database,
+    listen: str,
+    urls: tuple[str, ...],
+    unproven: bool,
+    redacts: bool,
+    words: tuple[str, ...],
 ) -> CommandResult | None:
     """Record what any agent sends and receives.
 
@@ -66,7 +80,9 @@ def tap_command(
         upstreams=upstreams(urls, os.environ),
         token=token or secrets.token_urlsafe(24),
         waits=not unproven,
+        redacts=redacts,
     )
+    began = datetime.now(UTC)
     make_home(db if isinstance(db, Path) else str(db))
     with server_socket(*_address(listen)) as (bound, _):
         if listen:
@@ -74,10 +90,53 @@ def tap_command(
             print(to_json({"base_urls": {name: f"{base}/{name}" for name in tap.upstreams}}).decode())
             sys.stdout.flush()
             say(f"recording to {db}; Ctrl-C ends it", mark="·", style="cyan")
-        code, printed = supervisor.run(tap, bound, list(words) or None)
-    if printed.strip():
-        say(printed.rstrip(), mark="!", style="yellow")
-    raise click.exceptions.Exit(code)
+        ended = supervisor.run(tap, bound, list(words) or None)
+    if ended.printed.strip():
+        say(ended.printed.rstrip(), mark="!", style="yellow")
+    _summarise(db, tap, ended.run, began)
+    raise click.exceptions.Exit(ended.code)
+
+
+def _summarise(db: Database, tap: Tap, run: str, began: datetime) -> None:
+    """Say what a run has recorded, and what it could not record."""
+    # Late: the command waits for none of it.
+    from stenolog.adapters.log import open as open_log
+    from stenolog.adapters.recorder.recording import GAPS
+    from stenolog.adapters.recorder.summary import recorded_in
+
+    try:
+        with open_log(tap.database) as log:
+            recorded = [*recorded_in(log, run, began)]
+            gaps = sum(entry.time >= began for entry in log[GAPS].entries() if entry.position > 1)
+    except StenologError as error:
+        say(f"the summary is missing: {error}", mark="!", style="yellow")
+        return
+    if gaps:
+        say(f"{_count(gaps, 'note')} on what was not recorded: stenolog log {GAPS}", mark="!", style="yellow")
+    if not recorded:
+        say("no request asked a model through the tap", mark="!", style="yellow")
+        return
+    requests = sum(each.requests for each in recorded)
+    say(f"{_count(requests, 'request')} in {_count(len(recorded), 'conversation')}, in {db}", mark="●")
+    for each in recorded[-SHOWN:]:
+        title = f", “{each.title}”" if each.title else ""
+        failed = f", {each.errors} failed" if each.errors else ""
+        say(f"  {each.name}{title}: {_count(each.requests, 'request')}{failed}")
+    for each in recorded:
+        _say_secrets(each)
+    say(f"next: stenolog timeline {recorded[-1].name}")
+
+
+def _say_secrets(recorded: Recorded) -> None:
+    for kind in sorted({found.kind for found in recorded.secrets}):
+        places = [str(found.position) for found in recorded.secrets if found.kind == kind]
+        more = " …" if len(places) > SHOWN else ""
+        words = f"{kind} in {recorded.name} at {' '.join(places[:SHOWN])}{more}: `stenolog erase` removes it"
+        say(words, mark="!", style="yellow")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _address(listen: str) -> tuple[str, int]:

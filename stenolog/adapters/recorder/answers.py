@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 from stenolog.adapters.llms.anthropic import AnthropicEvents
@@ -20,10 +21,13 @@ from stenolog.domain.parts import AssistantPart
 from stenolog.domain.values import Usage
 
 from .exchange import RecordedExchange, decoded
+from .secrets import redacted
 
 REASONS: dict[str, ErrorCategory] = {
     "client-closed": "cancelled",
     "relay-stopped": "process_exited",
+    "tap-ended": "process_exited",
+    "not-recorded": "other",
     "upstream-closed": "network",
 }
 """The category of an answer that ended early, by the reason of its end."""
@@ -183,3 +187,17 @@ def counted_tokens(content: bytes) -> int | None:
         return None
     number = given.get("input_tokens", given.get("totalTokens"))
     return as_int(number) if isinstance(number, int) else None
+
+
+def without_secrets(answered: Answered) -> Answered:
+    """Return an outcome without secrets in its parts and in the message of its failure."""
+    failure = answered.failure
+    if failure is not None:
+        failure = ModelError(failure.category, redacted(failure.message)[0], status=failure.status)
+    return answered._replace(parts=tuple(map(_clean, answered.parts)), failure=failure)
+
+
+def _clean(part: AssistantPart) -> AssistantPart:
+    fields = {name: getattr(part, name) for name in ("text", "arguments", "raw") if hasattr(part, name)}
+    changed = {name: new for name, text in fields.items() if (new := redacted(text)[0]) != text}
+    return replace(part, **changed) if changed else part  # type: ignore[arg-type]

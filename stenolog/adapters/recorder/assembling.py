@@ -90,7 +90,7 @@ class Assembler:
                 self._contents[number].add(payload)
             case "ready":
                 exchange.content, exchange.blobs = self._contents.pop(number).finish()
-                exchange.sha256 = as_str(_json(payload).get("sha256"))
+                _ready(exchange, _json(payload))
                 self._until_stored(lambda: self._recording.request(exchange))
             case "response":
                 given = _json(payload)
@@ -159,6 +159,14 @@ def _headers(given: Any) -> dict[str, str]:
     return headers
 
 
+def _ready(exchange: RecordedExchange, given: Mapping[str, Any]) -> None:
+    exchange.sha256 = as_str(given.get("sha256"))
+    exchange.redacted = tuple(map(str, as_list(given.get("redacted"))))
+    if given.get("decoded"):
+        headers = {name: value for name, value in exchange.headers.items() if name != "content-encoding"}
+        exchange.headers = headers
+
+
 def _begun(given: Mapping[str, Any], time_ns: int) -> RecordedExchange:
     return RecordedExchange(
         id=as_str(given.get("id")),
@@ -169,7 +177,7 @@ def _begun(given: Mapping[str, Any], time_ns: int) -> RecordedExchange:
         host=as_str(given.get("host")),
         run=as_str(given.get("run")),
         headers=_headers(given.get("headers")),
-        redacted=tuple(map(str, as_list(given.get("redacted")))),
+        redacts=given.get("redacts") is True,
         unproven=given.get("unproven") is True,
         begun_ns=time_ns,
     )

@@ -19,8 +19,9 @@ class RecordedExchange:
 
     `id` is unique over all taps. `headers` have names in lower case, and no secret. `content` and `answer`
     are the bytes of the bodies, without the framing of HTTP, as they went over the wire. `status` 0: no
-    answer has begun. `reason` says why the answer ended early; empty: it is whole, or has not ended. `blobs`
-    are the content, in order, where it is too large to be held in memory.
+    answer has begun. `reason` says why the answer ended early; empty: it is whole, or has not ended.
+    `redacts`: secrets are taken out of it, and `redacted` are the kinds of those that were. `blobs` are the
+    content, in order, where it is too large to be held in memory.
     """
 
     id: str
@@ -35,6 +36,7 @@ class RecordedExchange:
     blobs: tuple[str, ...] = ()
     sha256: str = ""
     redacted: tuple[str, ...] = ()
+    redacts: bool = False
     unproven: bool = False
     status: int = 0
     answer_headers: Mapping[str, str] = field(default_factory=dict)

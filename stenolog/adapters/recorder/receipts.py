@@ -15,7 +15,7 @@ from stenolog.domain.values import Receipt
 from stenolog.projections.requests import Request
 from stenolog.projections.requests.as_sent import RAW, Patch, expanded, sent_body, without_halves
 from stenolog.projections.requests.body_digest import compact
-from stenolog.projections.requests.recipe import Recipe, Source, recipe_of
+from stenolog.projections.requests.recipe import Recipe, Source, folded, recipe_of
 from stenolog.projections.requests.transport import DEFAULT_STYLE, Transport
 
 from .exchange import RecordedExchange
@@ -79,7 +79,7 @@ def _patch(
     """Return a patch, whole and as a receipt holds it."""
     front_source = Source({key: value for key, value in built.body.items() if key != sent.key})
     front = {
-        key: recipe_of(value, front_source, blobs)
+        key: folded(recipe_of(value, front_source, blobs), blobs)
         for key, value in sent.body.items()
         if key != sent.key or not sent.is_list
     }

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Mapping
 from datetime import timedelta
 from hashlib import sha256
+from types import MappingProxyType
 from typing import Any
 
 from stenolog.adapters.log import Log
@@ -30,11 +32,14 @@ GAPS = "tap-gaps"
 class ExchangeRecorder:
     """The recorder of one log. `others` counts the exchanges that asked no model, by method and path.
 
-    `notes` reads what a client notes on a sub-agent.
+    `notes` reads what a client notes on a sub-agent. `work` is the folder and the branch of new
+    conversations.
     """
 
-    def __init__(self, log: Log, notes: Notes = agent_note) -> None:
-        self.log = log
+    def __init__(
+        self, log: Log, notes: Notes = agent_note, work: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        self.log, self._work = log, work
         self._notes = notes
         self._causes: dict[str, int] = {}
         self.placing = Placing(self._begin)
@@ -145,7 +150,7 @@ class ExchangeRecorder:
     def _begin(self, name: str, client: str, exchange: RecordedExchange) -> Session:
         """Return a session of the log, as far as it was recorded before."""
         conversation = self.log[name]
-        session = Session(conversation, client, name)
+        session = Session(conversation, client, name, work=self._work)
         if conversation.position:
             session.recorded = restored(session)
         return session

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,7 +17,7 @@ from stenolog.domain.events import AssistantMessage, Known, LlmError, ModeSwitch
 from stenolog.domain.values import Origin, PositionRange, Receipt
 
 from .agent_notes import NO_NOTE, AgentNote
-from .answers import Answered, answer_of, counted_tokens
+from .answers import Answered, answer_of, counted_tokens, without_secrets
 from .cards import card_of, without_parameters
 from .exchange import RecordedExchange, decoded
 from .identity import Identity, asks_for_summary
@@ -54,8 +54,9 @@ class Session:
     """A conversation on its way into the log.
 
     `lanes` are known by the ids that the client gives them. `recorded` are the exchanges that an earlier
-    process has recorded. `hidden` are the positions that each agent's client took out of its history. `words`
-    are the first ones of a person, `title_words` those that the client has asked a title for.
+    process has recorded, and `stored` the blobs of this one. `hidden` are the positions that each agent's
+    client took out of its history. `words` are the first ones of a person, `title_words` those that the
+    client has asked a title for. `work` is the folder and the branch that it works in.
     """
 
     conversation: Conversation
@@ -69,6 +70,8 @@ class Session:
     words: str = ""
     title_words: str = ""
     recorded: set[str] = field(default_factory=set)
+    stored: set[str] = field(default_factory=set)
+    work: Mapping[str, str] = field(default_factory=dict)
     last_ns: int = 0
 
     def lane(self, key: str, request: WireRequest, note: AgentNote = NO_NOTE) -> Lane:
@@ -170,6 +173,8 @@ class Session:
             about |= {"kind": identity.kind, "run": exchange.run, "api": lane.api}
         fields["meta"] = {META: {name: value for name, value in about.items() if value}}
         if not self.conversation.position:
+            about |= self.work
+            fields["meta"] = {META: {name: value for name, value in about.items() if value}}
             fields |= {"mode": "chat", "scope": "addressed", "source": Origin(system=META, id=self.id)}
         return [ModeSwitch(**fields)]
 
@@ -235,6 +240,8 @@ class Session:
         lane, request = pending.lane, pending.request
         lane.open.discard(exchange.id)
         answered = answer_of(request.api, exchange)
+        if exchange.redacts:
+            answered = without_secrets(answered)
         event = self._outcome(exchange, pending, answered)
         (entry,) = self._append(exchange, [event], self._ended(exchange), "answer")
         lane.anchor = pending.anchor._replace(position=entry.position)
@@ -352,8 +359,11 @@ class Session:
         return []
 
     def _put(self, blobs: Blobs) -> None:
-        for content in blobs.values():
-            self.conversation.log.blobs.put(content)
+        for sha, content in blobs.items():
+            # An entry names those that were put before, so they stay.
+            if sha not in self.stored:
+                self.conversation.log.blobs.put(content)
+                self.stored.add(sha)
 
 
 def kinds_in(entry: Entry) -> list[str]:

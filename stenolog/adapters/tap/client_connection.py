@@ -25,7 +25,13 @@ LINGER_SECONDS = 2.0
 VERSIONS = (b"1.0", b"1.1")
 RESET = struct.pack("ii", 1, 0)
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-REASONS = {400: "Bad Request", 403: "Forbidden", 431: "Request Header Fields Too Large", 502: "Bad Gateway"}
+REASONS = {
+    400: "Bad Request",
+    403: "Forbidden",
+    431: "Request Header Fields Too Large",
+    502: "Bad Gateway",
+    501: "Not Implemented",
+}
 
 
 class ClientConnection(asyncio.Protocol):
@@ -202,6 +208,10 @@ class ClientConnection(asyncio.Protocol):
             return
         if parser.they_are_waiting_for_100_continue:
             self.write(CONTINUE)
+        if self._recording.redact is not None and any(name == b"upgrade" for name, _ in request.headers):
+            # Its frames could not be redacted before they are written. Clients go on over HTTP.
+            self.refuse(501, "expected a request without an upgrade, since the tap redacts")
+            return
         self._exchange = Exchange(self, self._recording, route, head, parser, request)
         self._feed(self._exchange, following)
 

@@ -41,7 +41,7 @@ class Exchange:
         host = route.upstream.authority.encode()
         self._head = forwarded_head(head, route.target, host, route.upstream.authorization.encode())
         self._answer = AnswerCopy(recording, self.number, request.method, upgrade)
-        self._request = RequestCopy(recording, self.number, parser)
+        self._request = RequestCopy(recording, self.number, parser, _encoding_of(request))
         self._upstream: UpstreamSide | None = None
         self._sent = self._early = False
         self._confirmed_bytes = 0
@@ -76,7 +76,7 @@ class Exchange:
         if self._request.complete:
             self._request.ready()
             self._commit()
-        elif self._request.bytes - self._confirmed_bytes > COMMIT_BYTES:
+        elif self._recording.redact is None and self._request.bytes - self._confirmed_bytes > COMMIT_BYTES:
             self._confirmed_bytes = self._request.bytes
             self._client.hold_reading()
             self._commit()
@@ -179,6 +179,8 @@ class Exchange:
         }
         if not self._recording.waits:
             value["unproven"] = True
+        if self._recording.redact is not None:
+            value["redacts"] = True
         if REDACTED in f"{target}{value['headers']}":
             value["redacted"] = True
         self._recording.add_json("request", self.number, value)
@@ -292,3 +294,8 @@ def _text(error: Exception) -> str:
     """Return an error in one line, without what may be a secret."""
     reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return without_secrets(" ".join(str(reason).split()))
+
+
+def _encoding_of(request: h11.Request) -> str:
+    found = next((value for name, value in request.headers if name == b"content-encoding"), b"")
+    return found.decode("latin-1")

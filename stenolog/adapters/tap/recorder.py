@@ -7,19 +7,21 @@ from pathlib import Path
 from stenolog.adapters.log import open as open_log
 from stenolog.adapters.recorder.assembling import Assembler
 from stenolog.adapters.recorder.recording import ExchangeRecorder
+from stenolog.adapters.recorder.working_place import working_place
 
 from .journal import JournalReader
 
 
-def main(folder: Path, database: str, notify: int | None) -> int:
+def main(folder: Path, database: str, notify: int | None, cwd: str = "") -> int:
     """Record the exchanges of a run until its last relay has ended; return their number.
 
     `notify` is the read end of the pipe in which relays announce records; None reads a run that is over.
+    `cwd` is the folder that the recorded command works in.
     """
     reader = JournalReader(folder, notify)
     recorded = 0
     with open_log(database) as log:
-        assembler = Assembler(ExchangeRecorder(log))
+        assembler = Assembler(ExchangeRecorder(log, work=working_place(cwd)))
         for record in reader:
             for exchange in assembler.take(record):
                 recorded += record.kind == "end"

@@ -13,11 +13,15 @@ from . import recorder
 
 @dataclass(frozen=True)
 class RecorderConfig:
-    """Configuration of a recorder; `database` is a path or an address, `notify` an inherited descriptor."""
+    """Configuration of a recorder; `database` is a path or an address, `notify` an inherited descriptor.
+
+    `cwd` is the folder that the recorded command works in, "" where that is not known.
+    """
 
     folder: str
     database: str
     notify: int | None
+    cwd: str = ""
 
     def to_json(self) -> bytes:
         """Return the configuration as the process reads it."""
@@ -27,7 +31,7 @@ class RecorderConfig:
 def main() -> None:
     """Record until the last relay has ended."""
     config = RecorderConfig(**from_json(sys.stdin.buffer.read()))
-    recorder.main(Path(config.folder), config.database, config.notify)
+    recorder.main(Path(config.folder), config.database, config.notify, config.cwd)
 
 
 if __name__ == "__main__":

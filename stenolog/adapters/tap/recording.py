@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import h11
 from pydantic_core import to_json
@@ -27,14 +28,26 @@ MAX_BACKLOG_BYTES = 64 << 20
 """Exchanges that add to a larger backlog are not recorded further: the disk hangs."""
 TOO_SLOW = f"the disk took longer than {COMMIT_SECONDS:.0f} s"
 
+Redact: TypeAlias = Callable[[bytes, str], tuple[bytes, tuple[str, ...]]]
+"""Takes content and its Content-Encoding; gives it decoded, without secrets, and the kinds of these."""
 _CONTENT_EVENTS = (h11.NEED_DATA, h11.PAUSED)
 
 
 class Recording:
-    """Journal as the event loop uses it: records go to the writer in batches."""
+    """Journal as the event loop uses it: records go to the writer in batches.
 
-    def __init__(self, writer: JournalWriter, run: str, first_number: int, waits: bool = True) -> None:
-        self.run, self.waits = run, waits
+    `redact` takes secrets out of the content of requests before it is written.
+    """
+
+    def __init__(
+        self,
+        writer: JournalWriter,
+        run: str,
+        first_number: int,
+        waits: bool = True,
+        redact: Redact | None = None,
+    ) -> None:
+        self.run, self.waits, self.redact = run, waits, redact
         self._writer = writer
         self._number = first_number
         self._batch: list[JournalEntry | Committed] = []
@@ -121,7 +134,9 @@ def _resolve(future: asyncio.Future[str], problem: str) -> None:
 class RequestCopy:
     """Body of a request: recorded without its framing, and collected as it was sent for the upstream."""
 
-    def __init__(self, recording: Recording, exchange: int, parser: h11.Connection) -> None:
+    def __init__(
+        self, recording: Recording, exchange: int, parser: h11.Connection, encoding: str = ""
+    ) -> None:
         self.pieces: list[bytes | JournalEntry] = []
         self.complete = False
         self.bytes = 0
@@ -130,6 +145,8 @@ class RequestCopy:
         self._recording, self._exchange, self._parser = recording, exchange, parser
         self._digest = hashlib.sha256()
         self._in_memory = 0
+        self._encoding = encoding
+        self._held = bytearray()
 
     def feed(self, data: bytes) -> None:
         """Take the client's next bytes. Raises `h11.RemoteProtocolError` for a wrong framing."""
@@ -150,10 +167,26 @@ class RequestCopy:
 
     def ready(self) -> None:
         """Record that the request is complete."""
-        sha256 = self._digest.hexdigest()
-        self._recording.add_json("ready", self._exchange, {"bytes": self.bytes, "sha256": sha256})
+        value: dict[str, Any] = {"bytes": self.bytes, "sha256": self._digest.hexdigest()}
+        if self._recording.redact is not None:
+            content, kinds = self._recording.redact(bytes(self._held), self._encoding)
+            self._held.clear()
+            self._recording.add("body", self._exchange, content)
+            value |= {"redacted": list(kinds), "decoded": True}
+        self._recording.add_json("ready", self._exchange, value)
+
+    def _hold(self, sent: bytes, contents: list[bytes]) -> None:
+        """Keep all in memory: what is to be redacted must not be on disk before."""
+        self.pieces.append(sent)
+        for content in contents:
+            self.bytes += len(content)
+            self._digest.update(content)
+            self._held += content
 
     def _collect(self, sent: bytes, contents: list[bytes]) -> None:
+        if self._recording.redact is not None:
+            self._hold(sent, contents)
+            return
         in_memory = self._in_memory + len(sent) <= MEMORY_BYTES
         at = 0
         for content in contents:

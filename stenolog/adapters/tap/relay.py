@@ -42,6 +42,7 @@ class RelayConfig:
     alive: int
     notify: int
     waits: bool = True
+    redacts: bool = False
 
     def to_json(self) -> bytes:
         """Return the configuration as the relay reads it."""
@@ -57,7 +58,8 @@ def main() -> None:
 
 async def _relay(config: RelayConfig) -> None:
     writer = JournalWriter(Path(config.folder), config.generation, config.notify)
-    recording = Recording(writer, config.run, config.generation << 32, config.waits)
+    redact = _redact if config.redacts else None
+    recording = Recording(writer, config.run, config.generation << 32, config.waits, redact)
     guard = Guard(config.token, config.upstreams, config.host, config.port)
     connections: set[ClientConnection] = set()
     loop = asyncio.get_running_loop()
@@ -75,6 +77,19 @@ async def _relay(config: RelayConfig) -> None:
         connection.stop()
     recording.flush()
     await loop.run_in_executor(None, writer.close)
+
+
+def _redact(content: bytes, encoding: str) -> tuple[bytes, tuple[str, ...]]:
+    """Return decoded content without secrets, and their kinds; nothing of content that cannot be read."""
+    # Late: only a tap that redacts needs them.
+    from stenolog.adapters.recorder.exchange import decoded
+    from stenolog.adapters.recorder.secrets import redacted
+
+    try:
+        text, kinds = redacted(decoded(content, encoding).decode())
+    except ValueError:
+        return b"", ("unreadable",)
+    return text.encode(), kinds
 
 
 async def _end_of_tap(loop: asyncio.AbstractEventLoop, alive: int) -> None:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
-from typing import IO
+from typing import IO, NamedTuple
 
 from .launch import launch
 from .processes import Restarted, start
@@ -41,6 +41,7 @@ class Tap:
     upstreams: Mapping[str, Upstream]
     token: str
     waits: bool = True
+    redacts: bool = False
 
     def base(self, bound: socket.socket) -> str:
         """Return the URL with the token; an upstream's name follows it."""
@@ -53,11 +54,16 @@ def journal_folder(database: Path) -> Path:
     return database.with_name(f"{database.stem}-tap")
 
 
-def run(tap: Tap, bound: socket.socket, command: list[str] | None = None) -> tuple[int, str]:
-    """Run a command behind a tap; without one, until the process is told to end.
+class Ended(NamedTuple):
+    """The end of a tap: the command's exit code, 128 + N for signal N; what was printed; the run's id."""
 
-    Return the command's exit code, 128 + N for signal N, and what the processes printed. Raises OSError.
-    """
+    code: int
+    printed: str
+    run: str
+
+
+def run(tap: Tap, bound: socket.socket, command: list[str] | None = None) -> Ended:
+    """Run a command behind a tap; without one, until the process is told to end. Raises OSError."""
     with ExitStack() as stack:
         errors = stack.enter_context(tempfile.TemporaryFile())
         supervisor = _Supervisor(tap, bound, stack, errors)
@@ -65,7 +71,7 @@ def run(tap: Tap, bound: socket.socket, command: list[str] | None = None) -> tup
             code = supervisor.run(command, signals)
         supervisor.end()
         errors.seek(0)
-        return code, errors.read().decode(errors="replace")
+        return Ended(code, errors.read().decode(errors="replace"), supervisor.run_id)
 
 
 class _Signals:
@@ -111,7 +117,8 @@ def _signals() -> Iterator[_Signals]:
 class _Supervisor:
     def __init__(self, tap: Tap, bound: socket.socket, stack: ExitStack, errors: IO[bytes]) -> None:
         self._tap, self._bound, self._errors = tap, bound, errors
-        self._run = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
+        self._cwd = ""
+        self.run_id = self._run = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
         self._folder = tap.folder / self._run
         self._folder.mkdir(mode=0o700, parents=True)
         tap.folder.chmod(0o700)
@@ -130,6 +137,7 @@ class _Supervisor:
     def run(self, command: list[str] | None, signals: _Signals) -> int:
         """Keep the processes running until the command ends, or this process is told to."""
         child = None
+        self._cwd = os.getcwd() if command else ""
         try:
             self._relay.ensure()
             if command:
@@ -193,6 +201,7 @@ class _Supervisor:
             alive=self._alive,
             notify=self._notify_end,
             waits=self._tap.waits,
+            redacts=self._tap.redacts,
         )
         if generation > 1:
             with suppress(BlockingIOError):
@@ -202,7 +211,7 @@ class _Supervisor:
         return start("relay", config.to_json(), descriptors, self._errors)
 
     def _start_recorder(self, _: int) -> subprocess.Popen[bytes]:
-        config = RecorderConfig(str(self._folder), self._tap.database, self._notify)
+        config = RecorderConfig(str(self._folder), self._tap.database, self._notify, self._cwd)
         return start("recorder_process", config.to_json(), (self._notify, self._lock), self._errors)
 
     def _recorders_of_earlier_runs(self) -> Iterator[subprocess.Popen[bytes]]:

@@ -46,7 +46,7 @@ def _literals(
     match recipe:
         case {"text": list(texts)} if REFERENCE in recipe:
             yield from ((pointer, text) for text in texts if isinstance(text, str) and text)
-        case {"blob": str(name)} if REFERENCE in recipe:
+        case {"blob": str(name)} | {"recipe": str(name)} if REFERENCE in recipe:
             yield pointer, name
         case {"as-is": value} if REFERENCE in recipe:
             yield pointer, value

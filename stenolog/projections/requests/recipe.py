@@ -16,11 +16,13 @@ A recipe is JSON. An object with the key `$` refers to the source; all others ar
     {"$": "/tools", "all": [0, 12]}           in a list: the items 0 to 11 of the list there
     {"$": "", "text": [recipe, recipe]}       these texts, one behind the other
     {"$": "", "blob": "sha256"}               the UTF-8 text of a blob
+    {"$": "", "recipe": "sha256"}             a long recipe, which is the JSON of a blob
     {"$": "", "as-is": value}                 a value that has itself a key `$`
 """
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
@@ -41,6 +43,8 @@ SHORTEST_CUT = 64
 """Characters that a text must have in common with another one to be cut out of it."""
 LARGEST_TEXT = 64
 """Characters of a text that stands in a recipe itself; a longer one is a blob, which can be removed."""
+LONGEST_RECIPE = 512
+"""Characters of a recipe that stands in a receipt; the same longer one is a blob, and so is kept once."""
 UNREAD = frozenset(
     {
         "model", "role", "type", "id", "call_id", "tool_call_id", "tool_use_id", "name", "status", "mimeType",
@@ -185,6 +189,17 @@ def _literal(text: str, blobs: dict[str, bytes] | None) -> Recipe:
     return {REFERENCE: "", "blob": name}
 
 
+def folded(recipe: Recipe, blobs: dict[str, bytes]) -> Recipe:
+    """Return a recipe that refers to its JSON in a blob, if it is long: the tools of a program, say."""
+    written = compact(recipe)
+    if len(written) < LONGEST_RECIPE:
+        return recipe
+    content = written.encode()
+    name = sha256(content).hexdigest()
+    blobs[name] = content
+    return {REFERENCE: "", "recipe": name}
+
+
 def value_of(recipe: Recipe, source: Json, blobs: Mapping[str, bytes] | None = None) -> Json:
     """Return the value that a recipe makes of a source. Raises `StoredDataError` for one that fits it not."""
     match recipe:
@@ -215,13 +230,19 @@ def _referred(recipe: dict[str, Any], source: Json, blobs: Mapping[str, bytes]) 
         case {"text": list(texts)}:
             return "".join(str(value_of(each, source, blobs)) for each in texts)
         case {"blob": str(name)}:
-            if name not in blobs:
-                raise StoredDataError(f"blob {name[:12]}… is gone")
-            return blobs[name].decode()
+            return _blob(name, blobs).decode()
+        case {"recipe": str(name)}:
+            return value_of(json.loads(_blob(name, blobs)), source, blobs)
         case {"cut": [int(first), int(end)]}:
             return at_pointer(source, recipe[REFERENCE])[first:end]
         case _:
             return at_pointer(source, recipe[REFERENCE])
+
+
+def _blob(name: str, blobs: Mapping[str, bytes]) -> bytes:
+    if name not in blobs:
+        raise StoredDataError(f"blob {name[:12]}… is gone")
+    return blobs[name]
 
 
 def at_pointer(value: Json, pointer: str) -> Json:

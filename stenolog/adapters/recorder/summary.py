@@ -1,0 +1,55 @@
+"""Summary of one run of a tap: its conversations, and the kinds of the secrets that were said in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from stenolog.adapters.log import Conversation, Log
+from stenolog.domain.events import AssistantMessage, LlmError
+
+from .session import META
+
+
+class SecretAt(NamedTuple):
+    """A secret: its kind, and the position of the entry that says it."""
+
+    kind: str
+    position: int
+
+
+class Recorded(NamedTuple):
+    """What a run has recorded in a conversation: its requests, those that failed, and secrets."""
+
+    name: str
+    title: str
+    requests: int
+    errors: int
+    secrets: tuple[SecretAt, ...]
+
+
+def recorded_in(log: Log, run: str, since: datetime) -> Iterator[Recorded]:
+    """Yield the conversations in which a run that began at `since` has recorded, the earliest first."""
+    for name in reversed([*log.names(active_since=since, order="latest")]):
+        found = _recorded(log[name], f"{run}-")
+        if found.requests:
+            yield found
+
+
+def _recorded(conversation: Conversation, exchanges: str) -> Recorded:
+    requests = errors = 0
+    secrets: dict[SecretAt, None] = {}
+    for entry in conversation.entries():
+        event = entry.event
+        if not isinstance(event, AssistantMessage | LlmError):
+            continue
+        about: Any = event.meta.get(META)
+        if not isinstance(about, Mapping) or not str(about.get("exchange", "")).startswith(exchanges):
+            continue
+        requests += 1
+        errors += isinstance(event, LlmError)
+        for found in about.get("secrets", ()):
+            secrets[SecretAt(str(found["kind"]), int(found["position"]))] = None
+    title = conversation.settings().title or ""
+    return Recorded(conversation.name, title, requests, errors, tuple(secrets))
