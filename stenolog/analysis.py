@@ -11,6 +11,8 @@ from .domain.state import decision
 from .projections.analysis.bisection import Bisected, bisect
 from .projections.analysis.blame import Blame, BlameLink, blame
 from .projections.analysis.budget import BudgetRow, budget
+from .projections.analysis.cache_misses import CacheCall, cache_calls
+from .projections.analysis.drift import RoleDrift, drift
 from .projections.analysis.explain import Explanation, Reason, explain, why
 from .projections.analysis.knowledge import view
 from .projections.analysis.provider_bill import Bill, NotInLog
@@ -30,6 +32,7 @@ __all__ = [
     "BlameLink",
     "BudgetRow",
     "By",
+    "CacheCall",
     "Context",
     "ContextCurve",
     "Explanation",
@@ -39,6 +42,7 @@ __all__ = [
     "Reached",
     "Reason",
     "RequestDiff",
+    "RoleDrift",
     "TimelineItem",
     "Trace",
     "UsageTotals",
@@ -46,6 +50,7 @@ __all__ = [
     "bisect",
     "blame",
     "budget",
+    "cache_calls",
     "call_in_words",
     "changes",
     "context",
@@ -54,6 +59,7 @@ __all__ = [
     "decision",
     "describe",
     "diff",
+    "drift",
     "explain",
     "members_after",
     "price_table",

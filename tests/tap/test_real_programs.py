@@ -16,7 +16,7 @@ WANTED = "STENOLOG_REAL_AGENTS"
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(
-        not {"CI", WANTED} & os.environ.keys(),
+        WANTED not in os.environ,
         reason=f"real programs are 1.2 GB from npm: set {WANTED}=1 to install and test them",
     ),
 ]
