@@ -18,6 +18,8 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 GRACE_SECONDS = 0.001
 """A wait costs this much real time, in which threads that the loop does not know may wake it."""
+LOOK_SECONDS = 0.05
+"""The loop looks that often whether a thread still works."""
 IDLE_THREADS = ("MainThread", "asyncio_", "stenolog", "execnet", "Dummy")
 """How names of threads begin that wait for work, which they get through the loop's executors."""
 ITSELF = 1
@@ -76,8 +78,11 @@ class _Skipping(selectors.DefaultSelector):
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         files: Mapping[Any, Any] = self.get_map()
-        if not timeout or timeout <= GRACE_SECONDS or len(files) > ITSELF or not self._loop.may_skip():
+        if not timeout or timeout <= GRACE_SECONDS or len(files) > ITSELF:
             return super().select(timeout)
+        if not self._loop.may_skip():
+            # A thread may end without waking the loop: one that an earlier test has left, say.
+            return super().select(min(timeout, LOOK_SECONDS))
         found = super().select(GRACE_SECONDS)
         if not found:
             self._loop.skip(timeout - GRACE_SECONDS)

@@ -1,4 +1,4 @@
-"""Which conversation and which lane a request belongs to, and by which rule.
+"""Placing of requests: which conversation and which lane one belongs to, and by which rule.
 
 The first rule that decides counts. In doubt a request begins a conversation of its own: a wrong split is
 ugly, a wrong merge is a lie.

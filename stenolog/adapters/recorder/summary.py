@@ -20,7 +20,7 @@ class SecretAt(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """What a run has recorded in a conversation: its requests, those that failed, and secrets."""
+    """Share of a run in a conversation: its requests, those that failed, and secrets."""
 
     name: str
     title: str
