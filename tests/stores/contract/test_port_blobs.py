@@ -107,6 +107,19 @@ def test_a_blob_put_twice_is_released_twice(recorder: LogRecorder, other: LogRec
     assert collected(other).blobs == 1
 
 
+def test_deleted_blobs_are_gone_although_entries_name_them(
+    recorder: LogRecorder, other: LogRecorder
+) -> None:
+    one, two = keep(recorder, b"one", b"two")
+    put(recorder, Stream("demo"), f"it names {one}")
+
+    recorder.delete_blobs([one, "ab" * 32])
+
+    assert (other.blob_shas(), other.blob(one)) == ([two], None)
+    assert keep(recorder, b"one") == [one]
+    assert other.blob(one) == b"one"
+
+
 def by_an_entry(recorder: LogRecorder, demo: Stream, sha: str) -> None:
     put(recorder, demo, f"see {sha}, there")
 
