@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import random
 import string
+import time
 from typing import Any
 
 import pytest
@@ -87,6 +89,48 @@ def test_a_secret_without_a_form_is_found_by_what_stands_before_it(kind: str) ->
 
     assert [(each.kind, text[each.first : each.end]) for each in secrets_in(text)] == [(kind, secret)]
     assert redacted(text) == (around.format(f"[redacted {kind}]"), (kind,))
+
+
+def test_secrets_of_one_kind_are_found_however_near_they_stand() -> None:
+    secrets = ["gh" + "p_" + some(LETTERS, 36, seed) for seed in range(3)]
+
+    assert redacted(" ".join(secrets))[0] == " ".join(["[redacted github-token]"] * 3)
+
+
+@pytest.mark.parametrize("escaped", [r"\n{}", r"\t{}", r"\\n{}", r"\\\\n{}", r"\u003d{}"])
+@pytest.mark.parametrize("kind", SAMPLES)
+def test_a_secret_is_found_behind_an_escape_of_json(kind: str, escaped: str) -> None:
+    secret = json.dumps(SAMPLES[kind])[1:-1]
+
+    assert redacted(f'"{escaped.format(secret)}"')[0] == f'"{escaped.format(f"[redacted {kind}]")}"'
+
+
+def test_a_secret_is_found_whose_own_characters_are_escaped() -> None:
+    token, hook = SAMPLES["github-token"], SAMPLES["slack-webhook"]
+    text = token.replace("_", r"\u005f") + " and " + hook.replace("/", r"\/")
+
+    assert redacted(text)[0] == "[redacted github-token] and [redacted slack-webhook]"
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_json_stays_json_when_a_file_of_settings_is_redacted_in_it(layers: int) -> None:
+    text = "DB_PASSWORD=sourdough99\nDB_PORT=1\nMAIL_PASSWORD=sourdough98"
+    for _ in range(layers):
+        text = json.dumps({"content": text})
+    found: Any = redacted(text)[0]
+    for _ in range(layers):
+        found = json.loads(found)["content"]
+
+    assert found == "DB_PASSWORD=[redacted assigned]\nDB_PORT=1\nMAIL_PASSWORD=[redacted assigned]"
+
+
+@pytest.mark.parametrize("words", ["a key, a token and a path at http://x ", "\\" * 40])
+def test_a_text_full_of_what_stands_before_secrets_is_searched_once(words: str) -> None:
+    text = words * 5_000
+    began = time.process_time()
+
+    assert list(secrets_in(text)) == []
+    assert time.process_time() - began < 2.0  # some seconds, if each word were searched behind anew
 
 
 @pytest.mark.parametrize(

@@ -11,14 +11,15 @@ What is found is named by its kind and its place, and never repeated. Redacted, 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 _FORMS: tuple[tuple[str, str, str], ...] = (
     (
         "private-key",
         "private",
-        r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----[\s\S]{16,}?-----END (?:[A-Z]+ )"
+        r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----[\s\S]{16,8000}?-----END (?:[A-Z]+ )"
         r"*PRIVATE KEY(?: BLOCK)?-----",
     ),
     ("anthropic-key", "sk-ant-", r"\bsk-ant-(?:api|admin|oat|sid)\d\d-[\w-]{20,}"),
@@ -134,8 +135,8 @@ _FORMS: tuple[tuple[str, str, str], ...] = (
     (
         "assigned",
         "key token secret password passwd pwd credential",
-        r"(?m:^(?:export )?[A-Z][A-Z0-9_]{0,40}(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PWD|CREDENTIALS?)"
-        r"\s*=\s*)(?P<secret>[^\s\"'#$]{8,200})",
+        r"(?m:(?:^|(?<=[\"'`]))(?:export )?[A-Z][A-Z0-9_]{0,40}"
+        r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PWD|CREDENTIALS?)\s*=\s*)(?P<secret>[^\s\"'\\#$]{8,200})",
     ),
 )
 """Kind, anchors in small letters of which one stands in each secret or before it, and the form itself."""
@@ -144,6 +145,9 @@ _HARMLESS = re.compile(
     r"|.*(?:example|placeholder|redacted|process\.env|os\.environ|getenv).*|true|false|null|none|undefined)$"
 )
 """Values that documents put where a secret would stand."""
+
+_ESCAPE = re.compile(r"(?<!\\)\\+(u[0-9a-fA-F]{4}|[nrtbf/])")
+_NAMED = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "/": "/"}
 
 
 class _Form(NamedTuple):
@@ -170,29 +174,72 @@ class Secret(NamedTuple):
 
 
 def secrets_in(text: str) -> Iterator[Secret]:
-    """Yield the secrets in a text, in their order."""
-    small, last = text.lower(), 0
-    if len(small) != len(text):  # a letter whose small form is two: the places would be others
-        small = text
-    found = {secret: order for form in _COMPILED for secret, order in _matches(form, text, small)}
+    """Yield the secrets in a text, in their order; those in JSON too, however often it was escaped."""
+    plain, places = _unescaped(text)
+    small, last = plain.lower(), 0
+    if len(small) != len(plain):  # a letter whose small form is two: the places would be others
+        small = plain
+    found = {secret: order for form in _COMPILED for secret, order in _matches(form, plain, small)}
     for secret in sorted(found, key=lambda each: (each.first, found[each])):
         if secret.first >= last:
             last = secret.end
-            yield secret
+            yield Secret(
+                secret.kind, _index_in_text(places, secret.first), _index_in_text(places, secret.end)
+            )
+
+
+def _unescaped(text: str) -> tuple[str, list[tuple[int, int]]]:
+    """Return a text without the escapes of JSON, and the places behind each: in it, and in the text."""
+    pieces, places, length, last = list[str](), [(0, 0)], 0, 0
+    if "\\" in text:
+        for escape in _ESCAPE.finditer(text):
+            pieces += [text[last : escape.start()], _character(escape[1])]
+            length, last = length + escape.start() - last + 1, escape.end()
+            places.append((length, last))
+    return "".join([*pieces, text[last:]]), places
+
+
+def _character(name: str) -> str:
+    return chr(int(name[1:], 16)) if name[0] == "u" else _NAMED[name]
+
+
+def _index_in_text(places: list[tuple[int, int]], at: int) -> int:
+    """Return the index in a text of one in the text without escapes."""
+    plain, place = places[bisect_right(places, at, key=lambda each: each[0]) - 1]
+    return place + at - plain
 
 
 def _matches(form: _Form, text: str, small: str) -> Iterator[tuple[Secret, int]]:
     """Yield the secrets of one form, and its place among the forms."""
-    for anchor in form.anchors:
-        at = small.find(anchor)
-        while at >= 0:
-            # A window alone: a search of the whole text for each of the forms would take ten times as long.
-            match = form.pattern.search(text, max(at - BEFORE, 0), at + BEHIND)
-            if match is not None and match.start() <= at < match.end():
-                first, end = match.span("secret" if "secret" in form.pattern.groupindex else 0)
-                if form.kind != "assigned" or not _HARMLESS.match(text[first:end]):
-                    yield Secret(form.kind, first, end), form.order
-            at = small.find(anchor, at + 1)
+    name = "secret" if "secret" in form.pattern.groupindex else 0
+    for first, end in _windows(form.anchors, small):
+        for match in form.pattern.finditer(text, first, end):
+            if match.end() == end:  # it may go on behind the window
+                match = form.pattern.match(text, match.start()) or match
+            secret = Secret(form.kind, *match.span(name))
+            if form.kind != "assigned" or not _HARMLESS.match(text[secret.first : secret.end]):
+                yield secret, form.order
+
+
+def _windows(anchors: Iterable[str], small: str) -> Iterator[tuple[int, int]]:
+    """Yield the parts of a text around anchors: to search all of it for each form would take longer."""
+    places = sorted({at for anchor in anchors for at in _occurrences(anchor, small)})
+    first = end = 0
+    for at in places:
+        if at - BEFORE > end:
+            if end:
+                yield first, end
+            first = at - BEFORE
+        end = at + BEHIND
+    if end:
+        yield max(first, 0), min(end, len(small))
+
+
+def _occurrences(anchor: str, small: str) -> Iterator[int]:
+    at = small.find(anchor)
+    while at >= 0:
+        yield at
+        at = small.find(anchor, at + 1)
 
 
 def redacted(text: str) -> tuple[str, tuple[str, ...]]:
