@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from stenolog.adapters.tap import journal_writer
-from stenolog.adapters.tap.journal import HEADER, MAGIC, JournalReader, JournalRecord, segments
+from stenolog.adapters.tap.journal import HEADER, MAGIC, READ_BYTES, JournalReader, JournalRecord, segments
 from stenolog.adapters.tap.journal_writer import JournalEntry, JournalWriter
 
 PATIENCE = 20.0
@@ -63,6 +63,15 @@ def test_records_are_read_in_the_order_of_writing_across_segments(writer: Journa
 
     assert parts(list(JournalReader(writer.folder))) == entry_parts(written)
     assert len(segments(writer.folder)) > 5
+
+
+def test_records_larger_than_what_is_read_at_once_are_read_one_after_the_other(tmp_path: Path) -> None:
+    made = JournalWriter(tmp_path / "run", 1)
+    written = exchange(1, *(bytes([at]) * READ_BYTES for at in range(3)))
+    assert committed(made, written) == ""
+    made.close()
+
+    assert parts(list(JournalReader(made.folder))) == entry_parts(written)
 
 
 def test_a_payload_that_is_not_to_stay_in_memory_is_read_back(writer: JournalWriter) -> None:

@@ -127,3 +127,28 @@ def test_a_request_without_secrets_is_still_proved_under_redact(tmp_path: Path, 
         (name,) = log.names()
         (proof,) = proofs(log[name].entries(), blobs=log.blobs)
     assert proof.outcome == "same"
+
+
+def test_a_large_body_is_redacted_and_recorded(tmp_path: Path, upstream: Server) -> None:
+    code = CLIENT.replace("My token is", '" + 17 * 2**20 * "x" + " My token is')
+
+    run(tmp_path, upstream, "--redact", code=code)
+
+    with stenolog.open(tmp_path / "log.db") as log:
+        (name,) = log.names()
+        said = [getattr(entry.event, "text", "") for entry in log[name].entries()][1:]
+    assert said[0] == 17 * 2**20 * "x" + " My token is [redacted github-token]"
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="file systems of macOS take UTF-8 alone")
+def test_a_command_runs_in_a_folder_whose_name_is_not_utf_8(tmp_path: Path, upstream: Server) -> None:
+    (folder := tmp_path / os.fsdecode(b"caf\xe9")).mkdir()
+    command = [sys.executable, "-m", "stenolog", "tap", "--db", str(tmp_path / "log.db")]
+    script = "raise SystemExit(7)"
+
+    ran = subprocess.run(
+        [*command, "--", sys.executable, "-c", script],
+        cwd=folder, env=environment(), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert (ran.returncode, ran.stderr) == (7, "! no request asked a model through the tap\n")

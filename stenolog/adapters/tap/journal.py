@@ -112,6 +112,8 @@ class _Segment:
                 wanted = max(READ_BYTES, size or 0)
                 at, buffer = 0, self._read(wanted)
                 size = _record_size(buffer, 0)
+                if size is not None and len(buffer) < size:  # only its header has told how long it is
+                    buffer = self._read(size)
                 if size is None or len(buffer) < size:
                     return
             record = _decode(buffer, at, size)

@@ -20,6 +20,8 @@ MEMORY_BYTES = 1 << 20
 """Size of the part of a request's body that stays in memory until it goes up; the remainder is read back."""
 COMMIT_SECONDS = 5.0
 """A request waits no longer than this for the disk: traffic goes on when the disk hangs."""
+PART_BYTES = 1 << 20
+"""A redacted body is recorded in such parts: no record is larger than `journal.MAX_PAYLOAD_BYTES`."""
 GATHER_SECONDS = 0.005
 """Records that nobody waits for go to the writer together, since each wake-up of its thread costs time."""
 BACKLOG_BYTES = 16 << 20
@@ -171,7 +173,8 @@ class RequestCopy:
         if self._recording.redact is not None:
             content, kinds = self._recording.redact(bytes(self._held), self._encoding)
             self._held.clear()
-            self._recording.add("body", self._exchange, content)
+            for at in range(0, len(content), PART_BYTES):
+                self._recording.add("body", self._exchange, content[at : at + PART_BYTES])
             value |= {"redacted": list(kinds), "decoded": True}
         self._recording.add_json("ready", self._exchange, value)
 
