@@ -20,6 +20,7 @@ from .identity import Identity, identity_of
 from .lane import Lane
 from .placing import LanePlace, Placing
 from .restoring import restored, sessions_in
+from .secrets import redacted
 from .session import META, Session
 from .wire import WireRequest, wire_request
 
@@ -67,7 +68,12 @@ class ExchangeRecorder:
                 return False
             lane = self._lane(place, request, identity)
             cause = place.cause if place.cause is not None else self._causes.get(lane.agent)
-            place.session.record_request(exchange, request, lane, identity, place.rule, cause)
+            card = lane.card
+            try:
+                place.session.record_request(exchange, request, lane, identity, place.rule, cause)
+            except OperationalError:
+                lane.card = card  # so that the next try appends the same
+                raise
         except OperationalError:
             raise  # the disk is full, say: it is tried again
         except Exception as error:
@@ -129,14 +135,20 @@ class ExchangeRecorder:
         self._note(words, about, f"{exchange.id}-large")
 
     def _unrecorded(self, exchange: RecordedExchange, error: Exception) -> None:
-        """Keep an exchange that could not be understood as it was: nothing is lost."""
+        """Keep an exchange that could not be understood as it was: nothing is lost.
+
+        An answer that is to be redacted is not kept: its bytes may be compressed, and a secret in parts.
+        """
         kept: dict[str, str] = {}
-        for name, content in (("request", exchange.content), ("answer", bytes(exchange.answer))):
+        answer = b"" if exchange.redacts else bytes(exchange.answer)
+        for name, content in (("request", exchange.content), ("answer", answer)):
             packed = zlib.compress(content, 6)
             kept[name] = sha256(packed).hexdigest()
             self.log.blobs.put(packed)
         place = f"{exchange.method} {exchange.path.partition('?')[0]}"
         words = f"The tap could not record {place}: {type(error).__name__}: {error}"
+        if exchange.redacts:
+            words = redacted(words)[0]
         about = {"exchange": exchange.id, "error": type(error).__name__, "status": exchange.status, **kept}
         self._note(words[:2_000], about, f"{exchange.id}-unrecorded")
 

@@ -24,7 +24,7 @@ from .identity import Identity, asks_for_summary
 from .lane import Alignment, Anchor, Lane, Positions, hashes_of, likenesses_of
 from .message_events import mark_of
 from .receipts import receipt_for
-from .secrets import secrets_in
+from .secrets import redacted, secrets_in
 from .wire import WireRequest
 
 USER = "user"
@@ -234,7 +234,7 @@ class Session:
 
     def record_answer(self, exchange: RecordedExchange) -> Entry | None:
         """Append the outcome of a request; None for one that is not pending."""
-        pending = self.pending.pop(exchange.id, None)
+        pending = self.pending.get(exchange.id)
         if pending is None:
             return None
         lane, request = pending.lane, pending.request
@@ -244,6 +244,7 @@ class Session:
             answered = without_secrets(answered)
         event = self._outcome(exchange, pending, answered)
         (entry,) = self._append(exchange, [event], self._ended(exchange), "answer")
+        del self.pending[exchange.id]  # not before: the store may not have taken it, and it is tried again
         lane.anchor = pending.anchor._replace(position=entry.position)
         if isinstance(event, AssistantMessage) and event.purpose != "routing":
             self._answered(lane, event, entry, asks_for_summary(request))
@@ -315,6 +316,8 @@ class Session:
         content = decoded(bytes(exchange.answer), exchange.answer_headers.get("content-encoding", ""))
         number = counted_tokens(content)
         text = content.decode("utf-8", "replace") if number is None else f"{number} tokens"
+        if exchange.redacts:
+            text = redacted(text)[0]
         return AssistantMessage(
             agent=pending.lane.agent,
             text=text or f"status {exchange.status}",

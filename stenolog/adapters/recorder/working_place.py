@@ -23,7 +23,7 @@ def _branch(folder: Path) -> str:
         if git.is_file():  # a work tree of its own
             git = folder / _read(git).removeprefix("gitdir: ").strip()
         head = _read(git / "HEAD").strip()
-    except OSError:
+    except (OSError, ValueError):  # a path with a null character is no path
         return ""
     return head.removeprefix(HEAD) if head.startswith(HEAD) else ""
 
