@@ -77,6 +77,17 @@ def test_an_answer_to_redact_that_could_not_be_recorded_is_not_kept(monkeypatch:
     assert zlib.decompress(tap.log.blobs[event.meta["tap"]["answer"]]) == b""
 
 
+@pytest.mark.parametrize("kind", ["unreadable", "too-large"])
+def test_a_request_that_could_not_be_redacted_is_noted(kind: str) -> None:
+    tap = Tap()
+    tap.send(b"", redacts=True, redacted=(kind,))
+    tap.send(b"", redacts=True, redacted=(kind,), path="/v1/files")
+
+    (_, entry) = tap.log[GAPS].entries()
+    words = f"The tap has kept nothing of POST /v1/messages: it could not be redacted ({kind})"
+    assert getattr(entry.event, "text", "") == words
+
+
 def test_a_count_of_tokens_that_is_none_is_redacted() -> None:
     tap = Tap()
     path = "/v1/messages/count_tokens"

@@ -121,6 +121,37 @@ def test_a_password_in_the_upstream_s_url_goes_up_and_not_to_the_disk(tmp_path: 
     ] == []
 
 
+def test_a_body_that_is_too_large_to_be_redacted_goes_up_as_it_comes_and_is_not_recorded(
+    tmp_path: Path,
+) -> None:
+    part, number = b"x" * (1 << 20), 80
+    received: list[int] = []
+
+    def speak(connection: socket.socket) -> None:
+        read_head(connection)
+        received.append(len(read(connection, 70 << 20)))
+        connection.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
+        received.append(len(read(connection, 10 << 20)))
+
+    with (
+        server(speak) as upstream,
+        relay(tmp_path / "run", upstream.port, redacts=True) as running,
+        running.connect() as client,
+    ):
+        head = f"POST {running.base}/v1/files HTTP/1.1\r\nHost: {running.host}\r\n"
+        client.sendall(f"{head}Content-Length: {number << 20}\r\n\r\n".encode())
+        for _ in range(75):
+            client.sendall(part)
+        # The upstream answers to what has gone up, before the client has sent the remainder.
+        assert read_head(client) == b"HTTP/1.1 204 No Content\r\n\r\n"
+        for _ in range(5):
+            client.sendall(part)
+        (exchange,) = running.ended(1)
+    assert sum(received) == number << 20
+    assert exchange.content("body") == b""
+    assert exchange.json("ready")["redacted"] == ["too-large"]
+
+
 def test_the_journal_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
     with server(lambda connection: None) as upstream, relay(tmp_path / "a" / "run", upstream.port) as running:
         with running.connect() as client:

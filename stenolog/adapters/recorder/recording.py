@@ -22,10 +22,12 @@ from .placing import LanePlace, Placing
 from .restoring import restored, sessions_in
 from .secrets import redacted
 from .session import META, Session
-from .wire import WireRequest, wire_request
+from .wire import WireRequest, api_of, wire_request
 
 RECENT = timedelta(days=7)
 """Conversations that were active since are taken up again."""
+UNREDACTED = ("unreadable", "too-large")
+"""Where one of these stands for the kinds of secrets, the relay has recorded nothing of the body."""
 GAPS = "tap-gaps"
 """The conversation in which the tap says what it could not record."""
 
@@ -55,6 +57,8 @@ class ExchangeRecorder:
             self._too_large(exchange)
             return False
         request = wire_request(exchange)
+        if request is None and not exchange.content and api_of(exchange.method, exchange.path)[0]:
+            self._unredacted(exchange)
         if request is None:
             name = f"{exchange.method} {exchange.path.partition('?')[0]}"
             self.others[name] = self.others.get(name, 0) + 1
@@ -133,6 +137,15 @@ class ExchangeRecorder:
         words = f"The tap has kept {place} as it was: it is too large to be taken apart"
         about = {"exchange": exchange.id, "sha256": exchange.sha256, "request": list(exchange.blobs)}
         self._note(words, about, f"{exchange.id}-large")
+
+    def _unredacted(self, exchange: RecordedExchange) -> None:
+        """Note that nothing is kept of a request in which the secrets could not be found."""
+        kinds = [kind for kind in exchange.redacted if kind in UNREDACTED]
+        if kinds:
+            place = f"{exchange.method} {exchange.path.partition('?')[0]}"
+            words = f"The tap has kept nothing of {place}: it could not be redacted ({kinds[0]})"
+            about = {"exchange": exchange.id, "sha256": exchange.sha256, "redacted": kinds}
+            self._note(words, about, f"{exchange.id}-unredacted")
 
     def _unrecorded(self, exchange: RecordedExchange, error: Exception) -> None:
         """Keep an exchange that could not be understood as it was: nothing is lost.

@@ -76,6 +76,8 @@ class Exchange:
         if self._request.complete:
             self._request.ready()
             self._commit()
+        elif self._request.is_too_large:
+            self._may_go.set()  # nothing of the body is going to be on disk
         elif self._recording.redact is None and self._request.bytes - self._confirmed_bytes > COMMIT_BYTES:
             self._confirmed_bytes = self._request.bytes
             self._client.hold_reading()

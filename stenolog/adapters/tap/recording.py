@@ -22,6 +22,8 @@ COMMIT_SECONDS = 5.0
 """A request waits no longer than this for the disk: traffic goes on when the disk hangs."""
 PART_BYTES = 1 << 20
 """A redacted body is recorded in such parts: no record is larger than `journal.MAX_PAYLOAD_BYTES`."""
+MAX_REDACTED_BYTES = 64 << 20
+"""A larger body is not recorded where it would have to be redacted. No provider takes one to a model."""
 GATHER_SECONDS = 0.005
 """Records that nobody waits for go to the writer together, since each wake-up of its thread costs time."""
 BACKLOG_BYTES = 16 << 20
@@ -167,10 +169,17 @@ class RequestCopy:
                 break
         self._collect(data[: len(data) - len(self.trailing)], contents)
 
+    @property
+    def is_too_large(self) -> bool:
+        """Return whether the body is not recorded, since it is too large to be redacted."""
+        return self._recording.redact is not None and self.bytes > MAX_REDACTED_BYTES
+
     def ready(self) -> None:
         """Record that the request is complete."""
         value: dict[str, Any] = {"bytes": self.bytes, "sha256": self._digest.hexdigest()}
-        if self._recording.redact is not None:
+        if self.is_too_large:
+            value |= {"redacted": ["too-large"], "decoded": True}
+        elif self._recording.redact is not None:
             content, kinds = self._recording.redact(bytes(self._held), self._encoding)
             self._held.clear()
             for at in range(0, len(content), PART_BYTES):
@@ -185,6 +194,8 @@ class RequestCopy:
             self.bytes += len(content)
             self._digest.update(content)
             self._held += content
+        if self.is_too_large:
+            self._held.clear()
 
     def _collect(self, sent: bytes, contents: list[bytes]) -> None:
         if self._recording.redact is not None:
