@@ -8,6 +8,8 @@ import socket
 import string
 from pathlib import Path
 
+import pytest
+
 from tests.tap.given import Relay, read, read_all, read_head, relay, server
 
 CHARACTERS = string.ascii_letters + string.digits
@@ -150,6 +152,34 @@ def test_a_body_that_is_too_large_to_be_redacted_goes_up_as_it_comes_and_is_not_
     assert sum(received) == number << 20
     assert exchange.content("body") == b""
     assert exchange.json("ready")["redacted"] == ["too-large"]
+
+
+@pytest.mark.parametrize(("protocol", "status"), [("h2c", b"101"), ("websocket", b"501")])
+def test_no_byte_of_another_protocol_is_recorded_under_redact(
+    tmp_path: Path, protocol: str, status: bytes
+) -> None:
+    switched = b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\nfrom there"
+
+    def speak(connection: socket.socket) -> None:
+        read_head(connection)
+        connection.sendall(switched)
+        connection.sendall(read(connection, 9) + b" and back")
+
+    with (
+        server(speak) as upstream,
+        relay(tmp_path / "run", upstream.port, redacts=True) as running,
+        running.connect() as client,
+    ):
+        head = f"GET {running.base}/v1 HTTP/1.1\r\nHost: {running.host}\r\nConnection: Upgrade\r\n"
+        client.sendall(f"{head}Upgrade: {protocol}\r\n\r\n".encode())
+        assert read_head(client).split()[1] == status
+        if status == b"101":
+            client.sendall(b"from here")
+            assert read_all(client) == b"from therefrom here and back"
+            running.ended(1)
+    disk = on_disk(tmp_path)
+
+    assert [words for words in (b"from there", b"from here", b"and back") if words in disk] == []
 
 
 def test_the_journal_is_readable_by_its_owner_alone(tmp_path: Path) -> None:

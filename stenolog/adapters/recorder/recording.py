@@ -27,7 +27,7 @@ from .wire import WireRequest, api_of, wire_request
 RECENT = timedelta(days=7)
 """Conversations that were active since are taken up again."""
 UNREDACTED = ("unreadable", "too-large")
-"""Where one of these stands for the kinds of secrets, the relay has recorded nothing of the body."""
+"""Words in place of the kinds of secrets: the relay has recorded nothing of such a body."""
 GAPS = "tap-gaps"
 """The conversation in which the tap says what it could not record."""
 

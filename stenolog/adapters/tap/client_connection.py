@@ -208,9 +208,9 @@ class ClientConnection(asyncio.Protocol):
             return
         if parser.they_are_waiting_for_100_continue:
             self.write(CONTINUE)
-        if self._recording.redact is not None and any(name == b"upgrade" for name, _ in request.headers):
+        if self._recording.redact is not None and _asks_for_websocket(request):
             # Its frames could not be redacted before they are written. Clients go on over HTTP.
-            self.refuse(501, "expected a request without an upgrade, since the tap redacts")
+            self.refuse(501, "expected no websocket, since the tap redacts")
             return
         self._exchange = Exchange(self, self._recording, route, head, parser, request)
         self._feed(self._exchange, following)
@@ -221,3 +221,7 @@ class ClientConnection(asyncio.Protocol):
         except h11.RemoteProtocolError as error:
             exchange.end(f"request-not-understood: {error}")
             self.refuse(400, f"expected the body of an HTTP/1.1 request: {error}")
+
+
+def _asks_for_websocket(request: h11.Request) -> bool:
+    return any(name == b"upgrade" and b"websocket" in value.lower() for name, value in request.headers)

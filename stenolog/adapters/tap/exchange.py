@@ -68,7 +68,7 @@ class Exchange:
             if self._up_bytes > JOINED_BYTES and not self._up_held:
                 self._up_held = True
                 self._client.hold_reading()
-            self._recording.add("up", self.number, data)
+            self._record_switched("up", data)
             self._more.set()
             return b""
         self._request.feed(data)
@@ -91,13 +91,13 @@ class Exchange:
             self._upstream.pause_reading("journal")
             self._wait_for_journal(recording.COMMIT_SECONDS)
         if self.switched:
-            self._recording.add("down", self.number, data)
+            self._record_switched("down", data)
             return
         self._answer.feed(data)
         if self._answer.switched:
             self.switched = True
             if self._answer.trailing:
-                self._recording.add("down", self.number, self._answer.trailing)
+                self._record_switched("down", self._answer.trailing)
         elif self._answer.complete:
             self._answered()
 
@@ -166,6 +166,11 @@ class Exchange:
     def _finish(self) -> None:
         self.end("")
         self._client.exchange_ended()
+
+    def _record_switched(self, kind: str, data: bytes) -> None:
+        """Record bytes of another protocol, unless secrets would have to be taken out of them."""
+        if self._recording.redact is None:
+            self._recording.add(kind, self.number, data)
 
     def _record_request(self, request: h11.Request) -> None:
         target = recorded_target(self._route.target.decode("latin-1"))
