@@ -108,7 +108,7 @@ def _summarise(db: Database, tap: Tap, run: str, began: datetime) -> None:
         with open_log(tap.database) as log:
             recorded = [*recorded_in(log, run, began)]
             gaps = sum(entry.time >= began for entry in log[GAPS].entries() if entry.position > 1)
-    except StenologError as error:
+    except (StenologError, OSError) as error:
         say(f"the summary is missing: {error}", mark="!", style="yellow")
         return
     if gaps:

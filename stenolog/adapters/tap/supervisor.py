@@ -137,8 +137,9 @@ class _Supervisor:
     def run(self, command: list[str] | None, signals: _Signals) -> int:
         """Keep the processes running until the command ends, or this process is told to."""
         child = None
-        # JSON holds no name that is not UTF-8.
-        self._cwd = os.fsencode(os.getcwd()).decode(errors="replace") if command else ""
+        with suppress(FileNotFoundError):  # the folder may have been removed
+            # JSON holds no name that is not UTF-8.
+            self._cwd = os.fsencode(os.getcwd()).decode(errors="replace") if command else ""
         try:
             self._relay.ensure()
             if command:
