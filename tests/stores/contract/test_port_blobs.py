@@ -107,9 +107,7 @@ def test_a_blob_put_twice_is_released_twice(recorder: LogRecorder, other: LogRec
     assert collected(other).blobs == 1
 
 
-def test_deleted_blobs_are_gone_although_entries_name_them(
-    recorder: LogRecorder, other: LogRecorder
-) -> None:
+def test_deleted_blobs_are_gone_although_entries_name_them(recorder: LogRecorder, other: LogRecorder) -> None:
     one, two = keep(recorder, b"one", b"two")
     put(recorder, Stream("demo"), f"it names {one}")
 
