@@ -13,6 +13,7 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage
 from stenolog.domain.limits import MICRO_PER_USD
 from stenolog.projections.analysis.cache_misses import CacheCall, cache_call, cache_calls
+from stenolog.projections.analysis.stated_reads import stated_calls
 from stenolog.projections.requests import LaneId
 from stenolog.projections.usage import Prices
 
@@ -30,8 +31,12 @@ NEAR = 400
 
 
 def calls_of(conversation: Conversation, at: int | None = None, lane: str | None = None) -> list[CacheCall]:
-    """Return what each call of a conversation read from the cache; with `lane`, of that lane alone."""
-    found = cache_calls(conversation.entries(at=at), **means(conversation))
+    """Return what each call of a conversation read from the cache; with `lane`, of that lane alone.
+
+    Calls without a receipt, as imports have them, are told as far as the provider states what it read.
+    """
+    entries = [*conversation.entries(at=at)]
+    found = sorted([*cache_calls(entries, **means(conversation)), *stated_calls(entries)])
     return [call for call in found if lane in (None, call.lane)]
 
 

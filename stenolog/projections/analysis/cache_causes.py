@@ -26,6 +26,7 @@ Kind: TypeAlias = Literal[
     "too short",
     "too far",
     "not read",
+    "not in this log",
 ]
 CLIENT = "client"
 """The source of what only the client's own form of a request has."""
@@ -74,7 +75,7 @@ def change_cause(
         return Cause(change.section, *given, entry, words=change.words)
     old = _positions(before, change, is_new=False)
     new = _positions(after, change, is_new=True)
-    summary = next((entry.position for entry in between if _is_summary(entry, lane)), 0)
+    summary = next((entry.position for entry in between if is_summary(entry, lane)), 0)
     if summary:
         return Cause("compaction", *given, summary, old, change.words)
     fresh = [position for position in new if position > before.at]
@@ -84,10 +85,11 @@ def change_cause(
         # The entry is the same one, in another form.
         there = new if change.how != "thinking removed" else old or new
         return Cause("history", *given, max(there or old), old, change.words)
-    return Cause("history", *given, _hiding(between) or max(fresh, default=0), old, change.words)
+    return Cause("history", *given, hiding(between) or max(fresh, default=0), old, change.words)
 
 
-def _is_summary(entry: Entry, lane: LaneId) -> bool:
+def is_summary(entry: Entry, lane: LaneId) -> bool:
+    """Return whether an entry is a summary of the lane's own."""
     event = entry.event
     return isinstance(event, AssistantMessage) and lane.owns(event) and bool(event.covers)
 
@@ -136,7 +138,7 @@ def _card_at(cards: Sequence[tuple[int, AgentCard]], at: int) -> AgentCard | Non
     return next((card for position, card in reversed(cards) if position <= at), None)
 
 
-def _hiding(between: Sequence[Entry]) -> int:
+def hiding(between: Sequence[Entry]) -> int:
     """Return the last entry that took something out of the context; 0 for none."""
     for entry in reversed(between):
         event = entry.event

@@ -1,0 +1,118 @@
+"""Misses of the prompt cache in a log that has no requests: by what providers state, and when.
+
+An import has the tokens of each answer, and not what was sent. The causes are those that entries show: a
+pause, another model, a summary, a shorter history. Where they show none, the change is not in the log.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.events import AssistantMessage
+from stenolog.domain.values import Usage
+from stenolog.projections.requests import LaneId
+
+from .cache_causes import NO_CAUSE, Cause, hiding, is_summary
+from .cache_misses import LEAST, TOLERANCE, CacheCall
+from .provider_caches import IDLE, minimum_of
+
+UNMARKED = 300
+"""Seconds for which Anthropic keeps a beginning, unless an hour is asked for."""
+
+
+class StatedCall(NamedTuple):
+    """An answer without a receipt, and the tokens that its provider states."""
+
+    position: int
+    model: str
+    begun: datetime
+    usage: Usage
+
+
+def stated_calls(entries: Sequence[Entry]) -> list[CacheCall]:
+    """Return what each call without a receipt read from the cache, in the order of the answers.
+
+    `entries` are those of a log from its first on. Lanes whose provider never states what it read are
+    passed over.
+    """
+    lanes: dict[LaneId, list[StatedCall]] = defaultdict(list)
+    for entry in entries:
+        match entry.event:
+            case AssistantMessage(receipt=None, usage=Usage() as usage) as event if usage.input:
+                begun = entry.time - timedelta(milliseconds=event.duration_ms or 0)
+                call = StatedCall(entry.position, event.model, begun, usage)
+                lanes[LaneId(event.agent, event.task)].append(call)
+            case _:
+                pass
+    found: list[CacheCall] = []
+    for lane, calls in lanes.items():
+        if any(call.usage.cache_read or call.usage.cache_write for call in calls):
+            found += _compared(lane, calls, entries)
+    return sorted(found)
+
+
+def _compared(lane: LaneId, calls: Sequence[StatedCall], entries: Sequence[Entry]) -> Iterator[CacheCall]:
+    """Yield what each call of a lane read, beside the last one of the same model before it."""
+    last: dict[str, StatedCall] = {}
+    previous: StatedCall | None = None
+    for call in calls:
+        before = last.get(call.model)
+        found = _read(lane, before, call)
+        if before is not None:
+            # With the call before: it may be what wrote the summary.
+            between = entries[before.position - 1 : call.position - 1]
+            found = found._replace(cause=_cause(lane, found, before, between))
+        elif previous is None:
+            found = found._replace(cause=Cause("cold start"))
+        else:
+            words = f"{previous.model} → {call.model}"
+            found = found._replace(cause=Cause("model", "changed", words=words))
+        yield found
+        previous = last[call.model] = call
+
+
+def _read(lane: LaneId, before: StatedCall | None, call: StatedCall) -> CacheCall:
+    prompt, read = call.usage.input, call.usage.cache_read
+    could = 0 if before is None else min(before.usage.input, prompt)
+    if could < minimum_of(call.model):
+        could = 0
+    seconds = 0 if before is None else int((call.begun - before.begun).total_seconds())
+    return CacheCall(
+        call.position,
+        call.position - 1,
+        lane.address,
+        "",
+        call.model,
+        0 if before is None else before.position,
+        prompt,
+        could,
+        read,
+        read,
+        call.usage.cache_write,
+        max(0, could - read),
+        seconds,
+        NO_CAUSE,
+    )
+
+
+def _cause(lane: LaneId, found: CacheCall, before: StatedCall, between: Sequence[Entry]) -> Cause:
+    if found.missed < LEAST:
+        return NO_CAUSE
+    is_anthropic = "claude" in found.model
+    keeps = UNMARKED if is_anthropic else IDLE
+    if found.seconds > keeps and found.missed * 2 > found.same:
+        unless = " unless an hour is asked for" if is_anthropic else ""
+        return Cause("expired", words=f"{found.seconds} s since the call before, kept for {keeps} s{unless}")
+    summary = next((entry.position for entry in between if is_summary(entry, lane)), 0)
+    if summary:
+        return Cause("compaction", entry=summary)
+    if position := hiding(between):
+        return Cause("history", "rewound", entry=position)
+    shorter = before.usage.input - found.prompt
+    if shorter > TOLERANCE:
+        return Cause("history", words=f"the request is {shorter:,} tokens shorter")
+    return Cause("not in this log", words="what the client sent; `stenolog tap` records it")
