@@ -70,8 +70,8 @@ def of_bytes(sent: Sequence[Sent], running: Running, note: str) -> Iterator[Row]
 
 
 def printed(running: Running) -> str:
-    """Return what a tap has printed, without what the environment's plugins lead to."""
-    lines = [line for line in running.printed.splitlines() if line and "plugin" not in line]
+    """Return what a tap has warned of."""
+    lines = [line for line in running.printed.splitlines() if line.startswith("!")]
     return " ".join(lines)[:200]
 
 
