@@ -53,6 +53,15 @@ def test_two_sessions_that_begin_alike_stay_apart() -> None:
     ]
 
 
+def test_two_taps_that_begin_in_the_same_second_share_no_conversation() -> None:
+    one = unnamed()
+    other = Tap(one.log, headers=CLAUDE)
+    one.send(anthropic(user(HI)), said("Three."), id="20261128T132758-7b196a59-4294967297")
+    other.send(anthropic(user(HI)), said("Four."), id="20261128T132758-8c4dc8c5-4294967297")
+
+    assert sorted(one.told(name)[1][1] for name in one.names) == ["Four.", "Three."]
+
+
 def test_another_answer_than_the_recorded_one_begins_a_conversation_of_its_own() -> None:
     tap = unnamed()
     tap.send(anthropic(user("hi")), said("Hello."))

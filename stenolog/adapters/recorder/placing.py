@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from hashlib import sha256
 from typing import NamedTuple
 
 from stenolog.adapters.providers.json_fields import as_dict
@@ -234,7 +235,9 @@ class Placing:
         return None
 
     def _new(self, exchange: RecordedExchange, request: WireRequest, identity: Identity) -> LanePlace:
-        id = f"{identity.client}-{exchange.time:%Y%m%d-%H%M%S}-{exchange.id[-6:]}"
+        # Two taps count their exchanges alike; recorded again after a crash, an exchange has its name again.
+        mark = sha256(exchange.id.encode()).hexdigest()[:6]
+        id = f"{identity.client}-{exchange.time:%Y%m%d-%H%M%S}-{mark}"
         session = self._added(id, identity.client, "", exchange)
         if identity.kind == "title":
             session.title_words = _all_words(request)
