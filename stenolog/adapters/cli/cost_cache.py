@@ -62,7 +62,12 @@ def _drawn(
 
     calls = [call for _, of_one in found for call in of_one]
     if not calls:
-        yield line(("no request here has a receipt, and no answer says what it read from a cache: none can be compared", "dim"))
+        yield line(
+            (
+                "no request here has a receipt, and no answer says what it read from a cache: none can be compared",
+                "dim",
+            )
+        )
         return
     rows = [
         (
