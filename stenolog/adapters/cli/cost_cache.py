@@ -62,12 +62,8 @@ def _drawn(
 
     calls = [call for _, of_one in found for call in of_one]
     if not calls:
-        yield line(
-            (
-                "no request here has a receipt, and no answer says what it read from a cache: none can be compared",
-                "dim",
-            )
-        )
+        why = "no request here has a receipt, and no answer says what it read from a cache"
+        yield line((f"{why}: none can be compared", "dim"))
         return
     rows = [
         (
