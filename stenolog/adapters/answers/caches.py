@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from stenolog.adapters.providers.prices import listed
+from stenolog.adapters.providers.prices import listed, usd
 from stenolog.adapters.queries.backwards import backwards
 from stenolog.adapters.queries.token_counters import COUNTERS
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage
-from stenolog.domain.limits import MICRO_PER_USD
 from stenolog.projections.analysis.cache_misses import CacheCall, cache_call, cache_calls
 from stenolog.projections.analysis.stated_reads import stated_calls
 from stenolog.projections.requests import LaneId
@@ -92,11 +91,6 @@ def cache_line(call: CacheCall) -> str:
     money = f", {usd(cost)} USD" if cost else ""
     missed = f"; {call.missed:,} read anew{money}" if call.is_miss else ""
     return f"{said}{missed}; {cause_words(call)}"
-
-
-def usd(micro: int) -> str:
-    """Return micro-dollars in dollars."""
-    return f"{micro / MICRO_PER_USD:,.2f}" if micro >= MICRO_PER_USD else f"{micro / MICRO_PER_USD:.4f}"
 
 
 def miss_line(conversation: Conversation, entry: Entry) -> str:

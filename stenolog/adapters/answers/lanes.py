@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stenolog.adapters.queries.backwards import backwards
 from stenolog.adapters.queries.lane_apis import api_of
+from stenolog.adapters.queries.openings import opening_of
 from stenolog.adapters.queries.token_counters import COUNTERS
 from stenolog.domain.errors import InvalidEventError
 from stenolog.domain.events import AssistantMessage, ModeSwitch
@@ -47,7 +48,7 @@ def only_agent(conversation: Conversation, position: int) -> str:
 
 def _main_agent(conversation: Conversation) -> str:
     """Return the agent that an imported session begins with; empty where it does not begin with one."""
-    opening = next((entry.event for entry in conversation.entries(at=min(1, conversation.position))), None)
+    opening = opening_of(conversation)
     if not isinstance(opening, ModeSwitch) or opening.source is None:
         return ""
     # The opening of a chat among several agents joins them all, under the scope "open".

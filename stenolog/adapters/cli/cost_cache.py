@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stenolog.adapters.answers.caches import call_data, calls_of, cause_words, total_data, usd
+from stenolog.adapters.answers.caches import call_data, calls_of, cause_words, total_data
 from stenolog.adapters.answers.conversations import short_name
-from stenolog.adapters.providers.prices import prices_of, source
+from stenolog.adapters.providers.prices import prices_of, source, usd
 from stenolog.projections.analysis.cache_misses import CacheCall
 from stenolog.projections.usage import Prices
 

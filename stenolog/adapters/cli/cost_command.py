@@ -11,6 +11,7 @@ import click
 
 from stenolog.adapters.answers.conversations import short_name
 from stenolog.adapters.providers.prices import advice, prices_of, source
+from stenolog.adapters.queries.openings import origin_of
 from stenolog.adapters.queries.overviews import title_of
 from stenolog.projections.usage import (
     NOTHING,
@@ -153,9 +154,8 @@ def _imported(conversations: Sequence[Conversation]) -> tuple[Diagnostic, ...]:
 
 def _program(conversation: Conversation) -> str:
     """Return the program that a conversation was imported from; empty where stenolog wrote it."""
-    opening = next(iter(conversation.entries(at=min(1, conversation.position))), None)
-    source = getattr(opening.event, "source", None) if opening is not None else None
-    return source.system if source is not None else ""
+    origin = origin_of(conversation)
+    return origin.system if origin is not None else ""
 
 
 def _check_views(*, plan: bool, cache: bool, verbose: bool, has_times: bool) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from stenolog.adapters.queries.openings import origin_of
 from stenolog.adapters.store import reader
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, UserMessage
@@ -51,9 +52,8 @@ def _recorded(log: Log) -> Iterator[tuple[str, Iterable[Entry]]]:
     names = log.names(archived=True)
     for name in progress(names, "reading cards", len(names)):
         conversation = log[name]
-        opening = next(iter(conversation.entries(at=1)), None)
-        source = getattr(opening.event, "source", None) if opening is not None else None
-        if source is not None and source.system == RECORDER:
+        origin = origin_of(conversation)
+        if origin is not None and origin.system == RECORDER:
             entries = reader.of_kinds(log.recorder, conversation.stream, KINDS, 0, None)
             yield name, (entry for entry in entries if isinstance(entry, Entry))
 

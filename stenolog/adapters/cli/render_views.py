@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import TypeAlias, TypeVar
 
+from stenolog.adapters.providers.prices import usd
 from stenolog.domain.entry import Entry
-from stenolog.domain.limits import MICRO_PER_USD
 from stenolog.domain.state import address
 from stenolog.projections.analysis.explain import Missing
 from stenolog.projections.analysis.provider_bill import BESIDES, NO_BILL, Bill, not_recorded
@@ -229,8 +229,7 @@ def _usd(tally: UsageTotals, prices: Prices) -> str:
     known, missing = tally.known_cost(prices), unpriced(tally.tokens, prices)
     if not known and (missing or (tally.answers and not (tally.tokens or tally.billed))):
         return "?"
-    usd = f"{known / MICRO_PER_USD:,.2f}" if known >= MICRO_PER_USD else f"{known / MICRO_PER_USD:.4f}"
-    return f"≥{usd}" if missing else f"{_least(tally)}{usd}"
+    return f"{'≥' if missing else _least(tally)}{usd(known)}"
 
 
 def _least(tally: UsageTotals) -> str:

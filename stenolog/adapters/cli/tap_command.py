@@ -19,7 +19,7 @@ from stenolog.domain.errors import InvalidEventError, MissingExtraError, Stenolo
 
 from .database import Database, ServerDatabase
 from .framework import command
-from .lines import CommandResult
+from .lines import CommandResult, counted
 from .options import takes_db
 from .server_socket import server_socket
 from .terminal import say
@@ -112,16 +112,18 @@ def _summarise(db: Database, tap: Tap, run: str, began: datetime) -> None:
         say(f"the summary is missing: {error}", mark="!", style="yellow")
         return
     if gaps:
-        say(f"{_count(gaps, 'note')} on what was not recorded: stenolog log {GAPS}", mark="!", style="yellow")
+        say(
+            f"{counted(gaps, 'note')} on what was not recorded: stenolog log {GAPS}", mark="!", style="yellow"
+        )
     if not recorded:
         say("no request asked a model through the tap", mark="!", style="yellow")
         return
     requests = sum(each.requests for each in recorded)
-    say(f"{_count(requests, 'request')} in {_count(len(recorded), 'conversation')}, in {db}", mark="●")
+    say(f"{counted(requests, 'request')} in {counted(len(recorded), 'conversation')}, in {db}", mark="●")
     for each in recorded[-SHOWN:]:
         title = f", “{each.title}”" if each.title else ""
         failed = f", {each.errors} failed" if each.errors else ""
-        say(f"  {each.name}{title}: {_count(each.requests, 'request')}{failed}")
+        say(f"  {each.name}{title}: {counted(each.requests, 'request')}{failed}")
     for each in recorded:
         _say_secrets(each)
     say(f"next: stenolog timeline {recorded[-1].name}")
@@ -133,10 +135,6 @@ def _say_secrets(recorded: Recorded) -> None:
         more = " …" if len(places) > SHOWN else ""
         words = f"{kind} in {recorded.name} at {' '.join(places[:SHOWN])}{more}: `stenolog erase` removes it"
         say(words, mark="!", style="yellow")
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _address(listen: str) -> tuple[str, int]:

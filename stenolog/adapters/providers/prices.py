@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from stenolog.domain.errors import InvalidEventError
+from stenolog.domain.limits import MICRO_PER_USD
 from stenolog.projections.usage import PRICES, PRICES_AS_OF, Price, Prices, price_table
 
 PACKAGE = "genai-prices"
@@ -101,3 +102,8 @@ def prices_of(file: Path | None) -> Prices:
     if isinstance(given, dict) and "agents" in given:
         return (*price_table(given.get("prices", {}), f"{file}: prices"), *listed())
     return price_table(given, str(file))
+
+
+def usd(micro: int) -> str:
+    """Return micro-dollars in dollars, with four places below one dollar."""
+    return f"{micro / MICRO_PER_USD:,.2f}" if micro >= MICRO_PER_USD else f"{micro / MICRO_PER_USD:.4f}"

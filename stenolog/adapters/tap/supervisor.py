@@ -118,8 +118,8 @@ class _Supervisor:
     def __init__(self, tap: Tap, bound: socket.socket, stack: ExitStack, errors: IO[bytes]) -> None:
         self._tap, self._bound, self._errors = tap, bound, errors
         self._cwd = ""
-        self.run_id = self._run = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
-        self._folder = tap.folder / self._run
+        self.run_id = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
+        self._folder = tap.folder / self.run_id
         self._folder.mkdir(mode=0o700, parents=True)
         tap.folder.chmod(0o700)
         lock = _locked(self._folder)
@@ -193,7 +193,7 @@ class _Supervisor:
         listener = self._bound.fileno()
         config = RelayConfig(
             folder=str(self._folder),
-            run=self._run,
+            run=self.run_id,
             generation=generation,
             token=self._tap.token,
             host=host,

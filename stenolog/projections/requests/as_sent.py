@@ -37,7 +37,7 @@ RAW = "raw"
 CACHE = "cache_control"
 EPHEMERAL = {"type": "ephemeral"}
 MOST = 64
-"""Whole patches that are kept: each names every message, so many of them are large."""
+"""Patches that are kept whole: each names every message, so many of them are large."""
 
 
 class Patch(NamedTuple):
