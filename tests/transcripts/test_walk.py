@@ -72,8 +72,9 @@ def test_a_folder_that_cannot_be_entered_stands_for_itself(
     made(tmp_path, "closed/talk.jsonl", "talk.jsonl")
     entered = os.scandir
 
-    def scandir(path: Path) -> Any:
-        if path.name == "closed":
+    # Since Python 3.13 `Path.iterdir` goes through `os.scandir` too, with text for a path.
+    def scandir(path: str | Path) -> Any:
+        if Path(path).name == "closed":
             raise PermissionError(13, "Permission denied", str(path))
         return entered(path)
 
