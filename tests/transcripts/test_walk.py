@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
 
 import pytest
 
+from stenolog.adapters.plugins import load_plugins
 from stenolog.importers import files_in, size_of
 from tests.transcripts.crewagent_given import folder, message
 
@@ -66,21 +68,32 @@ def test_an_index_of_something_else_makes_no_folder_of_conversations(tmp_path: P
     assert found(tmp_path) == ["index.json", "talk.jsonl"]
 
 
-def test_a_folder_that_cannot_be_entered_stands_for_itself(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made(tmp_path, "closed/talk.jsonl", "talk.jsonl")
-    entered = os.scandir
+@pytest.fixture
+def nobody() -> Iterator[Path]:
+    """Yield a folder of a user whom the system refuses things, whoever runs the tests."""
+    load_plugins()
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o777)
+        found(folder)  # what is imported late may lie where nobody may read
+        was_root = os.geteuid() == 0
+        if was_root:
+            os.seteuid(65534)
+        try:
+            yield folder
+        finally:
+            for each in folder.iterdir():
+                each.chmod(0o777)
+            if was_root:
+                os.seteuid(0)
 
-    # Since Python 3.13 `Path.iterdir` goes through `os.scandir` too, with text for a path.
-    def scandir(path: str | Path) -> Any:
-        if Path(path).name == "closed":
-            raise PermissionError(13, "Permission denied", str(path))
-        return entered(path)
 
-    monkeypatch.setattr("stenolog.adapters.importers.detect.os.scandir", scandir)
+@pytest.mark.parametrize("mode", [0o000, 0o444], ids=["not-listed", "listed"])
+def test_a_folder_that_cannot_be_entered_stands_for_itself(mode: int, nobody: Path) -> None:
+    made(nobody, "closed/talk.jsonl", "talk.jsonl")
+    (nobody / "closed").chmod(mode)
 
-    assert found(tmp_path) == ["talk.jsonl", "closed"]
+    assert found(nobody) == ["talk.jsonl", "closed"]
 
 
 def test_a_file_is_itself_whatever_it_is_called(tmp_path: Path) -> None:

@@ -289,13 +289,13 @@ def _inside(
     if (there.st_dev, there.st_ino) in entered:
         return
     entered.add((there.st_dev, there.st_ino))
-    if any(each.holds(folder) for _, each in _folder_formats()):
-        yield folder
-        return
     try:
         with os.scandir(folder) as found:
             seen = sorted((each for each in found if each.name[0] != "."), key=_sort_key)
+        is_one = any(each.holds(folder) for _, each in _folder_formats())
     except OSError:
+        is_one = True  # it is refused where it is read; its neighbours are read
+    if is_one:
         yield folder
         return
     for file in (Path(each) for each in seen if each.is_file()):
