@@ -57,7 +57,7 @@ def by_hand(path: Path, synchronous: str) -> tuple[Callable[[], None], sqlite3.C
         header = f"{position}\n{id}\n{at}\nuser_message@1\n{len(payload)}\n".encode()
         digest = sha256(digest + header + sha256(salt + payload).digest()).digest()
         connection.execute("BEGIN IMMEDIATE")
-        connection.execute(INSERT, (1, position, id, at, "user_message@1", salt, digest, payload))
+        connection.execute(INSERT, (1, position, id, at, "user_message@1", salt, digest, payload, None))
         connection.execute("COMMIT")
 
     return append, connection

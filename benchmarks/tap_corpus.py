@@ -18,10 +18,11 @@ from tempfile import TemporaryDirectory, gettempdir
 
 import stenolog
 from benchmarks._ratio import Row
+from tests.file_bytes import files_with
 from tests.tap.corpus import Unique, Verdict, altered, judged, performed, recorded
 from tests.tap.plays import plays
 from tests.tap.raw_client import Sent
-from tests.tap.running_tap import Running, bytes_below, holds, running_tap
+from tests.tap.running_tap import Running, bytes_below, running_tap
 from tests.tap.sdk_clients import run_sdks
 
 SEED = 1
@@ -63,7 +64,7 @@ def of_bytes(sent: Sequence[Sent], running: Running, note: str) -> Iterator[Row]
     seen = f"{len(sent):,} requests of {clients} clients, {note}{first(wrong)}"
     yield Row("tap corpus: exchanges with altered bytes", len(wrong), 0, "", seen)
     folder = running.database.parent
-    found = [name for secret in PLANTED for name in holds(folder, secret, ("provider.jsonl",))]
+    found = [name for secret in PLANTED for name in files_with(folder, secret, ("provider.jsonl",))]
     yield Row("tap corpus: files with a planted key", len(found), 0, "", first(found))
     remaining = [*running.journal.rglob("*")] if running.journal.exists() else []
     yield Row("tap corpus: files of the journal left behind", len(remaining), 0, "", printed(running))

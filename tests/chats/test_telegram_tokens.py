@@ -14,6 +14,7 @@ import pytest
 from stenolog import Log
 from stenolog.contrib.telegram import Telegram
 from stenolog.errors import CallerError
+from tests.file_bytes import files_with
 
 from .given import at_once, echo, run, served, team
 from .standin import BROKEN, FLOOD, HANGS_UP, TOKEN, Answer, StandIn
@@ -109,5 +110,5 @@ def test_the_token_is_in_no_log_no_error_no_repr_and_no_file(
 
     assert [line for line in [*shown, repr(telegram)] if secret in line] == []
     assert any("HTTP Request: POST" in line for line in shown)
-    assert [path.name for path in tmp_path.iterdir() if secret.encode() in path.read_bytes()] == []
+    assert files_with(tmp_path, secret.encode()) == []
     assert repr(telegram) == "<Telegram bot 123456 in 0 chats>"

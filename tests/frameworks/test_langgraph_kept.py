@@ -32,6 +32,7 @@ import stenolog
 from stenolog.contrib.langgraph import LangGraphSaver
 from stenolog.domain.errors import BlobNotFoundError, CallerError, CorruptLogError
 from stenolog.importers import export_jsonl, import_file
+from tests.file_bytes import words_in
 from tests.frameworks.langgraph_graphs import growing, talking
 
 ONE: Any = {"configurable": {"thread_id": "one", "checkpoint_ns": ""}}
@@ -150,7 +151,7 @@ def test_with_a_serializer_that_encrypts_nothing_is_told_and_no_word_stands_in_t
 
     assert found is not None
     assert (found.checkpoint["channel_values"], kinds) == (state, {"mode_switch"})
-    assert b"sesame" not in (tmp_path / "a.db").read_bytes()
+    assert b"sesame" not in words_in(tmp_path / "a.db")
 
 
 def test_a_blob_that_is_gone_is_an_error_and_never_an_empty_state() -> None:

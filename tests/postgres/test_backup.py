@@ -41,7 +41,7 @@ def log(address: str) -> Iterator[stenolog.Log]:
         said(log, "demo", "a", "b", "c")
         log["demo"].fork(3, "fork")
         log["fork"].archive()
-        said(log, "secret", "a secret", "and more")
+        said(log, "secret", "a secret", "and more", "a long secret " * 300)
         log["secret"].erase(2)
         log["secret"].rename("not so secret")
         import_file(log, SESSION, name="session")

@@ -8,6 +8,7 @@ import pytest
 
 import stenolog
 from stenolog import UserMessage
+from tests.file_bytes import files_with
 from tests.recorder.given import Tap, anthropic, assistant, compact, outcomes, said, user
 
 SECRET = "My number is 555-0123-4567, and nobody must know it, not even the other bakers in the village."
@@ -36,6 +37,4 @@ def test_erased_words_are_in_no_file_and_the_requests_with_them_cannot_be_proved
 
         assert erased.is_complete
         assert {proof.outcome for proof in kept} <= {"not-provable"}
-    files = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-
-    assert [name for name, content in files.items() if words[:60].encode() in content] == []
+    assert files_with(tmp_path, words[:60].encode()) == []

@@ -65,6 +65,7 @@ def test_a_damaged_one_is_replaced(
         "state = cast('[7,{},[],0,{},[],null,0]' AS BLOB)",
         "past = cast('x' AS BLOB)",
         "past = NULL",
+        "size = 8",
         "changed = changed - 1",
         "last = last + 1",
         "first = first + 1",

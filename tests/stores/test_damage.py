@@ -33,6 +33,7 @@ def everything(log: Log) -> object:
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("sound") / "talks.db"
+    noise = random.Random(2)  # what compression cannot bring onto one page
     with stenolog.open(path) as log:
         conversation = log["demo"]
         log.blobs.put(b"test")  # the one that the examples name
@@ -40,9 +41,11 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
         conversation.extend([*examples().values()], expected=0)
         conversation.append(UserMessage(parts=[ImagePart(blob=picture)]))
         for number in range(40):
-            said(log[f"talk {number % 4}"], "x" * (37 * number))
-        conversation.append(AssistantMessage(agent="a", tool_calls=[ToolCall(id="c", name="n" * 3000)]))
-        conversation.append(ToolResult(call_id="c", text="long " * 2000))
+            said(log[f"talk {number % 4}"], noise.randbytes(20 * number).hex())
+        conversation.append(
+            AssistantMessage(agent="a", tool_calls=[ToolCall(id="c", name=noise.randbytes(2_500).hex())])
+        )
+        conversation.append(ToolResult(call_id="c", text=noise.randbytes(8_000).hex()))
         said(conversation.fork(after=4), "in the fork", "again")
         log["talk 1"].delete()
         log["talk 2"].archive()

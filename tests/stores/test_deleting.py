@@ -19,6 +19,7 @@ from stenolog.adapters.verify.integrity import verify
 from stenolog.errors import BlobNotFoundError
 from stenolog.events import dump_event
 from stenolog.parts import ImagePart
+from tests.file_bytes import words_in
 from tests.stores import workers
 
 WORD = "canaryword"
@@ -28,7 +29,7 @@ pytestmark = pytest.mark.skipif(not blob_rows.PINS_SUPPORTED, reason="blobs are 
 def holding(path: Path) -> set[str]:
     """Return the files of the log in which the word stands, in whatever case."""
     files = (each for each in path.parent.iterdir() if each.is_file())
-    return {each.name.removeprefix(path.name) for each in files if WORD.encode() in each.read_bytes().lower()}
+    return {each.name.removeprefix(path.name) for each in files if WORD.encode() in words_in(each).lower()}
 
 
 def victim(log: Log, seed: int = 0) -> str:

@@ -33,6 +33,7 @@ from stenolog.errors import InvalidEventError
 from stenolog.parts import ImagePart
 from stenolog.projections.requests.builder import build_reference
 from stenolog.tables import Table, attach_table
+from tests.file_bytes import words_in
 
 WORDS = [f"zebra{number:02}quagga" for number in range(50)]
 KILLS = 100
@@ -83,12 +84,13 @@ def answered(conversation: Conversation) -> None:
 
 
 def files_with(folder: Path, words: Iterable[str]) -> list[str]:
-    """Return the files in which one of the words stands, searched byte by byte."""
+    """Return the files in which one of the words stands, in the bytes or in what is compressed."""
     return [
         f"{word} in {path.name}"
         for path in sorted(folder.iterdir())
+        for content in (words_in(path),)
         for word in words
-        if word.encode() in path.read_bytes()
+        if word.encode() in content
     ]
 
 

@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any, NamedTuple
 
 import pytest
@@ -334,7 +335,7 @@ def test_of_what_no_longer_goes_on_the_disk_nothing_is_acknowledged(log: Log) ->
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     connection.execute(f"PRAGMA max_page_count = {pages + 30}")
 
-    big = UserMessage(text="x" * 5000)
+    big = UserMessage(text=Random(1).randbytes(5_000).hex())  # what cannot be compressed much
     outcomes = at_once(log, *(partial(conversation.append, big) for conversation in conversations))
     connection.execute("PRAGMA max_page_count = 1000000")
 

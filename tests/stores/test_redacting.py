@@ -32,6 +32,7 @@ from stenolog.models import Scripted
 from stenolog.parts import ProviderPart
 from stenolog.testing import examples
 from stenolog.tools import tool
+from tests.file_bytes import files_with
 
 KEYS = ("password", "API_key")
 SECRET = "swordfish"
@@ -46,9 +47,9 @@ def log(tmp_path: Path) -> Log:
 def check_files(log: Log) -> None:
     """Check that no file of the log has the value, while it is open and once it is closed."""
     folder = Path(log.path).parent
-    assert [path for path in folder.iterdir() if SECRET.encode() in path.read_bytes()] == []
+    assert files_with(folder, SECRET.encode()) == []
     log.close()
-    assert [path for path in folder.iterdir() if SECRET.encode() in path.read_bytes()] == []
+    assert files_with(folder, SECRET.encode()) == []
 
 
 EVENTS: list[Event] = [

@@ -38,8 +38,8 @@ def waiting(path: Path) -> tuple[int, bytes, bytes]:
 def test_a_forged_checkpoint_approves_nothing(path: Path) -> None:
     position, digest, forged = waiting(path)
     row = checkpoints._row(checkpoints.CheckpointRun(position, digest, ((position, forged),)))
-    first, last, _, changed, state, past = row
-    head = b"%d\n%d\n%d\n%d\n%d\n" % (first, last, changed, len(digest), len(past))
+    first, last, _, changed, state, size, past = row
+    head = b"%d\n%d\n%d\n%d\n%d\n%d\n" % (first, last, changed, size or 0, len(digest), len(past))
     stranger = checkpoints._sum(Seals(), checkpoints._key(1, STATE.fold.name, STATE.version), *row)
     for seal in (sha256(b"".join((head, digest, past, state))).digest(), stranger, b"", None, "x"):
         connection = sqlite3.connect(f"{path}-checkpoints")

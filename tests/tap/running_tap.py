@@ -78,9 +78,3 @@ def environment() -> dict[str, str]:
 def bytes_below(folder: Path, name: str) -> int:
     """Return the bytes on disk of the files whose name begins with a database's."""
     return sum(path.stat().st_size for path in folder.rglob(f"{name}*") if path.is_file())
-
-
-def holds(folder: Path, secret: bytes, but: tuple[str, ...] = ()) -> list[str]:
-    """Return the files below a folder that hold a secret."""
-    files = (path for path in folder.rglob("*") if path.is_file() and path.name not in but)
-    return [path.name for path in files if secret in path.read_bytes()]

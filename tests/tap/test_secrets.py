@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.file_bytes import words_in
 from tests.tap.given import Relay, read, read_all, read_head, relay, server
 
 CHARACTERS = string.ascii_letters + string.digits
@@ -59,7 +60,7 @@ def requests(running: Relay, secrets: list[str]) -> list[bytes]:
 
 
 def on_disk(folder: Path) -> bytes:
-    return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+    return b"".join(words_in(path) for path in folder.rglob("*") if path.is_file())
 
 
 def test_fifty_planted_credentials_reach_the_server_and_none_the_disk(tmp_path: Path) -> None:

@@ -14,8 +14,9 @@ import pytest
 
 import stenolog
 from stenolog.projections.requests.proofs import proofs
+from tests.file_bytes import files_with
 from tests.tap.given import Server, read, read_head, server
-from tests.tap.running_tap import environment, holds
+from tests.tap.running_tap import environment
 
 TOKEN = "ghp_0123456789abcdefghijklmnopqrstuvwxyz"
 ANSWER = {
@@ -111,7 +112,7 @@ def test_redacted_secrets_reach_the_provider_and_the_client_and_no_file(
 
     assert TOKEN in ran.stdout
     assert [TOKEN.encode() in content for content in received] == [True]
-    assert holds(tmp_path, TOKEN[4:20].encode()) == []
+    assert files_with(tmp_path, TOKEN[4:20].encode()) == []
     with stenolog.open(tmp_path / "log.db") as log:
         (name,) = log.names()
         said = [getattr(entry.event, "text", "") for entry in log[name].entries()][1:]

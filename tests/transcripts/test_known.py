@@ -12,6 +12,7 @@ import stenolog
 from stenolog import Log, UserMessage
 from stenolog.adapters.importers.detect import recognise_stream
 from stenolog.importers import Report, import_file, import_files
+from tests.file_bytes import words_in
 from tests.transcripts.given import SESSION, assistant, item, lines, message, meta, text, user
 
 TALK = lines(user("u1", None, "Which test fails?"), assistant("a1", "u1", text("The third.")), "no JSON")
@@ -177,7 +178,7 @@ def test_a_deleted_conversation_leaves_no_word_of_its_id(log: Log, file: Path) -
     log[SESSION].delete()
     log.collect()
 
-    assert SESSION.encode() not in Path(log.path).read_bytes()
+    assert SESSION.encode() not in words_in(Path(log.path))
 
 
 def test_what_stands_behind_it_by_now_does_not_matter(log: Log, file: Path, read: list[Path]) -> None:

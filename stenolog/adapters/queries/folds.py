@@ -198,7 +198,7 @@ class FoldCursor(Generic[S]):
         if not self._is_keepable:
             return
         last = self.kept.dump(self.state)
-        self._room = interval_for(last)
+        self._room = interval_for(len(last))
         *before, changed = self._since
         past = [(at, self.kept.dump(self._since[at])) for at in before] if self._room == RUN else []
         self._runs.append(CheckpointRun(read.position, _digest(read), (*past, (changed, last))))

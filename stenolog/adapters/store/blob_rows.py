@@ -17,6 +17,7 @@ from stenolog.domain.errors import StoreError
 from . import file_locks, file_safety
 from .blob_shas import shas_in
 from .database import LogDatastore
+from .event_rows import PAYLOAD
 from .store_values import Collected
 
 SELECT = "SELECT bytes FROM blobs WHERE sha256 = ?"
@@ -109,8 +110,8 @@ def _slot(sha: str) -> int:
 # Between two transactions other writers get their turn.
 AT_ONCE = 100
 """Blobs that are removed in one transaction."""
-BEHIND = "SELECT rowid, state FROM stored_events WHERE rowid > ? ORDER BY rowid"
-OF_STREAM = "SELECT state FROM stored_events WHERE originator_id = ?"
+BEHIND = f"SELECT rowid, {PAYLOAD} FROM stored_events WHERE rowid > ? ORDER BY rowid"
+OF_STREAM = f"SELECT {PAYLOAD} FROM stored_events WHERE originator_id = ?"
 UNDER_WAY = "SELECT receipt FROM claims UNION ALL SELECT said FROM drafts"
 SIZE = "SELECT length(bytes) FROM blobs WHERE sha256 = ?"
 REMOVE = "DELETE FROM blobs WHERE sha256 = ?"

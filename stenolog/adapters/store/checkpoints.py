@@ -1,7 +1,8 @@
 """Checkpoints of folds, in a file beside the log that may be thrown away.
 
-Checkpoints are kept in runs: the state of a fold at each of `RUN` positions in a row, the last one as it is,
-those before it packed together. A fold takes at worst some 200 bytes an entry, as a rule less than 50.
+Checkpoints are kept in runs: the state of a fold at each of `RUN` positions in a row, the last one as it is
+or, if it is long, compressed, those before it packed together. A fold takes at worst some 200 bytes an entry,
+as a rule less than 50.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from hmac import compare_digest
 from itertools import accumulate
 from typing import Any, NamedTuple, TypeAlias
 
+from .compression import compressed, decompressed
 from .database import MEMORY
 from .file_safety import Seals
 from .sidecar import Sidecar
@@ -30,7 +32,7 @@ SMALL = 2048
 # Larger states are kept at fewer positions, so that the file stays in proportion to the log.
 LIGHT = 16
 """Bytes an entry that larger states may take."""
-LAYOUT = 2
+LAYOUT = 3
 """The `user_version` of the file; one of another layout begins anew."""
 # In a page of 8192 bytes a usual run has room; a longer one takes pages of its own.
 # Nothing is lost with the file, so no write waits for the disk.
@@ -40,18 +42,18 @@ PREPARE = (
     "DROP TABLE IF EXISTS checkpoints",
     """CREATE TABLE checkpoints (
     stream INTEGER, fold TEXT, version TEXT, first INTEGER, last INTEGER, digest BLOB,
-    changed INTEGER, state BLOB, past BLOB, sum BLOB,
+    changed INTEGER, state BLOB, size INTEGER, past BLOB, sum BLOB,
     PRIMARY KEY (stream, fold, version, first)
 ) WITHOUT ROWID""",
     f"PRAGMA user_version = {LAYOUT}",
     "COMMIT",
 )
-SELECT = """SELECT first, last, digest, changed, state, past, sum FROM checkpoints
+SELECT = """SELECT first, last, digest, changed, state, size, past, sum FROM checkpoints
     WHERE stream = ? AND fold = ? AND version = ?"""
 GET = f"{SELECT} AND first <= ? ORDER BY first DESC LIMIT 1"
 NEXT = f"{SELECT} AND first > ? ORDER BY first LIMIT 1"
 NAMES = "SELECT DISTINCT fold FROM checkpoints WHERE stream = ? ORDER BY fold"
-PUT = "INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+PUT = "INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 THIN = """DELETE FROM checkpoints
     WHERE stream = ? AND fold = ? AND version = ? AND first >= ? AND first < ?"""
 OUTDATED = "DELETE FROM checkpoints WHERE stream = ? AND fold = ? AND version <> ?"
@@ -165,12 +167,12 @@ class Checkpoints(Sidecar):
 def _write(connection: sqlite3.Connection, key: tuple[int, str, str], rows: Iterable[Row]) -> None:
     connection.execute("BEGIN IMMEDIATE")
     for row in rows:
-        first, last, _, _, state, *_ = row
+        first, last, _, _, state, size, *_ = row
         connection.execute(PUT, (*key, *row))
         # Folded anew: by another release, or by a fold whose version has changed.
         if first <= 1:
             connection.execute(OUTDATED, key)
-        stretch = interval_for(state)
+        stretch = interval_for(size or len(state))
         if stretch > RUN:
             # Of a large state one is kept in each stretch: the newest takes the place of those before it.
             connection.execute(THIN, (*key, last - last % stretch, first))
@@ -183,25 +185,28 @@ def _row(run: CheckpointRun) -> Row:
     first, past = run.first, _packed(run.changes[:-1])
     if len(past) > SMALL:
         first, past = changed, b""
-    return first, run.last, run.digest, changed, state, past
+    return first, run.last, run.digest, changed, *compressed(state), past
 
 
-def interval_for(state: bytes) -> int:
-    """Return the interval between full states that keeps the file proportional to the log."""
-    return RUN if len(state) <= SMALL else 1 << (len(state) // LIGHT).bit_length()
+def interval_for(size: int) -> int:
+    """Return the interval between full states of a size that keeps the file proportional to the log."""
+    return RUN if size <= SMALL else 1 << (size // LIGHT).bit_length()
 
 
 def _found(row: Row, upto: int) -> Checkpoint:
     """Return the state at `at`, or at the end of the run where it does not reach so far."""
-    _, last, digest, changed, state, past = row
-    if upto < changed:
-        state = _at(past, upto)
+    _, last, digest, changed, stored, size, past = row
+    state = _at(past, upto) if upto < changed else _plain(stored, size)
     return Checkpoint(min(upto, last), state, last, digest)
 
 
 def _run(row: Row) -> CheckpointRun:
-    _, last, digest, changed, state, past = row
-    return CheckpointRun(last, digest, (*_unpacked(past), (changed, state)))
+    _, last, digest, changed, stored, size, past = row
+    return CheckpointRun(last, digest, (*_unpacked(past), (changed, _plain(stored, size))))
+
+
+def _plain(stored: bytes, size: int | None) -> bytes:
+    return stored if size is None else bytes(decompressed(stored, size))
 
 
 def _key(key: int, fold: str, version: str) -> bytes:
@@ -209,9 +214,17 @@ def _key(key: int, fold: str, version: str) -> bytes:
 
 
 def _sum(
-    seals: Seals, place: bytes, first: int, last: int, digest: bytes, changed: int, state: bytes, past: bytes
+    seals: Seals,
+    place: bytes,
+    first: int,
+    last: int,
+    digest: bytes,
+    changed: int,
+    state: bytes,
+    size: int | None,
+    past: bytes,
 ) -> bytes:
-    return seals.seal(place, b"%d\n%d\n%d" % (first, last, changed), digest, past, state)
+    return seals.seal(place, b"%d\n%d\n%d\n%d" % (first, last, changed, size or 0), digest, past, state)
 
 
 def _packed(changes: Sequence[tuple[int, bytes]]) -> bytes:

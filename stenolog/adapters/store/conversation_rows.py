@@ -30,7 +30,8 @@ from .store_values import ConversationKey, Order, Segment, Which
 FIND = "SELECT stream FROM conversations WHERE name = ?"
 FIND_ALL = "SELECT name, stream FROM conversations WHERE name IN (SELECT value FROM json_each(?))"
 NAME = "SELECT name FROM conversations WHERE stream = ?"
-# An erasure says nothing new. The length comes first, so that long payloads need not be read.
+# An erasure says nothing new. Its payload is never compressed. The length comes first, so that long ones need
+# not be read.
 IS_RECEIPT = f"(length(state) < {RECEIPT_BYTES} AND instr(state, '{RECEIPT.decode()}'))"
 LAST_AT = f"""(SELECT at FROM stored_events WHERE originator_id = stream AND NOT {IS_RECEIPT}
     ORDER BY originator_version DESC LIMIT 1)"""

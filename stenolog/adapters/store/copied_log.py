@@ -15,6 +15,7 @@ from stenolog.domain.errors import CorruptLogError
 from stenolog.domain.history import DELETED
 
 from . import backups, file_safety, schema
+from .compression import compressed
 from .conversation_rows import INSERT_CHANGE
 from .errors import RAISED, to_store_error
 from .store_values import Row
@@ -96,7 +97,7 @@ def _fill(connection: sqlite3.Connection, rows: LogRows, where: str) -> None:
     connection.execute("BEGIN")
     connection.executemany(CONVERSATION, rows.conversations())
     for page in rows.entries():
-        connection.executemany(ENTRY, page)
+        connection.executemany(ENTRY, map(_as_stored, page))
     connection.executemany(INSERT_CHANGE, rows.history())
     connection.executemany(BLOB, rows.blobs())
     connection.executemany(CURSOR, rows.cursors())
@@ -111,3 +112,12 @@ def _fill(connection: sqlite3.Connection, rows: LogRows, where: str) -> None:
     connection.execute("COMMIT")
     # A log is written ahead; the mark of that is in the file.
     connection.execute("PRAGMA journal_mode = WAL")
+
+
+def _as_stored(entry: Row) -> Row:
+    """Return the values of `ENTRY`, the payload compressed if it is long."""
+    *before, size, erased, payload = entry
+    if erased is not None:
+        return entry
+    stored, size = compressed(payload)
+    return (*before, size, erased, stored)

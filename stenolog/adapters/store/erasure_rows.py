@@ -14,12 +14,13 @@ from stenolog.domain.history import ERASED
 
 from . import conversation_rows, tracking_rows
 from .blob_shas import shas_in
+from .event_rows import PAYLOAD
 from .store_values import Cursor
 
 STREAM_MARK = "erasing"
 BLOB_MARK = "erasing blob "
 WITH_ENTRY = "SELECT stream, name FROM conversations WHERE parent = ? AND fork_position >= ? ORDER BY stream"
-STORED = """SELECT salt, state FROM stored_events
+STORED = f"""SELECT salt, {PAYLOAD} FROM stored_events
     WHERE originator_id = ? AND originator_version = ? AND erased IS NULL"""
 ERASE = """UPDATE stored_events SET size = ?, erased = ?, salt = x'', state = x''
     WHERE originator_id = ? AND originator_version = ?"""

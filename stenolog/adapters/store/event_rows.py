@@ -7,31 +7,35 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import chain
 from operator import itemgetter
+from typing import Any
 
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.entry import Record
 from stenolog.domain.erasure import ERASED
 
+from .compression import compressed, decompressed
 from .store_values import LAST, START, CommittedRow, Head, Row, Segment
 
 # A page ends at either measure: rows are few where they are long.
 PAGE_ROWS = 512
 PAGE_BYTES = 4_000_000
 CHUNK_ROWS = 64
-WHOLE = (
-    """originator_version, entry_id, at, topic, salt, state, digest, coalesce(size, length(state)), erased"""
-)
+# Only a compressed payload is worth a call of Python for each row.
+PAYLOAD = "iif(size IS NULL OR erased IS NOT NULL, state, decompressed(state, size))"
+"""The payload, of which `state` may be the compressed bytes."""
+WHOLE = f"""originator_version, entry_id, at, topic, salt, {PAYLOAD}, digest, coalesce(size, length(state)),
+    erased"""
 """The columns of a `Record`, in its order."""
 # Whatever stands beside the mark of an erasure is no payload.
 TOPIC = f"iif(erased IS NULL, topic, '{ERASED}')"
-STATE = "iif(erased IS NULL, state, x'')"
+STATE = f"iif(erased IS NULL, {PAYLOAD}, x'')"
 """Topic and payload as they are read."""
-CHECKED = "originator_version, entry_id, at, digest, topic, state, salt, size, erased"
+CHECKED = f"originator_version, entry_id, at, digest, topic, {PAYLOAD}, salt, size, erased"
 """The columns from which an `Entry` is built and checked against its digest."""
 payload_of = itemgetter(5)
-VALUES = "(?, ?, ?, ?, ?, ?, ?, ?)"
+VALUES = "(?, ?, ?, ?, ?, ?, ?, ?, ?)"
 INSERT = f"""INSERT INTO stored_events
-    (originator_id, originator_version, entry_id, at, topic, salt, digest, state)
+    (originator_id, originator_version, entry_id, at, topic, salt, digest, state, size)
     VALUES {VALUES}"""
 MARK_ERASED = """UPDATE stored_events SET size = ?, erased = ?
     WHERE originator_id = ? AND originator_version = ?"""
@@ -44,8 +48,8 @@ STRETCH = f"""SELECT count(*), max(position) FROM (
     SELECT originator_version AS position {BETWEEN} ORDER BY originator_version LIMIT 4096)"""
 """Counts the next rows and returns the position of the last one, reading only the index."""
 # Both tables are read in the order of their keys, so nothing is sorted.
-COMMITTED = """SELECT e.rowid, e.originator_id, c.name, e.originator_version, e.entry_id, e.at, e.digest,
-    e.topic, CASE WHEN e.erased IS NULL THEN e.state END
+COMMITTED = f"""SELECT e.rowid, e.originator_id, c.name, e.originator_version, e.entry_id, e.at, e.digest,
+    e.topic, CASE WHEN e.erased IS NULL THEN {PAYLOAD} END
     FROM stored_events e JOIN conversations c ON c.stream = e.originator_id WHERE"""
 """The columns of a `CommittedRow`."""
 BEHIND = f"{COMMITTED} e.rowid > ? AND e.rowid <= ? ORDER BY e.rowid"
@@ -65,10 +69,15 @@ DIGEST = "SELECT digest FROM stored_events WHERE originator_id = ? AND originato
 class Connection(sqlite3.Connection):
     """A connection that remembers the last statement that wrote entries.
 
-    It has their number, and the notification id and digest of the last one.
+    It has their number, and the notification id and digest of the last one. Its statements may call
+    `decompressed`.
     """
 
     inserted: tuple[int, int, bytes] | None = None
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.create_function("decompressed", 2, decompressed, deterministic=True)
 
 
 def insert(connection: sqlite3.Connection, key: int, records: Iterable[Record]) -> None:
@@ -85,7 +94,9 @@ def insert_stored(connection: sqlite3.Connection, key: int, records: Sequence[Re
 
 def rows(key: int, records: Iterable[Record]) -> list[Row]:
     """Return the records as `insert_rows` takes them."""
-    return [(key, r.position, r.id, r.time, r.topic, r.salt, r.digest, r.payload) for r in records]
+    return [
+        (key, r.position, r.id, r.time, r.topic, r.salt, r.digest, *compressed(r.payload)) for r in records
+    ]
 
 
 def insert_rows(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:

@@ -104,6 +104,8 @@ MIGRATIONS = (
     ) WITHOUT ROWID;
     INSERT INTO secret VALUES ('sidecars', randomblob(32))
     """,
+    # The payloads that are in the file stay as they are; longer ones are compressed from now on.
+    "SELECT 1",
 )
 # A trigger, so that tables that follow the log know each fork at once, whichever program makes it.
 INHERIT = f"""CREATE TRIGGER stenolog_inherit AFTER INSERT ON conversations BEGIN

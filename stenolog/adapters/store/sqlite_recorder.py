@@ -44,8 +44,8 @@ from .store_values import (
 from .subscription import LogSubscription
 
 # The payload at the position itself is known to the caller, and may be long.
-SINCE = """SELECT originator_version, entry_id, at, digest, topic,
-        CASE WHEN originator_version > ? THEN state END, salt, size, erased
+SINCE = f"""SELECT originator_version, entry_id, at, digest, topic,
+        CASE WHEN originator_version > ? THEN {event_rows.PAYLOAD} END, salt, size, erased
     FROM stored_events WHERE originator_id = ? AND originator_version >= ?
     ORDER BY originator_version LIMIT ?"""
 """The columns of `event_rows.CHECKED`, without the payload of the first row."""

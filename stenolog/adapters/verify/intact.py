@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import NamedTuple, TypeAlias
 
+from stenolog.adapters.store.compression import decompressed
 from stenolog.adapters.store.raw_pages import RawRow
 from stenolog.domain.codec import dump_event
 from stenolog.domain.entry import GENESIS, LONGEST_NAME, Record, check_name, digest_of, to_entry
@@ -99,7 +100,10 @@ class FoundRows:
 
     def _take_entry(self, row: RawRow) -> None:
         key, position, id, at, topic, salt, digest, size, erased, state = row.values[1:]
-        size = len(state) if size is None else size
+        if size is None:
+            size = len(state)
+        elif erased is None:
+            state = decompressed(state, size)
         candidate = Candidate(Record(position, id, at, topic, salt, state, digest, size, erased), row.carved)
         there = self.candidates[key].setdefault(position, [])
         if candidate not in there:
