@@ -96,6 +96,14 @@ def check_row(name: str, row: Row, before: bytes | None) -> None:
     raise CorruptLogError(f"{name!r} at position {position}: {reason}")
 
 
+def is_checked(recorder: LogRecorder, stream: Stream, position: int) -> bool:
+    """Return whether a read of this process has checked the entry; of forks, False."""
+    if not stream.alone or stream.key is None:
+        return False
+    first, last = recorder.checked.get(stream.key, (0, 0))
+    return first <= position <= last
+
+
 class _Reading:
     """Reads on from a position, and remembers what the digest there may be."""
 

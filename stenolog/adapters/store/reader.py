@@ -69,6 +69,8 @@ def of_kinds(
         ).rows:
             position = rows[-1][0]
             for row in rows:
+                if checked_reading.is_checked(recorder, stream, row[0]):
+                    continue
                 # Each with the digest before it, as the entries between were not read.
                 checked_reading.check_row(stream.name, row, recorder.digest_at(stream, row[0] - 1))
             yield from _decoded(stream.name, rows)
