@@ -7,10 +7,8 @@ more is out of context from then on.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from hashlib import sha256
 from typing import Any, NamedTuple
 
 from stenolog.adapters.providers.json_fields import Blobs
@@ -19,7 +17,6 @@ from stenolog.domain.events import AssistantMessage, Known, ToolResult
 from stenolog.domain.parts import AssistantPart, ReasoningPart
 from stenolog.domain.values import CallRef
 from stenolog.projections.requests.as_sent import Patch, without_halves
-from stenolog.projections.requests.body_digest import compact
 
 from .message_events import (
     Addressee,
@@ -31,7 +28,7 @@ from .message_events import (
     mark_of,
     role_of,
 )
-from .wire import WireRequest, history_start
+from .wire import WireRequest, history_start, short_hash
 
 Positions = tuple[int, ...]
 SHORTEST_SUMMARY = 80
@@ -143,8 +140,9 @@ class Lane:
             if isinstance(part, ReasoningPart):
                 self._thoughts.update(dict.fromkeys(_thought_keys(part), position))
 
-    def align(self, request: WireRequest, hashes: list[str], blobs: Blobs) -> Alignment:
+    def align(self, request: WireRequest, blobs: Blobs) -> Alignment:
         """Return which messages of a request are which entries, and which are new."""
+        hashes = request.likenesses
         same = common(self.hashes, hashes)
         self._taken.clear()
         plans = [MessagePlan(positions) for positions in self.positions[:same]]
@@ -276,47 +274,11 @@ def _thought_keys(part: ReasoningPart) -> Iterator[str]:
     return filter(None, (part.id, part.encrypted, part.signature, "".join(part.text.split())))
 
 
-def hashes_of(messages: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return a short hash of each message to the byte, without the marks of the cache."""
-    return [_hash(compact(message)) for message in messages]
-
-
-def likenesses_of(messages: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return a short hash of what each message says, whatever form its client gives it now.
-
-    A text alone is as good as a list of it. Gemini's signatures come and go. Keys may be in another order.
-    """
-    return [_hash(json.dumps(_plain(message), sort_keys=True)) for message in messages]
-
-
-def _plain(value: Any, key: str = "") -> Any:
-    match value:
-        case str() if key in ("content", "parts"):
-            return [{"text": value}]
-        case dict():
-            kept = {name: _plain(inner, name) for name, inner in value.items() if name not in FORMS}
-            is_text = value.get("type") in ("text", "input_text", "output_text")
-            return {name: inner for name, inner in kept.items() if not (is_text and name in TEXT_FORMS)}
-        case list():
-            return [_plain(each) for each in value]
-        case _:
-            return value
-
-
-FORMS = frozenset({"thoughtSignature", "thought_signature", "cache_control"})
-"""Keys that say nothing that was said."""
-TEXT_FORMS = frozenset({"type", "annotations", "logprobs", "citations"})
-
-
-def _hash(text: str) -> str:
-    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
-
-
 def chain(hashes: Iterable[str]) -> Iterator[str]:
     """Yield a hash of the first message, of the first two, and so on."""
     so_far = ""
     for each in hashes:
-        so_far = _hash(so_far + each)
+        so_far = short_hash(so_far + each)
         yield so_far
 
 

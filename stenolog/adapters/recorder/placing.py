@@ -26,7 +26,7 @@ from stenolog.domain.parts import AssistantPart
 
 from .exchange import RecordedExchange
 from .identity import Identity
-from .lane import Lane, chain, common, likenesses_of
+from .lane import Lane, chain, common
 from .message_events import assistant_parts, mark_of, role_of
 from .session import Session
 from .wire import WireRequest, declared_tools, history_start, system_texts
@@ -121,7 +121,7 @@ class Placing:
         self, session: Session, exchange: RecordedExchange, request: WireRequest, rule: str
     ) -> tuple[str, str, int | None]:
         """Return the lane of a request in a session whose client names no agent: key, rule and cause."""
-        hashes = likenesses_of(request.messages)
+        hashes = request.likenesses
         for key, lane in session.lanes.items():
             if lane.api == request.api and _goes_on(lane, request, hashes):
                 return key, rule, None
@@ -146,7 +146,7 @@ class Placing:
 
     def _by_messages(self, exchange: RecordedExchange, request: WireRequest) -> LanePlace | None:
         """Return the lane whose last request this one begins with, if its answer follows, or if it failed."""
-        hashes = likenesses_of(request.messages)
+        hashes = request.likenesses
         ends = [*chain(hashes)]
         for length in range(len(ends), 0, -1):
             for session, key in reversed(self._ends.get(ends[length - 1], ())):
@@ -166,7 +166,7 @@ class Placing:
         mark = mark_of(_last_answer(request))
         if not (any(mark.ids) or len(mark.words) + sum(len(given) for _, given in mark.acts) >= LONG_ANSWER):
             return None
-        hashes = set(likenesses_of(request.messages))
+        hashes = set(request.likenesses)
         for session in reversed([*self.sessions.values()]):
             for key, lane in session.lanes.items():
                 if lane.api != request.api or lane.open or not lane.answer.fits(mark):
@@ -253,11 +253,7 @@ class Placing:
 def _is_turn(session: Session, request: WireRequest) -> bool:
     """Return whether a request goes on with the main lane, so that it is a turn whatever it asks."""
     main = session.lanes.get("")
-    return (
-        main is not None
-        and main.api == request.api
-        and _goes_on(main, request, likenesses_of(request.messages))
-    )
+    return main is not None and main.api == request.api and _goes_on(main, request, request.likenesses)
 
 
 def _goes_on(lane: Lane, request: WireRequest, hashes: Sequence[str]) -> bool:

@@ -19,7 +19,7 @@ from stenolog.projections.requests import Request
 from stenolog.projections.requests.as_sent import Patches, as_sent
 from stenolog.projections.requests.recipe import references
 
-from .lane import Anchor, Lane, Positions, hashes_of, likenesses_of
+from .lane import Anchor, Lane, Positions
 from .message_events import mark_of
 from .session import META, Session
 from .wire import MESSAGES, of_body
@@ -126,10 +126,10 @@ def _restore(session: Session, lane: Lane, entry: Entry, outcome: Outcome, patch
     wire = of_body(api, sent.body)
     there = built.body.get(built.messages_key)
     lane.api, lane.model = api, outcome.model
-    lane.hashes = likenesses_of(wire.messages)
+    lane.hashes = [*wire.likenesses]
     lane.positions = [*_positions(built, patch.messages, MESSAGES[api], len(lane.hashes))]
     lane.anchor = Anchor(
-        entry.position, patch, tuple(hashes_of(wire.messages)), len(there) if isinstance(there, list) else 0
+        entry.position, patch, tuple(wire.hashes), len(there) if isinstance(there, list) else 0
     )
     lane.remember()
     lane.last_ns = session.last_ns = int(entry.time.timestamp() * 1e9)

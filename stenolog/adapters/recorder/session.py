@@ -21,7 +21,7 @@ from .answers import Answered, answer_of, counted_tokens, without_secrets
 from .cards import card_of, without_parameters
 from .exchange import RecordedExchange, decoded
 from .identity import Identity, asks_for_summary
-from .lane import Alignment, Anchor, Lane, Positions, hashes_of, likenesses_of
+from .lane import Alignment, Anchor, Lane, Positions
 from .message_events import mark_of
 from .receipts import receipt_for
 from .secrets import redacted, secrets_in
@@ -105,8 +105,8 @@ class Session:
     ) -> None:
         """Append what a request says that the log does not have, and make the receipt for its outcome."""
         blobs: Blobs = {}
-        hashes = hashes_of(request.messages)
-        alignment = lane.align(request, likenesses_of(request.messages), blobs)
+        hashes = request.hashes
+        alignment = lane.align(request, blobs)
         first = self._opening(lane, request, identity, exchange, why)
         events = [event for plan in alignment.plans for event in plan.events]
         if cause is not None and not lane.hashes:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from typing import Any
 
 from stenolog.adapters.providers.json_fields import as_dict, as_list, as_str
 from stenolog.projections.requests.as_sent import without_marks
@@ -33,7 +36,8 @@ MESSAGES: Mapping[str, str] = {
 """The key of the messages in the body of each API."""
 
 
-class WireRequest(NamedTuple):
+@dataclass(frozen=True)
+class WireRequest:
     """A request to a model: its API, its model, the body as sent, and without the marks of the cache.
 
     `messages` are those of `body`, which has none of the `marks`. `kind` names what is no turn of a
@@ -59,6 +63,24 @@ class WireRequest(NamedTuple):
     def is_list(self) -> bool:
         """True if the body has its messages as a list; a text alone is one message of a user."""
         return isinstance(self.body.get(self.key), list)
+
+    @cached_property
+    def hashes(self) -> list[str]:
+        """Return a short hash of each message to the byte, without the marks of the cache."""
+        return [short_hash(compact(message)) for message in self.messages]
+
+    @cached_property
+    def likenesses(self) -> list[str]:
+        """Return a short hash of what each message says, whatever form its client gives it now.
+
+        A text alone is as good as a list of it. Keys may be in another order, and Gemini's signatures gone.
+        """
+        return [short_hash(json.dumps(_plain(message), sort_keys=True)) for message in self.messages]
+
+
+def short_hash(text: str) -> str:
+    """Return the beginning of a sha256, enough to tell messages apart."""
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
 
 def api_of(method: str, path: str) -> tuple[str, str]:
@@ -137,3 +159,22 @@ def declared_tools(request: WireRequest) -> list[dict[str, Json]]:
         return tools
     declared = (each.get("functionDeclarations", each.get("function_declarations")) for each in tools)
     return [each for found in declared for each in as_list(found) if isinstance(each, dict)]
+
+
+def _plain(value: Any, key: str = "") -> Any:
+    match value:
+        case str() if key in ("content", "parts"):
+            return [{"text": value}]
+        case dict():
+            kept = {name: _plain(inner, name) for name, inner in value.items() if name not in FORMS}
+            is_text = value.get("type") in ("text", "input_text", "output_text")
+            return {name: inner for name, inner in kept.items() if not (is_text and name in TEXT_FORMS)}
+        case list():
+            return [_plain(each) for each in value]
+        case _:
+            return value
+
+
+FORMS = frozenset({"thoughtSignature", "thought_signature", "cache_control"})
+"""Keys that say nothing that was said."""
+TEXT_FORMS = frozenset({"type", "annotations", "logprobs", "citations"})
