@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import json
 import random
 import socket
 import string
+import threading
 from pathlib import Path
 
+import h11
 import pytest
 
+from stenolog.adapters.tap.journal import JournalReader
+from stenolog.adapters.tap.journal_writer import JournalWriter
+from stenolog.adapters.tap.recording import Recording, RequestCopy
 from tests.file_bytes import words_in
 from tests.tap.given import Relay, read, read_all, read_head, relay, server
 
@@ -153,6 +160,57 @@ def test_a_body_that_is_too_large_to_be_redacted_goes_up_as_it_comes_and_is_not_
     assert sum(received) == number << 20
     assert exchange.content("body") == b""
     assert exchange.json("ready")["redacted"] == ["too-large"]
+
+
+def test_a_long_body_is_redacted_beside_the_loop_which_forwards_others_meanwhile(tmp_path: Path) -> None:
+    begun, may_end = threading.Event(), threading.Event()
+
+    def redact(content: bytes, encoding: str) -> tuple[bytes, tuple[str, ...]]:
+        begun.set()
+        assert may_end.wait(30)
+        return content.replace(b"secret", b"[redacted]"), ("assigned",)
+
+    async def fed() -> list[bytes]:
+        writer = JournalWriter(tmp_path, 1)
+        recording = Recording(writer, "run", 0, redact=redact)
+        parser = h11.Connection(h11.SERVER)
+        parser.receive_data(f"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: {len(body)}\r\n\r\n".encode())
+        parser.next_event()
+        copy = RequestCopy(recording, 1, parser)
+        copy.feed(body)
+        assert copy.takes_long
+        redacting = asyncio.create_task(copy.redact_apart())
+        while not begun.is_set():
+            await asyncio.sleep(0)  # the loop goes round
+        may_end.set()
+        await redacting
+        copy.ready()
+        recording.flush()
+        await asyncio.to_thread(writer.close)
+        return [record.payload for record in JournalReader(tmp_path) if record.kind == "body"]
+
+    body = b"a secret " * 20_000
+    assert b"".join(asyncio.run(fed())) == b"a [redacted] " * 20_000
+
+
+def test_a_client_that_goes_while_its_body_is_redacted_leaves_no_request_behind(tmp_path: Path) -> None:
+    body = json.dumps({"text": 'token: "\\u00e4" secret key\n' * 30_000}).encode()
+    received: list[bytes] = []
+
+    def speak(connection: socket.socket) -> None:
+        received.append(read_head(connection))
+        connection.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
+
+    with server(speak) as upstream, relay(tmp_path / "run", upstream.port, redacts=True) as running:
+        with running.connect() as client:
+            head = f"POST {running.base}/long HTTP/1.1\r\nHost: {running.host}\r\n"
+            client.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        (gone,) = running.ended(1)
+        with running.connect() as client:
+            client.sendall(f"GET {running.base}/next HTTP/1.1\r\nHost: {running.host}\r\n\r\n".encode())
+            assert read_head(client).split()[1] == b"204"
+    assert gone.json("end")["reason"] == "client-closed"
+    assert [head.split()[1] for head in received if head] == [b"/next"]
 
 
 @pytest.mark.parametrize(("protocol", "status"), [("h2c", b"101"), ("websocket", b"501")])

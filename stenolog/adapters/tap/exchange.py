@@ -51,6 +51,7 @@ class Exchange:
         self._up_bytes, self._up_held = 0, False
         self._record_request(request)
         self._task = asyncio.create_task(self._forward())
+        self._redacting: asyncio.Task[None] | None = None
 
     @property
     def complete(self) -> bool:
@@ -73,7 +74,9 @@ class Exchange:
             return b""
         self._request.feed(data)
         self._more.set()
-        if self._request.complete:
+        if self._request.complete and self._request.takes_long:
+            self._redacting = asyncio.create_task(self._redact())
+        elif self._request.complete:
             self._request.ready()
             self._commit()
         elif self._request.is_too_large:
@@ -83,6 +86,12 @@ class Exchange:
             self._client.hold_reading()
             self._commit()
         return self._request.trailing
+
+    async def _redact(self) -> None:
+        await self._request.redact_apart()
+        if not self.ended:
+            self._request.ready()
+            self._commit()
 
     def upstream_data(self, data: bytes) -> None:
         """Pass the upstream's next bytes on, and then record them."""

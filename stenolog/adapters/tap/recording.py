@@ -24,6 +24,8 @@ PART_BYTES = 1 << 20
 """A redacted body is recorded in such parts: no record is larger than `journal.MAX_PAYLOAD_BYTES`."""
 MAX_REDACTED_BYTES = 64 << 20
 """A larger body is not recorded where it would have to be redacted. No provider takes one to a model."""
+REDACTED_AT_ONCE_BYTES = 64 << 10
+"""A larger body is redacted in a thread, since it takes up to seconds, and others are forwarded meanwhile."""
 GATHER_SECONDS = 0.005
 """Records that nobody waits for go to the writer together, since each wake-up of its thread costs time."""
 BACKLOG_BYTES = 16 << 20
@@ -151,6 +153,7 @@ class RequestCopy:
         self._in_memory = 0
         self._encoding = encoding
         self._held = bytearray()
+        self._redacted: tuple[bytes, tuple[str, ...]] | None = None
 
     def feed(self, data: bytes) -> None:
         """Take the client's next bytes. Raises `h11.RemoteProtocolError` for a wrong framing."""
@@ -174,13 +177,23 @@ class RequestCopy:
         """Return whether the body is not recorded, since it is too large to be redacted."""
         return self._recording.redact is not None and self.bytes > MAX_REDACTED_BYTES
 
+    @property
+    def takes_long(self) -> bool:
+        """Return whether `redact_apart` is to be awaited before `ready`."""
+        return len(self._held) > REDACTED_AT_ONCE_BYTES
+
+    async def redact_apart(self) -> None:
+        """Take the secrets out of the body in a thread."""
+        assert self._recording.redact is not None
+        self._redacted = await asyncio.to_thread(self._recording.redact, bytes(self._held), self._encoding)
+
     def ready(self) -> None:
         """Record that the request is complete."""
         value: dict[str, Any] = {"bytes": self.bytes, "sha256": self._digest.hexdigest()}
         if self.is_too_large:
             value |= {"redacted": ["too-large"], "decoded": True}
         elif self._recording.redact is not None:
-            content, kinds = self._recording.redact(bytes(self._held), self._encoding)
+            content, kinds = self._redacted or self._recording.redact(bytes(self._held), self._encoding)
             self._held.clear()
             for at in range(0, len(content), PART_BYTES):
                 self._recording.add("body", self._exchange, content[at : at + PART_BYTES])

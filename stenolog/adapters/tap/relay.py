@@ -87,9 +87,9 @@ def _redact(content: bytes, encoding: str) -> tuple[bytes, tuple[str, ...]]:
 
     try:
         text, kinds = redacted(decoded(content, encoding).decode())
-    except ValueError:
+        return text.encode(), kinds
+    except (ValueError, MemoryError):
         return b"", ("unreadable",)
-    return text.encode(), kinds
 
 
 async def _end_of_tap(loop: asyncio.AbstractEventLoop, alive: int) -> None:
