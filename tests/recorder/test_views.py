@@ -102,13 +102,13 @@ def test_every_request_is_proved_with_its_grade(tap: Tap, api: str) -> None:
     assert data["grades"]["bytes"] == 0
 
 
-def test_bytes_that_nothing_describes_are_proved_alone(tap: Tap) -> None:
+def test_a_body_that_is_written_as_no_style_is_derived_and_its_bytes_are_kept(tap: Tap) -> None:
     body = BODIES["anthropic"](turns("anthropic", ["hi"]))
     tap.ask("anthropic", STYLES["raw"](body), answered("anthropic", "ho"))
     [name] = tap.log.names()
     [proof] = proofs(tap.log[name].entries(), blobs=tap.log.blobs)
 
-    assert (proof.outcome, proof.grade) in (("same", "bytes"), ("same", "attributed"))
+    assert (proof.outcome, proof.grade) == ("same", "derived")
     assert receipt_of(tap.log[name].entry(proof.position)).transport["style"] == "raw"
 
 

@@ -2,14 +2,16 @@
 
     bytes       the bytes are the ones that were sent, and nothing says where they come from
     attributed  each value is from an entry or a card, or is a constant of the client that the receipt names
-    derived     each value is from an entry or a card
+    derived     each value that the model is given is from an entry or a card
 
-A value that stands under the same key in what stenolog builds is from there, however short it is. The fields
-that say only how a body is written, such as `type`, are nobody's words.
+A value that stands under the same key in what stenolog builds is from there, however short it is, and so is a
+part of the system prompt. The fields that say only how a body is written, such as `type`, are nobody's words,
+and those that say how its answer comes, and to whom, are given to no model.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, TypeAlias
 
@@ -20,32 +22,68 @@ from .recipe import REFERENCE, Recipe, escape
 Grade: TypeAlias = Literal["bytes", "attributed", "derived"]
 GRADES: tuple[Grade, ...] = ("bytes", "attributed", "derived")
 FORM = frozenset(("type", "role"))
+ENVELOPE = frozenset(
+    {
+        "stream", "stream_options", "store", "metadata", "client_metadata", "prompt_cache_key", "user",
+        "safety_identifier", "service_tier", "labels",
+    }
+)  # fmt: skip
+"""The keys of a body that say how its answer comes, what it costs, and whose it is."""
 
 
-def grade_of(plan: Mapping[str, Any], patch: Patch, built: Mapping[str, Any]) -> Grade:
+class _Built:
+    """The values in the body that stenolog builds: by their keys, and the texts under one key of the body."""
+
+    def __init__(self, body: Mapping[str, Any]) -> None:
+        self._body = body
+        self._leaves = {*_leaves(body, "")}
+        self._texts: dict[str, list[str]] = {}
+
+    def has(self, value: Any, key: str, top: str) -> bool:
+        """Return whether a value under a key, or a text below `top` in the body, is from there."""
+        if (key, compact(value)) in self._leaves:
+            return True
+        if top not in self._texts:
+            leaves = (value for _, value in _leaves(self._body.get(top), ""))
+            self._texts[top] = [leaf for leaf in leaves if leaf[0] == '"']
+        return isinstance(value, str) and any(compact(value)[1:-1] in text for text in self._texts[top])
+
+
+def grade_of(
+    plan: Mapping[str, Any], patch: Patch, built: Mapping[str, Any], blobs: Mapping[str, bytes]
+) -> Grade:
     """Return the grade of a request, by the patch in its receipt and the body that stenolog builds.
 
     `plan` is the patch as the receipt has it, `patch` the same one with what it rests on.
     """
     if RAW in plan:
         return "bytes"
-    return "attributed" if any(True for _ in constants(patch, built)) else "derived"
+    return "attributed" if any(True for _ in constants(patch, built, blobs)) else "derived"
 
 
-def constants(patch: Patch, built: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def constants(
+    patch: Patch, built: Mapping[str, Any], blobs: Mapping[str, bytes]
+) -> Iterator[tuple[str, Any]]:
     """Yield the client's own constants, by JSON pointer: the value, or the name of its blob."""
-    there = {*_leaves(built, "")}
-    given = [("", patch.front), *((f"/{n}", recipe) for n, recipe in enumerate(patch.messages))]
-    for pointer, recipe in given:
-        yield from _literals(recipe, pointer, "", there)
+    there = _Built(built)
+    for key, recipe in patch.front.items():
+        if key not in ENVELOPE:
+            yield from _literals(recipe, f"/{escape(key)}", (key, key), there, blobs)
+    for n, recipe in enumerate(patch.messages):
+        yield from _literals(recipe, f"/{n}", ("", ""), there, blobs)
 
 
 def _literals(
-    recipe: Recipe, pointer: str, key: str, there: set[tuple[str, str]]
+    recipe: Recipe, pointer: str, keys: tuple[str, str], built: _Built, blobs: Mapping[str, bytes]
 ) -> Iterator[tuple[str, Any]]:
+    """Yield what a recipe writes itself; `keys` are the one that it stands under, and the body's above it."""
+    key, top = keys
     match recipe:
         case {"text": list(texts)} if REFERENCE in recipe:
-            yield from ((pointer, text) for text in texts if isinstance(text, str) and text)
+            own = (text for text in texts if isinstance(text, str) and text)
+            yield from ((pointer, text) for text in own if not built.has(text, key, top))
+        case {"recipe": str(name)} if REFERENCE in recipe and name in blobs:
+            yield from _literals(json.loads(blobs[name]), pointer, keys, built, blobs)
         case {"blob": str(name)} | {"recipe": str(name)} if REFERENCE in recipe:
             yield pointer, name
         case {"as-is": value} if REFERENCE in recipe:
@@ -54,12 +92,12 @@ def _literals(
             return
         case dict():
             for name, inner in recipe.items():
-                yield from _literals(inner, f"{pointer}/{escape(name)}", name, there)
+                yield from _literals(inner, f"{pointer}/{escape(name)}", (name, top), built, blobs)
         case list():
             for n, inner in enumerate(recipe):
-                yield from _literals(inner, f"{pointer}/{n}", key, there)
+                yield from _literals(inner, f"{pointer}/{n}", keys, built, blobs)
         case _:
-            if key not in FORM and (key, compact(recipe)) not in there:
+            if key not in FORM and not built.has(recipe, key, top):
                 yield pointer, recipe
 
 

@@ -190,7 +190,7 @@ def _proved(
         return found
     patch = patches.resolve(sent.receipt)
     plan: Any = sent.receipt.plan[PATCH]
-    return found._replace(grade=grade_of(plan, patch, request.body))
+    return found._replace(grade=grade_of(plan, patch, request.body, blobs))
 
 
 def _compared(sent: Sent, request: Request, log: Sequence[Entry], blobs: Mapping[str, bytes]) -> Proof:
