@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -21,9 +22,12 @@ PAGE = 4096
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     path = tmp_path / "talks.db"
+    noise = Random(1)  # so long that the database has many pages
     with stenolog.open(path) as log:
         for number in range(MANY):
-            log[f"talk {number}"].append(UserMessage(text=f"Tell me. {number}" * 500))
+            log[f"talk {number}"].append(
+                UserMessage(text=f"Tell me. {number} {noise.randbytes(4_000).hex()}")
+            )
             log[f"talk {number}"].append(ToolResult(call_id="nobody's", text="ok"))
     return path
 

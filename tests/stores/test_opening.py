@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sqlite3
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -286,3 +287,16 @@ def test_a_log_stays_open_while_what_was_asked_of_it_is_read(
 
     assert [str(each) for each in reading] == expected
     assert len(expected) > 0
+
+
+def test_a_connection_that_nobody_closed_closes_itself_without_a_warning(path: Path) -> None:
+    with stenolog.open(path) as log:
+        log["demo"].state()
+        connections = [log.datastore.connect(), log.checkpoints.open()]
+        log.checkpoints._connection = None
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            connections.clear()
+            gc.collect()
+
+    assert [str(each.message) for each in warned] == []

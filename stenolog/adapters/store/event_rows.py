@@ -14,6 +14,7 @@ from stenolog.domain.entry import Record
 from stenolog.domain.erasure import ERASED
 
 from .compression import compressed, decompressed
+from .self_closing import SelfClosingConnection
 from .store_values import LAST, START, CommittedRow, Head, Row, Segment
 
 # A page ends at either measure: rows are few where they are long.
@@ -66,7 +67,7 @@ HEAD_UNTIL = """SELECT originator_version, digest FROM stored_events
 DIGEST = "SELECT digest FROM stored_events WHERE originator_id = ? AND originator_version = ?"
 
 
-class Connection(sqlite3.Connection):
+class Connection(SelfClosingConnection):
     """A connection that remembers the last statement that wrote entries.
 
     It has their number, and the notification id and digest of the last one. Its statements may call

@@ -16,6 +16,7 @@ from typing import ClassVar, TypeVar
 from . import file_safety
 from .database import MEMORY
 from .errors import RAISED
+from .self_closing import SelfClosingConnection
 
 # Short, since the caller can do without the file.
 PATIENCE = 0.2
@@ -112,7 +113,11 @@ class Sidecar(ABC):
                     file_safety.follow_permissions(f"{self.path}{part}", self._database, make=False)
                 file_safety.follow_permissions(self.path, self._database)
             self._connection = sqlite3.connect(
-                self.path, timeout=self.patience, isolation_level=None, check_same_thread=False
+                self.path,
+                timeout=self.patience,
+                isolation_level=None,
+                check_same_thread=False,
+                factory=SelfClosingConnection,
             )
             for pragma in self.pragmas:
                 self._connection.execute(f"PRAGMA {pragma}")
