@@ -30,8 +30,6 @@ from tests.stores.workers import PATIENCE
 
 PLACES = (str(Path(file_locks.__file__).parent), contextlib.__file__)
 
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning")  # one to read from, lost
-
 
 @pytest.fixture(autouse=True)
 def collected() -> Iterator[None]:

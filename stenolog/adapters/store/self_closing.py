@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import suppress
 
 
 class SelfClosingConnection(sqlite3.Connection):
@@ -13,4 +14,6 @@ class SelfClosingConnection(sqlite3.Connection):
     """
 
     def __del__(self) -> None:
-        self.close()
+        # Ctrl-C may have come before it was opened.
+        with suppress(sqlite3.ProgrammingError):
+            self.close()
