@@ -68,7 +68,7 @@ def test_those_that_ended_last_are_shown_and_what_was_asked_for(
 def test_a_page_says_how_many_are_left_and_how_to_see_them(many: Cli) -> None:
     ran = many("ls", "-n", "2")
 
-    assert [line.split()[1] for line in ran.out.splitlines()[2:]] == ["0", "6"]
+    assert [line.split()[1] for line in ran.out.splitlines()[2:]] == ["6", "0"]
     assert ran.err == "· 4 older ones: --older-than 'talk 6'; -n 0 shows all\n"
     assert many("ls", "-n", "6").err == ""
     assert many("ls", "-n", "2", "--json").envelope["diagnostics"][0]["code"] == "more"
@@ -192,8 +192,8 @@ def test_a_fork_just_made_is_the_newest_and_so_the_conversation_that_is_left_out
 def test_a_fork_of_a_uuid_is_shown_and_found_by_its_beginning_and_its_number(forked: Cli) -> None:
     rows = [row.split() for row in forked("ls").out.splitlines()[2:5]]
 
-    assert [row[0] for row in rows] == ["303ebbc4~1", "younger", "303ebbc4"]
-    assert " ".join(rows[0]).endswith("fork of 303ebbc4@2: Bake it.")
+    assert [row[0] for row in rows] == ["303ebbc4", "younger", "303ebbc4~1"]
+    assert " ".join(rows[2]).endswith("fork of 303ebbc4@2: Bake it.")
     assert forked("show", "303ebbc4~1").out.startswith(f"{UUID}~1@3")
     assert forked("show", "303ebbc4").out.startswith(f"{UUID}@2")
     assert forked("show", "303ebbc4~2").status == 3

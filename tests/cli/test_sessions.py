@@ -50,16 +50,16 @@ def sessions(cli: Cli, tmp_path: Path) -> Cli:
     return cli
 
 
-def test_the_list_has_the_newest_first_with_title_folder_model_and_turns(
+def test_the_list_has_the_newest_last_with_title_folder_model_and_turns(
     sessions: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "160")
     rows = [" ".join(row.split()) for row in sessions("ls").out.splitlines()[2:]]
 
     assert rows == [
-        "11111111 2026-03-10 00:00 bakery main opus-4-5 1 Why does the oven not start?",
-        "33333333 2026-03-06 00:00 1 third",
         "22222222 2026-03-02 00:00 1 Named",
+        "33333333 2026-03-06 00:00 1 third",
+        "11111111 2026-03-10 00:00 bakery main opus-4-5 1 Why does the oven not start?",
     ]
 
 
@@ -67,10 +67,10 @@ def test_in_a_pipe_the_names_of_the_list_are_whole_and_no_line_is_ruled(
     sessions: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("COLUMNS")
-    _, first, *_ = sessions("ls").out.splitlines()
+    *_, last = sessions("ls").out.splitlines()
 
-    assert first.split()[0] == UUIDS[0]
-    assert "claude-opus-4-5-20251101" in first
+    assert last.split()[0] == UUIDS[0]
+    assert "claude-opus-4-5-20251101" in last
 
 
 def test_a_uuid_is_shown_by_as_much_of_it_as_no_other_name_begins_with(cli: Cli, tmp_path: Path) -> None:

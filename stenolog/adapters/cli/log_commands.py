@@ -167,7 +167,7 @@ def ls_command(
     before: str | None,
     limit: int,
 ) -> CommandResult:
-    """List the conversations, the newest first.
+    """List the conversations, the newest last; with --json it is the first.
 
     PART is a part of the name, the project's folder, the branch or the title. The order is that of the last
     entries' times; an imported entry has the time of its transcript. A UUID is shown by its beginning, which
@@ -198,7 +198,8 @@ def ls_command(
     )
 
     def draw() -> Iterable[Piece]:
-        return list_drawn(rows, width(), datetime.now(UTC) if sys.stdout.isatty() else None) if rows else ()
+        now = datetime.now(UTC) if sys.stdout.isatty() else None
+        return list_drawn(rows[::-1], width(), now) if rows else ()
 
     return CommandResult(rows, draw, diagnostics=notes)
 
