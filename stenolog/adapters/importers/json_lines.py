@@ -129,6 +129,17 @@ class JsonLinesReader:
             raise UnknownFormatError(f"expected JSON of at most {DEEPEST} levels, found deeper nesting")
         return self._mended(text, value)
 
+    def documents(self, stream: BinaryIO) -> Iterator[Json]:
+        """Yield the one JSON value of a stream; where it is none, the values on its lines."""
+        try:
+            document = self.document(stream)
+        except UnknownFormatError:
+            stream.seek(0)
+            self.begin()
+            yield from (value for _, value in self.values(stream))
+        else:
+            yield document
+
     def _skip(self, number: int, reason: str) -> None:
         self.skipped.append(Skipped(number, reason))
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from stenolog.adapters.log import Log
 from stenolog.adapters.providers.json_fields import title_of
+from stenolog.adapters.queries.openings import opening_of
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import StenologError
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult, UserMessage
@@ -62,7 +63,7 @@ def sessions_in(log: Log, since: datetime) -> Iterator[Session]:
     """Yield the sessions that were recorded since a time, the latest first, restored."""
     for name in log.names(active_since=since, order="latest", limit=RECALLED):
         conversation = log[name]
-        opening = conversation.entry(1).event
+        opening = opening_of(conversation)
         if isinstance(opening, ModeSwitch) and opening.source is not None and opening.source.system == META:
             session = Session(conversation, str(_about(opening).get("client", "")), opening.source.id)
             session.recorded = restored(session)

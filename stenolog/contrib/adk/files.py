@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, BinaryIO
 
-from stenolog.errors import UnknownFormatError
 from stenolog.importers import (
     SQLITE,
     Importer,
@@ -60,7 +59,7 @@ def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversat
         yield from (_of_session(session, "row") for session in sessions_in(stream, reading))
         return
     names: Counter[str] = Counter()
-    for document in _documents(stream, reading):
+    for document in reading.documents(stream):
         if is_evaluation(document):
             for case in cases_in(document):
                 names[case.name] += 1
@@ -70,16 +69,6 @@ def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversat
         else:
             sessions = document if isinstance(document, list) else [document]
             yield from (_of_session(session) for session in sessions if is_session(session))
-
-
-def _documents(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[Json]:
-    """Yield the one document of a file, or those on its lines."""
-    try:
-        yield reading.document(stream)
-    except UnknownFormatError:
-        stream.seek(0)
-        reading.begin()
-        yield from (record.value for record in reading.records(stream))
 
 
 def _of_session(session: dict[str, Any], unit: str = "event") -> SourceConversation:

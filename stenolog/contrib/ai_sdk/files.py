@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
+from itertools import chain
 from typing import Any, BinaryIO
 
-from stenolog.errors import UnknownFormatError
 from stenolog.importers import (
     Importer,
     Json,
@@ -63,7 +63,7 @@ def is_document(value: Json) -> bool:
 def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:
     """Yield the chats of a file."""
     loose: list[Json] = []
-    for value in _values(stream, reading):
+    for value in chain.from_iterable(map(_listed, reading.documents(stream))):
         if isinstance(as_dict(value).get(MESSAGES), list):
             yield _conversation(value[MESSAGES], value, reading)
         else:
@@ -75,16 +75,9 @@ def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversat
         yield _conversation(messages, {"id": id}, reading)
 
 
-def _values(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[Json]:
-    """Yield the chats or the messages of a file."""
-    try:
-        document = reading.document(stream)
-    except UnknownFormatError:
-        stream.seek(0)
-        reading.begin()
-        yield from (record.value for record in reading.records(stream))
-        return
-    yield from document if isinstance(document, list) else [document]
+def _listed(document: Json) -> list[Json]:
+    """Return the chats or the messages of a document."""
+    return document if isinstance(document, list) else [document]
 
 
 def _conversation(messages: list[Json], chat: dict[str, Any], reading: JsonLinesReader) -> SourceConversation:

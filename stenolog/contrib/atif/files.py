@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from functools import partial
+from itertools import chain
 from typing import Any, BinaryIO
 
-from stenolog.errors import UnknownFormatError
 from stenolog.importers import (
     Importer,
     Json,
@@ -38,24 +37,13 @@ def is_document(document: Json) -> bool:
 
 def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:
     """Yield a conversation for each trajectory in a file."""
-    document, other = None, JsonLinesReader()
-    with suppress(UnknownFormatError):
-        document = other.document(stream)
-    if document is not None:
-        reading.repaired = other.repaired
-        listed = document if isinstance(document, list) else [document]
-        for number, found in enumerate(listed, 1):
-            if is_trajectory(found):
-                yield _conversation(found)
-            else:
-                reading.skipped.append(Skipped(number, "expected an ATIF trajectory", "item"))
-        return
-    stream.seek(0)
-    for record in reading.records(stream):
-        if is_trajectory(record.value):
-            yield _conversation(record.value)
+    documents = reading.documents(stream)
+    listed = chain.from_iterable(each if isinstance(each, list) else [each] for each in documents)
+    for number, found in enumerate(listed, 1):
+        if is_trajectory(found):
+            yield _conversation(found)
         else:
-            reading.skipped.append(Skipped(record.number, "expected an ATIF trajectory"))
+            reading.skipped.append(Skipped(number, "expected an ATIF trajectory", "item"))
 
 
 def _conversation(trajectory: dict[str, Any]) -> SourceConversation:

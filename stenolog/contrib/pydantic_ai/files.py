@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from stenolog.errors import UnknownFormatError
 from stenolog.importers import (
     Importer,
     Json,
@@ -52,18 +51,12 @@ def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversat
 
 
 def _messages(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[Json]:
-    try:
-        yield from reading.document(stream)
-    except UnknownFormatError:
-        stream.seek(0)
-        reading.begin()
-        for line, value in reading.values(stream):
-            if isinstance(value, list):
-                yield from value
-            else:
-                number = int(line.partition(".")[0])
-                found = f"expected a list of messages, found {type(value).__name__}"
-                reading.skipped.append(Skipped(number, found))
+    for number, value in enumerate(reading.documents(stream), 1):
+        if isinstance(value, list):
+            yield from value
+        else:
+            found = f"expected a list of messages, found {type(value).__name__}"
+            reading.skipped.append(Skipped(number, found, "list"))
 
 
 def _sound(messages: list[Json], reading: JsonLinesReader) -> Iterator[Record]:
