@@ -30,6 +30,7 @@ WRONG = Path(gettempdir()) / "stenolog-tap-corpus-wrong.txt"
 """What was wrong, request by request."""
 PLANTED = (b"sk-ant-planted", b"sk-planted", b"AIzaPlanted")
 RAW_SHARE, RIGHT_SHARE, KIND_SHARE = 0.01, 0.995, 0.99
+EXPLAINED, DERIVED_SHARE = ("claude", "codex"), 0.9
 DISK, SMALLER = 1.3, 20.0
 SDK_SHARE = 0.15
 """The part of the requests that real SDKs send."""
@@ -82,6 +83,8 @@ def of_log(verdict: Verdict, note: str) -> Iterator[Row]:
     yield Row("tap corpus: requests that the log does not have", verdict.missing, 0, "", note)
     differs = first([one for one in verdict.wrong if one.startswith(("differs", "not-provable"))])
     yield Row("tap corpus: requests not rebuilt as sent", verdict.differs, 0, "", differs)
+    explained = 1 - verdict.derived(*EXPLAINED)
+    yield Row("tap corpus: share of Claude Code and Codex not derived", explained, 1 - DERIVED_SHARE, "")
     yield Row("tap corpus: share of raw bodies", verdict.raw / total, RAW_SHARE, "", f"{verdict.raw}")
     merges = first([one for one in verdict.wrong if one.startswith("merged")])
     yield Row("tap corpus: requests in another session's conversation", verdict.merged, 0, "", merges)

@@ -75,7 +75,10 @@ def recorded(log: Log) -> list[Recorded]:
 
 @dataclass
 class Verdict:
-    """What a comparison found: `wrong` says which requests, `by` has the counts by feature."""
+    """What a comparison found: `wrong` says which requests, `by` has the counts by feature.
+
+    `grades` are those of the requests by the client that sent them.
+    """
 
     requests: int = 0
     missing: int = 0
@@ -88,6 +91,12 @@ class Verdict:
     sessions: int = 0
     wrong: list[str] = field(default_factory=list)
     by: Counter[str] = field(default_factory=Counter)
+    grades: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+
+    def derived(self, *clients: str) -> float:
+        """Return the part of the requests of clients in which all that the model was given is explained."""
+        grades = sum((self.grades[client] for client in clients), Counter[str]())
+        return grades["derived"] / max(grades.total(), 1)
 
 
 def judged(sent: Sequence[Sent], found: Sequence[Recorded]) -> Verdict:
@@ -111,6 +120,7 @@ def judged(sent: Sequence[Sent], found: Sequence[Recorded]) -> Verdict:
         label = one.label
         verdict.differs += record.proof.outcome != "same"
         verdict.raw += record.is_raw
+        verdict.grades[one.client][record.proof.grade or ""] += 1
         owner, home = _first(owners[record.conversation]), _first(homes[label.session])
         where = f"{one.client} {label.session} {label.lane} {label.kind} in {record.conversation}"
         if record.proof.outcome != "same":

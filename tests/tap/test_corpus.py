@@ -58,6 +58,7 @@ def test_every_request_is_in_the_log_as_it_was_sent_and_none_in_another_session(
 
     assert verdict.requests >= 30
     assert (verdict.missing, verdict.differs, verdict.merged, verdict.split) == (0, 0, 0, 0), verdict.wrong
+    assert verdict.derived("claude", "codex") == 1
 
 
 def test_a_request_in_another_sessions_conversation_is_a_merge(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +27,10 @@ NAMELESS = ("gemini",)
 """Programs that send no ids."""
 
 
+EXPLAINED, DERIVED = ("claude", "codex"), 0.9
+"""Programs of whose requests at least this part follows from entries and cards."""
+
+
 class Ran(NamedTuple):
     """A program that ran, and what its provider met."""
 
@@ -47,6 +52,9 @@ def test_requests_of_a_program_are_in_the_log_as_they_were_sent(ran: Ran) -> Non
     assert verdict.requests >= LEAST
     assert (verdict.missing, verdict.differs, verdict.merged) == (0, 0, 0), verdict.wrong
     assert ran.program.name in NAMELESS or verdict.split == 0, verdict.wrong
+    if ran.program.name in EXPLAINED:
+        grades = sum(verdict.grades.values(), Counter[str]())
+        assert grades["derived"] / grades.total() >= DERIVED, grades
 
 
 def test_requests_of_a_program_without_its_ids_are_never_in_another_session(ran: Ran) -> None:
