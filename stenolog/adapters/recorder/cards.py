@@ -22,7 +22,10 @@ PROVIDERS: Mapping[str, str] = {
 }
 PARAMETERS: Mapping[str, frozenset[str]] = {
     "anthropic": frozenset(
-        {"max_tokens", "temperature", "top_p", "top_k", "stop_sequences", "thinking", "output_config"}
+        {
+            "max_tokens", "temperature", "top_p", "top_k", "stop_sequences", "thinking", "output_config",
+            "context_management",
+        }
     ),
     "openai-chat": frozenset(
         {
@@ -44,12 +47,15 @@ BETWEEN = "\n\n"
 def card_of(request: WireRequest, before: AgentCard | None) -> AgentCard:
     """Return the card that a request shows; the one before where nothing of it has changed."""
     try:
+        tools = tuple(_tools(request))
+        if request.previous and before is not None and not tools:
+            tools = tuple(before.tools or ())  # the provider has them, as it has the messages before
         card = AgentCard(
             model=request.model,
             provider=PROVIDERS[request.api],
             persona=without_halves(BETWEEN.join(system_texts(request))),
-            tools=tuple(_tools(request)),
-            parameters=_parameters(request),
+            tools=tools,
+            parameters=_parameters(request, has_tools=bool(tools)),
         )
     except StenologError:
         card = AgentCard(model=without_halves(request.model), provider=PROVIDERS[request.api])
@@ -68,10 +74,10 @@ def without_parameters(card: AgentCard) -> AgentCard:
     return replace(card, parameters={})
 
 
-def _parameters(request: WireRequest) -> dict[str, Any]:
+def _parameters(request: WireRequest, *, has_tools: bool) -> dict[str, Any]:
     known = PARAMETERS[request.api]
     given = {key: without_halves(value) for key, value in request.body.items() if key in known}
-    if PROVIDERS[request.api] == "openai" and request.body.get("tools"):
+    if PROVIDERS[request.api] == "openai" and has_tools:
         body = request.body
         given |= {key: body[key] for key, kind in ABOUT_TOOLS.items() if isinstance(body.get(key), kind)}
     # Where the marks of the cache stand is the client's own doing: see the receipts.
@@ -79,20 +85,32 @@ def _parameters(request: WireRequest) -> dict[str, Any]:
 
 
 def _tools(request: WireRequest) -> Iterator[Tool]:
-    """Yield the tools that are functions; those that a provider runs itself stand in receipts alone."""
+    """Yield the tools of the client's own; those that a provider runs itself stand in receipts alone.
+
+    Of two with one name the first counts.
+    """
+    names = set[str]()
     for given in declared_tools(request):
         tool = without_halves(given)
         if request.api == "openai-chat":
             tool = as_dict(tool.get("function"))
         name = as_str(tool.get("name"))
         schema = next((tool[key] for key in SCHEMAS if isinstance(tool.get(key), dict)), None)
-        if not name or (schema is None and tool.keys() - {"name", "description", "type"}):
+        is_free = tool.get("type") == "custom"  # its input is a text
+        if not name or (schema is None and not is_free and tool.keys() - {"name", "description", "type"}):
             continue
+        if name in names:
+            continue
+        names.add(name)
         strict = tool.get("strict") if isinstance(tool.get("strict"), bool) else None
+        if is_free and isinstance(tool.get("format"), dict):
+            schema = {"type": "object", "properties": {"input": {"type": "string", GRAMMAR: tool["format"]}}}
         yield Tool(
             name=name, description=as_str(tool.get("description")), parameters=schema or {}, strict=strict
         )
 
 
+GRAMMAR = "x-format"
+"""The key, in the schema of a tool whose input is a text, of the form that OpenAI holds the text to."""
 SCHEMAS = ("input_schema", "parameters", "parametersJsonSchema")
 """The keys of a tool's schema, on one API or another."""

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 from stenolog.adapters.providers.json_fields import Blobs
 from stenolog.domain.card import AgentCard
-from stenolog.domain.events import AssistantMessage, Known, ToolResult
+from stenolog.domain.codec import dump_event
+from stenolog.domain.events import AssistantMessage, Known, ToolResult, UserMessage
 from stenolog.domain.parts import AssistantPart, ReasoningPart
 from stenolog.domain.values import CallRef
 from stenolog.projections.requests.as_sent import Patch, without_halves
@@ -109,6 +110,7 @@ class Lane:
     _thoughts: dict[str, int] = field(default_factory=dict)
     _known: dict[str, Positions] = field(default_factory=dict)
     _results: dict[str, Positions] = field(default_factory=dict)
+    _said: dict[str, list[int]] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
 
     @property
@@ -140,16 +142,25 @@ class Lane:
             if isinstance(part, ReasoningPart):
                 self._thoughts.update(dict.fromkeys(_thought_keys(part), position))
 
+    def note_words(self, event: UserMessage, position: int) -> None:
+        """Remember what was said to the agent, by its words: a client may number it anew."""
+        self._said.setdefault(_words_key(event), []).append(position)
+
     def align(self, request: WireRequest, blobs: Blobs) -> Alignment:
         """Return which messages of a request are which entries, and which are new."""
-        hashes = request.likenesses
+        goes_on = bool(request.previous) and request.previous == self.response
+        # Of what the provider has, nothing is sent again: all of it is before what is new.
+        before = [*self.hashes, self.response] if goes_on else []
+        hashes = [*before, *request.likenesses]
         same = common(self.hashes, hashes)
         self._taken.clear()
         plans = [MessagePlan(positions) for positions in self.positions[:same]]
+        if goes_on:
+            plans.append(MessagePlan(tuple(self.attempts)))
         rewritten: list[int] = []
         to = Addressee(self.agent, request.model or self.model, self.tool_names)
-        for index in range(same, len(hashes)):
-            plan, is_new_form = self._plan(request, index, hashes[index], to, plans, blobs)
+        for index in range(len(plans), len(hashes)):
+            plan, is_new_form = self._plan(request, index - len(before), hashes[index], to, plans, blobs)
             plans.append(plan)
             if is_new_form and index < len(self.hashes):
                 rewritten.append(index)
@@ -190,8 +201,22 @@ class Lane:
             return MessagePlan(carried), True
         if self._is_summary(message) and self.summary[0] not in used:
             return MessagePlan((self.summary[0],)), True
-        events = events_of(api, without_halves(message), to, blobs)
+        events = tuple(events_of(api, without_halves(message), to, blobs))
+        if again := self._said_again(events, max(used, default=0)):
+            return MessagePlan(again), True
         return MessagePlan((), tuple(self._with_call(event) for event in events)), False
+
+    def _said_again(self, events: Sequence[Known], after: int) -> Positions:
+        """Return the positions behind `after` at which all of this has been said; () if not all of it has."""
+        positions: list[int] = []
+        for event in events:
+            found = self._said.get(_words_key(event), ()) if isinstance(event, UserMessage) else ()
+            position = next((each for each in found if each > after), 0)
+            if not position:
+                return ()
+            positions.append(position)
+            after = position
+        return tuple(positions)
 
     def _with_call(self, event: Known) -> Known:
         """Return a result with its call, where that is known."""
@@ -272,6 +297,11 @@ def _texts(value: Any) -> Iterator[str]:
 
 def _thought_keys(part: ReasoningPart) -> Iterator[str]:
     return filter(None, (part.id, part.encrypted, part.signature, "".join(part.text.split())))
+
+
+def _words_key(event: UserMessage) -> str:
+    _, payload = dump_event(UserMessage(parts=event.parts))
+    return short_hash(payload.decode())
 
 
 def chain(hashes: Iterable[str]) -> Iterator[str]:

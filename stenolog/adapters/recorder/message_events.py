@@ -30,6 +30,8 @@ from stenolog.domain.parts import (
     UserPart,
 )
 
+from .wire import MORE_TOOLS
+
 _WRAPPED = re.compile(
     r"\s*<(system-reminder|environment_context|user_instructions|session_context|permissions instructions"
     r"|collaboration_mode|apps_instructions|skills_instructions|plugins_instructions|env|hook_context)\b"
@@ -93,6 +95,8 @@ def _arguments(raw: str) -> str:
 def role_of(api: str, message: Mapping[str, Json]) -> str:
     """Return who says a message: "user", "assistant", "tool" or "system"."""
     role, kind = as_str(message.get("role")), as_str(message.get("type"))
+    if kind == MORE_TOOLS:
+        return "system"
     if api == "openai-responses" and kind not in ("", "message"):
         return "tool" if kind in openai_items.OUTPUTS else "assistant"
     if api == "gemini":

@@ -118,9 +118,9 @@ def _messages(sent: WireRequest, built: Request, keep: int, first: int, blobs: B
     made: Any = recipe_of(given, Source(built.body, key, first), blobs)
     if not isinstance(made, list):  # all of them are what was built
         made = [{"$": made["$"], "all": [0, len(given)]}]
-    if first and _is_costly(made):
-        # Something older was said again, or moved: it is looked for in the whole conversation.
-        return [*_as_list(recipe_of(given, Source(built.body, key), blobs), len(given))]
+    if _is_costly(made):
+        # Something older was said again, or moved, or is a setting: it is looked for in all that was built.
+        return [*_as_list(recipe_of(given, Source(built.body), blobs), len(given))]
     return [*made]
 
 

@@ -49,8 +49,8 @@ def restored(session: Session) -> set[str]:
                 for lane in session.lanes.values():
                     if result.call_id in lane.calls:
                         lane.note_results([result], (entry.position,))
-            case UserMessage(author_kind="person", text=words) if not session.words:
-                session.words = title_of(words)
+            case UserMessage() as said:
+                _take_words(session, said, entry.position)
             case _:
                 pass
     for agent, (entry, outcome) in last.items():
@@ -98,6 +98,14 @@ def _take_switch(session: Session, entry: Entry, switch: ModeSwitch, keys: Mappi
             session.hidden[str(agent)] = set(positions)
             if agent in keys:
                 session.lanes[keys[agent]].hidden = set(positions)
+
+
+def _take_words(session: Session, said: UserMessage, position: int) -> None:
+    if said.author_kind == "person" and not session.words:
+        session.words = title_of(said.text)
+    for lane in session.lanes.values():
+        if lane.agent in said.to:
+            lane.note_words(said, position)
 
 
 def _take_outcome(lane: Lane, entry: Entry, outcome: Outcome) -> None:

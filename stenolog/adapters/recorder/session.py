@@ -214,6 +214,8 @@ class Session:
         for entry in written:
             if isinstance(entry.event, AssistantMessage):
                 lane.note_answer(entry.event, entry.id, entry.position)
+            elif isinstance(entry.event, UserMessage):
+                lane.note_words(entry.event, entry.position)
             elif isinstance(entry.event, ModeSwitch):
                 self.settings.add(entry.position)
         for index in range(alignment.same, len(placed)):
@@ -246,6 +248,7 @@ class Session:
         (entry,) = self._append(exchange, [event], self._ended(exchange), "answer")
         del self.pending[exchange.id]  # not before: the store may not have taken it, and it is tried again
         lane.anchor = pending.anchor._replace(position=entry.position)
+        lane.response = answered.id
         if isinstance(event, AssistantMessage) and event.purpose != "routing":
             self._answered(lane, event, entry, asks_for_summary(request))
             if pending.identity.kind == "title":

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
+from itertools import chain
 from typing import Any
 
 from stenolog.adapters.providers.json_fields import as_dict, as_list, as_str
@@ -74,8 +75,9 @@ class WireRequest:
         """Return a short hash of what each message says, whatever form its client gives it now.
 
         A text alone is as good as a list of it. Keys may be in another order, and Gemini's signatures gone.
+        Codex gives the items of its history new ids when it takes up a session.
         """
-        return [short_hash(json.dumps(_plain(message), sort_keys=True)) for message in self.messages]
+        return [short_hash(json.dumps(_plain(_without_id(each)), sort_keys=True)) for each in self.messages]
 
 
 def short_hash(text: str) -> str:
@@ -152,13 +154,37 @@ def history_start(request: WireRequest) -> int:
     return 0
 
 
+MORE_TOOLS = "additional_tools"
+"""The item in which a newer Codex declares its tools, grouped by namespaces."""
+
+
+def _is_object(value: Json) -> bool:
+    return isinstance(value, dict)
+
+
+def _in_namespace(tool: dict[str, Json]) -> list[dict[str, Json]]:
+    """Return the tools of a namespace; of a tool that is none, the tool itself."""
+    return [*filter(_is_object, as_list(tool.get("tools")))] if tool.get("type") == "namespace" else [tool]
+
+
 def declared_tools(request: WireRequest) -> list[dict[str, Json]]:
     """Return the tools of a request, those of Gemini one by one."""
     tools = [each for each in as_list(request.body.get("tools")) if isinstance(each, dict)]
+    if request.api == "openai-responses":
+        items = (each.get("tools") for each in request.messages if each.get("type") == MORE_TOOLS)
+        found = [*tools, *(each for listed in items for each in as_list(listed))]
+        return [*chain.from_iterable(map(_in_namespace, filter(_is_object, found)))]
     if request.api != "gemini":
         return tools
     declared = (each.get("functionDeclarations", each.get("function_declarations")) for each in tools)
     return [each for found in declared for each in as_list(found) if isinstance(each, dict)]
+
+
+def _without_id(item: dict[str, Json]) -> dict[str, Json]:
+    """Return an item of OpenAI's Responses without what the client or the provider has numbered it by."""
+    if "type" not in item or item["type"] == "item_reference":
+        return item
+    return {key: value for key, value in item.items() if key not in ITEM_FORMS}
 
 
 def _plain(value: Any, key: str = "") -> Any:
@@ -175,6 +201,8 @@ def _plain(value: Any, key: str = "") -> Any:
             return value
 
 
+ITEM_FORMS = frozenset({"id", "status", "internal_chat_message_metadata_passthrough"})
+"""Keys of an item that say nothing that was said."""
 FORMS = frozenset({"thoughtSignature", "thought_signature", "cache_control"})
 """Keys that say nothing that was said."""
 TEXT_FORMS = frozenset({"type", "annotations", "logprobs", "citations"})

@@ -5,8 +5,8 @@
     derived     each value that the model is given is from an entry or a card
 
 A value that stands under the same key in what stenolog builds is from there, however short it is, and so is a
-part of the system prompt. The fields that say only how a body is written, such as `type`, are nobody's words,
-and those that say how its answer comes, and to whom, are given to no model.
+part of the system prompt. The fields that say only how a body is written, such as `type`, or that number its
+items, are nobody's words. Those that say how its answer comes, and to whom, are given to no model.
 """
 
 from __future__ import annotations
@@ -15,20 +15,25 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, TypeAlias
 
+from .apis.parameters import ABOUT_TOOLS
 from .as_sent import RAW, Patch
 from .body_digest import compact
 from .recipe import REFERENCE, Recipe, escape
 
 Grade: TypeAlias = Literal["bytes", "attributed", "derived"]
 GRADES: tuple[Grade, ...] = ("bytes", "attributed", "derived")
-FORM = frozenset(("type", "role"))
+FORM = frozenset(("type", "role", "id", "status"))
+DEFAULTS = frozenset((("is_error", "false"), ("strict", "false")))
+"""Keys with the JSON that is the same as nothing."""
 ENVELOPE = frozenset(
     {
         "stream", "stream_options", "store", "metadata", "client_metadata", "prompt_cache_key", "user",
-        "safety_identifier", "service_tier", "labels",
+        "safety_identifier", "service_tier", "labels", "generate", "previous_response_id",
     }
 )  # fmt: skip
-"""The keys of a body that say how its answer comes, what it costs, and whose it is."""
+"""The keys of a body that say how its answer comes, what it costs, whose it is, and what it follows."""
+CLIENTS_OWN = frozenset(("internal_chat_message_metadata_passthrough",))
+"""The keys of what a client notes beside a message."""
 
 
 class _Built:
@@ -66,8 +71,10 @@ def constants(
 ) -> Iterator[tuple[str, Any]]:
     """Yield the client's own constants, by JSON pointer: the value, or the name of its blob."""
     there = _Built(built)
+    # What is said about tools says nothing where there are none.
+    empty = ENVELOPE if built.get("tools") else ENVELOPE.union(ABOUT_TOOLS)
     for key, recipe in patch.front.items():
-        if key not in ENVELOPE:
+        if key not in empty:
             yield from _literals(recipe, f"/{escape(key)}", (key, key), there, blobs)
     for n, recipe in enumerate(patch.messages):
         yield from _literals(recipe, f"/{n}", ("", ""), there, blobs)
@@ -92,12 +99,14 @@ def _literals(
             return
         case dict():
             for name, inner in recipe.items():
-                yield from _literals(inner, f"{pointer}/{escape(name)}", (name, top), built, blobs)
+                if name not in CLIENTS_OWN:
+                    yield from _literals(inner, f"{pointer}/{escape(name)}", (name, top), built, blobs)
         case list():
             for n, inner in enumerate(recipe):
                 yield from _literals(inner, f"{pointer}/{n}", keys, built, blobs)
         case _:
-            if key not in FORM and not built.has(recipe, key, top):
+            is_form = key in FORM or (key, compact(recipe)) in DEFAULTS
+            if not is_form and not built.has(recipe, key, top):
                 yield pointer, recipe
 
 

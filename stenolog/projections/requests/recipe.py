@@ -41,6 +41,10 @@ SHORTEST = 48
 """Characters of JSON from which on a value is worth a reference."""
 SHORTEST_CUT = 64
 """Characters that a text must have in common with another one to be cut out of it."""
+SAID = frozenset({"text", "content", "output"})
+"""The keys of words; a part of somebody's must be erased with the whole, however short it is."""
+SHORTEST_PART = 4
+"""Characters of words that are looked for in a longer text."""
 LARGEST_TEXT = 64
 """Characters of a text that stands in a recipe itself; a longer one is a blob, which can be removed."""
 LONGEST_RECIPE = 512
@@ -117,6 +121,8 @@ def recipe_of(value: Json, source: Source, blobs: dict[str, bytes] | None = None
             return _merged([recipe_of(inner, source, blobs, key) for inner in value])
         case str() if len(value) >= SHORTEST_CUT:
             return _text_recipe(value, source, blobs)
+        case str() if key in SAID and len(value) >= SHORTEST_PART:
+            return _part_of(value, source) or value
         case _:
             return value
 
@@ -146,9 +152,8 @@ def _item_run(item: Recipe) -> tuple[str, int] | None:
 
 def _text_recipe(text: str, source: Source, blobs: dict[str, bytes] | None) -> Recipe:
     """Return a text as a part of another one, or around one, as far as one is in the source."""
-    for pointer, other in source.texts:
-        if (at := other.find(text)) >= 0:
-            return {REFERENCE: pointer, "cut": [at, at + len(text)]}
+    if found := _part_of(text, source):
+        return found
     for pointer, other in source.texts:
         if (at := text.find(other)) >= 0:
             around = (text[:at], {REFERENCE: pointer}, text[at + len(other) :])
@@ -158,6 +163,14 @@ def _text_recipe(text: str, source: Source, blobs: dict[str, bytes] | None) -> R
         if same >= SHORTEST_CUT:
             return _joined(({REFERENCE: pointer, "cut": [0, same]}, text[same:]), source, blobs)
     return _literal(text, blobs)
+
+
+def _part_of(text: str, source: Source) -> Recipe | None:
+    """Return a text as a part of another one; None where none has it."""
+    for other, pointer in source.words.items():
+        if (at := other.find(text)) >= 0:
+            return {REFERENCE: pointer, "cut": [at, at + len(text)]}
+    return None
 
 
 def _joined(texts: Sequence[Recipe], source: Source, blobs: dict[str, bytes] | None) -> Recipe:

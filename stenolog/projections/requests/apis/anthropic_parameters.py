@@ -38,6 +38,7 @@ PARAMETERS = frozenset(
         "service_tier",
         "stream",
         "output_config",
+        "context_management",
         "cache",
     }
 )

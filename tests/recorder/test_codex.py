@@ -1,0 +1,139 @@
+"""Codex: tools among its items, requests that go on from a stored response, items that are numbered anew."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stenolog import AssistantMessage, ModeSwitch
+from tests.recorder.given import PATHS, Tap, outcomes, sse
+
+HEADERS = {"user-agent": "codex_exec/0.169.0", "session_id": "s-1"}
+NAMES = {"exec", "wait", "sleep"}
+GRAMMAR = {"type": "grammar", "syntax": "lark", "definition": "start: SOURCE"}
+
+
+def function(name: str) -> dict[str, Any]:
+    parameters = {"type": "object", "properties": {"seconds": {"type": "integer"}}}
+    return {"type": "function", "name": name, "description": f"{name}.", "parameters": parameters}
+
+
+TOOLS = {
+    "type": "additional_tools",
+    "role": "developer",
+    "tools": [
+        {
+            "type": "namespace",
+            "name": "functions",
+            "description": "",
+            "tools": [{"type": "custom", "name": "exec", "format": GRAMMAR}, function("wait")],
+        },
+        {"type": "namespace", "name": "clock", "description": "Time.", "tools": [function("sleep"), "odd"]},
+    ],
+}
+
+
+class Codex:
+    """A session of Codex behind a tap; each run of the program numbers the items of its history anew."""
+
+    def __init__(self) -> None:
+        self.tap, self.run, self.turn = Tap(headers=HEADERS), 0, 0
+
+    def message(self, text: str, role: str = "user") -> dict[str, Any]:
+        """Return a message with an id and a time of this run's."""
+        self.turn += 1
+        kind = "output_text" if role == "assistant" else "input_text"
+        noted = {"turn_id": f"run-{self.run}", "create_time": float(self.turn)}
+        return {
+            "type": "message",
+            "id": f"msg-{self.run}-{self.turn}",
+            "role": role,
+            "content": [{"type": kind, "text": text}],
+            "internal_chat_message_metadata_passthrough": noted,
+        }
+
+    def history(self, *said: tuple[str, str]) -> list[dict[str, Any]]:
+        """Return the whole history, as a new run of the program sends it."""
+        self.run += 1
+        opening = [{**TOOLS, "id": f"at-{self.run}"}, self.message("You are Codex.", "developer")]
+        return [*opening, *(self.message(text, role) for role, text in said)]
+
+    def ask(self, items: list[dict[str, Any]], answer: str, previous: str = "") -> str:
+        """Send items, to what the provider has stored if `previous` says so; return the answer's id."""
+        id = f"resp-{self.tap.number}"
+        body = {"model": "gpt-6-sol", "input": items, "tool_choice": "auto", "parallel_tool_calls": False}
+        body |= {"previous_response_id": previous} if previous else {}
+        content = [{"type": "output_text", "text": answer, "annotations": []}]
+        output = [{"type": "message", "id": f"out-{id}", "role": "assistant", "content": content}]
+        response = {"id": id, "model": "gpt-6-sol", "status": "completed", "output": output}
+        done = {"type": "response.completed", "response": response}
+        self.tap.send(body | {"stream": True}, sse(done), path=PATHS["openai-responses"])
+        return id
+
+    @property
+    def said(self) -> list[str]:
+        return [words for _, words in self.tap.told()]
+
+    @property
+    def switches(self) -> list[ModeSwitch]:
+        return [e.event for e in self.tap.entries() if isinstance(e.event, ModeSwitch)]
+
+
+@pytest.fixture
+def codex() -> Codex:
+    return Codex()
+
+
+def test_tools_among_the_items_are_on_the_card_and_are_nobodys_words(codex: Codex) -> None:
+    codex.ask(codex.history(("user", "Hi.")), "Hello.")
+
+    (card,) = codex.tap.conversation.settings().cards.values()
+    assert {tool.name for tool in card.tools or ()} == NAMES
+    free = next(tool for tool in card.tools or () if tool.name == "exec")
+    schema: Any = free.parameters
+    assert schema["properties"]["input"]["x-format"] == GRAMMAR
+    assert card.parameters == {"tool_choice": "auto", "parallel_tool_calls": False}
+    assert codex.said == ["You are Codex.", "Hi.", "Hello."]
+    assert outcomes(codex.tap.proofs()) == {"same"}
+
+
+def test_what_goes_on_from_the_last_response_hides_nothing_and_keeps_the_tools(codex: Codex) -> None:
+    first = codex.ask(codex.history(("user", "Hi.")), "Hello.")
+    second = codex.ask([codex.message("And now?")], "Now that.", first)
+    codex.ask([codex.message("And then?")], "Then this.", second)
+
+    said = ["You are Codex.", "Hi.", "Hello.", "And now?", "Now that.", "And then?"]
+    assert codex.said == [*said, "Then this."]
+    assert len(codex.switches) == 1
+    at = codex.tap.conversation.position - 1
+    built = codex.tap.conversation.request("codex", at=at, api="openai-responses").body
+    assert [words for words in said if words not in str(built["input"])] == []
+    assert len(built["tools"]) == len(NAMES)
+    assert outcomes(codex.tap.proofs()) == {"same"}
+
+
+@pytest.mark.parametrize("is_new_recorder", [False, True], ids=["one tap", "a tap for each run"])
+def test_what_a_new_run_says_again_with_other_ids_is_not_in_the_log_twice(
+    is_new_recorder: bool, codex: Codex
+) -> None:
+    first = codex.ask(codex.history(("user", "Hi.")), "Hello.")
+    codex.ask([codex.message("Yes")], "Good.", first)
+    if is_new_recorder:
+        codex.tap.restarted()
+    before = (("user", "Hi."), ("assistant", "Hello."), ("user", "Yes"), ("assistant", "Good."))
+    codex.ask(codex.history(*before, ("user", "Yes")), "Very good.")
+
+    assert codex.said == ["You are Codex.", "Hi.", "Hello.", "Yes", "Good.", "Yes", "Very good."]
+    assert [switch.hides for switch in codex.switches if switch.joins == ()] == []
+    assert outcomes(codex.tap.proofs()) == {"same"}
+
+
+def test_a_request_that_goes_on_from_an_older_response_shows_what_was_sent_alone(codex: Codex) -> None:
+    first = codex.ask(codex.history(("user", "Hi.")), "Hello.")
+    codex.ask([codex.message("And now?")], "Now that.", first)
+    codex.ask([codex.message("Or else?")], "Else this.", first)
+
+    answers = [e.event.text for e in codex.tap.entries() if isinstance(e.event, AssistantMessage)]
+    assert answers == ["Hello.", "Now that.", "Else this."]
+    assert outcomes(codex.tap.proofs()) == {"same"}
