@@ -84,7 +84,7 @@ def test_a_request_of_codex_is_derived_in_full() -> None:
 @pytest.mark.parametrize(
     ("fields", "own"),
     [
-        ({"context_management": {"edits": [{"keep": 3}]}}, {"/context_management/edits/0/keep": 3}),
+        ({"speed": {"levels": [{"keep": 3}]}}, {"/speed/levels/0/keep": 3}),
         (
             {"system": [{"type": "text", "text": "Be brief.", "citations": False}]},
             {"/system/0/citations": False},

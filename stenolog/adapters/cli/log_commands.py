@@ -167,11 +167,12 @@ def ls_command(
     before: str | None,
     limit: int,
 ) -> CommandResult:
-    """List the conversations, the newest last; with --json it is the first.
+    """List the conversations, the newest last.
 
     PART is a part of the name, the project's folder, the branch or the title. The order is that of the last
     entries' times; an imported entry has the time of its transcript. A UUID is shown by its beginning, which
-    all commands take; in a pipe names are whole. Without a title the first words of a person are shown.
+    all commands take; in a pipe names are whole. Without a title the first words of a person are shown. With
+    --json the newest is the first.
 
     STATE is empty for an idle conversation; failed; approval: a person is asked; open: a model or a tool has
     yet to answer. ERRORS are failed model calls. ≥ before a cost: a part of it is not known.
