@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import ExitStack
 from hashlib import sha256
 from typing import Any
 
@@ -47,10 +48,17 @@ def marked(text: str) -> dict[str, Any]:
     return {"role": "user", "content": [block]}
 
 
+@pytest.fixture
+def opened() -> Iterator[ExitStack]:
+    """Close the clients of a test at its end."""
+    with ExitStack() as stack:
+        yield stack
+
+
 def test_the_sdk_of_anthropic_reads_thoughts_text_and_the_call_that_the_script_asks_for(
-    provider: Provider,
+    provider: Provider, opened: ExitStack
 ) -> None:
-    client = anthropic.Anthropic(base_url=provider.url, api_key="none")
+    client = opened.enter_context(anthropic.Anthropic(base_url=provider.url, api_key="none"))
     tools: Any = [{"name": "Bash", "input_schema": TOOL}]
     ask: Any = [{"role": "user", "content": TWO}]
     with client.messages.stream(model="m", max_tokens=9, messages=ask, tools=tools) as stream:
@@ -65,8 +73,8 @@ def test_the_sdk_of_anthropic_reads_thoughts_text_and_the_call_that_the_script_a
     assert [block.input for block in after.content if block.type == "tool_use"] == [{"command": "echo two"}]
 
 
-def test_the_sdk_of_openai_reads_both_of_its_apis(provider: Provider) -> None:
-    client = openai.OpenAI(base_url=provider.url + "/v1", api_key="none")
+def test_the_sdk_of_openai_reads_both_of_its_apis(provider: Provider, opened: ExitStack) -> None:
+    client = opened.enter_context(openai.OpenAI(base_url=provider.url + "/v1", api_key="none"))
     functions: Any = [{"type": "function", "function": {"name": "run", "parameters": TOOL}}]
     chunks = client.chat.completions.create(
         model="m",
@@ -88,8 +96,9 @@ def test_the_sdk_of_openai_reads_both_of_its_apis(provider: Provider) -> None:
     assert after.output[-1].to_dict()["arguments"] == '{"command": "echo two"}'
 
 
-def test_the_sdk_of_google_reads_a_stream_and_a_whole_answer(provider: Provider) -> None:
+def test_the_sdk_of_google_reads_a_stream_and_a_whole_answer(provider: Provider, opened: ExitStack) -> None:
     client = genai.Client(api_key="none", http_options=types.HttpOptions(base_url=provider.url))
+    opened.callback(client.close)
     run = types.FunctionDeclaration(name="run", parameters_json_schema=TOOL)
     off = types.AutomaticFunctionCallingConfig(disable=True)
     tools: Any = [types.Tool(function_declarations=[run])]
