@@ -59,10 +59,11 @@ class Codex:
         opening = [{**TOOLS, "id": f"at-{self.run}"}, self.message("You are Codex.", "developer")]
         return [*opening, *(self.message(text, role) for role, text in said)]
 
-    def ask(self, items: list[dict[str, Any]], answer: str, previous: str = "") -> str:
+    def ask(self, items: list[dict[str, Any]], answer: str, previous: str = "", **fields: Any) -> str:
         """Send items, to what the provider has stored if `previous` says so; return the answer's id."""
         id = f"resp-{self.tap.number}"
         body = {"model": "gpt-6-sol", "input": items, "tool_choice": "auto", "parallel_tool_calls": False}
+        body |= fields
         body |= {"previous_response_id": previous} if previous else {}
         content = [{"type": "output_text", "text": answer, "annotations": []}]
         output = [{"type": "message", "id": f"out-{id}", "role": "assistant", "content": content}]
@@ -70,6 +71,13 @@ class Codex:
         done = {"type": "response.completed", "response": response}
         self.tap.send(body | {"stream": True}, sse(done), path=PATHS["openai-responses"])
         return id
+
+    def fail(self, items: list[dict[str, Any]], previous: str) -> None:
+        """Send items, and get no answer to them."""
+        body = {"model": "gpt-6-sol", "input": items, "previous_response_id": previous, "stream": True}
+        exchange = self.tap.exchange(body, path=PATHS["openai-responses"])
+        self.tap.recording.request(exchange)
+        self.tap.answer(exchange, b"overloaded", status=529)
 
     @property
     def said(self) -> list[str]:
@@ -129,11 +137,49 @@ def test_what_a_new_run_says_again_with_other_ids_is_not_in_the_log_twice(
     assert outcomes(codex.tap.proofs()) == {"same"}
 
 
-def test_a_request_that_goes_on_from_an_older_response_shows_what_was_sent_alone(codex: Codex) -> None:
+def test_a_request_that_goes_on_from_an_older_response_lacks_what_came_after_it(codex: Codex) -> None:
     first = codex.ask(codex.history(("user", "Hi.")), "Hello.")
     codex.ask([codex.message("And now?")], "Now that.", first)
     codex.ask([codex.message("Or else?")], "Else this.", first)
 
     answers = [e.event.text for e in codex.tap.entries() if isinstance(e.event, AssistantMessage)]
+    at = codex.tap.conversation.position - 1
+    shown = str(codex.tap.conversation.request("codex", at=at, api="openai-responses").body["input"])
     assert answers == ["Hello.", "Now that.", "Else this."]
+    assert [words in shown for words in ("Hi.", "Hello.", "And now?", "Now that.", "Or else?")] == [
+        *(True, True, False, False, True)
+    ]
+    assert outcomes(codex.tap.proofs()) == {"same"}
+
+
+@pytest.mark.parametrize("is_new_recorder", [False, True], ids=["one tap", "another tap"])
+def test_a_failed_request_that_is_sent_again_says_nothing_twice(is_new_recorder: bool, codex: Codex) -> None:
+    first = codex.ask(codex.history(("user", "Hi.")), "Hello.")
+    question = [codex.message("And now?")]
+    codex.fail(question, first)
+    if is_new_recorder:
+        codex.tap.restarted()
+    codex.ask(question, "Now that.", first)
+
+    assert codex.said == ["You are Codex.", "Hi.", "Hello.", "And now?", "", "Now that."]
+    assert outcomes(codex.tap.proofs()) == {"same"}
+
+
+@pytest.mark.parametrize("is_new_recorder", [False, True], ids=["one tap", "another tap"])
+def test_what_goes_on_from_a_warm_up_is_the_whole_history(is_new_recorder: bool, codex: Codex) -> None:
+    warm = codex.ask([], "", generate=False)
+    codex.ask(codex.history(("user", "Hi.")), "Hello.", warm)
+    warm = codex.ask([], "", generate=False)
+    if is_new_recorder:
+        codex.tap.restarted()
+    before = (("user", "Hi."), ("assistant", "Hello."))
+    codex.ask(codex.history(*before, ("user", "And now?")), "Now that.", warm)
+
+    assert [words for words in codex.said if words] == [
+        "You are Codex.",
+        "Hi.",
+        "Hello.",
+        "And now?",
+        "Now that.",
+    ]
     assert outcomes(codex.tap.proofs()) == {"same"}

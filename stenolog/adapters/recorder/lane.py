@@ -70,6 +70,15 @@ class Anchor(NamedTuple):
     built: int = 0
 
 
+class History(NamedTuple):
+    """Messages, as the likenesses of a lane, and the positions of each."""
+
+    hashes: Sequence[str]
+    positions: Sequence[Positions]
+
+
+STORED = 16
+"""So many answers of a lane are known as those that a request may go on from."""
 NO_ANCHOR, NO_ANSWER = Anchor(), AnswerMark("")
 
 
@@ -111,6 +120,7 @@ class Lane:
     _known: dict[str, Positions] = field(default_factory=dict)
     _results: dict[str, Positions] = field(default_factory=dict)
     _said: dict[str, list[int]] = field(default_factory=dict)
+    _stored: dict[str, History] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
 
     @property
@@ -148,19 +158,17 @@ class Lane:
 
     def align(self, request: WireRequest, blobs: Blobs) -> Alignment:
         """Return which messages of a request are which entries, and which are new."""
-        goes_on = bool(request.previous) and request.previous == self.response
-        # Of what the provider has, nothing is sent again: all of it is before what is new.
-        before = [*self.hashes, self.response] if goes_on else []
-        hashes = [*before, *request.likenesses]
+        before = self._provided(request)
+        hashes = [*before.hashes, *request.likenesses]
         same = common(self.hashes, hashes)
         self._taken.clear()
         plans = [MessagePlan(positions) for positions in self.positions[:same]]
-        if goes_on:
-            plans.append(MessagePlan(tuple(self.attempts)))
+        plans += [MessagePlan(positions) for positions in before.positions[same:]]
         rewritten: list[int] = []
         to = Addressee(self.agent, request.model or self.model, self.tool_names)
         for index in range(len(plans), len(hashes)):
-            plan, is_new_form = self._plan(request, index - len(before), hashes[index], to, plans, blobs)
+            number = index - len(before.hashes)
+            plan, is_new_form = self._plan(request, number, hashes[index], to, plans, blobs)
             plans.append(plan)
             if is_new_form and index < len(self.hashes):
                 rewritten.append(index)
@@ -172,6 +180,21 @@ class Lane:
             everything = now.union(*(plan.positions for plan in plans[:same]))
             gone, back = frozenset(lost - everything), frozenset(now & self.hidden)
         return Alignment(plans, hashes, same, tuple(rewritten), gone, back)
+
+    def note_response(self, id: str, position: int) -> None:
+        """Remember what the provider has stored with an answer, since a request may go on from there."""
+        self.response = id
+        self._stored[id] = History([*self.hashes, id], [*self.positions, (position,)])
+        if len(self._stored) > STORED:
+            del self._stored[next(iter(self._stored))]
+
+    def _provided(self, request: WireRequest) -> History:
+        """Return what stands before the messages of a request, since the provider has it."""
+        if not request.previous:
+            return History((), ())
+        # Of an unknown response it is taken to be all that there is.
+        latest = History([*self.hashes, request.previous], [*self.positions, tuple(self.attempts)])
+        return self._stored.get(request.previous, latest)
 
     def _plan(
         self,

@@ -36,15 +36,20 @@ def restored(session: Session) -> set[str]:
     patches, recorded = Patches.of(entries), set[str]()
     keys = _keys(session, entries)
     last: dict[str, tuple[Entry, Outcome]] = {}
+    answered: dict[str, tuple[Entry, Outcome]] = {}
     for entry in entries:
         match entry.event:
             case ModeSwitch() as switch:
                 _take_switch(session, entry, switch, keys)
             case AssistantMessage() | LlmError() as outcome if outcome.agent in keys:
                 _take_outcome(session.lanes[keys[outcome.agent]], entry, outcome)
+                if _about(outcome).get("kind") == "warm-up":
+                    session.warm_ups.add(str(_about(outcome).get("id", "")))
                 recorded |= set(filter(None, [str(_about(outcome).get("exchange", ""))]))
                 if outcome.receipt is not None:
                     last[outcome.agent] = entry, outcome
+                    if isinstance(outcome, AssistantMessage):
+                        answered[outcome.agent] = entry, outcome
             case ToolResult() as result:
                 for lane in session.lanes.values():
                     if result.call_id in lane.calls:
@@ -54,6 +59,9 @@ def restored(session: Session) -> set[str]:
             case _:
                 pass
     for agent, (entry, outcome) in last.items():
+        if agent in answered and entry is not answered[agent][0]:
+            # A request that failed may be sent again, and goes on from the last answer.
+            _restore(session, session.lanes[keys[agent]], *answered[agent], patches)
         _restore(session, session.lanes[keys[agent]], entry, outcome, patches)
     session.title = session.conversation.settings().title or ""
     return recorded
@@ -109,10 +117,10 @@ def _take_words(session: Session, said: UserMessage, position: int) -> None:
 
 
 def _take_outcome(lane: Lane, entry: Entry, outcome: Outcome) -> None:
-    lane.response = str(_about(outcome).get("id", ""))
     if isinstance(outcome, LlmError):
         lane.failed += 1
         return
+    lane.response = str(_about(outcome).get("id", ""))
     if outcome.purpose == "routing":
         return
     lane.note_answer(outcome, entry.id, entry.position)
@@ -141,6 +149,8 @@ def _restore(session: Session, lane: Lane, entry: Entry, outcome: Outcome, patch
         entry.position, patch, tuple(wire.hashes), len(there) if isinstance(there, list) else 0
     )
     lane.remember()
+    if isinstance(outcome, AssistantMessage):
+        lane.note_response(lane.response, entry.position)
     lane.last_ns = session.last_ns = int(entry.time.timestamp() * 1e9)
 
 

@@ -56,7 +56,8 @@ class Session:
     `lanes` are known by the ids that the client gives them. `recorded` are the exchanges that an earlier
     process has recorded, and `stored` the blobs of this one. `hidden` are the positions that each agent's
     client took out of its history. `words` are the first ones of a person, `title_words` those that the
-    client has asked a title for. `work` is the folder and the branch that it works in.
+    client has asked a title for. `warm_ups` are the ids of responses without a word, from which a request may
+    go on all the same. `work` is the folder and the branch that it works in.
     """
 
     conversation: Conversation
@@ -71,6 +72,7 @@ class Session:
     title_words: str = ""
     recorded: set[str] = field(default_factory=set)
     stored: set[str] = field(default_factory=set)
+    warm_ups: set[str] = field(default_factory=set)
     work: Mapping[str, str] = field(default_factory=dict)
     last_ns: int = 0
 
@@ -105,6 +107,8 @@ class Session:
     ) -> None:
         """Append what a request says that the log does not have, and make the receipt for its outcome."""
         blobs: Blobs = {}
+        if request.previous in self.warm_ups:
+            request = replace(request, previous="")
         hashes = request.hashes
         alignment = lane.align(request, blobs)
         first = self._opening(lane, request, identity, exchange, why)
@@ -248,17 +252,21 @@ class Session:
         (entry,) = self._append(exchange, [event], self._ended(exchange), "answer")
         del self.pending[exchange.id]  # not before: the store may not have taken it, and it is tried again
         lane.anchor = pending.anchor._replace(position=entry.position)
-        lane.response = answered.id
+        if pending.identity.kind == "warm-up":
+            self.warm_ups.add(answered.id)
         if isinstance(event, AssistantMessage) and event.purpose != "routing":
-            self._answered(lane, event, entry, asks_for_summary(request))
+            self._answered(lane, event, entry, answered.id, asks_for_summary=asks_for_summary(request))
             if pending.identity.kind == "title":
                 self._entitle(exchange, event)
         elif isinstance(event, LlmError):
             lane.failed += 1
         return entry
 
-    def _answered(self, lane: Lane, event: AssistantMessage, entry: Entry, asks_for_summary: bool) -> None:
+    def _answered(
+        self, lane: Lane, event: AssistantMessage, entry: Entry, response: str, *, asks_for_summary: bool
+    ) -> None:
         lane.note_answer(event, entry.id, entry.position)
+        lane.note_response(response, entry.position)
         lane.attempts.append(entry.position)
         lane.answer, lane.failed = mark_of(event.parts), 0
         if event.purpose == "summary" or asks_for_summary:
