@@ -70,7 +70,7 @@ class Anchor(NamedTuple):
     built: int = 0
 
 
-class History(NamedTuple):
+class StoredHistory(NamedTuple):
     """Messages, as the likenesses of a lane, and the positions of each."""
 
     hashes: Sequence[str]
@@ -120,7 +120,7 @@ class Lane:
     _known: dict[str, Positions] = field(default_factory=dict)
     _results: dict[str, Positions] = field(default_factory=dict)
     _said: dict[str, list[int]] = field(default_factory=dict)
-    _stored: dict[str, History] = field(default_factory=dict)
+    _stored: dict[str, StoredHistory] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
 
     @property
@@ -184,16 +184,16 @@ class Lane:
     def note_response(self, id: str, position: int) -> None:
         """Remember what the provider has stored with an answer, since a request may go on from there."""
         self.response = id
-        self._stored[id] = History([*self.hashes, id], [*self.positions, (position,)])
+        self._stored[id] = StoredHistory([*self.hashes, id], [*self.positions, (position,)])
         if len(self._stored) > STORED:
             del self._stored[next(iter(self._stored))]
 
-    def _provided(self, request: WireRequest) -> History:
+    def _provided(self, request: WireRequest) -> StoredHistory:
         """Return what stands before the messages of a request, since the provider has it."""
         if not request.previous:
-            return History((), ())
+            return StoredHistory((), ())
         # Of an unknown response it is taken to be all that there is.
-        latest = History([*self.hashes, request.previous], [*self.positions, tuple(self.attempts)])
+        latest = StoredHistory([*self.hashes, request.previous], [*self.positions, tuple(self.attempts)])
         return self._stored.get(request.previous, latest)
 
     def _plan(
