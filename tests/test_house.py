@@ -9,6 +9,7 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 from types import ModuleType
@@ -71,8 +72,7 @@ def test_nothing_on_the_three_floors_imports_the_package_itself() -> None:
 
 @pytest.mark.parametrize("path", PURE, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_domain_and_projections_touch_no_clock_chance_environment_or_file(path: Path) -> None:
-    text = path.read_text()
-    tree = ast.parse(text)
+    tree = ast.parse(path.read_text())
     impure = (place for place in _imports(path) if place[0].split(".")[0] in IMPURE_MODULES)
     imported = {f"import {target}" for target, _ in impure}
     called = {f"{name}()" for node in ast.walk(tree) if (name := _impure_call(node))}
@@ -269,8 +269,13 @@ def _floor(module: str) -> int | None:
     )
 
 
-def _imported(path: Path) -> Iterator[tuple[str, str, int]]:
-    """Yield the module of each import of a file (relative ones resolved), its name, and the line."""
+@cache
+def _imported(path: Path) -> tuple[tuple[str, str, int], ...]:
+    """Return the module of each import of a file (relative ones resolved), its name, and the line."""
+    return tuple(_imports_of(path))
+
+
+def _imports_of(path: Path) -> Iterator[tuple[str, str, int]]:
     package = _name(path).split(".") if path.name == "__init__.py" else _name(path).split(".")[:-1]
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
