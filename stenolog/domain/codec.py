@@ -91,12 +91,15 @@ class Registry:
             raise CorruptLogError(
                 f"{topic} does not decode: {first_error(error, cls, found=_type_of)}"
             ) from None
+        # A damaged row may have any bytes for a topic, and nothing else may tell that it is damaged.
+        if not _may_be_topic(topic):
+            raise CorruptLogError(f"expected a topic such as user_message@1, found {topic!r:.60}")
         return _unknown(topic, payload)
 
     def _dump_unknown(self, event: Unknown) -> tuple[str, bytes]:
         known = event.topic in self.events or event.topic in self.upcasts
         # An `Unknown` must load as what it is, and must not pass for a kind that is known.
-        if known or not event.topic.isprintable() or event != _unknown(event.topic, event.payload):
+        if known or not _may_be_topic(event.topic) or event != _unknown(event.topic, event.payload):
             raise InvalidEventError(
                 f"unknown event {event.topic!r:.60}: expected a topic that this release does not know, "
                 "and of `ignorable` and `needs` what the payload says"
@@ -117,6 +120,10 @@ class Registry:
         for _ in self.upcasts:
             topic = self.upcasts[topic].to if topic in self.upcasts else topic
         return topic
+
+
+def _may_be_topic(topic: str) -> bool:
+    return bool(topic) and topic.isprintable()
 
 
 def _type_of(value: object) -> str:

@@ -174,6 +174,12 @@ def test_an_unknown_event_that_would_not_come_back_as_it_is_cannot_be_written(fo
         REGISTRY.dump(forged)
 
 
+@pytest.mark.parametrize("topic", ["", "\0" * 14, "poll\x7f@1"])
+def test_a_topic_that_no_log_can_have_is_damage_and_no_event_of_a_later_release(topic: str) -> None:
+    with pytest.raises(CorruptLogError, match="expected a topic such as user_message@1, found"):
+        REGISTRY.load(topic, b"{}")
+
+
 @pytest.mark.parametrize("stranger", ["text", None, object(), {"kind": "user_message"}])
 def test_only_events_can_be_written(stranger: Any) -> None:
     with pytest.raises(InvalidEventError, match="one of the five kinds"):
