@@ -163,6 +163,22 @@ class TestDamaged:
             assert isinstance(entry.event, Damaged)
             assert not verify(again).ok
 
+    @pytest.mark.parametrize("column", ["state", "size"])
+    def test_a_value_that_became_a_text_that_is_none_costs_its_own_entry_alone(
+        self, column: str, log: Log, path: Path
+    ) -> None:
+        log["demo"].extend([long_result(), UserMessage(text="And then?")])
+        with closing(sqlite3.connect(path)) as connection, connection:
+            statement = f"UPDATE stored_events SET {column} = CAST(? AS TEXT) WHERE originator_version = 2"
+            connection.execute(statement, (b"\xff" + stored(path)[1],))
+
+        with stenolog.open(path) as again:
+            first, second = (entry.event for entry in again["demo"].entries(after=1))
+            assert isinstance(first, Damaged)
+            assert second == UserMessage(text="And then?")
+            assert [hit.position for hit in again.search("then")] == [3]
+            assert {problem.position for problem in verify(again).problems if problem.conversation} == {2}
+
     def test_bytes_that_would_fill_the_memory_do_not(self, log: Log, path: Path) -> None:
         log["demo"].append(long_result())
         bomb = zlib.compress(bytes(200_000_000))

@@ -21,8 +21,10 @@ from .store_values import LAST, START, CommittedRow, Head, Row, Segment
 PAGE_ROWS = 512
 PAGE_BYTES = 4_000_000
 CHUNK_ROWS = 64
-# Only a compressed payload is worth a call of Python for each row.
-PAYLOAD = "iif(size IS NULL OR erased IS NOT NULL, state, decompressed(state, size))"
+# Only a compressed payload is worth a call of Python for each row. Damage may have made a text of any value,
+# which Python could not be given where it is no UTF-8.
+PAYLOAD = """iif(size IS NULL OR erased IS NOT NULL, state,
+    decompressed(CAST(state AS BLOB), iif(typeof(size) = 'integer', size, -1)))"""
 """The payload, of which `state` may be the compressed bytes."""
 WHOLE = f"""originator_version, entry_id, at, topic, salt, {PAYLOAD}, digest, coalesce(size, length(state)),
     erased"""
