@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from stenolog import AssistantMessage, ModeSwitch
+from stenolog.adapters.recorder.exchange import RecordedExchange
 from tests.recorder.given import PATHS, Tap, outcomes, sse
 
 HEADERS = {"user-agent": "codex_exec/0.169.0", "session_id": "s-1"}
@@ -59,29 +60,43 @@ class Codex:
         opening = [{**TOOLS, "id": f"at-{self.run}"}, self.message("You are Codex.", "developer")]
         return [*opening, *(self.message(text, role) for role, text in said)]
 
-    def ask(self, items: list[dict[str, Any]], answer: str, previous: str = "", **fields: Any) -> str:
+    def ask(
+        self, items: list[dict[str, Any]], answer: str, previous: str = "", thought: Any = None, **fields: Any
+    ) -> str:
         """Send items, to what the provider has stored if `previous` says so; return the answer's id."""
-        id = f"resp-{self.tap.number}"
+        return self.end(self.begin(items, previous, **fields), answer, thought)
+
+    def begin(self, items: list[dict[str, Any]], previous: str, **fields: Any) -> RecordedExchange:
+        """Send items, and have no answer yet."""
         body = {"model": "gpt-6-sol", "input": items, "tool_choice": "auto", "parallel_tool_calls": False}
-        body |= fields
-        body |= {"previous_response_id": previous} if previous else {}
+        body |= {**fields, "stream": True} | ({"previous_response_id": previous} if previous else {})
+        exchange = self.tap.exchange(body, path=PATHS["openai-responses"])
+        self.tap.recording.request(exchange)
+        return exchange
+
+    def end(self, exchange: RecordedExchange, answer: str, thought: Any = None) -> str:
+        """Answer a request; return the answer's id."""
+        id = f"resp-{exchange.id}"
         content = [{"type": "output_text", "text": answer, "annotations": []}]
         output = [{"type": "message", "id": f"out-{id}", "role": "assistant", "content": content}]
+        output = [thought, *output] if thought else output
         response = {"id": id, "model": "gpt-6-sol", "status": "completed", "output": output}
-        done = {"type": "response.completed", "response": response}
-        self.tap.send(body | {"stream": True}, sse(done), path=PATHS["openai-responses"])
+        self.tap.answer(exchange, sse({"type": "response.completed", "response": response}))
         return id
 
     def fail(self, items: list[dict[str, Any]], previous: str) -> None:
         """Send items, and get no answer to them."""
-        body = {"model": "gpt-6-sol", "input": items, "previous_response_id": previous, "stream": True}
-        exchange = self.tap.exchange(body, path=PATHS["openai-responses"])
-        self.tap.recording.request(exchange)
-        self.tap.answer(exchange, b"overloaded", status=529)
+        self.tap.answer(self.begin(items, previous), b"overloaded", status=529)
 
     @property
     def said(self) -> list[str]:
         return [words for _, words in self.tap.told()]
+
+    @property
+    def shown(self) -> str:
+        """The messages of the last request, as stenolog builds it."""
+        at = self.tap.conversation.position - 1
+        return str(self.tap.conversation.request("codex", at=at, api="openai-responses").body["input"])
 
     @property
     def switches(self) -> list[ModeSwitch]:
@@ -183,3 +198,87 @@ def test_what_goes_on_from_a_warm_up_is_the_whole_history(is_new_recorder: bool,
         "Now that.",
     ]
     assert outcomes(codex.tap.proofs()) == {"same"}
+
+
+def test_each_of_two_parallel_answers_is_stored_with_its_own_history(codex: Codex) -> None:
+    first = codex.ask(codex.history(("user", "Hi.")), "Hello.")
+    bread = codex.begin([codex.message("Bake bread.")], first)
+    buns = codex.begin([codex.message("Bake buns.")], first)
+    stored = codex.end(bread, "Bread baked.")
+    codex.end(buns, "Buns baked.")
+    codex.ask([codex.message("Slice it.")], "Sliced.", stored)
+
+    said = ("Hi.", "Bake bread.", "Bread baked.", "Bake buns.", "Buns baked.", "Slice it.")
+    assert [words for words in said if words not in codex.shown] == ["Bake buns.", "Buns baked."]
+
+
+@pytest.mark.parametrize("is_new_recorder", [False, True], ids=["one tap", "another tap"])
+def test_any_answer_of_a_session_can_be_gone_on_from(is_new_recorder: bool, codex: Codex) -> None:
+    first = last = codex.ask(codex.history(("user", "Hi.")), "Hello.")
+    for number in range(20):
+        last = codex.ask([codex.message(f"And {number}?")], f"Answer {number}.", last)
+    if is_new_recorder:
+        codex.tap.restarted()
+    codex.ask([codex.message("Or else?")], "Else this.", first)
+
+    said = ["You are Codex.", "Hi.", "Hello.", "Or else?"]
+    assert [words for words in codex.said if words in codex.shown] == said
+
+
+def test_thoughts_that_only_an_id_tells_apart_are_not_taken_for_one_another(codex: Codex) -> None:
+    history = [codex.message("Today is Monday.", "developer"), codex.message("How many loaves?")]
+    for number, words in enumerate(("And buns?", "And rolls?", "Thanks.")):
+        thought = {"type": "reasoning", "id": f"rs_{number}", "summary": []}
+        codex.ask(history, f"It is {number}.", thought=thought)
+        history += [thought, codex.message(f"It is {number}.", "assistant"), codex.message(words)]
+    history[0] = codex.message("Today is Tuesday.", "developer")
+    codex.ask(history, "Welcome.")
+
+    persons = ["How many loaves?", "And buns?", "And rolls?", "Thanks."]
+    assert [words for words in codex.said if words in persons] == persons
+    assert outcomes(codex.tap.proofs()) == {"same"}
+
+
+def test_words_behind_something_new_are_new_unless_a_known_answer_follows(codex: Codex) -> None:
+    opening = [codex.message("You are Codex.", "developer"), codex.message("Fix the oven.")]
+    codex.ask(opening, "It is fixed.")
+    codex.ask(
+        [*opening, codex.message("It is fixed.", "assistant"), codex.message("continue")], "Bread is in."
+    )
+    codex.ask(
+        [opening[0], codex.message("What was done so far: …"), codex.message("continue")], "Buns are in."
+    )
+
+    assert codex.said[-5:] == [
+        "continue",
+        "Bread is in.",
+        "What was done so far: …",
+        "continue",
+        "Buns are in.",
+    ]
+
+
+def test_a_sub_agent_without_an_id_goes_on_in_its_lane_by_its_response(codex: Codex) -> None:
+    main, other = ({"instructions": words * 30} for words in ("You bake. ", "You look into ovens. "))
+    codex.ask([codex.message("Hi.")], "Hello.", **main)
+    first = codex.ask([codex.message("Look, and report.")], "One loaf.", **other)
+    second = codex.ask([codex.message("And the other oven?")], "Two loaves.", first, **other)
+    codex.ask([codex.message("And the third?")], "None.", second, **other)
+
+    agents = [e.event.agent for e in codex.tap.entries() if isinstance(e.event, AssistantMessage)]
+    assert len(set(agents)) == 2
+    assert len(set(agents[1:])) == 1
+
+
+def test_no_tools_are_none_and_those_among_the_items_stay(codex: Codex) -> None:
+    view: Any = {"tools": [function("view")]}
+    first = codex.ask(codex.history(("user", "Hi.")), "Hello.", **view)
+    second = codex.ask([codex.message("Go on.")], "Ok.", first, **view)
+    both = codex.tap.conversation.settings().cards["codex"]
+    codex.ask([codex.message("And now?")], "Well.", second, tools=[])
+    one = codex.tap.conversation.settings().cards["codex"]
+
+    assert both is not None
+    assert one is not None
+    assert {tool.name for tool in both.tools or ()} == {*NAMES, "view"}
+    assert {tool.name for tool in one.tools or ()} == NAMES

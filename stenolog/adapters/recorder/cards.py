@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -44,12 +44,16 @@ ABOUT_TOOLS = {"tool_choice": str, "parallel_tool_calls": bool}
 BETWEEN = "\n\n"
 
 
-def card_of(request: WireRequest, before: AgentCard | None) -> AgentCard:
-    """Return the card that a request shows; the one before where nothing of it has changed."""
+def card_of(request: WireRequest, before: AgentCard | None, stored: Collection[str] = ()) -> AgentCard:
+    """Return the card that a request shows; the one before where nothing of it has changed.
+
+    `stored` are the names of the tools that the provider has with the messages before.
+    """
     try:
         tools = tuple(_tools(request))
-        if request.previous and before is not None and not tools:
-            tools = tuple(before.tools or ())  # the provider has them, as it has the messages before
+        if request.previous and before is not None:
+            there = {tool.name for tool in tools}
+            tools += tuple(t for t in before.tools or () if t.name in stored and t.name not in there)
         card = AgentCard(
             model=request.model,
             provider=PROVIDERS[request.api],

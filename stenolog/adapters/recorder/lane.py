@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from stenolog.adapters.providers.json_fields import Blobs
+from stenolog.adapters.providers.json_fields import Blobs, as_str
+from stenolog.adapters.store.store_values import LAST
 from stenolog.domain.card import AgentCard
 from stenolog.domain.codec import dump_event
 from stenolog.domain.events import AssistantMessage, Known, ToolResult, UserMessage
@@ -29,7 +30,7 @@ from .message_events import (
     mark_of,
     role_of,
 )
-from .wire import WireRequest, history_start, short_hash
+from .wire import WireRequest, history_start, short_hash, tools_in_items
 
 Positions = tuple[int, ...]
 SHORTEST_SUMMARY = 80
@@ -46,14 +47,13 @@ class MessagePlan(NamedTuple):
 class Alignment(NamedTuple):
     """The messages of a request beside the lane: a plan for each, and what is in context no more.
 
-    `same` messages at the beginning are those of the request before. `rewritten` are the indexes of messages
-    that the client has in another form than before, and `gone` the positions that its history lacks now.
+    `same` messages at the beginning are those of the request before. `gone` are the positions that its
+    history lacks now, and `back` those that it has again.
     """
 
     plans: list[MessagePlan]
     hashes: list[str]
     same: int
-    rewritten: tuple[int, ...]
     gone: frozenset[int]
     back: frozenset[int]
 
@@ -71,14 +71,12 @@ class Anchor(NamedTuple):
 
 
 class StoredHistory(NamedTuple):
-    """Messages, as the likenesses of a lane, and the positions of each."""
+    """The history that a provider has stored with a response: likeness and positions of each message."""
 
     hashes: Sequence[str]
     positions: Sequence[Positions]
 
 
-STORED = 16
-"""So many answers of a lane are known as those that a request may go on from."""
 NO_ANCHOR, NO_ANSWER = Anchor(), AnswerMark("")
 
 
@@ -88,7 +86,8 @@ class Lane:
 
     `hashes` are the likenesses of the messages of the last request, and `positions` their entries.
     `attempts` are the positions of the outcomes of the last request. `open` are the exchanges that are under
-    way. `hidden` are the positions that the client took out of its history. `summary` is the position of the
+    way. `hidden` are the positions that the client took out of its history. `item_tools` are the names of the
+    tools that stand among the messages; None while they are not known. `summary` is the position of the
     last summary, and its words; `is_summary`: a known program has asked for it. `brief` are the words of the
     call that began the lane.
     """
@@ -111,13 +110,14 @@ class Lane:
     open_calls: dict[str, str] = field(default_factory=dict)
     tool_names: dict[str, str] = field(default_factory=dict)
     hidden: set[int] = field(default_factory=set)
+    item_tools: frozenset[str] | None = None
     summary: tuple[int, str] = (0, "")
     is_summary: bool = False
     brief: str = ""
     _words: dict[str, list[int]] = field(default_factory=dict)
     _acts: dict[tuple[tuple[str, str], ...], list[int]] = field(default_factory=dict)
     _thoughts: dict[str, int] = field(default_factory=dict)
-    _known: dict[str, Positions] = field(default_factory=dict)
+    _known: dict[str, list[Positions]] = field(default_factory=dict)
     _results: dict[str, Positions] = field(default_factory=dict)
     _said: dict[str, list[int]] = field(default_factory=dict)
     _stored: dict[str, StoredHistory] = field(default_factory=dict)
@@ -130,6 +130,11 @@ class Lane:
         return not there.isdisjoint(
             [*self.call_positions.values(), *(p for each in self._words.values() for p in each)]
         )
+
+    @property
+    def history(self) -> StoredHistory:
+        """The messages of the last request."""
+        return StoredHistory(self.hashes, self.positions)
 
     @property
     def visible(self) -> list[int]:
@@ -164,14 +169,15 @@ class Lane:
         self._taken.clear()
         plans = [MessagePlan(positions) for positions in self.positions[:same]]
         plans += [MessagePlan(positions) for positions in before.positions[same:]]
-        rewritten: list[int] = []
         to = Addressee(self.agent, request.model or self.model, self.tool_names)
+        behind: list[int] = []
         for index in range(len(plans), len(hashes)):
-            number = index - len(before.hashes)
-            plan, is_new_form = self._plan(request, number, hashes[index], to, plans, blobs)
-            plans.append(plan)
-            if is_new_form and index < len(self.hashes):
-                rewritten.append(index)
+            number, limit = index - len(before.hashes), LAST
+            if any(plan.events for plan in plans):
+                # Behind something new, old words are the same ones only before an answer that is known.
+                behind = behind or self._known_behind(request, to)
+                limit = behind[number]
+            plans.append(self._plan(request, number, hashes[index], to, plans, limit, blobs))
         gone: frozenset[int] = frozenset()
         back: frozenset[int] = frozenset()
         now = {position for plan in plans[same:] for position in plan.positions}
@@ -179,14 +185,38 @@ class Lane:
         if lost or (now & self.hidden):
             everything = now.union(*(plan.positions for plan in plans[:same]))
             gone, back = frozenset(lost - everything), frozenset(now & self.hidden)
-        return Alignment(plans, hashes, same, tuple(rewritten), gone, back)
+        return Alignment(plans, hashes, same, gone, back)
 
-    def note_response(self, id: str, position: int) -> None:
+    def stored_tools(self, request: WireRequest) -> frozenset[str]:
+        """Return the names of the tools that the provider has with the messages up to a request."""
+        there = self.item_tools
+        if there is None:
+            there = frozenset(tool.name for tool in (self.card.tools if self.card else None) or ())
+        names = frozenset(as_str(tool.get("name")) for tool in tools_in_items(request))
+        self.item_tools = names | there if request.previous else names
+        return self.item_tools
+
+    def note_response(self, id: str, history: StoredHistory, position: int) -> None:
         """Remember what the provider has stored with an answer, since a request may go on from there."""
         self.response = id
-        self._stored[id] = StoredHistory([*self.hashes, id], [*self.positions, (position,)])
-        if len(self._stored) > STORED:
-            del self._stored[next(iter(self._stored))]
+        self._stored[id] = StoredHistory([*history.hashes, id], [*history.positions, (position,)])
+
+    def has_stored(self, response: str) -> bool:
+        """Return whether a response is one of this lane's, so that its history is known."""
+        return response in self._stored
+
+    def _known_behind(self, request: WireRequest, to: Addressee) -> list[int]:
+        """Return for each message the highest position of the known answers and results behind it."""
+        highest, found = 0, list[int]()
+        for message in reversed(request.messages):
+            found.append(highest)
+            if role_of(request.api, message) == "assistant":
+                parts = assistant_parts(request.api, message, to.model)
+                highest = max(highest, self._answer_position(parts, set()))
+            else:
+                ids = answered_calls(request.api, message)
+                highest = max([highest, *(p for id in ids for p in self._results.get(id, ()))])
+        return found[::-1]
 
     def _provided(self, request: WireRequest) -> StoredHistory:
         """Return what stands before the messages of a request, since the provider has it."""
@@ -203,38 +233,41 @@ class Lane:
         digest: str,
         to: Addressee,
         before: Sequence[MessagePlan],
+        limit: int,
         blobs: Blobs,
-    ) -> tuple[MessagePlan, bool]:
-        """Return the plan of one message, and whether it is an entry in another form than before."""
+    ) -> MessagePlan:
+        """Return the plan of one message; words that were said before `limit` may be in it again."""
         api, message = request.api, request.messages[index]
         if index < history_start(request):
-            return MessagePlan(()), False
+            return MessagePlan(())
         used = {position for plan in before for position in plan.positions}
         # Only behind what stands before it: whoever says the same again later says it again.
-        if (known := self._known.get(digest)) and min(known) > max(used, default=0):
-            return MessagePlan(known), False
+        last = max(used, default=0)
+        for known in self._known.get(digest, ()):
+            if last < min(known) and max(known) < limit:
+                return MessagePlan(known)
         if role_of(api, message) == "assistant":
             parts = assistant_parts(api, message, to.model)
             if found := self._answer_position(parts, used):
-                return MessagePlan((found,)), True
-            return MessagePlan((), (answer_event(api, without_halves(message), to),)), False
+                return MessagePlan((found,))
+            return MessagePlan((), (answer_event(api, without_halves(message), to),))
         ids = answered_calls(api, message)
         carried = tuple(p for id in ids for p in self._results.get(id, ()) if p not in used)
         if ids and carried and all(id in self._results for id in ids):
-            return MessagePlan(carried), True
+            return MessagePlan(carried)
         if self._is_summary(message) and self.summary[0] not in used:
-            return MessagePlan((self.summary[0],)), True
+            return MessagePlan((self.summary[0],))
         events = tuple(events_of(api, without_halves(message), to, blobs))
-        if again := self._said_again(events, max(used, default=0)):
-            return MessagePlan(again), True
-        return MessagePlan((), tuple(self._with_call(event) for event in events)), False
+        if again := self._said_again(events, last, limit):
+            return MessagePlan(again)
+        return MessagePlan((), tuple(self._with_call(event) for event in events))
 
-    def _said_again(self, events: Sequence[Known], after: int) -> Positions:
-        """Return the positions behind `after` at which all of this has been said; () if not all of it has."""
+    def _said_again(self, events: Sequence[Known], after: int, before: int) -> Positions:
+        """Return the positions in between at which all of this has been said; () if not all of it has."""
         positions: list[int] = []
         for event in events:
             found = self._said.get(_words_key(event), ()) if isinstance(event, UserMessage) else ()
-            position = next((each for each in found if each > after), 0)
+            position = next((each for each in found if after < each < before), 0)
             if not position:
                 return ()
             positions.append(position)
@@ -287,11 +320,17 @@ class Lane:
         for digest, positions in zip(
             alignment.hashes[alignment.same :], placed[alignment.same :], strict=True
         ):
-            self._known[digest] = positions
+            self._remember(digest, positions)
 
     def remember(self) -> None:
         """Remember the messages of the last request by their hashes."""
-        self._known.update({digest: at for digest, at in zip(self.hashes, self.positions, strict=True) if at})
+        for digest, positions in zip(self.hashes, self.positions, strict=True):
+            self._remember(digest, positions)
+
+    def _remember(self, digest: str, positions: Positions) -> None:
+        there = self._known.setdefault(digest, [])
+        if positions and positions not in there:
+            there.append(positions)
 
     def note_results(self, events: Iterable[Known], positions: Positions) -> None:
         """Remember which calls a message answers, by its events."""

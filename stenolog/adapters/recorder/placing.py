@@ -123,6 +123,9 @@ class Placing:
         """Return the lane of a request in a session whose client names no agent: key, rule and cause."""
         hashes = request.likenesses
         for key, lane in session.lanes.items():
+            if request.previous and lane.has_stored(request.previous):
+                return key, rule, None
+        for key, lane in session.lanes.items():
             if lane.api == request.api and _goes_on(lane, request, hashes):
                 return key, rule, None
         main = session.lanes.get("")

@@ -48,6 +48,7 @@ def receipt_for(
     patch, plan = _patch(sent, built, hashes, anchor, blobs)
     body = _tried(patch, built, sent, content, blobs)
     if body is None and anchor.position:
+        blobs = {}  # no blob is kept that the receipt does not name: nothing would remove it
         patch, plan = _patch(sent, built, hashes, Anchor(), blobs)
         body = _tried(patch, built, sent, content, blobs)
     if body is None:
@@ -115,16 +116,18 @@ def _messages(sent: WireRequest, built: Request, keep: int, first: int, blobs: B
     there = built.body.get(key)
     if not isinstance(there, list):
         return [recipe_of(message, Source({}), blobs) for message in given]
-    made: Any = recipe_of(given, Source(built.body, key, first), blobs)
-    if not isinstance(made, list):  # all of them are what was built
-        made = [{"$": made["$"], "all": [0, len(given)]}]
+    found: Blobs = {}
+    made = _as_list(recipe_of(given, Source(built.body, key, first), found), len(given))
     if _is_costly(made):
         # Something older was said again, or moved, or is a setting: it is looked for in all that was built.
-        return [*_as_list(recipe_of(given, Source(built.body), blobs), len(given))]
-    return [*made]
+        found = {}
+        made = _as_list(recipe_of(given, Source(built.body), found), len(given))
+    blobs |= found
+    return made
 
 
 def _as_list(recipe: Recipe, number: int) -> list[Recipe]:
+    """Return the recipe of so many messages as a list; it is none where all are what was built."""
     return recipe if isinstance(recipe, list) else [{"$": recipe["$"], "all": [0, number]}]
 
 

@@ -6,7 +6,7 @@ messages by which the next one is compared; the explanation gives their entries.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -20,7 +20,7 @@ from stenolog.projections.requests import Request
 from stenolog.projections.requests.as_sent import Patches, as_sent
 from stenolog.projections.requests.recipe import references
 
-from .lane import Anchor, Lane, Positions
+from .lane import Anchor, Lane, Positions, StoredHistory
 from .message_events import mark_of
 from .session import META, Session
 from .wire import MESSAGES, of_body
@@ -37,14 +37,17 @@ def restored(session: Session) -> set[str]:
     keys = _keys(session, entries)
     last: dict[str, tuple[Entry, Outcome]] = {}
     answered: dict[str, tuple[Entry, Outcome]] = {}
+    shown: dict[str, list[int]] = {agent: [] for agent in keys}
     for entry in entries:
         match entry.event:
             case ModeSwitch() as switch:
                 _take_switch(session, entry, switch, keys)
             case AssistantMessage() | LlmError() as outcome if outcome.agent in keys:
-                _take_outcome(session.lanes[keys[outcome.agent]], entry, outcome)
-                if _about(outcome).get("kind") == "warm-up":
-                    session.warm_ups.add(str(_about(outcome).get("id", "")))
+                if is_warm_up := _about(outcome).get("kind") == "warm-up":
+                    session.warm_ups.add(_id_of(outcome))
+                lane = session.lanes[keys[outcome.agent]]
+                stored = "" if is_warm_up else _id_of(outcome)
+                _take_outcome(lane, entry, outcome, shown[outcome.agent], stored)
                 recorded |= set(filter(None, [str(_about(outcome).get("exchange", ""))]))
                 if outcome.receipt is not None:
                     last[outcome.agent] = entry, outcome
@@ -54,15 +57,16 @@ def restored(session: Session) -> set[str]:
                 for lane in session.lanes.values():
                     if result.call_id in lane.calls:
                         lane.note_results([result], (entry.position,))
+                        shown[lane.agent].append(entry.position)
             case UserMessage() as said:
-                _take_words(session, said, entry.position)
+                _take_words(session, said, entry.position, shown)
             case _:
                 pass
     for agent, (entry, outcome) in last.items():
         if agent in answered and entry is not answered[agent][0]:
             # A request that failed may be sent again, and goes on from the last answer.
-            _restore(session, session.lanes[keys[agent]], *answered[agent], patches)
-        _restore(session, session.lanes[keys[agent]], entry, outcome, patches)
+            _restore(session, session.lanes[keys[agent]], *answered[agent], patches, shown[agent])
+        _restore(session, session.lanes[keys[agent]], entry, outcome, patches, shown[agent])
     session.title = session.conversation.settings().title or ""
     return recorded
 
@@ -108,19 +112,28 @@ def _take_switch(session: Session, entry: Entry, switch: ModeSwitch, keys: Mappi
                 session.lanes[keys[agent]].hidden = set(positions)
 
 
-def _take_words(session: Session, said: UserMessage, position: int) -> None:
+def _take_words(session: Session, said: UserMessage, position: int, shown: Mapping[str, list[int]]) -> None:
     if said.author_kind == "person" and not session.words:
         session.words = title_of(said.text)
     for lane in session.lanes.values():
         if lane.agent in said.to:
             lane.note_words(said, position)
+            shown[lane.agent].append(position)
 
 
-def _take_outcome(lane: Lane, entry: Entry, outcome: Outcome) -> None:
+def _id_of(outcome: Outcome) -> str:
+    return str(_about(outcome).get("id", ""))
+
+
+def _take_outcome(lane: Lane, entry: Entry, outcome: Outcome, shown: list[int], stored: str) -> None:
+    """Take in the outcome of a request; `stored` is the id under which the provider has it, if any."""
     if isinstance(outcome, LlmError):
         lane.failed += 1
         return
-    lane.response = str(_about(outcome).get("id", ""))
+    if stored:
+        visible = tuple(position for position in shown if position not in lane.hidden)
+        lane.note_response(stored, StoredHistory((stored,), (visible,)), entry.position)
+    shown.append(entry.position)
     if outcome.purpose == "routing":
         return
     lane.note_answer(outcome, entry.id, entry.position)
@@ -129,8 +142,13 @@ def _take_outcome(lane: Lane, entry: Entry, outcome: Outcome) -> None:
         lane.summary, lane.is_summary = (entry.position, mark_of(outcome.parts).words), True
 
 
-def _restore(session: Session, lane: Lane, entry: Entry, outcome: Outcome, patches: Patches) -> None:
-    """Restore the last request of a lane: its messages, and the entries that each of them is."""
+def _restore(
+    session: Session, lane: Lane, entry: Entry, outcome: Outcome, patches: Patches, shown: Sequence[int]
+) -> None:
+    """Restore the last request of a lane: its messages, and the entries that each of them is.
+
+    `shown` are all positions that the lane was shown. Before a stored response these are one message.
+    """
     receipt = outcome.receipt
     assert receipt is not None
     log, api = session.conversation.log, receipt.api.partition("@")[0]
@@ -149,8 +167,11 @@ def _restore(session: Session, lane: Lane, entry: Entry, outcome: Outcome, patch
         entry.position, patch, tuple(wire.hashes), len(there) if isinstance(there, list) else 0
     )
     lane.remember()
-    if isinstance(outcome, AssistantMessage):
-        lane.note_response(lane.response, entry.position)
+    lane.attempts = [entry.position] if isinstance(outcome, AssistantMessage) else []
+    if wire.previous and wire.previous not in session.warm_ups:
+        own = {position for each in lane.positions for position in each} | lane.hidden
+        before = tuple(p for p in shown if p <= receipt.view and p not in own)
+        lane.hashes, lane.positions = [wire.previous, *lane.hashes], [before, *lane.positions]
     lane.last_ns = session.last_ns = int(entry.time.timestamp() * 1e9)
 
 

@@ -21,7 +21,7 @@ from .answers import Answered, answer_of, counted_tokens, without_secrets
 from .cards import card_of, without_parameters
 from .exchange import RecordedExchange, decoded
 from .identity import Identity, asks_for_summary
-from .lane import Alignment, Anchor, Lane, Positions
+from .lane import Alignment, Anchor, Lane, Positions, StoredHistory
 from .message_events import mark_of
 from .receipts import receipt_for
 from .secrets import redacted, secrets_in
@@ -45,6 +45,7 @@ class Pending:
     identity: Identity
     receipt: Receipt
     anchor: Anchor
+    history: StoredHistory
     cause: int | None
     secrets: list[dict[str, Any]]
 
@@ -133,7 +134,7 @@ class Session:
         lane.model = request.model or lane.model
         found = [{"kind": kind, "position": entry.position} for entry in written for kind in kinds_in(entry)]
         self.pending[exchange.id] = Pending(
-            lane, request, identity, made.receipt, anchor, asked or None, found
+            lane, request, identity, made.receipt, anchor, lane.history, asked or None, found
         )
 
     def _briefed(self, events: list[Known], cause: int) -> list[Known]:
@@ -160,7 +161,7 @@ class Session:
         self, lane: Lane, request: WireRequest, identity: Identity, exchange: RecordedExchange, why: str
     ) -> list[Known]:
         """Return the settings that changed: who takes part, and the card with prompt and tools."""
-        card = card_of(request, lane.card)
+        card = card_of(request, lane.card, lane.stored_tools(request))
         if card == lane.card:
             return []
         is_new, lane.card = lane.card is None, card
@@ -252,21 +253,20 @@ class Session:
         (entry,) = self._append(exchange, [event], self._ended(exchange), "answer")
         del self.pending[exchange.id]  # not before: the store may not have taken it, and it is tried again
         lane.anchor = pending.anchor._replace(position=entry.position)
-        if pending.identity.kind == "warm-up":
+        if pending.identity.kind == "warm-up" and not request.messages:
             self.warm_ups.add(answered.id)
         if isinstance(event, AssistantMessage) and event.purpose != "routing":
-            self._answered(lane, event, entry, answered.id, asks_for_summary=asks_for_summary(request))
+            self._answered(lane, event, entry, asks_for_summary(request))
+            if answered.id:
+                lane.note_response(answered.id, pending.history, entry.position)
             if pending.identity.kind == "title":
                 self._entitle(exchange, event)
         elif isinstance(event, LlmError):
             lane.failed += 1
         return entry
 
-    def _answered(
-        self, lane: Lane, event: AssistantMessage, entry: Entry, response: str, *, asks_for_summary: bool
-    ) -> None:
+    def _answered(self, lane: Lane, event: AssistantMessage, entry: Entry, asks_for_summary: bool) -> None:
         lane.note_answer(event, entry.id, entry.position)
-        lane.note_response(response, entry.position)
         lane.attempts.append(entry.position)
         lane.answer, lane.failed = mark_of(event.parts), 0
         if event.purpose == "summary" or asks_for_summary:

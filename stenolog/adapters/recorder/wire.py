@@ -167,23 +167,27 @@ def _in_namespace(tool: dict[str, Json]) -> list[dict[str, Json]]:
     return [*filter(_is_object, as_list(tool.get("tools")))] if tool.get("type") == "namespace" else [tool]
 
 
+def tools_in_items(request: WireRequest) -> list[dict[str, Json]]:
+    """Return the tools that stand among the messages, which the provider stores with these."""
+    items = (each.get("tools") for each in request.messages if each.get("type") == MORE_TOOLS)
+    found = filter(_is_object, (each for listed in items for each in as_list(listed)))
+    return [*chain.from_iterable(map(_in_namespace, found))]
+
+
 def declared_tools(request: WireRequest) -> list[dict[str, Json]]:
     """Return the tools of a request, those of Gemini one by one."""
     tools = [each for each in as_list(request.body.get("tools")) if isinstance(each, dict)]
-    if request.api == "openai-responses":
-        items = (each.get("tools") for each in request.messages if each.get("type") == MORE_TOOLS)
-        found = [*tools, *(each for listed in items for each in as_list(listed))]
-        return [*chain.from_iterable(map(_in_namespace, filter(_is_object, found)))]
     if request.api != "gemini":
-        return tools
+        return [*chain.from_iterable(map(_in_namespace, tools)), *tools_in_items(request)]
     declared = (each.get("functionDeclarations", each.get("function_declarations")) for each in tools)
     return [each for found in declared for each in as_list(found) if isinstance(each, dict)]
 
 
 def _without_id(item: dict[str, Json]) -> dict[str, Json]:
     """Return an item of OpenAI's Responses without what the client or the provider has numbered it by."""
-    if "type" not in item or item["type"] == "item_reference":
-        return item
+    kind = as_str(item.get("type"))
+    if kind not in ("message", MORE_TOOLS) and not kind.endswith("_output"):
+        return item  # of a thought that is encrypted away, say, the id is all that there is
     return {key: value for key, value in item.items() if key not in ITEM_FORMS}
 
 
