@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gzip
 import json
 import random
 import socket
@@ -191,6 +192,29 @@ def test_a_long_body_is_redacted_beside_the_loop_which_forwards_others_meanwhile
 
     body = b"a secret " * 20_000
     assert b"".join(asyncio.run(fed())) == b"a [redacted] " * 20_000
+
+
+def test_where_no_secrets_can_be_looked_for_traffic_goes_on_and_nothing_is_recorded(tmp_path: Path) -> None:
+    received: list[bytes] = []
+
+    def speak(connection: socket.socket) -> None:
+        read_head(connection)
+        received.append(read(connection, len(body)))
+        connection.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
+
+    body = gzip.compress(b"no text: \xff" * 30_000)
+    with (
+        server(speak) as upstream,
+        relay(tmp_path / "run", upstream.port, redacts=True) as running,
+        running.connect() as client,
+    ):
+        head = f"POST {running.base}/long HTTP/1.1\r\nHost: {running.host}\r\nContent-Encoding: gzip\r\n"
+        client.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        assert read_head(client).split()[1] == b"204"
+        (exchange,) = running.ended(1)
+    assert received == [body]
+    assert exchange.content("body") == b""
+    assert exchange.json("ready")["redacted"] == ["unreadable"]
 
 
 def test_a_client_that_goes_while_its_body_is_redacted_leaves_no_request_behind(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -88,7 +89,8 @@ class Exchange:
         return self._request.trailing
 
     async def _redact(self) -> None:
-        await self._request.redact_apart()
+        with suppress(Exception):  # traffic goes on, whatever becomes of the record
+            await self._request.redact_apart()
         if not self.ended:
             self._request.ready()
             self._commit()

@@ -180,11 +180,12 @@ class RequestCopy:
     @property
     def takes_long(self) -> bool:
         """Return whether `redact_apart` is to be awaited before `ready`."""
-        return len(self._held) > REDACTED_AT_ONCE_BYTES
+        return len(self._held) > REDACTED_AT_ONCE_BYTES or bool(self._encoding and self._held)
 
     async def redact_apart(self) -> None:
-        """Take the secrets out of the body in a thread."""
+        """Take the secrets out of the body in a thread; where that fails, nothing of it is recorded."""
         assert self._recording.redact is not None
+        self._redacted = b"", ("unreadable",)
         self._redacted = await asyncio.to_thread(self._recording.redact, bytes(self._held), self._encoding)
 
     def ready(self) -> None:
