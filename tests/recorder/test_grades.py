@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from stenolog.projections.requests.as_sent import Patches
-from stenolog.projections.requests.grades import constants, grade_of
-from tests.recorder.given import PATHS, Tap, anthropic, assistant, call, result, said, user
+from stenolog.projections.requests.grades import constants
+from tests.recorder.given import PATHS, Tap, anthropic, assistant, call, result, said, sse, user
 
 CODEX = {"user-agent": "codex_cli_rs/0.169.0", "session_id": "s-1"}
 BILLING = {
@@ -27,10 +27,7 @@ def graded(tap: Tap) -> tuple[str, dict[str, Any]]:
     built = conversation.request(agent, at=receipt.view, api=receipt.api.partition("@")[0])
     patch = Patches.of(entries).resolve(receipt)
     blobs = tap.log.blobs
-    return (
-        grade_of(receipt.plan["patch"], patch, built.body, blobs),
-        dict(constants(patch, built.body, blobs)),
-    )
+    return str(tap.proofs()[-1].grade), dict(constants(patch, built.body, blobs))
 
 
 def claude(*messages: Any, **fields: Any) -> Any:
@@ -97,6 +94,47 @@ def test_what_no_entry_and_no_card_has_is_named(fields: dict[str, Any], own: dic
     tap.send(claude(user("How many loaves?"), **fields))
 
     assert graded(tap) == ("attributed", own)
+
+
+def test_a_response_that_the_log_has_is_explained_and_any_other_one_is_not() -> None:
+    tap = Tap(headers=CODEX)
+    words = {"role": "user", "content": "How many loaves?"}
+    tap.send(codex(words, previous_response_id="resp-before"), path=PATHS["openai-responses"])
+    assert graded(tap) == ("attributed", {"/previous_response_id": "resp-before"})
+
+    content = [{"type": "output_text", "text": "Three.", "annotations": []}]
+    output = [{"type": "message", "id": "out-1", "role": "assistant", "content": content}]
+    answer = {"id": "resp-1", "model": "gpt-6-sol", "status": "completed", "output": output}
+    tap.send(
+        codex(words), sse({"type": "response.completed", "response": answer}), path=PATHS["openai-responses"]
+    )
+    more = {"role": "user", "content": "And buns?"}
+    tap.send(codex(more, previous_response_id="resp-1"), path=PATHS["openai-responses"])
+    assert graded(tap) == ("derived", {"/previous_response_id": "resp-1"})
+
+
+def test_what_only_the_provider_knows_is_a_constant() -> None:
+    tap = Tap(headers=CODEX)
+    body = codex({"type": "item_reference", "id": "msg-1"}, {"role": "user", "content": "How many loaves?"})
+    tap.send(body | {"tools": [{"type": "web_search"}]}, path=PATHS["openai-responses"])
+
+    grade, own = graded(tap)
+    assert grade == "attributed"
+    assert own["/tools/0/type"] == "web_search"
+    assert own["/0"] == {"type": "item_reference", "id": "msg-1"}
+
+
+def test_arguments_that_a_client_has_changed_are_its_own() -> None:
+    tap = Tap()
+    question = user("Close the ticket.")
+    given: dict[str, Any] = {"id": "ticket-5", "status": "open", "strict": True}
+    tap.send(claude(question), said("", {**call("t1"), "input": given}))
+    changed: dict[str, Any] = {"id": "ticket-6666", "status": "deleted", "strict": False}
+    tap.send(claude(question, assistant({**call("t1"), "input": changed}), user(result("t1"))))
+
+    grade, own = graded(tap)
+    assert grade == "attributed"
+    assert {"ticket-6666", "deleted"} <= set(map(str, own.values()))
 
 
 def test_of_a_long_list_of_tools_the_one_thing_that_is_not_on_the_card_is_found_in_its_blob() -> None:

@@ -5,14 +5,15 @@
     derived     each value that the model is given is from an entry or a card
 
 A value that stands under the same key in what stenolog builds is from there, however short it is, and so is a
-part of the system prompt. The fields that say only how a body is written, such as `type`, or that number its
-items, are nobody's words. Those that say how its answer comes, and to whom, are given to no model.
+part of a text under the same key of the body. The fields of messages that say how these are written, such as
+`type`, or that number them, say nothing else. Those that say how the answer comes, and to whom, are not given
+to the model.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Literal, TypeAlias
 
 from .apis.parameters import ABOUT_TOOLS
@@ -28,10 +29,13 @@ DEFAULTS = frozenset((("is_error", "false"), ("strict", "false")))
 ENVELOPE = frozenset(
     {
         "stream", "stream_options", "store", "metadata", "client_metadata", "prompt_cache_key", "user",
-        "safety_identifier", "service_tier", "labels", "generate", "previous_response_id",
+        "safety_identifier", "service_tier", "labels", "generate",
     }
 )  # fmt: skip
-"""The keys of a body that say how its answer comes, what it costs, whose it is, and what it follows."""
+"""The keys of a body that say how its answer comes, what it costs, and whose it is."""
+FOLLOWED = "previous_response_id"
+GIVEN = frozenset(("input", "args", "arguments", "response"))
+"""The keys of what a model or a tool has given, in which no field is a form."""
 CLIENTS_OWN = frozenset(("internal_chat_message_metadata_passthrough",))
 """The keys of what a client notes beside a message."""
 
@@ -55,26 +59,33 @@ class _Built:
 
 
 def grade_of(
-    plan: Mapping[str, Any], patch: Patch, built: Mapping[str, Any], blobs: Mapping[str, bytes]
+    plan: Mapping[str, Any],
+    patch: Patch,
+    built: Mapping[str, Any],
+    blobs: Mapping[str, bytes],
+    answers: Collection[str] = (),
 ) -> Grade:
     """Return the grade of a request, by the patch in its receipt and the body that stenolog builds.
 
-    `plan` is the patch as the receipt has it, `patch` the same one with what it rests on.
+    `plan` is the patch as the receipt has it, `patch` the same one with what it rests on, and `answers` the
+    ids of the answers in the log.
     """
     if RAW in plan:
         return "bytes"
-    return "attributed" if any(True for _ in constants(patch, built, blobs)) else "derived"
+    return "attributed" if any(True for _ in constants(patch, built, blobs, answers)) else "derived"
 
 
 def constants(
-    patch: Patch, built: Mapping[str, Any], blobs: Mapping[str, bytes]
+    patch: Patch, built: Mapping[str, Any], blobs: Mapping[str, bytes], answers: Collection[str] = ()
 ) -> Iterator[tuple[str, Any]]:
     """Yield the client's own constants, by JSON pointer: the value, or the name of its blob."""
     there = _Built(built)
-    # What is said about tools says nothing where there are none.
-    empty = ENVELOPE if built.get("tools") else ENVELOPE.union(ABOUT_TOOLS)
+    # What is said about tools says nothing where none are sent.
+    unseen = ENVELOPE if patch.front.get("tools") else ENVELOPE.union(ABOUT_TOOLS)
     for key, recipe in patch.front.items():
-        if key not in empty:
+        if key == FOLLOWED and recipe in answers:
+            continue
+        if key not in unseen:
             yield from _literals(recipe, f"/{escape(key)}", (key, key), there, blobs)
     for n, recipe in enumerate(patch.messages):
         yield from _literals(recipe, f"/{n}", ("", ""), there, blobs)
@@ -97,6 +108,8 @@ def _literals(
             yield pointer, value
         case dict() if REFERENCE in recipe:
             return
+        case {"type": "item_reference"}:
+            yield pointer, recipe
         case dict():
             for name, inner in recipe.items():
                 if name not in CLIENTS_OWN:
@@ -105,7 +118,8 @@ def _literals(
             for n, inner in enumerate(recipe):
                 yield from _literals(inner, f"{pointer}/{n}", keys, built, blobs)
         case _:
-            is_form = key in FORM or (key, compact(recipe)) in DEFAULTS
+            is_form = top != "tools" and GIVEN.isdisjoint(pointer.split("/"))
+            is_form = is_form and (key in FORM or (key, compact(recipe)) in DEFAULTS)
             if not is_form and not built.has(recipe, key, top):
                 yield pointer, recipe
 

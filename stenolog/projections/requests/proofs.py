@@ -22,7 +22,7 @@ from .apis import APIS, Api
 from .as_sent import Patches, as_sent
 from .body_digest import ORDER, first_difference
 from .builder import choose, lanes
-from .grades import Grade, grade_of
+from .grades import FOLLOWED, Grade, grade_of
 from .incremental.session import RequestSession, windows
 from .incremental.window import Window
 from .pipeline.lane import LaneId
@@ -190,7 +190,14 @@ def _proved(
         return found
     patch = patches.resolve(sent.receipt)
     plan: Any = sent.receipt.plan[PATCH]
-    return found._replace(grade=grade_of(plan, patch, request.body, blobs))
+    answers = _answer_ids(log[: sent.receipt.view]) if FOLLOWED in patch.front else ()
+    return found._replace(grade=grade_of(plan, patch, request.body, blobs, answers))
+
+
+def _answer_ids(entries: Iterable[Entry]) -> set[str]:
+    """Return the ids that providers gave the answers of recorded programs."""
+    found = (entry.event.meta.get("tap") for entry in entries if isinstance(entry.event, AssistantMessage))
+    return {str(about["id"]) for about in found if isinstance(about, dict) and "id" in about}
 
 
 def _compared(sent: Sent, request: Request, log: Sequence[Entry], blobs: Mapping[str, bytes]) -> Proof:

@@ -42,9 +42,9 @@ SHORTEST = 48
 SHORTEST_CUT = 64
 """Characters that a text must have in common with another one to be cut out of it."""
 SAID = frozenset({"text", "content", "output"})
-"""The keys of words; a part of somebody's must be erased with the whole, however short it is."""
+"""The keys of words; those that stand behind the name of who said them must be erased with these."""
 SHORTEST_PART = 4
-"""Characters of words that are looked for in a longer text."""
+"""Characters of words that are looked for at the ends of a longer text."""
 LARGEST_TEXT = 64
 """Characters of a text that stands in a recipe itself; a longer one is a blob, which can be removed."""
 LONGEST_RECIPE = 512
@@ -122,7 +122,7 @@ def recipe_of(value: Json, source: Source, blobs: dict[str, bytes] | None = None
         case str() if len(value) >= SHORTEST_CUT:
             return _text_recipe(value, source, blobs)
         case str() if key in SAID and len(value) >= SHORTEST_PART:
-            return _part_of(value, source) or value
+            return _end_of(value, source) or value
         case _:
             return value
 
@@ -152,8 +152,9 @@ def _item_run(item: Recipe) -> tuple[str, int] | None:
 
 def _text_recipe(text: str, source: Source, blobs: dict[str, bytes] | None) -> Recipe:
     """Return a text as a part of another one, or around one, as far as one is in the source."""
-    if found := _part_of(text, source):
-        return found
+    for pointer, other in source.texts:
+        if (at := other.find(text)) >= 0:
+            return {REFERENCE: pointer, "cut": [at, at + len(text)]}
     for pointer, other in source.texts:
         if (at := text.find(other)) >= 0:
             around = (text[:at], {REFERENCE: pointer}, text[at + len(other) :])
@@ -165,11 +166,12 @@ def _text_recipe(text: str, source: Source, blobs: dict[str, bytes] | None) -> R
     return _literal(text, blobs)
 
 
-def _part_of(text: str, source: Source) -> Recipe | None:
-    """Return a text as a part of another one; None where none has it."""
+def _end_of(text: str, source: Source) -> Recipe | None:
+    """Return a text as the beginning or the end of another one; None where none has it there."""
     for other, pointer in source.words.items():
-        if (at := other.find(text)) >= 0:
-            return {REFERENCE: pointer, "cut": [at, at + len(text)]}
+        for at in (0, len(other) - len(text)):
+            if at >= 0 and other.startswith(text, at):
+                return {REFERENCE: pointer, "cut": [at, at + len(text)]}
     return None
 
 
