@@ -52,6 +52,17 @@ class Record(NamedTuple):
         return int(self.line.partition(".")[0])
 
 
+DOCUMENT = "document"
+"""The unit of a value that is all of its file."""
+
+
+class Place(NamedTuple):
+    """The place of a value in a file: its line, or another number that `unit` names."""
+
+    number: int
+    unit: str = "line"
+
+
 class Skipped(NamedTuple):
     """A line that could not be read, with the reason; `unit` may name something other than a line."""
 
@@ -129,16 +140,30 @@ class JsonLinesReader:
             raise UnknownFormatError(f"expected JSON of at most {DEEPEST} levels, found deeper nesting")
         return self._mended(text, value)
 
-    def documents(self, stream: BinaryIO) -> Iterator[Json]:
-        """Yield the one JSON value of a stream; where it is none, the values on its lines."""
+    def documents(self, stream: BinaryIO) -> Iterator[tuple[Place, Json]]:
+        """Yield the one JSON value of a stream, or else those on its lines, each with its place."""
         try:
             document = self.document(stream)
         except UnknownFormatError:
             stream.seek(0)
             self.begin()
-            yield from (value for _, value in self.values(stream))
+            for line, value in self.values(stream):
+                yield Place(int(line.partition(".")[0])), value
         else:
-            yield document
+            yield Place(1, DOCUMENT), document
+
+    def items(self, stream: BinaryIO) -> Iterator[tuple[Place, Json]]:
+        """Yield the values as `documents` does; of one value that is a list, its items."""
+        for place, value in self.documents(stream):
+            if place.unit == DOCUMENT and isinstance(value, list):
+                yield from ((Place(number, "item"), item) for number, item in enumerate(value, 1))
+            else:
+                yield place, value
+
+    def skip(self, place: Place, expected: str, found: Json) -> None:
+        """Note that a value is not what was expected."""
+        reason = f"expected {expected}, found {type(found).__name__}"
+        self.skipped.append(Skipped(place.number, reason, place.unit))
 
     def _skip(self, number: int, reason: str) -> None:
         self.skipped.append(Skipped(number, reason))

@@ -39,7 +39,7 @@ PARAMETERS: Mapping[str, frozenset[str]] = {
     "gemini": frozenset({"generationConfig", "safetySettings"}),
 }  # fmt: skip
 """The parameters that stand on a card. Others change from request to request, and stand in receipts."""
-ABOUT_TOOLS = {"tool_choice": str, "parallel_tool_calls": bool}
+TOOL_PARAMETERS = {"tool_choice": str, "parallel_tool_calls": bool}
 """Parameters of OpenAI's APIs, in the forms that cards have too; a request without tools has neither."""
 BETWEEN = "\n\n"
 
@@ -83,7 +83,7 @@ def _parameters(request: WireRequest, *, has_tools: bool) -> dict[str, Any]:
     given = {key: without_halves(value) for key, value in request.body.items() if key in known}
     if PROVIDERS[request.api] == "openai" and has_tools:
         body = request.body
-        given |= {key: body[key] for key, kind in ABOUT_TOOLS.items() if isinstance(body.get(key), kind)}
+        given |= {key: body[key] for key, kind in TOOL_PARAMETERS.items() if isinstance(body.get(key), kind)}
     # Where the marks of the cache stand is the client's own doing: see the receipts.
     return {**given, "cache": False} if request.api == "anthropic" else given
 

@@ -57,8 +57,8 @@ class Session:
     `lanes` are known by the ids that the client gives them. `recorded` are the exchanges that an earlier
     process has recorded, and `stored` the blobs of this one. `hidden` are the positions that each agent's
     client took out of its history. `words` are the first ones of a person, `title_words` those that the
-    client has asked a title for. `warm_ups` are the ids of responses without a word, from which a request may
-    go on all the same. `work` is the folder and the branch that it works in.
+    client has asked a title for. `warm_ups` are the ids of answers that no model
+    wrote, from which a request may go on all the same. `work` is the folder and the branch that it works in.
     """
 
     conversation: Conversation

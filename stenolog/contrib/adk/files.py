@@ -59,16 +59,20 @@ def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversat
         yield from (_of_session(session, "row") for session in sessions_in(stream, reading))
         return
     names: Counter[str] = Counter()
-    for document in reading.documents(stream):
+    for place, document in reading.documents(stream):
         if is_evaluation(document):
             for case in cases_in(document):
                 names[case.name] += 1
                 nth = names[case.name]
                 name = case.name if nth == 1 else f"{case.name} ({nth})"
                 yield _conversation(name, case.events, case.about, Counter(), failed=case.failed)
-        else:
-            sessions = document if isinstance(document, list) else [document]
-            yield from (_of_session(session) for session in sessions if is_session(session))
+            continue
+        for number, session in enumerate(document if isinstance(document, list) else [document], 1):
+            if is_session(session):
+                yield _of_session(session)
+            else:
+                there = place if session is document else place._replace(number=number, unit="item")
+                reading.skip(there, "a session or an evaluation set", session)
 
 
 def _of_session(session: dict[str, Any], unit: str = "event") -> SourceConversation:

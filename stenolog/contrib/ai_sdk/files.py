@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
-from itertools import chain
 from typing import Any, BinaryIO
 
 from stenolog.importers import (
@@ -63,21 +62,18 @@ def is_document(value: Json) -> bool:
 def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:
     """Yield the chats of a file."""
     loose: list[Json] = []
-    for value in chain.from_iterable(map(_listed, reading.documents(stream))):
+    for place, value in reading.items(stream):
         if isinstance(as_dict(value).get(MESSAGES), list):
             yield _conversation(value[MESSAGES], value, reading)
-        else:
+        elif isinstance(value, dict):
             loose.append(value)
+        else:
+            reading.skip(place, "a chat or a message", value)
     chats: dict[str, list[Json]] = {}
     for message in loose:
         chats.setdefault(as_str(as_dict(message).get("chatId")), []).append(message)
     for id, messages in chats.items():
         yield _conversation(messages, {"id": id}, reading)
-
-
-def _listed(document: Json) -> list[Json]:
-    """Return the chats or the messages of a document."""
-    return document if isinstance(document, list) else [document]
 
 
 def _conversation(messages: list[Json], chat: dict[str, Any], reading: JsonLinesReader) -> SourceConversation:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from itertools import chain
 from typing import Any, BinaryIO
 
 from stenolog.importers import (
@@ -12,7 +11,6 @@ from stenolog.importers import (
     Json,
     JsonLinesReader,
     Record,
-    Skipped,
     SourceConversation,
     as_dict,
     as_list,
@@ -37,13 +35,11 @@ def is_document(document: Json) -> bool:
 
 def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:
     """Yield a conversation for each trajectory in a file."""
-    documents = reading.documents(stream)
-    listed = chain.from_iterable(each if isinstance(each, list) else [each] for each in documents)
-    for number, found in enumerate(listed, 1):
+    for place, found in reading.items(stream):
         if is_trajectory(found):
             yield _conversation(found)
         else:
-            reading.skipped.append(Skipped(number, "expected an ATIF trajectory", "item"))
+            reading.skip(place, "an ATIF trajectory", found)
 
 
 def _conversation(trajectory: dict[str, Any]) -> SourceConversation:

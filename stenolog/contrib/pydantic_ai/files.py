@@ -51,12 +51,11 @@ def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversat
 
 
 def _messages(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[Json]:
-    for number, value in enumerate(reading.documents(stream), 1):
+    for place, value in reading.documents(stream):
         if isinstance(value, list):
             yield from value
         else:
-            found = f"expected a list of messages, found {type(value).__name__}"
-            reading.skipped.append(Skipped(number, found, "list"))
+            reading.skip(place, "a list of messages", value)
 
 
 def _sound(messages: list[Json], reading: JsonLinesReader) -> Iterator[Record]:
