@@ -56,7 +56,7 @@ DOCUMENT = "document"
 """The unit of a value that is all of its file."""
 
 
-class Place(NamedTuple):
+class ValuePlace(NamedTuple):
     """The place of a value in a file: its line, or another number that `unit` names."""
 
     number: int
@@ -140,7 +140,7 @@ class JsonLinesReader:
             raise UnknownFormatError(f"expected JSON of at most {DEEPEST} levels, found deeper nesting")
         return self._mended(text, value)
 
-    def documents(self, stream: BinaryIO) -> Iterator[tuple[Place, Json]]:
+    def documents(self, stream: BinaryIO) -> Iterator[tuple[ValuePlace, Json]]:
         """Yield the one JSON value of a stream, or else those on its lines, each with its place."""
         try:
             document = self.document(stream)
@@ -148,19 +148,19 @@ class JsonLinesReader:
             stream.seek(0)
             self.begin()
             for line, value in self.values(stream):
-                yield Place(int(line.partition(".")[0])), value
+                yield ValuePlace(int(line.partition(".")[0])), value
         else:
-            yield Place(1, DOCUMENT), document
+            yield ValuePlace(1, DOCUMENT), document
 
-    def items(self, stream: BinaryIO) -> Iterator[tuple[Place, Json]]:
+    def items(self, stream: BinaryIO) -> Iterator[tuple[ValuePlace, Json]]:
         """Yield the values as `documents` does; of one value that is a list, its items."""
         for place, value in self.documents(stream):
             if place.unit == DOCUMENT and isinstance(value, list):
-                yield from ((Place(number, "item"), item) for number, item in enumerate(value, 1))
+                yield from ((ValuePlace(number, "item"), item) for number, item in enumerate(value, 1))
             else:
                 yield place, value
 
-    def skip(self, place: Place, expected: str, found: Json) -> None:
+    def skip(self, place: ValuePlace, expected: str, found: Json) -> None:
         """Note that a value is not what was expected."""
         reason = f"expected {expected}, found {type(found).__name__}"
         self.skipped.append(Skipped(place.number, reason, place.unit))
