@@ -282,3 +282,29 @@ def test_no_tools_are_none_and_those_among_the_items_stay(codex: Codex) -> None:
     assert one is not None
     assert {tool.name for tool in both.tools or ()} == {*NAMES, "view"}
     assert {tool.name for tool in one.tools or ()} == NAMES
+
+
+@pytest.mark.parametrize("is_new_recorder", [False, True], ids=["one tap", "another tap"])
+def test_behind_a_warm_up_with_instructions_nothing_is_recorded_twice(
+    is_new_recorder: bool, codex: Codex
+) -> None:
+    instructions = [codex.message("You are a coding agent.", "developer")]
+    warm = codex.ask(instructions, "", generate=False)
+    codex.ask([codex.message("Hi.")], "Hello.", warm)
+    if is_new_recorder:
+        codex.tap.restarted()
+    warm = codex.ask(instructions, "", generate=False)
+    before = [codex.message("Hi."), codex.message("Hello.", "assistant")]
+    codex.ask([*before, codex.message("And now?")], "Now that.", warm)
+
+    said = [words for words in codex.said if words]
+    assert said == ["You are a coding agent.", "Hi.", "Hello.", "And now?", "Now that."]
+
+
+def test_a_title_that_a_developers_message_asks_for_is_a_side_request(codex: Codex) -> None:
+    asked = [codex.message("You output a thread title.", "developer"), codex.message("Hi.")]
+    codex.ask(asked, "A greeting")
+
+    (answer,) = (e.event for e in codex.tap.entries() if isinstance(e.event, AssistantMessage))
+    about: Any = answer.meta["tap"]
+    assert about["kind"] == "title"

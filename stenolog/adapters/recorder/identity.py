@@ -135,7 +135,7 @@ def kind_of(request: WireRequest, *, is_agent: bool = True) -> str:
         return "warm-up"
     if body.get("max_tokens") == 1 or body.get("max_output_tokens") == 1:
         return "probe"
-    asked = [text[:LONGEST_ASKED] for text in system_texts(request)]
+    asked = [text[:LONGEST_ASKED] for text in (*system_texts(request), *_developer_texts(request))]
     # A long message is somebody's work and no instruction; an instruction stands last in it.
     last = [text[-LONGEST_ASKED:] for text in _last_texts(request.messages[-1] if request.messages else {})]
     is_history = len(request.messages) >= MIN_COMPACTED
@@ -151,6 +151,12 @@ def kind_of(request: WireRequest, *, is_agent: bool = True) -> str:
     if any(map(TITLE.search, [*asked, *(last if is_agent else ())])):
         return "title"
     return "classifier" if any(map(CLASSIFIER.search, asked)) else ""
+
+
+def _developer_texts(request: WireRequest) -> list[str]:
+    """Return the words of a first message that is the developer's, as opencode sends its instructions."""
+    first = request.messages[0] if request.messages else {}
+    return _last_texts(first) if first.get("role") in ("developer", "system") else []
 
 
 def asks_for_summary(request: WireRequest) -> bool:

@@ -253,7 +253,7 @@ class Session:
         (entry,) = self._append(exchange, [event], self._ended(exchange), "answer")
         del self.pending[exchange.id]  # not before: the store may not have taken it, and it is tried again
         lane.anchor = pending.anchor._replace(position=entry.position)
-        if pending.identity.kind == "warm-up" and not request.messages:
+        if pending.identity.kind == "warm-up":
             self.warm_ups.add(answered.id)
         if isinstance(event, AssistantMessage) and event.purpose != "routing":
             self._answered(lane, event, entry, asks_for_summary(request))

@@ -44,7 +44,7 @@ SHORTEST_CUT = 64
 SAID = frozenset({"text", "content", "output"})
 """The keys of words; those that stand behind the name of who said them must be erased with these."""
 SHORTEST_PART = 4
-"""Characters of words that are looked for at the ends of a longer text."""
+"""Characters of words that are looked for in a longer text, at its ends or as lines of their own."""
 LARGEST_TEXT = 64
 """Characters of a text that stands in a recipe itself; a longer one is a blob, which can be removed."""
 LONGEST_RECIPE = 512
@@ -122,7 +122,7 @@ def recipe_of(value: Json, source: Source, blobs: dict[str, bytes] | None = None
         case str() if len(value) >= SHORTEST_CUT:
             return _text_recipe(value, source, blobs)
         case str() if key in SAID and len(value) >= SHORTEST_PART:
-            return _end_of(value, source) or value
+            return _lines_of(value, source) or value
         case _:
             return value
 
@@ -166,10 +166,10 @@ def _text_recipe(text: str, source: Source, blobs: dict[str, bytes] | None) -> R
     return _literal(text, blobs)
 
 
-def _end_of(text: str, source: Source) -> Recipe | None:
-    """Return a text as the beginning or the end of another one; None where none has it there."""
+def _lines_of(text: str, source: Source) -> Recipe | None:
+    """Return a text as whole lines of another one, or as its beginning or end; None where none has it so."""
     for other, pointer in source.words.items():
-        for at in (0, len(other) - len(text)):
+        for at in (0, len(other) - len(text), other.find(f"\n{text}\n") + 1):
             if at >= 0 and other.startswith(text, at):
                 return {REFERENCE: pointer, "cut": [at, at + len(text)]}
     return None
