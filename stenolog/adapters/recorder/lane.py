@@ -198,6 +198,8 @@ class Lane:
 
     def note_response(self, id: str, history: StoredHistory, position: int) -> None:
         """Remember what the provider has stored with an answer, since a request may go on from there."""
+        if self.api != "openai-responses":  # no other API has such requests, and each history is a copy
+            return
         self.response = id
         self._stored[id] = StoredHistory([*history.hashes, id], [*history.positions, (position,)])
 
