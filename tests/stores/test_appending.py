@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta, timezone
-from pathlib import Path
 
 import pytest
 
@@ -227,29 +223,3 @@ def test_an_append_costs_one_statement_and_so_do_several_together(
     conversation.extend([HI, HI])
 
     assert [statement.split()[0] for statement in statements] == ["INSERT"] * 3
-
-
-@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
-def test_an_append_costs_one_fsync(path: Path) -> None:
-    more = fsyncs(path, 30) - fsyncs(path, 10)
-
-    assert more == 20
-
-
-def fsyncs(path: Path, appends: int) -> int:
-    """Return how often the kernel makes a process that appends so often wait for the disk."""
-    code = (
-        "import sys, stenolog\n"
-        "with stenolog.open(sys.argv[1]) as log:\n"
-        "    for _ in range(int(sys.argv[2])): log['demo'].append(stenolog.UserMessage(text='x'))\n"
-    )
-    trace = path.with_name("trace")
-    command = ["strace", "-f", "-e", "trace=fsync,fdatasync", "-o", str(trace)]
-    traced = subprocess.run(
-        [*command, sys.executable, "-c", code, str(path.with_name(f"{appends}.db")), str(appends)],
-        capture_output=True,
-        text=True,
-    )
-    if traced.returncode:
-        pytest.skip(f"strace cannot trace here: {traced.stderr:.80}")
-    return trace.read_text().count("sync(")
