@@ -22,7 +22,7 @@ from .adapters.importers.converter import (
     source_conversation,
 )
 from .adapters.importers.detect import SUFFIXES, files_in, recognise, size_of
-from .adapters.importers.event_writer import Answer, EventWriter, merged, position_ranges
+from .adapters.importers.event_writer import Answer, EventWriter
 from .adapters.importers.formats import IMPORTERS, FolderFormat, Importer, LineFormat, mappings_beside
 from .adapters.importers.gemini_content import assistant_part as gemini_answer_part
 from .adapters.importers.gemini_content import responses as gemini_responses
@@ -46,7 +46,17 @@ from .adapters.importers.record_spool import RecordSpool
 from .adapters.importers.session_converter import SessionConverter, text_parts
 from .adapters.importers.settings_writer import SettingsWriter
 from .adapters.importers.sqlite_file import SQLITE, sqlite_database, tables_in
-from .adapters.importers.steps import Append, Branch, ExistingLog, Imported, Report, Step, approvals_on
+from .adapters.importers.steps import (
+    Append,
+    Branch,
+    ExistingLog,
+    Imported,
+    Report,
+    Step,
+    approvals_on,
+    merged,
+    position_ranges,
+)
 from .adapters.providers.failures import error_category
 from .adapters.providers.json_fields import (
     Blobs,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -62,13 +63,21 @@ def test_what_a_tool_gives_back_is_not_obeyed_by_the_terminal(cli: Cli, folder: 
     assert "\x1b" not in ran.out + ran.err
 
 
-def test_a_run_without_a_message_says_when_there_is_nothing_to_do(cli: Cli, folder: Path) -> None:
+@pytest.mark.parametrize(
+    "options", [(), ("--conversation", "new"), ("--conversation", "two words", "--db", "x.db")]
+)
+def test_a_run_with_nothing_due_says_so_and_how_to_say_something(
+    cli: Cli, folder: Path, options: tuple[str, ...]
+) -> None:
     file = team(folder, *LOOKS)
     cli("run", file, "What is it?")
-    ran = cli("run", file)
+    ran = cli("run", file, *options)
 
     assert (ran.status, ran.out) == (0, "")
-    assert ran.err == "nothing to do: everybody waits for a message\n"
+    assert ran.err.splitlines()[-1] == (
+        "nothing is due: everybody waits for a message; to say something: "
+        f"{shlex.join(['stenolog', 'run', file, *options])} MESSAGE"
+    )
 
 
 def test_a_call_waits_for_its_approval_and_a_later_run_goes_on_from_there(cli: Cli, folder: Path) -> None:
@@ -169,7 +178,7 @@ def begun(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     """Return the program, once its model has begun to speak."""
     process = subprocess.Popen(
         [sys.executable, "-m", "stenolog", *arguments],
-        cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, text=True,
+        cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     assert process.stdout is not None
@@ -192,15 +201,16 @@ def test_a_run_that_was_killed_goes_on_from_what_had_been_said(cli: Cli, folder:
 
 def test_ctrl_c_stops_a_run_where_it_stands_and_the_next_one_goes_on(cli: Cli, folder: Path) -> None:
     file = team(folder, LONG, pause=0.02)
-    with begun(folder, "run", file, "Speak.") as process:
+    with begun(folder, "run", file, "Speak.", "--conversation", "team") as process:
         process.send_signal(signal.SIGINT)
-        status = process.wait(30)
+        told, status = process.communicate(timeout=30)[1], process.returncode
     error, position = last(folder), len(kinds(folder))
     script(folder, "And so on.", endless=True)
     ran = cli("run", file)
 
     assert f"going on from {position}: coder is " in ran.err
     assert status == 130
+    assert "stopped; `stenolog run team.toml --conversation team` goes on from here" in told
     assert (error.kind, error.category, error.message) == (
         "llm_error", "process_exited", "the engine was stopped",
     )  # fmt: skip

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 import tiktoken
 from tiktoken import Encoding, registry
 
+import stenolog
 from stenolog import AgentCard, AssistantMessage, Event, ModeSwitch, ToolCall, ToolResult, UserMessage
 from stenolog.adapters.queries import token_counters
 from stenolog.context import Budget, LastN, Pins, Prompt, policy
 from stenolog.domain.errors import InvalidPolicyError, RequestNotSendableError
 from stenolog.events import PositionRange
+from stenolog.importers import import_file
 from tests.systems.given import Room, left_out, shown, words
 from tests.test_counters import SMALL, small
 
@@ -213,3 +218,58 @@ def test_the_agent_is_told_that_it_forgot(room: Room) -> None:
     request = room.request("agent", policy=LastN(4) | Prompt(cut_note=True))
 
     assert words(request)[0] == "[earlier messages were left out of what you are shown]"
+
+
+RUST = [
+    ("System", "Answer with JSON."),
+    ("User", "Which files are there?"),
+    ("Assistant", '{"c":"shell","args":{"command":"ls"}}'),
+    ("Tool", "loaves.py"),
+    ("Assistant", "One: loaves.py."),
+    ("User", "How long is it?"),
+    ("Assistant", 'I count: {"c":"shell","args":{"command":"wc -l loaves.py"}}'),
+    ("Tool", "24 loaves.py"),
+]
+MAPPING = 'role = "role"\ntext = "content"\nrecords = "history"\n'
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_a_result_without_a_call_id_closes_the_call_in_the_words_before_it_and_the_run_goes_on(
+    tmp_path: Path, mapped: bool
+) -> None:
+    session, mapping = tmp_path / "session.json", tmp_path / "mapping.toml"
+    said = [{"role": role if mapped else role.lower(), "content": text} for role, text in RUST]
+    session.write_text(json.dumps({"history": said} if mapped else said))
+    mapping.write_text(MAPPING)
+    log = stenolog.open(":memory:")
+    for _ in range(2):  # the second time there is nothing new
+        report = import_file(log, session, name="old", mapping=mapping if mapped else None)
+    old = log["old"]
+    events: list[Any] = [entry.event for entry in old.entries()]
+
+    assert [event.text for event in events[1:]] == [text for _, text in RUST[1:]]
+    assert [(call.name, call.arguments) for call in events[2].tool_calls + events[6].tool_calls] == [
+        ("shell", '{"command":"ls"}'), ("shell", '{"command":"wc -l loaves.py"}'),
+    ]  # fmt: skip
+    assert old.state().anomalies == 0
+    assert old.state().lane("assistant").status == "awaiting_llm"
+    assert [m["role"] for m in old.request("assistant").body["messages"]] == [
+        "system", "user", "assistant", "tool", "assistant", "user", "assistant", "tool",
+    ]  # fmt: skip
+    assert (report.conversations[0].appended, report.conversations[0].already) == (0, 8)
+
+
+def test_results_without_ids_close_the_calls_of_the_answer_before_them_each_once(
+    tmp_path: Path,
+) -> None:
+    calls = [{"function": {"name": name, "arguments": "{}"}} for name in ("look", "count")]
+    session = tmp_path / "session.json"
+    results = [{"role": "tool", "content": "7", "name": "count"}, {"role": "tool", "content": "a.py"}]
+    said = [{"role": "user", "content": "?"}, {"role": "assistant", "content": None, "tool_calls": calls}]
+    session.write_text(json.dumps([*said, *results, {"role": "tool", "content": "nobody asked"}]))
+    log = stenolog.open(":memory:")
+    import_file(log, session, name="old")
+    events = [entry.event for entry in log["old"].entries()]
+    closed = [event.call.index if event.call else None for event in events if isinstance(event, ToolResult)]
+
+    assert closed == [1, 0, None]

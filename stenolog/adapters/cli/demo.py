@@ -18,12 +18,11 @@ import click
 from stenolog.adapters.answers.lanes import request_of
 from stenolog.adapters.answers.requests import request_data
 from stenolog.adapters.log import Conversation, Log
-from stenolog.adapters.store.home import default_database
 from stenolog.domain.errors import ConversationExistsError
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch
 
 from .check_commands import replay_lines, replayed
-from .database import Database, database_of
+from .database import Database
 from .demo_events import API_OF, BEGINNING, BEGUN, FORKED_AFTER, GOING_ON, OTHER_WAY, STEP
 from .entry_lines import log_lines
 from .example_files import write_example_files
@@ -31,7 +30,7 @@ from .framework import command
 from .layout import heading
 from .lines import CommandResult, Piece, done, line, paragraph
 from .lookup import opened
-from .options import takes_db
+from .options import takes_db, typed
 from .terminal import draw
 
 NAME, FORK = "demo", "demo~1"
@@ -171,10 +170,9 @@ def _render_demo(conversation: Conversation, db: Database) -> Iterator[Piece]:
     )
     *_, proof = replay_lines(replayed(conversation))
     yield proof
-    elsewhere = "" if db == database_of(default_database()) else f" --db {db}"
     yield line("")
     for words in ("timeline demo", "explain demo 5", f"timeline {FORK}", "cost demo", "inspect demo --open"):
-        yield line(("Go on:  ", "dim"), f"stenolog {words}{elsewhere}")
+        yield line(("Go on:  ", "dim"), typed(db, *words.split()))
 
 
 def _section(words: str, *about: str) -> Iterator[Piece]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,7 +14,7 @@ from stenolog.adapters.store.home import VARIABLE, default_database
 from stenolog.domain.errors import StenologError
 from stenolog.domain.registry import HINT
 
-from .database import DatabaseParameter, database_of
+from .database import Database, DatabaseParameter, database_of
 from .lookup import opened
 from .position_argument import KINDS
 from .suggest import did_you_mean
@@ -111,6 +112,12 @@ def takes_db(function: F) -> F:
         is_eager=True,
         help=f"File or postgresql://…; else ${VARIABLE}, or yours.",
     )(function)
+
+
+def typed(db: Database, *words: str) -> str:
+    """Return a command as a person types it, with `--db` unless the database is the default."""
+    elsewhere = () if db == database_of(default_database()) else ("--db", str(db))
+    return shlex.join(["stenolog", *words, *elsewhere])
 
 
 def takes_kinds(function: F) -> F:

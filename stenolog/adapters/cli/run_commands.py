@@ -14,7 +14,7 @@ from .database import Database
 from .framework import command
 from .lines import CommandResult, Piece, counted, line, when
 from .lookup import find_conversation, open_log
-from .options import SUMMARY_OVER, names, takes_db
+from .options import SUMMARY_OVER, names, takes_db, typed
 from .terminal import say
 
 if TYPE_CHECKING:
@@ -75,13 +75,14 @@ def run_command(
         "--retry",
         "another policy for it, or a new conversation by --conversation",
     )
+    again = typed(record or db, "run", str(file), *(("--conversation", conversation) if conversation else ()))
     with open_session(chosen, described.team, hints, yes=yes, cancels=False, leave=True) as at:
         at.entitle(described.title)
         try:
-            _run(at, message, to, retry)
+            _run(at, message, to, retry, again)
         except KeyboardInterrupt:
             with suppress(OSError):  # its terminal may be gone
-                say(f"stopped; `stenolog run {file}` goes on from here")
+                say(f"stopped; `{again}` goes on from here")
             raise
         answer = at.outcome()
     if record is not None:
@@ -89,7 +90,9 @@ def run_command(
     return answer
 
 
-def _run(at: RunSession, message: str | None, to: tuple[str, ...], retry: bool) -> None:
+def _run(at: RunSession, message: str | None, to: tuple[str, ...], retry: bool, again: str) -> None:
+    from stenolog.domain.events import ModeSwitch
+
     from .chat_status import at_work, failed
 
     if retry and failed(at.conversation.state(), at.team.agents):
@@ -98,8 +101,9 @@ def _run(at: RunSession, message: str | None, to: tuple[str, ...], retry: bool) 
     if doing := at_work(at.conversation.state(), at.team.agents):
         say(f"going on from {before}: {doing}")
     at.go(message, to)
-    if at.conversation.position == before:
-        say("nothing to do: " + ("; ".join(at.status()) or "everybody waits for a message"))
+    if all(isinstance(entry.event, ModeSwitch) for entry in at.conversation.entries(after=before)):
+        idle = f"everybody waits for a message; to say something: {again} MESSAGE"
+        say("nothing is due: " + ("; ".join(at.status()) or idle))
 
 
 @command("rerun", example="stenolog rerun --db recorded.db --team team.toml")

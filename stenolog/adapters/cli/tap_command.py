@@ -20,7 +20,7 @@ from stenolog.domain.errors import InvalidEventError, MissingExtraError, Stenolo
 from .database import Database, ServerDatabase
 from .framework import command
 from .lines import CommandResult, counted
-from .options import takes_db
+from .options import takes_db, typed
 from .server_socket import server_socket
 from .terminal import say
 
@@ -113,7 +113,9 @@ def _summarise(db: Database, tap: Tap, run: str, began: datetime) -> None:
         return
     if gaps:
         say(
-            f"{counted(gaps, 'note')} on what was not recorded: stenolog log {GAPS}", mark="!", style="yellow"
+            f"{counted(gaps, 'note')} on what was not recorded: {typed(db, 'log', GAPS)}",
+            mark="!",
+            style="yellow",
         )
     if not recorded:
         say("no request asked a model through the tap", mark="!", style="yellow")
@@ -126,7 +128,7 @@ def _summarise(db: Database, tap: Tap, run: str, began: datetime) -> None:
         say(f"  {each.name}{title}: {counted(each.requests, 'request')}{failed}")
     for each in recorded:
         _say_secrets(each)
-    say(f"next: stenolog timeline {recorded[-1].name}")
+    say(f"next: {typed(db, 'timeline', recorded[-1].name)}")
 
 
 def _say_secrets(recorded: Recorded) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shlex
 import signal
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -20,7 +19,7 @@ from .database import Database
 from .framework import command
 from .lines import CommandResult, Diagnostic, Piece, counted, line, paragraph, when
 from .lookup import find_conversation, open_log
-from .options import names, takes_db
+from .options import names, takes_db, typed
 from .terminal import say
 
 if TYPE_CHECKING:
@@ -146,7 +145,7 @@ def submit_command(
         return CommandResult(data, lambda: [done])
     answers = [*_answers(conversation, before, acted=control)]
     failed = any(lane.status == "failed" for lane in conversation.state().lanes.values())
-    notes = tuple(_open_approvals(conversation, name))
+    notes = tuple(_open_approvals(db, conversation, name))
     data |= {"answers": [{"agent": agent, "text": text} for agent, text in answers]}
     return CommandResult(data, lambda: _drawn_answers(answers), failed=failed, diagnostics=notes)
 
@@ -201,16 +200,16 @@ def _in_words(call: PendingApproval) -> str:
     return f"{call.conversation}, {call.lane}: {shown_call(call.name, call.arguments)}"
 
 
-def _open_approvals(conversation: Conversation, team: str) -> Iterator[Diagnostic]:
+def _open_approvals(db: Database, conversation: Conversation, team: str) -> Iterator[Diagnostic]:
     """Yield a sentence for each call that a person has to decide about, with the line that approves it."""
     calls = [*_pending(conversation)]
     places = [at for at, _ in calls]
     for at, call in calls:
-        words = ["stenolog", "submit", "--talk", conversation.name]
+        words = ["submit", "--talk", conversation.name]
         words += [] if team == TEAM else ["--team", team]
         words += ["--approve", str(at) if places.count(at) == 1 else call.code]
         yield Diagnostic(
-            "note", "awaiting_approval", f"{_in_words(call)} waits for your approval: {shlex.join(words)}"
+            "note", "awaiting_approval", f"{_in_words(call)} waits for your approval: {typed(db, *words)}"
         )
 
 

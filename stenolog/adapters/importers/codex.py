@@ -44,10 +44,10 @@ from stenolog.domain.events import (
 from stenolog.domain.values import Origin, PositionRange
 
 from .codex_compaction import Compaction
-from .event_writer import Answer, EventWriter, merged, position_ranges
+from .event_writer import Answer, EventWriter
 from .json_lines import Record
 from .settings_writer import SettingsWriter
-from .steps import ExistingLog, Step
+from .steps import ExistingLog, Step, merged, position_ranges
 
 MAIN = "codex"
 USER = "user"

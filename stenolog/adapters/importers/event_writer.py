@@ -7,18 +7,29 @@ So a file that has grown appends only what is new.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple
 
+from stenolog.adapters.providers.json_fields import called_in
 from stenolog.domain.entry import NewEntry
 from stenolog.domain.errors import DuplicateIdError
 from stenolog.domain.events import AssistantMessage, Known, LlmError, ModeSwitch, ToolResult, UserMessage
-from stenolog.domain.parts import AssistantPart
+from stenolog.domain.parts import AssistantPart, ToolCall
 from stenolog.domain.values import CallRef, Origin, PositionRange, Usage
 
-from .steps import NO_BLOBS, Answered, Append, Branch, ExistingLog, Step, combined, positions_in
+from .steps import (
+    NO_BLOBS,
+    Answered,
+    Append,
+    Branch,
+    ExistingLog,
+    Step,
+    combined,
+    position_ranges,
+    positions_in,
+)
 
 
 @dataclass
@@ -76,6 +87,8 @@ class EventWriter:
         self.already = 0
         self._here = 0
         self.answer: Answer | None = None
+        self._said: tuple[AssistantMessage, str, datetime] | None = None
+        self._latest_answer = 0
         self._steps: list[Step] = []
         self._next = log.head + 1
         self._recalled: set[str] = set()
@@ -145,6 +158,11 @@ class EventWriter:
         self.close()
         return self._put(event, id, time, blobs)
 
+    def say(self, event: AssistantMessage, id: str, time: datetime) -> None:
+        """Take an answer down when the next event comes: a result without an id makes its words a call."""
+        self.close()
+        self._said = (event, id, time)
+
     def hide_missing(self, time: datetime) -> int:
         """Hide the imported messages that the file no longer holds, and return the number of them.
 
@@ -188,6 +206,9 @@ class EventWriter:
 
     def close(self) -> None:
         """Complete the open answer, as far as the file shows."""
+        if (said := self._said) is not None:
+            self._said = None
+            self._put(*said, NO_BLOBS)
         if (answer := self.answer) is None:
             return
         self.answer = None
@@ -233,6 +254,27 @@ class EventWriter:
         self.close()
         calls = self._calls.get(call_id)
         return calls.pop() if calls else None
+
+    def call_before(self, name: str = "") -> str:
+        """Return the id of the call that a result without one answers; empty if there is none.
+
+        It is the next open one of the latest answer, if possible of that tool; else the one in its words.
+        """
+        if self._said is not None and not self._said[0].tool_calls:
+            event, id, time = self._said
+            called, arguments = called_in(event.text)
+            call = ToolCall(id=f"{id}-words", name=name or called or "tool", arguments=arguments)
+            calling = replace(event, parts=(*event.parts, call))
+            if not self.holds_other(id, calling):
+                self._said = (calling, id, time)
+        self.close()
+        open = [
+            (c.name != name, c.ref.index, id)
+            for id, calls in self._calls.items()
+            for c in calls
+            if c.position == self._latest_answer
+        ]
+        return min(open, default=(0, 0, ""))[2]
 
     def find_call(self, call_id: str) -> PlacedCall | None:
         """Return the place of the latest call of that id, answered or not; None if there is none."""
@@ -339,35 +381,10 @@ class EventWriter:
 
     def _note_answer(self, answer: Answered) -> None:
         self._owners[answer.id] = answer.agent
-        self._message_positions[answer.id] = answer.position
+        self._message_positions[answer.id] = self._latest_answer = answer.position
         for nth, (call_id, name) in reversed(list(enumerate(answer.calls))):
             opened = OpenCall(CallRef(entry=answer.id, index=nth), name, answer.position)
             self._calls.setdefault(call_id, []).append(opened)
             self._made[call_id] = PlacedCall(answer.position, answer.agent)
         if answer.agent == self.main:
             self._seen.append(answer.position)
-
-
-def position_ranges(positions: Iterable[int], silent: set[int]) -> Iterator[PositionRange]:
-    """Yield the runs of the positions; settings, which say nothing, do not break a run."""
-    first = last = 0
-    for position in sorted(positions):
-        if first and all(between in silent for between in range(last + 1, position)):
-            last = position
-            continue
-        if first:
-            yield PositionRange(first=first, last=last)
-        first = last = position
-    if first:
-        yield PositionRange(first=first, last=last)
-
-
-def merged(found: Iterable[PositionRange]) -> tuple[PositionRange, ...]:
-    """Return the spans in order, those that touch as one."""
-    made: list[PositionRange] = []
-    for span in sorted(found, key=lambda span: span.first):
-        if made and span.first <= made[-1].last + 1:
-            made[-1] = PositionRange(first=made[-1].first, last=max(made[-1].last, span.last))
-        else:
-            made.append(span)
-    return tuple(made)

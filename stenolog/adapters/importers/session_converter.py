@@ -19,9 +19,9 @@ from stenolog.domain.events import (
 from stenolog.domain.parts import AssistantPart, TextPart, UserPart
 from stenolog.domain.values import PositionRange, Usage
 
-from .event_writer import Answer, EventWriter, merged
+from .event_writer import Answer, EventWriter
 from .settings_writer import SettingsWriter, settings_id
-from .steps import ExistingLog, Step
+from .steps import ExistingLog, Step, merged
 
 USER = "user"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import operator
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
@@ -131,6 +131,31 @@ def read_existing(entries: Iterable[Entry]) -> ExistingLog:
 def positions_in(ranges: Iterable[PositionRange]) -> set[int]:
     """Return all positions of the ranges."""
     return {position for each in ranges for position in range(each.first, each.last + 1)}
+
+
+def position_ranges(positions: Iterable[int], silent: set[int]) -> Iterator[PositionRange]:
+    """Yield the runs of the positions; settings, which say nothing, do not break a run."""
+    first = last = 0
+    for position in sorted(positions):
+        if first and all(between in silent for between in range(last + 1, position)):
+            last = position
+            continue
+        if first:
+            yield PositionRange(first=first, last=last)
+        first = last = position
+    if first:
+        yield PositionRange(first=first, last=last)
+
+
+def merged(found: Iterable[PositionRange]) -> tuple[PositionRange, ...]:
+    """Return the spans in order, those that touch as one."""
+    made: list[PositionRange] = []
+    for span in sorted(found, key=lambda span: span.first):
+        if made and span.first <= made[-1].last + 1:
+            made[-1] = PositionRange(first=made[-1].first, last=max(made[-1].last, span.last))
+        else:
+            made.append(span)
+    return tuple(made)
 
 
 def combined(usage: Usage, other: Usage, combine: Callable[[int, int], int]) -> Usage:

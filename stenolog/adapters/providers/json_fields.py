@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any
@@ -123,3 +125,13 @@ def keep_data_url(url: str, blobs: Blobs) -> tuple[str, str] | None:
 def data_url(media_type: str, blob: str, blobs: Mapping[str, bytes]) -> str:
     """Return a blob as a `data:` URL."""
     return f"data:{media_type};base64,{base64.b64encode(blobs[blob]).decode()}"
+
+
+def called_in(words: str) -> tuple[str, str]:
+    """Return the tool and the arguments that a text calls: the first name and object of its JSON."""
+    found: dict[str, Any] = {}
+    with suppress(ValueError, RecursionError):
+        found = as_dict(json.JSONDecoder().raw_decode(words, words.index("{"))[0])
+    names = (each for each in found.values() if isinstance(each, str) and re.fullmatch(r"[\w.-]{1,64}", each))
+    given = next((each for each in found.values() if isinstance(each, dict)), {})
+    return next(names, ""), compact_json(given)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from stenolog.adapters.importers.event_writer import position_ranges
+from stenolog.adapters.importers.steps import position_ranges
 from stenolog.adapters.log import Conversation
 from stenolog.adapters.providers.json_fields import Blobs, agent_called, as_dict, as_str, title_of
 from stenolog.domain.entry import Entry, NewEntry

@@ -44,7 +44,6 @@ class Mapped:
         self._time = EPOCH
         self._agent = MAIN
         self._begun = False
-        self._last_call = ""
         self._ids: set[str] = set()
         if "agent" not in mapping.paths:
             self.setup.card(MAIN)
@@ -76,6 +75,7 @@ class Mapped:
 
     def end(self) -> list[Step]:
         """Return the steps left at the end of the file."""
+        self.writer.close()
         return self.writer.drain()
 
     def _kind(self, value: JsonObject) -> str:
@@ -131,7 +131,7 @@ class Mapped:
             meta=self._others(value),
             source=self.writer.source(key, "assistant", key),
         )
-        self.writer.write(answer, key, self._time)
+        self.writer.say(answer, key, self._time)
 
     def _parts(self, key: str, value: JsonObject) -> list[AssistantPart]:
         thoughts, words = self._text("reasoning", value), self._text("text", value)
@@ -140,22 +140,21 @@ class Mapped:
         for nth, item in enumerate(_items(self._mapping.calls.get("list"), value, self._mapping.calls)):
             call = _call(self._mapping.calls, item, f"{key}-{nth}")
             if call is not None:
-                self._last_call = call.id
                 parts.append(call)
         return parts
 
     def _result(self, key: str, value: JsonObject) -> None:
-        """Write the result of a call: of the one that it names, else of the last one."""
+        """Write the result of a call: of the one that it names, else of the one before it."""
         paths = self._mapping.result
-        named = words_in(_at(paths.get("call"), value))
-        call_id = named or self._last_call
+        name = words_in(_at(paths.get("name"), value))
+        call_id = words_in(_at(paths.get("call"), value)) or self.writer.call_before(name)
         call = self.writer.closed(call_id)
         self.setup.settle(key, self._time)
         words = words_in(_at(paths["text"], value)) if "text" in paths else self._text("text", value)
         result = ToolResult(
             call_id=call_id,
             call=call.ref if call else None,
-            name=words_in(_at(paths.get("name"), value)) or (call.name if call else ""),
+            name=name or (call.name if call else ""),
             parts=[TextPart(text=words)],
             is_error=_is_true(_at(paths.get("error"), value)),
             meta=self._others(value),

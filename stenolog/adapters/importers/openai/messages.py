@@ -61,7 +61,6 @@ class OpenAIChat:
         self._card = card
         self._opened = False
         self._at = EPOCH
-        self._function_call = ""
 
     def take(self, record: Record) -> list[Step]:
         """Return the steps for a message; its line is its number in the list."""
@@ -85,6 +84,7 @@ class OpenAIChat:
 
     def end(self) -> list[Step]:
         """Return the steps left at the end of the list."""
+        self.writer.close()
         return self.writer.drain()
 
     def _open(self, key: str, persona: str | None, role: str) -> None:
@@ -126,7 +126,7 @@ class OpenAIChat:
             meta=_other_fields(message, "assistant"),
             source=self._source(key, "assistant"),
         )
-        self.writer.write(said, key, self._at)
+        self.writer.say(said, key, self._at)
 
     def _calls(self, key: str, message: dict[str, Any]) -> list[AssistantPart]:
         calls: list[AssistantPart] = [
@@ -134,17 +134,18 @@ class OpenAIChat:
             for nth, call in enumerate(as_list(message.get("tool_calls")))
         ]
         if isinstance(message.get("function_call"), dict):
-            self._function_call = f"{key}-function"
-            calls.append(openai_tool_call({"function": message["function_call"]}, self._function_call))
+            calls.append(openai_tool_call({"function": message["function_call"]}, f"{key}-function"))
         return calls
 
     def _tool(self, key: str, role: str, message: dict[str, Any]) -> None:
         blobs: Blobs = {}
-        call_id = as_str(message.get("tool_call_id")) or (self._function_call if role == "function" else "")
+        name = as_str(message.get("name"))
+        told = message.get("tool_call_id")  # an empty one is that of an orphan, as an export writes it
+        call_id = self.writer.call_before(name) if told is None else as_str(told)
         result = ToolResult(
             call_id=call_id,
             call=self.writer.answered(call_id),
-            name=as_str(message.get("name")),
+            name=name,
             parts=openai_user_parts(message.get("content"), blobs),
             meta=_other_fields(message, "tool"),
             source=self._source(key, role),
