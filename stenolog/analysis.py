@@ -21,9 +21,10 @@ from .projections.context_curve import ContextCurve, context_curve
 from .projections.describe import call_in_words, describe
 from .projections.entry_context import Context, context, within
 from .projections.fold import transitions
+from .projections.prices import Price, Prices, cost, price_table
 from .projections.requests.comparison import RequestDiff, diff
 from .projections.timeline import TimelineItem, changes, timeline
-from .projections.usage import By, Price, Prices, UsageTotals, cost, price_table, together, usage
+from .projections.usage import By, UsageTotals, together, usage
 
 __all__ = [
     "Bill",

@@ -18,7 +18,8 @@ from stenolog.engine import Agent, AgentTool, Team
 from stenolog.errors import CallerError
 from stenolog.events import Usage
 from stenolog.models import CommandLine, Model, ModelRequest, ModelResponse, ResponseDelta, Scripted
-from stenolog.projections.usage import Price, price_of, usage
+from stenolog.projections.prices import Price, price_of
+from stenolog.projections.usage import usage
 from stenolog.testing import entries
 
 

@@ -62,6 +62,7 @@ class Tokens(NamedTuple):
     cache_write: int = 0
     reasoning: int = 0
     cost: int = 0
+    cache_write_hour: int = 0
 
     def plus(self, used: Usage) -> Tokens:
         """Return these, and those of one more call."""
@@ -72,6 +73,7 @@ class Tokens(NamedTuple):
             self.cache_write + used.cache_write,
             self.reasoning + used.reasoning,
             self.cost + (used.cost or 0),
+            self.cache_write_hour + used.cache_write_hour,
         )
 
 
@@ -236,9 +238,7 @@ def _on_user_message(accounts: UsageByLane, message: UserMessage, time: datetime
         return _decided(accounts, control.call.entry, time)
     if control is not None and control.action != "continue":
         return accounts
-    to: Sequence[str] = message.to
-    if control is not None and control.agent:
-        to = (address(control.agent, control.task),)
+    to = (address(control.agent, control.task),) if control and control.agent else message.to
     if not to:
         # Words without an addressee are for all lanes, so every account begins anew.
         return UsageByLane(since=time, pass_token=accounts.pass_token)

@@ -71,7 +71,8 @@ class Control:
 class Usage:
     """Tokens, as the provider counted them. `input` counts what was read from the cache too.
 
-    `cost` is the price of the call in micro-dollars, where the provider or the agent states one.
+    `cost` is the price of the call in micro-dollars, if the provider or the agent states one.
+    `cache_write_hour` is the part of `cache_write` that is kept for an hour; Anthropic bills it higher.
     """
 
     input: Integer = 0
@@ -80,6 +81,7 @@ class Usage:
     cache_write: Integer = 0
     reasoning: Integer = 0
     cost: Integer | None = None
+    cache_write_hour: Integer = 0
 
 
 @frozen_value

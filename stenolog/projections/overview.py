@@ -129,5 +129,5 @@ def _shortened(words: str) -> str:
     return words if len(words) <= LONGEST else f"{words[: LONGEST - 1]}…"
 
 
-overview = Fold("overview", Overview(), _take, version=2, state=Overview)
+overview = Fold("overview", Overview(), _take, version=3, state=Overview)
 """The fold: `overview(entries)`."""

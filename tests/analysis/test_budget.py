@@ -9,8 +9,8 @@ from stenolog.context import Budget, LastN, Pins, SinceLastTurn, policy
 from stenolog.domain.values import Usage
 from stenolog.errors import AgentNotFoundError
 from stenolog.projections.analysis.budget import BudgetRow, budget, with_tokens
+from stenolog.projections.prices import PRICES, Price, price_of
 from stenolog.projections.requests import every_request
-from stenolog.projections.usage import PRICES, Price, price_of
 from tests.requests.given import CALL, calls, log
 
 CARD = ModeSwitch(cards={"coder": AgentCard(model="gpt-5", persona="You code.", tools=())})

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
+
 import stenolog
 from stenolog import AssistantMessage, ModeSwitch, UserMessage
 from stenolog.domain.entry import NewEntry
@@ -28,8 +30,13 @@ class Given:
         (entry,) = self.conversation.extend([new], expected=self.conversation.position)
         return entry.position
 
-    def answer(self, seconds: float, input: int, read: int, model: str = CLAUDE, **fields: Any) -> int:
-        usage = Usage(input=input, output=9, cache_read=read, cache_write=input - read)
+    def answer(
+        self, seconds: float, input: int, read: int, model: str = CLAUDE, *, hour: bool = False, **fields: Any
+    ) -> int:
+        wrote = input - read
+        usage = Usage(
+            input=input, output=9, cache_read=read, cache_write=wrote, cache_write_hour=wrote if hour else 0
+        )
         answer = AssistantMessage(agent="claude", text="Yes.", model=model, usage=usage, **fields)
         return self.append(answer, seconds)
 
@@ -37,12 +44,12 @@ class Given:
         return stated_calls([*self.conversation.entries()])[-1]
 
 
-def asked() -> Given:
+def asked(*, hour: bool = False) -> Given:
     """Return a conversation with one answer, of 20,000 tokens that were written to the cache."""
     given = Given()
     given.append(ModeSwitch(mode="chat", joins=("claude",)), 0)
     given.append(UserMessage("Is it so?", to=("claude",)), 0)
-    given.answer(1, 20_000, 0)
+    given.answer(1, 20_000, 0, hour=hour)
     return given
 
 
@@ -67,6 +74,15 @@ def test_after_a_pause_nothing_is_there_any_more() -> None:
     call = given.last()
     assert (call.is_miss, call.missed, call.cause.kind) == (True, 20_000, "expired")
     assert call.cause.words == "401 s since the call before, kept for 300 s unless an hour is asked for"
+
+
+@pytest.mark.parametrize(("pause", "kind"), [(600, "not in this log"), (3_700, "expired")])
+def test_what_is_kept_for_an_hour_expires_after_an_hour(pause: int, kind: str) -> None:
+    given = asked(hour=True)
+    given.answer(20, 20_000, 20_000)  # it writes nothing, and what it reads is kept for an hour more
+    given.answer(20 + pause, 20_400, 0, hour=True)
+
+    assert given.last().cause.kind == kind
 
 
 def test_a_summary_a_rewind_and_a_shorter_request_are_the_causes_that_entries_show() -> None:

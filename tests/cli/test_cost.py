@@ -13,7 +13,7 @@ import stenolog
 from stenolog import AssistantMessage, LlmError, NewEntry, ToolCall, ToolResult, UserMessage
 from stenolog.adapters.providers.prices import listed
 from stenolog.events import Usage
-from stenolog.projections.usage import price_of
+from stenolog.projections.prices import price_of
 from tests.cli.conftest import Ran
 
 Cli = Callable[..., Ran]
@@ -102,6 +102,7 @@ def test_json_has_tokens_milliseconds_and_micro_dollars(used: Cli) -> None:
             "cache_read": 150_000,
             "cache_write": 0,
             "reasoning": 0,
+            "cache_write_hour": 0,
         },
         "took_ms": row["took_ms"],
         "first_token_ms": row["first_token_ms"],

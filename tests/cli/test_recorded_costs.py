@@ -18,29 +18,27 @@ from tests.recorder.programs import BODIES, WORDS, Tap, answered, tool, turns
 Cli = Callable[..., Ran]
 
 
+[CHANGED] = [
+    each for each in breaks() if (each.api, each.name) == ("anthropic", "the description of tool 2 changed")
+]
+
+
 @pytest.fixture
 def missed(cli: Cli, tmp_path: Path) -> Cli:
     """Return the command line, in a folder whose talks.db has a conversation whose cache was missed once."""
-    [one] = [
-        each
-        for each in breaks()
-        if (each.api, each.name) == ("anthropic", "the description of tool 2 changed")
-    ]
     with stenolog.open(tmp_path / "talks.db") as log:
-        record(Tap(log), one)
+        record(Tap(log), CHANGED)
     return cli
 
 
-def record(tap: Tap, one: Break) -> None:
+def record(tap: Tap, one: Break, *, hour: bool = False) -> None:
     """Record the calls of a break, with what a provider states of them."""
     provider = Provider()
     for body in bodies(one):
         tokens, read, wrote = provider.usage(one.api, body, tap.time.timestamp() + 10)
         model = body["model"]
-        reply = answered(
-            one.api, REPLY, model=model, id=f"r{tap.number}", tokens=tokens, read=read, wrote=wrote
-        )
-        tap.ask(one.api, body, reply)
+        counts = {"tokens": tokens, "read": read, "wrote": wrote, "hour": wrote if hour else 0}
+        tap.ask(one.api, body, answered(one.api, REPLY, model=model, id=f"r{tap.number}", **counts))
 
 
 def test_a_miss_is_told_with_its_place_its_cause_and_its_cost(missed: Cli) -> None:
@@ -100,6 +98,17 @@ def test_a_price_of_ones_own_is_taken(missed: Cli, tmp_path: Path) -> None:
     [call] = data["calls"]
 
     assert call["cost_micro_usd"] == call["missed"] * 2000
+
+
+def test_what_a_tap_saw_written_for_an_hour_has_the_price_of_an_hour(cli: Cli, tmp_path: Path) -> None:
+    with stenolog.open(tmp_path / "talks.db") as log:
+        record(Tap(log), CHANGED, hour=True)
+    (tmp_path / "prices.toml").write_text('["claude-*"]\ninput = 1000\ncached = 0\nwritten = 2000\n')
+    data = cli("cost", "--cache", "--prices", "prices.toml", "--json").envelope["data"]
+    [call] = data["calls"]
+
+    assert call["written_hour"] == call["written"] > 0
+    assert call["cost_micro_usd"] == call["missed"] * 3200
 
 
 def test_conditions_that_do_not_go_together_are_refused(missed: Cli) -> None:

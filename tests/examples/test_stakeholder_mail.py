@@ -22,7 +22,8 @@ from stenolog.context import Budget
 from stenolog.engine import Tokens
 from stenolog.errors import ModelError
 from stenolog.models import ModelRequest, Scripted
-from stenolog.projections.usage import Price, usage
+from stenolog.projections.prices import Price
+from stenolog.projections.usage import usage
 from stenolog.tables import attached_tables
 from tests.examples.harness import clean, finished, killed, outcome, run, said
 from tests.postgres import in_schemas

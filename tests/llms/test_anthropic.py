@@ -118,6 +118,21 @@ def test_tokens_that_the_last_event_leaves_out_or_has_as_null_are_those_of_the_f
     assert ask(at(server)).answer.usage == Usage(input=12, cache_read=5, output=30)
 
 
+def test_what_is_written_for_an_hour_is_a_part_of_what_is_written(server: Server) -> None:
+    counted = {
+        "input_tokens": 3,
+        "cache_creation_input_tokens": 900,
+        "cache_creation": {"ephemeral_5m_input_tokens": 200, "ephemeral_1h_input_tokens": 700},
+        "output_tokens": 5,
+    }
+    said = list(api.block(TextPart(text="Hello")))
+    end = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 5}}
+    server.add(Reply(map(api.event, [api.start(MODEL, counted), *said, end, api.STOP])))
+
+    expected = Usage(input=903, output=5, cache_write=900, cache_write_hour=700)
+    assert ask(at(server)).answer.usage == expected
+
+
 def test_an_answer_without_usage_has_none(server: Server) -> None:
     server.add(Reply(api.frames(answer(TextPart(text="Hello"), usage=None))))
 

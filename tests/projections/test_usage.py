@@ -23,19 +23,8 @@ from stenolog import (
 from stenolog.domain.limits import Tokens
 from stenolog.errors import InvalidEventError
 from stenolog.events import Usage as Counted
-from stenolog.projections.usage import (
-    BOUNDS,
-    LARGEST,
-    PRICES,
-    Histogram,
-    Price,
-    Usage,
-    UsageTotals,
-    cost,
-    price_of,
-    price_table,
-    usage,
-)
+from stenolog.projections.prices import PRICES, Price, cost, price_of, price_table
+from stenolog.projections.usage import BOUNDS, LARGEST, Histogram, Usage, UsageTotals, usage
 from stenolog.testing import START, entries
 from tests.strategies import logs
 
@@ -196,6 +185,21 @@ def test_the_cost_is_of_what_was_read_written_fresh_and_answered() -> None:
     assert of().total.cost(PRICES) == 0
 
 
+@pytest.mark.parametrize(
+    ("price", "expected"),
+    [
+        (Price("*", 3.0, 0.3, 15.0, 3.75), 40 * 6.0),
+        (Price("*", 3.0, 0.3, 15.0, 3.75, 7.0), 40 * 7.0),
+        (Price("*", 3.0, 0.3, 15.0), 40 * 3.0),
+    ],
+)
+def test_what_the_cache_keeps_for_an_hour_has_a_price_of_its_own(price: Price, expected: float) -> None:
+    minutes = Tokens(input=100, cache_write=60)
+    both = minutes._replace(input=140, cache_write=100, cache_write_hour=40)
+
+    assert cost({"*": both}, [price]) == cost({"*": minutes}, [price]) + expected  # type: ignore[operator]
+
+
 def test_micro_dollars_are_whole_and_rounded_once() -> None:
     """Prices of a fraction of a micro-dollar for a token add up before they are rounded."""
     assert cost({"small": Tokens(input=1)}, TABLE) == 0
@@ -216,8 +220,11 @@ def test_a_price_table_is_read_from_a_mapping() -> None:
     ("given", "complaint"),
     [
         ([], "prices: expected an object, found list"),
-        ({"gpt-*": 3}, "prices: 'gpt-*': expected a table of input, cached, output, written, found 3"),
-        ({"gpt-*": {"inptu": 3}}, "expected a table of input, cached, output, written, found {'inptu': 3}"),
+        (
+            {"gpt-*": 3},
+            "prices: 'gpt-*': expected a table of input, cached, output, written, written_hour, found 3",
+        ),
+        ({"gpt-*": {"inptu": 3}}, "written_hour, found {'inptu': 3}"),
         ({"gpt-*": {"input": -1}}, "'gpt-*': input: expected USD per million tokens, found -1"),
         ({"gpt-*": {"input": True}}, "'gpt-*': input: expected USD per million tokens, found True"),
         ({"gpt-*": {"input": float("nan")}}, "'gpt-*': input: expected USD per million tokens, found nan"),

@@ -105,14 +105,16 @@ def answered(
     tokens: int = 2_000,
     read: int = 0,
     wrote: int = 0,
+    hour: int = 0,
 ) -> Json:
-    """Return an answer of a provider, in whole: `tokens` are all of the request."""
+    """Return an answer of a provider, in whole: `tokens` are all of the request, `hour` part of `wrote`."""
     match api:
         case "anthropic":
             usage: Json = {
                 "input_tokens": tokens - read - wrote,
                 "cache_read_input_tokens": read,
                 "cache_creation_input_tokens": wrote,
+                "cache_creation": {"ephemeral_1h_input_tokens": hour},
                 "output_tokens": 5,
             }
             content = [{"type": "text", "text": text}]

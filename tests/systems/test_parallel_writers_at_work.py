@@ -22,7 +22,8 @@ from stenolog.contrib.workflow import conversation_messages
 from stenolog.engine import Replay, RunEvent, regenerate
 from stenolog.importers import import_file
 from stenolog.models import Scripted
-from stenolog.projections.usage import Price, usage
+from stenolog.projections.prices import Price
+from stenolog.projections.usage import usage
 from stenolog.tables import attach_table, attached_tables
 
 Part = Callable[[Conversation, Team], AsyncIterator[RunEvent]]

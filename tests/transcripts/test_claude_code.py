@@ -32,7 +32,12 @@ def test_the_conversation_is_named_by_its_session_and_opens_with_mode_and_agent(
 
 
 def test_records_of_one_message_that_follow_each_other_become_one_message(into: Import) -> None:
-    usage = {"input_tokens": 2, "cache_read_input_tokens": 3, "cache_creation_input_tokens": 4}
+    usage = {
+        "input_tokens": 2,
+        "cache_read_input_tokens": 3,
+        "cache_creation_input_tokens": 4,
+        "cache_creation": {"ephemeral_5m_input_tokens": 1, "ephemeral_1h_input_tokens": 3},
+    }
     first = assistant("a1", "u1", {"type": "thinking", "thinking": "Hm", "signature": "sig"}, id="m1")
     second = assistant("a2", "a1", text("Let me look"), id="m1")
     third = assistant("a3", "a2", tool_use("t1", cmd="ls"), id="m1")
@@ -48,7 +53,7 @@ def test_records_of_one_message_that_follow_each_other_become_one_message(into: 
         TextPart(text="Let me look"),
         ToolCall(id="t1", name="Bash", arguments='{"cmd":"ls"}'),
     )
-    assert said.usage == Usage(input=9, output=5, cache_read=3, cache_write=4)
+    assert said.usage == Usage(input=9, output=5, cache_read=3, cache_write=4, cache_write_hour=3)
     assert (said.model, said.finish_reason) == ("claude-x", "tool_use")
     assert said.source is not None
     assert (said.source.id, said.source.lines) == ("m1", ("a1", "a2", "a3"))

@@ -808,7 +808,9 @@ export interface TurnPolicy {
 /**
  * Tokens, as the provider counted them. `input` counts what was read from the cache too.
  *
- * `cost` is the price of the call in micro-dollars, where the provider or the agent states one.
+ * `cost` is the price of the call in micro-dollars, if the provider or the agent states one.
+ * `cache_write_hour` is the part of `cache_write` that is kept for an hour; Anthropic bills it
+ * higher.
  */
 export interface Usage {
   input?: number;
@@ -817,6 +819,7 @@ export interface Usage {
   cache_write?: number;
   reasoning?: number;
   cost?: number | null;
+  cache_write_hour?: number;
 }
 
 /**

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 from stenolog.adapters.providers.anthropic_blocks import usage as anthropic_usage
 from stenolog.adapters.providers.json_fields import as_dict, as_int, as_list, as_str
 from stenolog.adapters.providers.openai_items import usage as openai_usage
+from stenolog.domain.limits import Tokens
 from stenolog.domain.registry import Registry
 from stenolog.domain.values import Usage
 
@@ -96,13 +97,8 @@ def _count(turn: ResponseBuilder, counted: dict[str, Any]) -> None:
 
 
 def _sum(one: Usage, other: Usage) -> Usage:
-    return Usage(
-        input=one.input + other.input,
-        output=one.output + other.output,
-        cache_read=one.cache_read + other.cache_read,
-        cache_write=one.cache_write + other.cache_write,
-        reasoning=one.reasoning + other.reasoning,
-    )
+    counts = Tokens().plus(one).plus(other)._asdict()
+    return replace(other, **{name: count for name, count in counts.items() if name != "cost"})
 
 
 def _claude_code_message(message: dict[str, Any], turn: ResponseBuilder) -> None:

@@ -13,8 +13,8 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage
 from stenolog.projections.analysis.cache_misses import CacheCall, cache_call, cache_calls
 from stenolog.projections.analysis.stated_reads import stated_calls
+from stenolog.projections.prices import Prices
 from stenolog.projections.requests import LaneId
-from stenolog.projections.usage import Prices
 
 from .lanes import means
 from .requests import AskedRequest

@@ -12,7 +12,7 @@ from stenolog.adapters.providers.prices import listed as listed_prices
 from stenolog.adapters.queries.overviews import ListedConversation, listed
 from stenolog.adapters.queries.plain_json import when
 from stenolog.domain.settings import Settings
-from stenolog.projections.usage import Prices, known_cost, unpriced
+from stenolog.projections.prices import Prices, known_cost, unpriced
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Log

@@ -13,10 +13,10 @@ from stenolog.domain.errors import InvalidEventError
 from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.triggers import response_of
 from stenolog.projections.analysis.shared_prefix import SharedPrefix, shared_prefix
+from stenolog.projections.prices import price_of
 from stenolog.projections.requests import Request
 from stenolog.projections.requests.as_sent import without_marks
 from stenolog.projections.requests.comparison import RequestDiff, diff
-from stenolog.projections.usage import price_of
 
 from .lanes import lane
 from .requests import AskedRequest, request_reference

@@ -26,8 +26,9 @@ from stenolog.domain.events import AssistantMessage, LlmError, ToolResult
 from stenolog.domain.limits import MICRO_PER_USD
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.state import OpenCall
+from stenolog.projections.prices import Prices, unpriced
 from stenolog.projections.terminal_text import safe, shown_call
-from stenolog.projections.usage import Prices, UsageTotals, unpriced
+from stenolog.projections.usage import UsageTotals
 
 from .lines import Piece, counted, in_words, line, styled
 from .terminal import Color, coloured, draw, width

@@ -12,8 +12,9 @@ from stenolog.domain.parts import ReasoningPart, RefusalPart, TextPart
 from stenolog.domain.state import State, address, find_call
 from stenolog.domain.values import Control
 from stenolog.projections.acts import act_in_words
+from stenolog.projections.prices import Prices
 from stenolog.projections.timeline import cut_words
-from stenolog.projections.usage import Prices, Usage, usage
+from stenolog.projections.usage import Usage, usage
 
 from .chat_status import Hints, at_work, not_called
 from .chat_terminal import (

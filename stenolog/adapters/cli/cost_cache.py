@@ -10,7 +10,7 @@ from stenolog.adapters.answers.caches import call_data, calls_of, cause_words, t
 from stenolog.adapters.answers.conversations import short_name
 from stenolog.adapters.providers.prices import prices_of, source, usd
 from stenolog.projections.analysis.cache_misses import CacheCall
-from stenolog.projections.usage import Prices
+from stenolog.projections.prices import Prices
 
 from .lines import CommandResult, Piece, counted, line
 from .position_argument import resolve

@@ -13,17 +13,8 @@ from stenolog.adapters.answers.conversations import short_name
 from stenolog.adapters.providers.prices import advice, prices_of, source
 from stenolog.adapters.queries.openings import origin_of
 from stenolog.adapters.queries.overviews import title_of
-from stenolog.projections.usage import (
-    NOTHING,
-    By,
-    Histogram,
-    Prices,
-    Usage,
-    UsageTotals,
-    together,
-    usage,
-    usage_of,
-)
+from stenolog.projections.prices import Prices
+from stenolog.projections.usage import NOTHING, By, Histogram, Usage, UsageTotals, together, usage, usage_of
 
 from .agent_request import takes_agent_else, takes_api
 from .database import Database

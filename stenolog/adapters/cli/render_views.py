@@ -12,10 +12,11 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.state import address
 from stenolog.projections.analysis.explain import Missing
 from stenolog.projections.analysis.provider_bill import BESIDES, NO_BILL, Bill, not_recorded
+from stenolog.projections.prices import Prices, unpriced
 from stenolog.projections.requests import Omission, Request, RequestPart
 from stenolog.projections.requests.comparison import part_text
 from stenolog.projections.requests.rules import NOT_CARRIED
-from stenolog.projections.usage import Prices, UsageTotals, together, unpriced
+from stenolog.projections.usage import UsageTotals, together
 
 from .layout import Cell, table, wrapped
 from .lines import Piece, counted, describe, line

@@ -25,8 +25,8 @@ from stenolog.domain.events import UNCHANGED, ModeSwitch, UserMessage
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.state import LaneState, OpenCall
 from stenolog.domain.values import Control
+from stenolog.projections.prices import Prices
 from stenolog.projections.terminal_text import safe_json
-from stenolog.projections.usage import Prices
 
 from .app import Terminated
 from .chat_status import Hints, awaiting, describe_status, failed

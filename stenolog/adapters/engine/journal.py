@@ -6,6 +6,7 @@ All of it is called in one thread; nothing here waits for a model or a tool.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple, TypeAlias
 
@@ -32,8 +33,8 @@ from stenolog.domain.parts import ToolCall
 from stenolog.domain.policy import policy
 from stenolog.domain.state import OpenCall, address
 from stenolog.domain.values import Receipt, Usage
+from stenolog.projections.prices import known_cost, unpriced
 from stenolog.projections.requests import Request
-from stenolog.projections.usage import known_cost, unpriced
 
 from .agent import Agent
 from .effect_names import Key, key, model_key, tool_key
@@ -343,4 +344,4 @@ def since(spent: Tokens, total: Usage) -> Usage:
     counted = {name: tokens for name, tokens in spent._asdict().items() if name != "cost"}
     fresh = {name: getattr(total, name) - tokens for name, tokens in counted.items()}
     # A total below what is known belongs to a session that was begun anew.
-    return total if any(tokens < 0 for tokens in fresh.values()) else Usage(**fresh, cost=total.cost)
+    return total if any(tokens < 0 for tokens in fresh.values()) else replace(total, **fresh)

@@ -13,7 +13,7 @@ from stenolog.adapters.llms.base import Kind, Model
 from stenolog.adapters.providers.prices import listed
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError
-from stenolog.projections.usage import Prices
+from stenolog.projections.prices import Prices
 
 from . import dispatch
 from .retries import CircuitBreaker

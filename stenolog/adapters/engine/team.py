@@ -28,7 +28,7 @@ from stenolog.domain.limits import no_price
 from stenolog.domain.state import State, address
 from stenolog.domain.turns import TurnRule
 from stenolog.domain.values import CallRef, Control, TurnPolicy
-from stenolog.projections.usage import Prices, price_of
+from stenolog.projections.prices import Prices, price_of
 
 from .agent import Agent, Upkeep, WorkerTool
 from .approvals import Arguments, PendingApproval, approval, waiting

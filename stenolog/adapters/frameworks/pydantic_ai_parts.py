@@ -178,6 +178,7 @@ def response_event(message: Json, agent: str) -> NewEntry:
     """Return the event of a response."""
     usage = as_dict(message.get("usage"))
     counted = {ours: as_int(usage.get(theirs)) for ours, theirs in USAGE.items()}
+    counted["cache_write_hour"] = as_int(as_dict(usage.get("details")).get("ephemeral_1h_input_tokens"))
     event = AssistantMessage(
         agent=agent,
         parts=[_answer_part(part) for part in as_list(message.get("parts"))],

@@ -112,10 +112,12 @@ def usage(counted: Json) -> Usage | None:
         as_int(counted.get("cache_read_input_tokens")),
         as_int(counted.get("cache_creation_input_tokens")),
     )
+    hour = as_int(as_dict(counted.get("cache_creation")).get("ephemeral_1h_input_tokens"))
     return Usage(
         input=as_int(counted.get("input_tokens")) + read + write,
         output=as_int(counted.get("output_tokens")),
         cache_read=read,
         cache_write=write,
         reasoning=as_int(as_dict(counted.get("output_tokens_details")).get("thinking_tokens")),
+        cache_write_hour=min(hour, write),
     )

@@ -5,7 +5,7 @@
 The package is data: it asks no server. Prices change, so a newer version may give another cost.
 
 ["gpt-5*"]
-input = 1.25    # USD per million tokens; `cached`, `output` and `written` likewise
+input = 1.25    # USD per million tokens; `cached`, `output`, `written` and `written_hour` likewise
 
 The file of a team has such tables too, under `prices`; what is not in it costs what the price list says.
 """
@@ -23,7 +23,7 @@ from typing import Any
 
 from stenolog.domain.errors import InvalidEventError
 from stenolog.domain.limits import MICRO_PER_USD
-from stenolog.projections.usage import PRICES, PRICES_AS_OF, Price, Prices, price_table
+from stenolog.projections.prices import PRICES, PRICES_AS_OF, Price, Prices, price_table
 
 PACKAGE = "genai-prices"
 ROUTED = "openrouter"
@@ -78,7 +78,9 @@ def _of_package(model: str) -> Price | None:
     if fresh is None or output is None:
         return None
     cached, written = _usd(rates.cache_read_mtok), _usd(rates.cache_write_mtok)
-    return Price(model, fresh, fresh if cached is None else cached, output, written)
+    # Releases before 0.2 do not have this price.
+    hour = _usd(getattr(rates, "cache_write_1h_mtok", None))
+    return Price(model, fresh, fresh if cached is None else cached, output, written, hour)
 
 
 def _usd(rate: Any) -> float | None:

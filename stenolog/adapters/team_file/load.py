@@ -38,7 +38,7 @@ from stenolog.domain.policy_text import policy_of
 from stenolog.domain.turns import TURN_RULES, TurnRule
 from stenolog.domain.turns import load as rule
 from stenolog.domain.values import TurnPolicy
-from stenolog.projections.usage import price_table
+from stenolog.projections.prices import price_table
 
 from .schema import (
     AgentTable,

@@ -172,12 +172,15 @@ def _usage(counted: dict[str, Any]) -> Usage | None:
     if not counted:
         return None
     read, made = as_dict(counted.get("input_token_details")), as_dict(counted.get("output_token_details"))
+    # With these two, LangChain sets the sum of both to 0.
+    minutes, hour = (as_int(read.get(f"ephemeral_{time}_input_tokens")) for time in ("5m", "1h"))
     return Usage(
         input=as_int(counted.get("input_tokens")),
         output=as_int(counted.get("output_tokens")),
         cache_read=as_int(read.get("cache_read")),
-        cache_write=as_int(read.get("cache_creation")),
+        cache_write=as_int(read.get("cache_creation")) or minutes + hour,
         reasoning=as_int(made.get("reasoning")),
+        cache_write_hour=hour,
     )
 
 

@@ -19,13 +19,13 @@ from stenolog.domain.errors import InvalidPolicyError, StenologError
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch
 from stenolog.domain.policy import policy
 from stenolog.domain.values import Receipt, Usage
+from stenolog.projections.prices import Prices, price_of
 from stenolog.projections.requests import APIS, LaneId, Request
 from stenolog.projections.requests.as_sent import SentForms
 from stenolog.projections.requests.incremental.session import RequestSession, windows
 from stenolog.projections.requests.request import EMPTY_BLOBS
 from stenolog.projections.requests.sendable import may_be_asked
 from stenolog.projections.requests.tokens import COUNTERS, Counter
-from stenolog.projections.usage import Prices, price_of
 
 from .cache_causes import NO_CAUSE, Cause, change_cause, model_cause
 from .prompt_blocks import Block, blocks
@@ -46,8 +46,8 @@ class CacheCall(NamedTuple):
 
     `position` is that of the answer, `view` of the request, `before` of the answer to the call that it is
     compared with (0: none). `prompt` are all tokens, `same` those that both begin with. `read` is what the
-    provider states, None where it states nothing, and `written` likewise; `expected` what it should have
-    read. `missed` could have been read, and were billed anew.
+    provider states, None where it states nothing, and `written` likewise, `written_hour` of it for an hour;
+    `expected` what it should have read. `missed` could have been read, and were billed anew.
     """
 
     position: int
@@ -64,6 +64,7 @@ class CacheCall(NamedTuple):
     missed: int
     seconds: int
     cause: Cause
+    written_hour: int = 0
 
     @property
     def is_miss(self) -> bool:
@@ -85,7 +86,7 @@ class CacheCall(NamedTuple):
         price = price_of(self.model, prices)
         if price is None:
             return None
-        anew = price.written if self.written and price.written is not None else price.input
+        anew = price.writes[self.written_hour * 2 > self.written] if self.written else price.input
         # Tokens times USD per million tokens are micro-dollars.
         return round(self.missed * max(0.0, anew - price.cached))
 
@@ -277,6 +278,7 @@ def _one(
         missed,
         seconds,
         NO_CAUSE,
+        0 if usage is None else usage.cache_write_hour,
     )
     if before is None:
         cause = (

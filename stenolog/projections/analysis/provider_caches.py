@@ -30,6 +30,8 @@ MINIMUMS: Mapping[str, int] = {
 IDLE = 600
 """Seconds without a call after which OpenAI and Gemini have most beginnings no longer."""
 DAY = 86_400
+TTLS: Mapping[object, int] = {"30m": 1_800, "12h": 43_200}
+"""Seconds for which OpenAI keeps a beginning, by what is asked for in `prompt_cache_options`."""
 
 
 class Prompt(NamedTuple):
@@ -71,6 +73,9 @@ def minimum_of(model: str) -> int:
 
 def idle_of(body: Mapping[str, Any]) -> int:
     """Return the seconds that a provider which needs no marks keeps a beginning for."""
+    options = body.get("prompt_cache_options")
+    if isinstance(options, Mapping) and (seconds := TTLS.get(options.get("ttl"))):
+        return seconds
     return DAY if body.get("prompt_cache_retention") == "24h" else IDLE
 
 

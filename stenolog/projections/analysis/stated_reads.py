@@ -18,10 +18,8 @@ from stenolog.projections.requests import LaneId
 
 from .cache_causes import NO_CAUSE, Cause, hiding, is_summary
 from .cache_misses import LEAST, TOLERANCE, CacheCall
+from .prompt_blocks import HOUR, MINUTES_5
 from .provider_caches import IDLE, minimum_of
-
-UNMARKED = 300
-"""Seconds for which Anthropic keeps a beginning, unless an hour is asked for."""
 
 
 class StatedCall(NamedTuple):
@@ -58,6 +56,7 @@ def stated_calls(entries: Sequence[Entry]) -> list[CacheCall]:
 def _compared(lane: LaneId, calls: Sequence[StatedCall], entries: Sequence[Entry]) -> Iterator[CacheCall]:
     """Yield what each call of a lane read, beside the last one of the same model before it."""
     last: dict[str, StatedCall] = {}
+    keeps: dict[str, int] = {}
     previous: StatedCall | None = None
     for call in calls:
         before = last.get(call.model)
@@ -65,7 +64,7 @@ def _compared(lane: LaneId, calls: Sequence[StatedCall], entries: Sequence[Entry
         if before is not None:
             # With the call before: it may be what wrote the summary.
             between = entries[before.position - 1 : call.position - 1]
-            found = found._replace(cause=_cause(lane, found, before, between))
+            found = found._replace(cause=_cause(lane, found, before, between, keeps[call.model]))
         elif previous is None:
             found = found._replace(cause=Cause("cold start"))
         else:
@@ -73,6 +72,16 @@ def _compared(lane: LaneId, calls: Sequence[StatedCall], entries: Sequence[Entry
             found = found._replace(cause=Cause("model", "changed", words=words))
         yield found
         previous = last[call.model] = call
+        keeps[call.model] = _keeps(call, keeps.get(call.model))
+
+
+def _keeps(call: StatedCall, before: int | None) -> int:
+    """Return the seconds for which a beginning is kept: as asked for with what was written last."""
+    if "claude" not in call.model:
+        return IDLE
+    if not call.usage.cache_write:
+        return before or MINUTES_5
+    return HOUR if call.usage.cache_write_hour * 2 >= call.usage.cache_write else MINUTES_5
 
 
 def _read(lane: LaneId, before: StatedCall | None, call: StatedCall) -> CacheCall:
@@ -96,16 +105,16 @@ def _read(lane: LaneId, before: StatedCall | None, call: StatedCall) -> CacheCal
         max(0, could - read),
         seconds,
         NO_CAUSE,
+        call.usage.cache_write_hour,
     )
 
 
-def _cause(lane: LaneId, found: CacheCall, before: StatedCall, between: Sequence[Entry]) -> Cause:
+def _cause(lane: LaneId, found: CacheCall, before: StatedCall, between: Sequence[Entry], keeps: int) -> Cause:
     if found.missed < LEAST:
         return NO_CAUSE
-    is_anthropic = "claude" in found.model
-    keeps = UNMARKED if is_anthropic else IDLE
     if found.seconds > keeps and found.missed * 2 > found.same:
-        unless = " unless an hour is asked for" if is_anthropic else ""
+        # Older files, and logs imported before, do not say that an hour was asked for.
+        unless = " unless an hour is asked for" if keeps == MINUTES_5 else ""
         return Cause("expired", words=f"{found.seconds} s since the call before, kept for {keeps} s{unless}")
     summary = next((entry.position for entry in between if is_summary(entry, lane)), 0)
     if summary:
