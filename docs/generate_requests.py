@@ -9,12 +9,15 @@ from dataclasses import MISSING, fields
 from stenolog.domain.policy import HISTORIES, RULES, PolicyRule
 from stenolog.projections.requests import APIS, PIPELINE
 from stenolog.projections.requests.pipeline.budget import KEEP_REASONS, KEPT, RESERVE
+from stenolog.projections.requests.request import PIPELINES
 from stenolog.projections.requests.rules import REPAIRS, STAGES
 from stenolog.projections.requests.validation import LAWS
 
 MADE = "<!-- Made by `python docs/generate.py`; change the code, not this page. -->"
+EARLIER = "`, `".join(name for name in PIPELINES if name != PIPELINE)
 ABOUT = f"""\
 What a request is made by: context policies, rules, APIs and their laws. The pipeline is `{PIPELINE}`;
+receipts of `{EARLIER}` are proved by its own rules.
 [How a request is built](../explanation/requests.md) says why it is as it is, and
 [Add a policy, a transform, an API](../how-to/extend-requests.md) how to bring your own.
 """

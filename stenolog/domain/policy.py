@@ -252,8 +252,7 @@ class Prompt(PolicyRule):
     `banner` is a line with `{mode}` in it. Both stand last, so that a mode switch does not invalidate the
     prompt cache, or, with `place` "first", before the conversation. The persona is shown only in the modes of
     `persona_in`, and in all modes if that is empty. `tools_in` has the names of the tools of a mode; a mode
-    that it does not name has all. `cut_note` tells the agent where messages were cut, `scope_note` what part
-    of the conversation it is shown.
+    not in it has all. `cut_note` shows where messages were cut, `scope_note` what part is shown.
     """
 
     slot: ClassVar[str] = "instructions"
@@ -295,6 +294,7 @@ class Policy:
     """A whole policy: one rule in each slot, None where it has none. Made by `policy(…)` or by `|`.
 
     `chosen` is the history that was asked for, `history` the one that counts: everything, where none was.
+    `pipeline` is the version of the pipeline that applies it; None: the newest.
     """
 
     chosen: History | None = None
@@ -306,12 +306,13 @@ class Policy:
     away: MissedMessages | None = None
     reminder: Reminder | None = None
     instructions: Prompt | None = None
+    pipeline: str | None = None
 
     def __or__(self, other: PolicyLike) -> Policy:
         """Return both together; if both have a rule in a slot, the other's."""
         theirs = policy(other)
-        set_there = {f.name: getattr(theirs, f.name) for f in fields(Policy)}
-        return replace(self, **{slot: rule for slot, rule in set_there.items() if rule is not None})
+        set_there = ((f.name, getattr(theirs, f.name)) for f in fields(Policy))
+        return replace(self, **{slot: rule for slot, rule in set_there if rule is not None})
 
     def __ror__(self, other: PolicyLike) -> Policy:
         return policy(other) | self
@@ -324,9 +325,8 @@ class Policy:
     @property
     def json(self) -> dict[str, Any]:
         """The policy as it stands in a card and in a receipt: defaults left out."""
-        chosen = self.chosen
         shown: dict[str, Any] = {}
-        if chosen:
+        if chosen := self.chosen:
             shown["history"] = {"kind": chosen.kind, **non_default_fields(chosen)}
         for slot in RULES:
             if (rule := getattr(self, slot)) is not None:
@@ -335,7 +335,7 @@ class Policy:
 
     @property
     def counter(self) -> str:
-        """The name of the counter that tokens are counted by."""
+        """The name of the counter of tokens."""
         return self.budget.counter if self.budget else DEFAULT_COUNTER
 
 

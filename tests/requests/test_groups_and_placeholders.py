@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
 from stenolog import LlmError, ToolCall, ToolResult, UserMessage
+from stenolog.context import Policy
+from stenolog.domain.step import fold
 from stenolog.events import CallRef, Origin, Receipt
+from stenolog.projections.requests import every_request, lanes
 from tests.requests.given import ASKED, CALL, calls, chat, said
+from tests.requests.histories import history
+from tests.requests.policies import SMALL
 
 
 def test_what_came_between_a_call_and_its_result_comes_behind_them() -> None:
@@ -20,6 +27,24 @@ def test_a_pending_call_gets_a_placeholder_and_the_request_is_a_preview() -> Non
 
     assert said(request)[-1] == ("tool", "[no result yet: the call is still running]")
     assert (request.sendable, request.reason) == (False, "1 of its calls has no result yet")
+
+
+def test_a_call_that_its_lane_waits_for_no_more_is_not_said_to_be_running() -> None:
+    request = chat(ASKED, calls("", CALL), calls("Never mind"), ASKED)
+
+    assert said(request)[2] == ("tool", "[no result was recorded]")
+
+
+@pytest.mark.parametrize("chosen", [None, SMALL["full"], SMALL["one voice"]])
+def test_only_calls_that_a_lane_waits_for_are_said_to_be_running(chosen: Policy | None) -> None:
+    for seed in range(200):
+        log = history(seed, longest=24)
+        for lane in lanes(log):
+            for request in every_request(log, lane.agent, task=lane.task, policy=chosen):
+                waiting = {call.position for _, call in fold(log[: request.at]).open_calls()}
+                running = {p.positions[0] for p in request.parts if p.rule == "placeholder-running"}
+
+                assert running <= waiting, (seed, request.at)
 
 
 def test_a_call_that_the_user_interrupted_gets_a_placeholder_that_says_so() -> None:

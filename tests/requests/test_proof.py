@@ -31,9 +31,11 @@ from stenolog.parts import ImagePart
 from stenolog.projections.requests import APIS, PIPELINE, Api, build
 from stenolog.projections.requests.body_digest import CHUNKS, first_difference, sections
 from stenolog.projections.requests.proofs import Proof, proofs
+from stenolog.projections.requests.request import sent_under
 from stenolog.projections.requests.tokens import COUNTER, COUNTERS, Counter
 from tests.requests.given import ASKED, CALL, calls, log
 from tests.requests.histories import history
+from tests.requests.policies import SMALL
 
 POLICIES = (None, LastN(2), SinceLastTurn(), Budget(tokens=300))
 TALK: tuple[Event, ...] = (
@@ -91,6 +93,26 @@ def test_what_was_sent_is_built_again_to_the_byte(api: str, under: Any) -> None:
 
     assert outcomes(found) == [(3, "same"), (5, "same"), (7, "same"), (9, "same")]
     assert [one.found for one in found] == [one.expected for one in found]
+
+
+def test_what_an_earlier_pipeline_sent_is_built_again_by_its_rules() -> None:
+    gone_on = (ASKED, calls("", CALL), calls("Never mind"), ASKED)
+    earlier = replace(policy(), pipeline="requests@5")
+
+    receipt = build(log(*gone_on), "coder", policy=earlier).receipt
+
+    assert b"the call is still running" in build(log(*gone_on), "coder", policy=sent_under(receipt)).bytes
+    assert build(log(*gone_on), "coder").receipt.sha256 != receipt.sha256
+    (found,) = proofs(log(*gone_on, calls("Well", receipt=receipt)))
+    assert (receipt.pipeline, found.outcome) == ("requests@5", "same")
+
+
+@pytest.mark.parametrize("under", SMALL.values(), ids=SMALL)
+def test_every_receipt_of_an_earlier_pipeline_stays_provable(under: Policy) -> None:
+    for seed in range(40):
+        entries = sent([e.event for e in history(seed)], under=replace(under, pipeline="requests@5"))
+
+        assert {one.outcome for one in proofs(entries)} <= {"same", "not-provable"}, seed
 
 
 def test_a_message_that_was_changed_afterwards_is_named() -> None:

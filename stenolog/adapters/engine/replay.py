@@ -45,7 +45,7 @@ from stenolog.projections.json_checks import first_difference
 from stenolog.projections.requests import Api
 from stenolog.projections.requests.body_digest import by_hash
 from stenolog.projections.requests.pipeline.truncation import RESULTS, with_text
-from stenolog.projections.requests.request import Body
+from stenolog.projections.requests.request import Body, sent_under
 from stenolog.projections.tool_pairs import ToolCallIndex
 
 from .agent import Agent
@@ -195,7 +195,7 @@ class Replay:
     def _compare(self, prompt: ModelRequest, recorded: RecordedAnswer, receipt: Receipt) -> None:
         agent, _, task = prompt.lane.partition("/")
         api = receipt.api.partition("@")[0]
-        then = self.conversation.request(agent, receipt.view, api, task=task, policy=receipt.policy)
+        then = self.conversation.request(agent, receipt.view, api, task=task, policy=sent_under(receipt))
         if in_sent_form(self.conversation, then, receipt).sha256 != receipt.sha256:
             raise ReplayMismatchError(
                 f"{prompt.lane}: the request that position {recorded.position} of "

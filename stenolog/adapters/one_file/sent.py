@@ -12,16 +12,17 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.erasure import is_gone
 from stenolog.domain.errors import StenologError
 from stenolog.domain.events import AssistantMessage, LlmError
-from stenolog.domain.policy import Policy, policy
+from stenolog.domain.policy import Policy
 from stenolog.domain.settings import NOTHING
 from stenolog.domain.values import Receipt
 from stenolog.projections.analysis.provider_bill import usual_api
-from stenolog.projections.requests import APIS, PIPELINE, LaneId, Request, lanes
+from stenolog.projections.requests import APIS, LaneId, Request, lanes
 from stenolog.projections.requests.as_sent import SentForms
 from stenolog.projections.requests.builder import choose
 from stenolog.projections.requests.incremental.explained import ExplainedSession
 from stenolog.projections.requests.incremental.session import windows
 from stenolog.projections.requests.incremental.window import Window
+from stenolog.projections.requests.request import PIPELINES, known_policy
 from stenolog.projections.requests.sendable import may_be_asked
 from stenolog.projections.requests.tokens import Counter
 
@@ -62,7 +63,7 @@ def calls(entries: Sequence[Entry]) -> Iterator[SentCall]:
                 lane, receipt = LaneId(said.agent, said.task), said.receipt
                 if receipt is not None:
                     api = receipt.api.partition("@")[0]
-                    chosen = _policy(receipt.policy)
+                    chosen = known_policy(receipt)
                     provable = _is_built_here(receipt) and receipt.view < gone
                     yield SentCall(
                         lane, receipt.view, entry.position, api, chosen, receipt.sha256, provable, receipt
@@ -77,14 +78,7 @@ def calls(entries: Sequence[Entry]) -> Iterator[SentCall]:
 
 def _is_built_here(receipt: Receipt) -> bool:
     name = receipt.api.partition("@")[0]
-    return receipt.pipeline == PIPELINE and name in APIS and receipt.api == f"{name}@{APIS[name].version}"
-
-
-def _policy(written: object) -> Policy | None:
-    try:
-        return policy(written)  # type: ignore[arg-type]
-    except StenologError:
-        return None
+    return receipt.pipeline in PIPELINES and name in APIS and receipt.api == f"{name}@{APIS[name].version}"
 
 
 def sent_requests(

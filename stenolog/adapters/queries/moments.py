@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 
 from stenolog.adapters.store import reader
 from stenolog.adapters.store.handle import StreamHandle
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import AgentNotFoundError, InvalidEventError, InvalidPolicyError
+from stenolog.domain.errors import AgentNotFoundError, InvalidEventError
 from stenolog.domain.events import ModeSwitch
-from stenolog.domain.policy import Policy, PolicyLike
-from stenolog.domain.policy import policy as policy_of
+from stenolog.domain.policy import PolicyLike
 from stenolog.domain.values import Receipt
 from stenolog.projections.analysis.provider_bill import usual_api
 from stenolog.projections.moments.moment import Moment, choices, moment_of, shown_in
 from stenolog.projections.requests import APIS, LaneId, Request
+from stenolog.projections.requests.request import known_policy
 from stenolog.projections.requests.sendable import NOTHING_SAID, no_agent
 
 from . import folds, requests
@@ -40,7 +39,7 @@ def read_moment(
     conversation.checked(at, least=1)
     _check_takes_part(conversation, lane, at)
     receipt = receipt_behind(conversation, lane, at)
-    chosen = _policy_of(receipt) if policy is None and receipt is not None else policy
+    chosen = known_policy(receipt) if policy is None and receipt is not None else policy
     request = requests.request(
         conversation, *lane, at, api or _api_of(conversation, lane, receipt), chosen, COUNTERS
     )
@@ -69,13 +68,6 @@ def _check_takes_part(conversation: StreamHandle, lane: LaneId, at: int) -> None
 
 def _where(conversation: StreamHandle, at: int) -> str:
     return f"{conversation.name!r} at {at}"
-
-
-def _policy_of(receipt: Receipt) -> Policy | None:
-    """Return the policy that a request was sent under; None for one that is not known here."""
-    with suppress(InvalidPolicyError):
-        return policy_of(receipt.policy)
-    return None
 
 
 def _api_of(conversation: StreamHandle, lane: LaneId, receipt: Receipt | None) -> str:

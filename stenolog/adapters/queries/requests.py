@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from time import perf_counter
 from typing import Literal, NamedTuple
 
@@ -30,6 +31,7 @@ from stenolog.projections.requests.builder import choose
 from stenolog.projections.requests.incremental.snapshot import START, WindowSnapshot
 from stenolog.projections.requests.incremental.window import Window
 from stenolog.projections.requests.pipeline.budget import caps
+from stenolog.projections.requests.request import PIPELINES
 from stenolog.projections.requests.tokens import Counter
 
 from . import folds
@@ -272,7 +274,7 @@ def _joined(runs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 def _snapshots(lane: LaneId, policy: Policy, counter: Counter) -> PersistentFold[WindowSnapshot]:
     """Return the fold whose checkpoints are a window's snapshots, named by lane, policy and counter."""
-    asked = [lane.agent, lane.task, policy.json, policy.counter, counter.id, PIPELINE]
+    asked = [lane.agent, lane.task, policy.json, policy.counter, counter.id, policy.pipeline or PIPELINE]
     name = WINDOW + json.dumps(asked, sort_keys=True)
     return PersistentFold(Fold(name, START, lambda snapshot, entry: snapshot), SNAPSHOT.dump, SNAPSHOT.load)
 
@@ -288,5 +290,6 @@ def with_snapshots(
                 lane, chosen, found = LaneId(agent, task), policy_of(given), counters[counter]
             except (StenologError, KeyError):
                 continue  # by a release, or with an extra, that is not here
-            if (found.id, PIPELINE) == (version, pipeline):
+            if found.id == version and pipeline in PIPELINES:
+                chosen = replace(chosen, pipeline=None if pipeline == PIPELINE else pipeline)
                 yield _snapshots(lane, chosen, found), Window(lane, chosen, found, blobs=blobs)

@@ -10,12 +10,11 @@ from weakref import WeakKeyDictionary
 from stenolog.adapters.store.handle import StreamHandle
 from stenolog.domain.errors import InvalidPolicyError, StoredDataError
 from stenolog.domain.events import AssistantMessage, LlmError
-from stenolog.domain.policy import policy as policy_of
 from stenolog.domain.values import Receipt
 from stenolog.projections.moments.moment import receipt_of
 from stenolog.projections.requests import LaneId, Request
 from stenolog.projections.requests.as_sent import Patches, as_sent
-from stenolog.projections.requests.request import PATCH
+from stenolog.projections.requests.request import PATCH, sent_under
 
 from . import requests
 
@@ -62,7 +61,7 @@ def sent_form(conversation: StreamHandle, lane: LaneId, at: int, api: str | None
     if api is not None and api != name:
         return None
     try:
-        built = requests.request(conversation, *lane, at, name, policy_of(receipt.policy))
+        built = requests.request(conversation, *lane, at, name, sent_under(receipt))
         return in_sent_form(conversation, built, receipt)
     except (StoredDataError, InvalidPolicyError):
         return None

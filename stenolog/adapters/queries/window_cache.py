@@ -142,7 +142,8 @@ class WindowCache:
             return ""
         found = self._named.get(id(policy))
         if found is None or found[0] is not policy:
-            found = policy, json.dumps(policy_of(policy).json, sort_keys=True)
+            chosen = policy_of(policy)
+            found = policy, json.dumps([chosen.json, chosen.pipeline], sort_keys=True)
             if isinstance(policy, Policy | PolicyRule):
                 self._named = {**self._named, id(policy): found} if len(self._named) < NAMED else {}
         return found[1]

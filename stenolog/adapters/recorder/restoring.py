@@ -19,6 +19,7 @@ from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolR
 from stenolog.projections.requests import Request
 from stenolog.projections.requests.as_sent import Patches, as_sent
 from stenolog.projections.requests.recipe import references
+from stenolog.projections.requests.request import sent_under
 
 from .lane import Anchor, Lane, Positions, StoredHistory
 from .message_events import mark_of
@@ -153,7 +154,7 @@ def _restore(
     assert receipt is not None
     log, api = session.conversation.log, receipt.api.partition("@")[0]
     try:
-        built = session.conversation.request(lane.agent, at=receipt.view, api=api, policy=receipt.policy)
+        built = session.conversation.request(lane.agent, at=receipt.view, api=api, policy=sent_under(receipt))
         sent = as_sent(built, receipt, patches, log.blobs)
         patch = patches.resolve(receipt)
     except StenologError:

@@ -21,6 +21,7 @@ from stenolog.domain.errors import CallerError, StenologError
 from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.state import address
 from stenolog.domain.values import Receipt
+from stenolog.projections.requests.request import sent_under
 
 What: TypeAlias = Literal["name", "entry", "request", "answer", "blob", "draft", "claim", "table"]
 ESCAPED = 2
@@ -163,7 +164,7 @@ def _request(
     reason = ""
     try:
         request = conversation.request(
-            event.agent, at=receipt.view, api=api, task=event.task, policy=dict(receipt.policy)
+            event.agent, at=receipt.view, api=api, task=event.task, policy=sent_under(receipt)
         )
         request = in_sent_form(conversation, request, receipt)
         body = json.dumps(request.body, ensure_ascii=False).encode(errors="surrogatepass")

@@ -16,7 +16,7 @@ from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.projections.requests import Request, RequestPart, build
 from stenolog.projections.requests.as_sent import Patches, as_sent
 from stenolog.projections.requests.body_digest import SYSTEM, TURN
-from stenolog.projections.requests.request import EMPTY_BLOBS
+from stenolog.projections.requests.request import EMPTY_BLOBS, sent_under
 from stenolog.projections.requests.tokens import COUNTERS, Counter
 from stenolog.projections.requests.transport import PROMPT, Transport, as_go
 
@@ -74,7 +74,7 @@ def sent_request(
         event.agent,
         task=event.task,
         api=receipt.api.partition("@")[0],
-        policy=receipt.policy,
+        policy=sent_under(receipt),
         blobs=blobs,
         counters=counters,
     )

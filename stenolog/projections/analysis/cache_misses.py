@@ -17,13 +17,12 @@ from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import InvalidPolicyError, StenologError
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch
-from stenolog.domain.policy import policy
 from stenolog.domain.values import Receipt, Usage
 from stenolog.projections.prices import Prices, price_of
 from stenolog.projections.requests import APIS, LaneId, Request
 from stenolog.projections.requests.as_sent import SentForms
 from stenolog.projections.requests.incremental.session import RequestSession, windows
-from stenolog.projections.requests.request import EMPTY_BLOBS
+from stenolog.projections.requests.request import EMPTY_BLOBS, sent_under
 from stenolog.projections.requests.sendable import may_be_asked
 from stenolog.projections.requests.tokens import COUNTERS, Counter
 
@@ -182,14 +181,17 @@ def _calls(
     counters: Mapping[str, Counter],
 ) -> Iterator[PromptCall]:
     """Yield the calls of a lane, in one pass over the log for each policy."""
-    groups: dict[str, dict[int, list[tuple[Entry, Receipt]]]] = defaultdict(lambda: defaultdict(list))
+    groups: dict[tuple[str, str], dict[int, list[tuple[Entry, Receipt]]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
     for entry, receipt in receipts:
-        groups[json.dumps(receipt.policy, sort_keys=True)][receipt.view].append((entry, receipt))
+        written = json.dumps(receipt.policy, sort_keys=True)
+        groups[receipt.pipeline, written][receipt.view].append((entry, receipt))
     forms = SentForms(log, lane, blobs)
-    for written, waiting in groups.items():
+    for waiting in groups.values():
         sessions: dict[str, RequestSession] = {}
         try:
-            chosen = policy(json.loads(written))
+            chosen = sent_under(next(iter(waiting.values()))[0][1])
             for window in windows(log[: max(waiting)], lane, chosen, counters, blobs):
                 for entry, receipt in waiting.get(window.position, ()) if may_be_asked(window) else ():
                     api = receipt.api.partition("@")[0]

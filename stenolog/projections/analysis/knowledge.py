@@ -8,17 +8,15 @@ from itertools import chain
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import InvalidPolicyError
 from stenolog.domain.events import AssistantMessage, LlmError
-from stenolog.domain.policy import Policy, PolicyLike
-from stenolog.domain.policy import policy as policy_of
+from stenolog.domain.policy import PolicyLike
 from stenolog.domain.values import Receipt
 from stenolog.projections.requests import APIS, DEFAULT_API, LaneId, Request, build, check_takes_part
 from stenolog.projections.requests.as_sent import SentForms
 from stenolog.projections.requests.body_digest import compact
 from stenolog.projections.requests.comparison import FRONT
 from stenolog.projections.requests.incremental.window import Window
-from stenolog.projections.requests.request import EMPTY_BLOBS
+from stenolog.projections.requests.request import EMPTY_BLOBS, known_policy
 from stenolog.projections.requests.tokens import COUNTERS, Counter
 
 from .explain import PREVIEW, some_requests
@@ -160,12 +158,12 @@ def _by_receipts(
     counters: Mapping[str, Counter],
 ) -> Iterator[Seen]:
     """Yield the entries in the requests that receipts name, each rebuilt under its own API and policy."""
-    alike: dict[tuple[str, str], list[tuple[int, Receipt]]] = defaultdict(list)
+    alike: dict[tuple[str, str, str], list[tuple[int, Receipt]]] = defaultdict(list)
     for answer in answers:
         if answer.receipt is not None:
-            alike[answer.receipt.api, compact(answer.receipt.policy)].append(
-                (answer.position, answer.receipt)
-            )
+            receipt = answer.receipt
+            like = receipt.api, receipt.pipeline, compact(receipt.policy)
+            alike[like].append((answer.position, receipt))
     for sent in alike.values():
         yield from _delivered(log, lane, sent, {"blobs": blobs, "counters": counters})
 
@@ -178,7 +176,7 @@ def _delivered(
     for by, receipt in sent:
         answers[receipt.view].append((by, receipt))
     like = sent[0][1]
-    api, policy = _known_api(like.api), _known_policy(like.policy)
+    api, policy = _known_api(like.api), known_policy(like)
     forms = SentForms(log, lane, means["blobs"])
 
     def wanted(window: Window) -> bool:
@@ -194,14 +192,6 @@ def _delivered(
 def _known_api(written: str) -> str:
     name = written.partition("@")[0]
     return name if name in APIS else DEFAULT_API
-
-
-def _known_policy(written: Mapping[str, Any]) -> Policy | None:
-    """Return the policy of a receipt; None, the agent's own, where this release does not know it."""
-    try:
-        return policy_of(written)
-    except InvalidPolicyError:
-        return None
 
 
 def _dropped_by(request: Request, position: int) -> str:

@@ -16,7 +16,6 @@ from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError, NotRegisteredError
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch
-from stenolog.domain.policy import policy
 from stenolog.domain.registry import HINT
 from stenolog.domain.state import State, address, decision
 from stenolog.domain.step import INITIAL, evolve
@@ -27,7 +26,7 @@ from stenolog.projections.requests import APIS, Api, LaneId, Request
 from stenolog.projections.requests.as_sent import SentForms
 from stenolog.projections.requests.body_digest import by_hash
 from stenolog.projections.requests.incremental.session import from_window, windows
-from stenolog.projections.requests.request import EMPTY_BLOBS, PATCH
+from stenolog.projections.requests.request import EMPTY_BLOBS, PATCH, sent_under
 from stenolog.projections.requests.tokens import COUNTERS, Counter
 
 
@@ -146,13 +145,14 @@ def _built(
     log: Sequence[Entry], called: Iterable[Called], cards: Mapping[str, AgentCard], here: Here
 ) -> dict[int, Request]:
     """Return the request of each call, by its answer's position: under its card, or as its receipt says."""
-    groups: dict[tuple[LaneId, str | None], list[Called]] = defaultdict(list)
+    groups: dict[tuple[LaneId, str, str], list[Called]] = defaultdict(list)
     for call in called:
-        given = None if call.lane.agent in cards else json.dumps(call.receipt.policy, sort_keys=True)
-        groups[call.lane, given].append(call)
+        receipt = call.receipt
+        asked = json.dumps(receipt.policy, sort_keys=True), receipt.pipeline
+        groups[call.lane, *(("", "") if call.lane.agent in cards else asked)].append(call)
     built: dict[int, Request] = {}
-    for (lane, given), calls in groups.items():
-        chosen = None if given is None else policy(json.loads(given))
+    for (lane, *_), calls in groups.items():
+        chosen = None if lane.agent in cards else sent_under(calls[0].receipt)
         views, forms = _by_view(calls), SentForms(log, lane, here.blobs)
         for window in windows(log, lane, chosen, here.counters, here.blobs):
             for call in views.get(window.position, ()):

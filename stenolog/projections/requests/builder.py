@@ -122,7 +122,8 @@ def contents(view: View) -> Contents:
     shown = edited(entries, left_out, lane, context, view.policy.pins)  # 2
     messages = [message for entry in shown.shown for message in view.messages_of(entry)]  # 3 and 4
     here = {entry.position for entry in shown.shown}
-    units = with_notes(grouped(messages, view.style, view.pairing.results, here), shown.anew)  # 5
+    made = grouped(messages, view.style, view.pairing.results, here, view.waits_for)  # 5
+    units = with_notes(made, shown.anew)
     return Contents([unit for unit in units if unit], shown.left_out, shown.shown, context.edits)
 
 

@@ -26,7 +26,7 @@ from .grades import FOLLOWED, Grade, grade_of
 from .incremental.session import RequestSession, windows
 from .incremental.window import Window
 from .pipeline.lane import LaneId
-from .request import EMPTY_BLOBS, PATCH, PIPELINE, Request
+from .request import EMPTY_BLOBS, PATCH, PIPELINE, PIPELINES, Request, sent_under
 from .sendable import may_be_asked, takes_part
 from .tokens import COUNTERS, Counter
 from .transport import Transport
@@ -94,13 +94,14 @@ def proofs(
     whole = [entry for at, entry in takewhile(lambda pair: pair[0] == pair[1].position, enumerate(log, 1))]
     found: list[Proof] = []
     patches = Patches.of(log)
-    groups: dict[tuple[LaneId, str], list[Sent]] = defaultdict(list)
+    groups: dict[tuple[LaneId, str, str], list[Sent]] = defaultdict(list)
     for sent in _sent(entry for entry in log if within is None or entry.position in within):
         if obstacle := _obstacle(sent, len(whole), apis, counters):
             found.append(sent.proof("not-provable", obstacle))
         else:
-            # Receipts of one lane and policy are proved in one pass over the log.
-            groups[sent.lane, json.dumps(sent.receipt.policy, sort_keys=True)].append(sent)
+            # Receipts of one lane, pipeline and policy are proved in one pass over the log.
+            receipt = sent.receipt
+            groups[sent.lane, receipt.pipeline, json.dumps(receipt.policy, sort_keys=True)].append(sent)
     for group in groups.values():
         found += _prove(whole, group, patches, apis, blobs, counters)
     return sorted(found)
@@ -123,7 +124,7 @@ def _obstacle(sent: Sent, whole: int, apis: Mapping[str, Api], counters: Mapping
     """Return why the request cannot be built here as it was then; empty if it can."""
     receipt = sent.receipt
     # Another pipeline gives other bytes for the same log, which proves nothing about the answer.
-    if receipt.pipeline != PIPELINE:
+    if receipt.pipeline not in PIPELINES:
         return f"pipeline {receipt.pipeline or '(unnamed)'} is not here, {PIPELINE} is"
     if sent.api not in apis or receipt.api != f"{sent.api}@{apis[sent.api].version}":
         hint = "" if sent.api in apis or not sent.api else f": {HINT}"
@@ -159,7 +160,7 @@ def _prove(
     waiting: dict[int, list[Sent]] = defaultdict(list)
     for sent in group:
         waiting[sent.receipt.view].append(sent)
-    lane, chosen = group[0].lane, policy(group[0].receipt.policy)
+    lane, chosen = group[0].lane, sent_under(group[0].receipt)
     why = "the lane took no part yet"
     sessions: dict[str, RequestSession] = {}
     try:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from stenolog.domain.errors import RequestNotSendableError
+from stenolog.domain.errors import InvalidPolicyError, RequestNotSendableError
 from stenolog.domain.parts import Part
-from stenolog.domain.policy import Policy
+from stenolog.domain.policy import Policy, policy
 from stenolog.domain.state import address
 from stenolog.domain.values import Receipt
 from stenolog.projections.tool_pairs import CallKey
@@ -23,8 +24,10 @@ from .tokens import COUNTER, IMAGE_TOKENS
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 Body: TypeAlias = dict[str, Any]
 
-PIPELINE = "requests@5"
+PIPELINE = "requests@6"
 """The name and version of the pipeline; raised whenever the same log would give other bytes."""
+PIPELINES: Mapping[str, int] = MappingProxyType({"requests@5": 5, PIPELINE: 6})
+"""The versions whose requests can be built, each with its number: receipts of older ones stay provable."""
 
 
 PATCH = "patch"
@@ -44,6 +47,21 @@ PICTURES = frozenset(
     ("image_url", "file", "image", "document", "input_image", "input_file", "inlineData", "fileData")
 )
 """Keys and types of the parts of a body that hold a picture or a file."""
+
+
+def sent_under(receipt: Receipt) -> Policy:
+    """Return a receipt's policy with the version that applied it. Raises `InvalidPolicyError`."""
+    chosen = policy(receipt.policy)
+    earlier = receipt.pipeline in PIPELINES and receipt.pipeline != PIPELINE
+    return replace(chosen, pipeline=receipt.pipeline) if earlier else chosen
+
+
+def known_policy(receipt: Receipt) -> Policy | None:
+    """Return `sent_under`; None, the one on the agent's card, if this release does not know the policy."""
+    try:
+        return sent_under(receipt)
+    except InvalidPolicyError:
+        return None
 
 
 class Size(NamedTuple):

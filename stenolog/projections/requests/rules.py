@@ -50,7 +50,8 @@ STAGES: Mapping[str, Mapping[str, str]] = MappingProxyType(
         },
         "grouped: one result for each call": {
             "late-result": "a result that came after the lane had gone on without it, as text",
-            "placeholder-running": "a call without a result yet",
+            "placeholder-running": "a call that its lane waits for",
+            "placeholder-unrecorded": "a call without a result, after which the lane has gone on",
             "placeholder-interrupted": "a call that was interrupted before it had a result",
             "placeholder-hidden": "a call whose result is in the log, but not shown here",
             "away-note": "where what was said while the agent was away begins, and where it ends",
@@ -112,6 +113,7 @@ REPAIRS = frozenset(
         "second-result",
         "late-result",
         "placeholder-running",
+        "placeholder-unrecorded",
         "placeholder-interrupted",
         "placeholder-hidden",
         "tool-stub",

@@ -19,7 +19,7 @@ from .pipeline.identifiers import renamed_tools
 from .pipeline.omissions import merge_runs
 from .pipeline.prompt import DEFAULT_MODEL
 from .pipeline.view import Contents, View
-from .request import Body, Message, Request, Size, texts
+from .request import PIPELINE, Body, Message, Request, Size, texts
 from .rules import CUTS
 
 NOTHING = "nothing"
@@ -62,6 +62,7 @@ def finished(
         sendable=True,
         reason="",
         explain=explain,
+        pipeline=view.policy.pipeline or PIPELINE,
         policy=view.policy,
         counter=view.counter.id,
         cuts=view.cuts,

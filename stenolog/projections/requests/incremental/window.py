@@ -187,7 +187,8 @@ class Window(View):
         here = {entry.position for entry in seen.shown}
         results = self.pairing.results
         units = with_notes(
-            grouping.units(lambda call: call in results and results[call] not in here), seen.anew
+            grouping.units(lambda call: call in results and results[call] not in here, self.waits_for),
+            seen.anew,
         )
         return TailContents(rows, grouping.made, units, seen.left_out, seen.shown, edits)
 

@@ -9,6 +9,8 @@ answer was built on is final, and the true result appears where it arrived, as t
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Protocol
 
 from stenolog.domain.parts import TextPart
 from stenolog.projections.requests.request import Message
@@ -18,10 +20,17 @@ from .attribution import AttributionStyle, in_prose_result
 from .quoting import note
 
 RUNNING = note("no result yet: the call is still running")
+UNRECORDED = note("no result was recorded")
 INTERRUPTED = note("no result: the call was interrupted")
 HIDDEN = note("there was a result; it is not shown here")
 PREVIEW = note("a preview: there is nothing to answer here yet")
 TURN = note("it is your turn")
+
+
+class Waits(Protocol):
+    """Says whether a call without a result may still get one; `is_latest`: no answer came since."""
+
+    def __call__(self, call: CallKey, *, is_latest: bool) -> bool: ...
 
 
 class ToolGroup:
@@ -59,18 +68,25 @@ class ToolGroup:
         self.results[message.call] = message
         return True
 
-    def messages(self, is_hidden: Callable[[CallKey], bool]) -> Iterator[Message]:
+    def messages(
+        self, is_hidden: Callable[[CallKey], bool], waits: Callable[[CallKey], bool]
+    ) -> Iterator[Message]:
         """Yield the answer and one result for each call, in the order of the calls."""
         yield self.said
         for key, result in self.results.items():
-            yield result or self._placeholder(key, hidden=is_hidden(key))
+            yield result or self._placeholder(key, is_hidden, waits)
 
-    def _placeholder(self, key: CallKey, *, hidden: bool) -> Message:
-        text, rule = RUNNING, "placeholder-running"
-        if hidden:
+    def _placeholder(
+        self, key: CallKey, is_hidden: Callable[[CallKey], bool], waits: Callable[[CallKey], bool]
+    ) -> Message:
+        if is_hidden(key):
             text, rule = HIDDEN, "placeholder-hidden"
         elif self.interrupted:
             text, rule = INTERRUPTED, "placeholder-interrupted"
+        elif waits(key):
+            text, rule = RUNNING, "placeholder-running"
+        else:
+            text, rule = UNRECORDED, "placeholder-unrecorded"
         failed = rule == "placeholder-interrupted"
         return Message(
             "tool", (TextPart(text=text),), (key.position,), rule, "added", call=key, failed=failed
@@ -119,13 +135,18 @@ class ToolGrouper:
             self.answer = ToolGroup(message)
             self.made.append(self.answer)
 
-    def units(self, is_hidden: Callable[[CallKey], bool]) -> list[tuple[Message, ...]]:
+    def units(self, is_hidden: Callable[[CallKey], bool], waits: Waits) -> list[tuple[Message, ...]]:
         """Return units that are never split: an answer with one result for each call, or one other message.
 
         A unit without content is empty. `is_hidden` tells whether a call has a result in the log that is
-        not shown.
+        not shown, `waits` whether one without a result may still get it.
         """
-        units = ((unit,) if isinstance(unit, Message) else unit.messages(is_hidden) for unit in self.made)
+        units = (
+            (unit,)
+            if isinstance(unit, Message)
+            else unit.messages(is_hidden, partial(waits, is_latest=unit is self.answer))
+            for unit in self.made
+        )
         # An empty result stays: without it, its call would have none.
         return [tuple(one for one in unit if one.parts or one.role == "tool") for unit in units]
 
@@ -135,6 +156,7 @@ def grouped(
     style: AttributionStyle,
     results: Mapping[CallKey, int],
     here: Collection[int],
+    waits: Waits,
 ) -> list[tuple[Message, ...]]:
     """Return messages in units: an answer with one result for each of its calls, or one other message.
 
@@ -143,7 +165,7 @@ def grouped(
     grouper = ToolGrouper(style)
     for message in messages:
         grouper.add(message)
-    return grouper.units(lambda call: call in results and results[call] not in here)
+    return grouper.units(lambda call: call in results and results[call] not in here, waits)
 
 
 def preview_note(last: Message | None) -> list[Message]:

@@ -18,9 +18,9 @@ from stenolog.domain.state import State, Summary
 from stenolog.domain.step import INITIAL, evolve
 from stenolog.domain.triggers import response_of
 from stenolog.projections.entry_context import SummaryRecord, summary_of
-from stenolog.projections.requests.request import EMPTY_BLOBS, Message
+from stenolog.projections.requests.request import EMPTY_BLOBS, PIPELINE, PIPELINES, Message
 from stenolog.projections.requests.tokens import ESTIMATE, Counter, count_parts
-from stenolog.projections.tool_pairs import Pair, ToolCallIndex
+from stenolog.projections.tool_pairs import CallKey, Pair, ToolCallIndex
 
 from ..explanation import Omission
 from .attribution import attribute, attribution_style, chosen, rewritten
@@ -83,7 +83,8 @@ class View:
 
     `entries` are those that the lane may be shown, `left_out` the runs that it never will be, with the rule.
     `private` are the runs of what was not for the lane: no summary may tell of it. `cuts` is the number of
-    cuts so far. `voice` is the lane, and all others where the policy shows their words as its own.
+    cuts so far. `voice` is the lane, and all others where the policy shows their words as its own. `version`
+    is the pipeline's.
     """
 
     def __init__(
@@ -95,6 +96,7 @@ class View:
     ) -> None:
         """`blobs` are measured under a budget in bytes alone. Raises `InvalidPolicyError`."""
         self.lane, self.policy, self.counter = lane, policy, counter
+        self.version = PIPELINES[policy.pipeline or PIPELINE]
         self.style = attribution_style(lane, policy, counter)
         self.voice = self.style.lane
         self.transforms = chosen(policy.rewrites)
@@ -184,6 +186,13 @@ class View:
         """True if the request continues a session whose backend has the earlier messages."""
         own = self.memory
         return self.policy.history.delta and bool(own.answered) and own.died < own.answered
+
+    def waits_for(self, call: CallKey, *, is_latest: bool) -> bool:
+        """Return whether a call without a result may still get one; `is_latest`: no answer came since."""
+        if self.version < 6:
+            return True
+        # The lane's next answer was built on this placeholder, so it stays what it was then.
+        return is_latest and any((one.position, one.nth) == call for _, one in self.state.open_calls())
 
     def counts(self, rule: str) -> bool:
         """Return whether a cap counts now: while a session lives, the messages in it are not sent."""
