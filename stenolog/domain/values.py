@@ -4,6 +4,7 @@ They are the storage format: strict, no sets, no NaN, defaults left out. A field
 a new version of the event that holds it (see `codec`).
 """
 
+from dataclasses import replace
 from typing import Literal, Protocol
 
 from pydantic import Field
@@ -82,6 +83,12 @@ class Usage:
     reasoning: Integer = 0
     cost: Integer | None = None
     cache_write_hour: Integer = 0
+
+    def since(self, before: "Usage") -> "Usage":
+        """Return what was used since, of a session's total; all of it if the session was begun anew."""
+        counts = ("input", "output", "cache_read", "cache_write", "reasoning", "cache_write_hour")
+        fresh = {name: getattr(self, name) - getattr(before, name) for name in counts}
+        return self if any(tokens < 0 for tokens in fresh.values()) else replace(self, **fresh)
 
 
 @frozen_value

@@ -33,7 +33,7 @@ from .agent import Agent
 from .cuts import last_cut
 from .dispatch import DispatchCheck
 from .effect_names import Key, key
-from .journal import ClaimedEffect, Instead, Journal, Outcome, since
+from .journal import ClaimedEffect, Instead, Journal, Outcome
 from .model_call import OngoingModelCall, StreamDraft, classify_error
 from .options import Options, StreamDelta
 from .retries import CircuitBreaker
@@ -196,7 +196,7 @@ async def _ask_model(
         # Such a backend counts the whole session, of which the log has the earlier calls already.
         if answer.usage_is_total and answer.usage is not None:
             spent = await host.write(host.journal.spent, ongoing.effect.lane.address, answer.session)
-            answer = answer._replace(usage=since(spent, answer.usage))
+            answer = answer._replace(usage=answer.usage.since(spent))
         said = ongoing.answered(answer, watch(), _mentioned(host, ongoing, answer))
         return host.agents[said.agent].with_metadata(said)
     except FATAL:

@@ -6,7 +6,6 @@ All of it is called in one thread; nothing here waits for a model or a tool.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple, TypeAlias
 
@@ -307,7 +306,7 @@ class Journal(LiveState):
         except VersionConflictError:
             self.catch_up()
 
-    def spent(self, where: str, session: str) -> Tokens:
+    def spent(self, where: str, session: str) -> Usage:
         """Return the tokens that the log has of a lane's session."""
         tokens = Tokens()
         for entry in self.conversation.entries():
@@ -317,7 +316,7 @@ class Journal(LiveState):
                         tokens = tokens.plus(event.usage)
                 case _:
                     pass
-        return tokens
+        return Usage(**tokens._asdict())
 
     def _remembers(self, effect: CallModel) -> bool:
         """Return whether a stateful backend may have lost the session of its lane."""
@@ -337,11 +336,3 @@ class Journal(LiveState):
         self.unwanted.update(
             fence for fence, it in self.under_way.items() if not is_still_needed(self.state, it)
         )
-
-
-def since(spent: Tokens, total: Usage) -> Usage:
-    """Return a session's usage since, from its total; all of it if the total is less than known."""
-    counted = {name: tokens for name, tokens in spent._asdict().items() if name != "cost"}
-    fresh = {name: getattr(total, name) - tokens for name, tokens in counted.items()}
-    # A total below what is known belongs to a session that was begun anew.
-    return total if any(tokens < 0 for tokens in fresh.values()) else replace(total, **fresh)

@@ -41,7 +41,7 @@ from stenolog.domain.events import (
     ToolResult,
     UserMessage,
 )
-from stenolog.domain.values import Origin, PositionRange
+from stenolog.domain.values import Origin, PositionRange, Usage
 
 from .codex_compaction import Compaction
 from .event_writer import Answer, EventWriter
@@ -90,6 +90,9 @@ class Codex:
         self._at = EPOCH
         self._response = ""
         self._uncounted = ""
+        self._total: Usage | None = None
+        """Codex's own total, as written last; `_counted` is the part of it that answers have."""
+        self._counted = Usage()
         self._aborted = self._has_failed = False
         self._about: dict[str, Any] | None = None
         self._prompts: list[int] = []
@@ -287,10 +290,22 @@ class Codex:
 
     def _count(self, line: Line) -> None:
         """Count the tokens of the response that has just ended, if it is not written yet."""
-        counted = usage(as_dict(line.payload.get("info")).get("last_token_usage"))
+        info = as_dict(line.payload.get("info"))
+        total, counted = usage(info.get("total_token_usage")), usage(info.get("last_token_usage"))
+        if total is not None:
+            if total == self._total:
+                # Written again, with new rate limits or before a compaction: no response has ended.
+                return
+            if self._total is None and counted is not None:
+                # A session that is taken up again begins with what it had used before.
+                self._counted = total.since(counted)
+            self._total = total
+            # More than the last response, where Codex counts a request that it did not write down.
+            counted = total.since(self._counted)
         self.writer.close()
         if counted is not None and self._uncounted:
             self.writer.count(self._uncounted, counted)
+            self._counted = total or self._counted
         self._responded()
 
     def _failed(self, line: Line, id: str, words: str, named: ErrorCategory) -> int:
