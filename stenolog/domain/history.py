@@ -1,6 +1,6 @@
 """The history of a log: a chain of records over what is not an entry.
 
-Conversations that were begun, forked, renamed, archived and deleted, and entries that were erased.
+Conversations that were begun, forked, renamed, archived and deleted; entries that were imported or erased.
 
     digest = sha256(previous digest ‖ header ‖ sha256(salt ‖ name))
     header = number, stream, what, value, parent: each as UTF-8 text and ended by a line feed
@@ -28,6 +28,7 @@ BEGUN: Final = "begun"
 DELETED: Final = "deleted"
 ERASED: Final = "erased"
 FORKED: Final = "forked"
+IMPORTED: Final = "imported"
 RENAMED: Final = "renamed"
 UNARCHIVED: Final = "unarchived"
 SALT_BYTES = 16
@@ -38,8 +39,8 @@ class Change(NamedTuple):
     """One record of the history.
 
     `value` is the fork's position, the time of archiving (microseconds since 1970, UTC), the position that
-    was erased, or the log's newest notification id when a conversation was deleted; else 0. `parent` is the
-    stream forked from, else 0.
+    was erased, the last one that was imported, or the log's newest notification id when a conversation was
+    deleted; else 0. `parent` is the stream forked from, or the first imported position; else 0.
     """
 
     number: int
@@ -145,6 +146,7 @@ class History:
         self.gone: set[int] = set()
         self.unnamed: set[int] = set()
         self.erased: set[tuple[int, int]] = set()
+        self.imported: dict[int, tuple[int, int]] = {}
         self.deleted_up_to = 0
         self.faults: list[Fault] = []
 
@@ -191,6 +193,10 @@ class History:
                 self.deleted_up_to = max(self.deleted_up_to, change.value)
             case "erased":
                 self.erased.add((change.stream, change.value))
+            case "imported":
+                first, last = self.imported.get(change.stream, (change.parent, change.value))
+                # One range a stream: entries between two imports count as imported.
+                self.imported[change.stream] = min(first, change.parent), max(last, change.value)
             case _:
                 self._fault(change, change.stream, "a change that this release knows", change.what)
 

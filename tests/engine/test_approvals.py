@@ -16,6 +16,7 @@ from stenolog.domain.values import Control
 from stenolog.engine import Agent, AgentTool, RoundRobin
 from stenolog.errors import IllegalCommandError, InvalidEventError
 from stenolog.events import CallRef
+from stenolog.maintenance import salvage
 from stenolog.models import Scripted
 from stenolog.tools import tool
 from tests.engine.given import answers, call, opened, results, run, worked
@@ -209,8 +210,12 @@ def test_arguments_are_for_an_approval_alone(tmp_path: Path) -> None:
                 conversation.submit(UserMessage(control=control))
 
 
+@pytest.mark.parametrize("marks", ["kept", "deleted", "salvaged"])
 @pytest.mark.parametrize("approval", [False, True])
-def test_an_imported_call_runs_where_it_is_approved_here_alone(tmp_path: Path, approval: bool) -> None:
+def test_an_imported_call_runs_where_it_is_approved_here_alone(
+    tmp_path: Path, approval: bool, marks: str
+) -> None:
+    # That it was imported is a record of the history: no table beside it decides, and a salvage keeps it.
     ran = list[int]()
     cards: dict[str, AgentCard | None] = {
         "coder": AgentCard(model="m", tools=[Tool(name="sell", approval=approval)])
@@ -226,6 +231,12 @@ def test_an_imported_call_runs_where_it_is_approved_here_alone(tmp_path: Path, a
         export_jsonl(gift, file)
     with stenolog.open(tmp_path / "ours.db") as log:
         import_file(log, tmp_path / "gift.jsonl")
+        if marks == "deleted":
+            with log.datastore.writing() as connection:
+                connection.execute("DELETE FROM tracking")
+    if marks == "salvaged":
+        salvage(tmp_path / "ours.db", tmp_path / "salvaged.db")
+    with stenolog.open(tmp_path / ("salvaged.db" if marks == "salvaged" else "ours.db")) as log:
         conversation, team = log["demo"], shop("Well.", "Well.", ran=ran)
         run(worked(team, conversation))
         assert ran == []

@@ -16,6 +16,7 @@ from stenolog.adapters.inspect.pages.proof import checked_anew
 from stenolog.adapters.log import open_existing
 from stenolog.adapters.postgres_store.address import parse
 from stenolog.adapters.store.store_values import Claim
+from stenolog.adapters.verify.integrity import verify
 from stenolog.errors import CallerError, StenologError, StoreError
 from stenolog.events import UserMessage
 from stenolog.tables import Follower, attach_table
@@ -115,3 +116,20 @@ def test_a_follower_without_a_server_does_not_tell_the_password(log: stenolog.Lo
         Follower(log, f"postgresql://me:a/{SECRET}@{place}", lines)
 
     assert SECRET not in str(told.value)
+
+
+def test_what_an_earlier_release_noted_of_imports_is_a_record_of_the_history(
+    log: stenolog.Log, address: str
+) -> None:
+    key = log["demo"].stream.key
+    with psycopg.connect(parse(address).conninfo, autocommit=True) as connection:
+        tables = parse(address).schema
+        connection.execute(f"INSERT INTO {tables}.tracking VALUES ('imported', {key}, 2, 1)".encode())
+        connection.execute(f"UPDATE {tables}.meta SET version = 1".encode())
+        for _ in range(2):
+            with stenolog.open(address) as again:
+                assert [(found.first, found.last) for found in again["demo"].imported_ranges()] == [(1, 2)]
+                assert verify(again).ok
+        records = f"SELECT count(*) FROM {tables}.history WHERE what = 'imported'"
+
+        assert connection.execute(records.encode()).fetchone() == (1,)

@@ -22,6 +22,8 @@ from stenolog.errors import (
     PositionNotFoundError,
 )
 from stenolog.events import PositionRange, Unknown
+from stenolog.importers import import_file
+from stenolog.maintenance import salvage
 from tests.file_bytes import words_in
 
 FORGED = b'{"parts":[{"type":"text","text":"Pay Mallory"}]}'
@@ -57,8 +59,8 @@ def test_a_payload_behind_the_mark_of_an_erasure_is_found(
 
     with stenolog.open(path) as log:
         problems = [(p.position, p.pointer, p.code) for p in verify(log, head=kept).problems]
-        assert problems == [(2, "/digest", "digest")]
-        assert [p.code for p in verify(log["demo"], head=kept).problems] == ["digest"]
+        assert problems == [(2, "/digest", "digest"), (2, "/event", "erased")]
+        assert [p.code for p in verify(log["demo"], head=kept).problems] == ["digest", "erased"]
 
 
 def test_a_payload_behind_the_mark_of_an_erasure_is_never_read(kept: str, path: Path) -> None:
@@ -71,13 +73,47 @@ def test_a_payload_behind_the_mark_of_an_erasure_is_never_read(kept: str, path: 
         assert "Mallory" not in repr(log.application.recorder.select_events("demo"))
 
 
-def test_a_true_erasure_is_no_fault(kept: str, path: Path) -> None:
+def test_an_erasure_past_the_log_is_a_fault_with_a_head_and_without(kept: str, path: Path) -> None:
     erased(path)
 
     with stenolog.open(path) as log:
-        report = verify(log, head=kept)
-        assert report.ok
-        assert report.notes == ("'demo' at position 2: erased",)
+        for report in (verify(log), verify(log, head=kept), verify(log["demo"], head=kept)):
+            assert [(p.conversation, p.position, p.code) for p in report.problems] == [("demo", 2, "erased")]
+        # Its words are in a fork, too.
+        fork = log["demo"].fork(after=3, name="fork")
+        assert [(p.position, p.code) for p in verify(fork).problems] == [(2, "erased")]
+
+
+@pytest.mark.parametrize("way", ["a log", "an export", "a salvage", "an earlier release"])
+def test_an_erasure_by_the_log_is_no_fault_in_it_or_in_a_copy(kept: str, path: Path, way: str) -> None:
+    other = path.with_name("other.db")
+    with stenolog.open(path) as log:
+        log["demo"].erase(2)
+        assert verify(log, head=kept).ok
+        path.with_name("demo.jsonl").write_text(log["demo"].export("jsonl"))
+    if way == "a salvage":
+        salvage(path, other)
+    with stenolog.open(other) as log:
+        if way != "a salvage":
+            import_file(log, path if way != "an export" else path.with_name("demo.jsonl"))
+        if way == "an earlier release":
+            # It made no record of what it took in; the entry of the erasure came with the rest.
+            with log.datastore.writing() as connection:
+                connection.execute("DELETE FROM history WHERE what = 'erased'")
+        assert verify(log).problems == verify(log["demo"], head=kept).problems == ()
+
+
+def test_words_that_are_put_back_past_the_log_are_a_fault(kept: str, path: Path) -> None:
+    with stenolog.open(path) as log, log.datastore.writing() as connection:
+        before = connection.execute(f"SELECT salt, state FROM stored_events {WHERE}").fetchone()
+    with stenolog.open(path) as log:
+        log["demo"].erase(2)
+        with log.datastore.writing() as connection:
+            connection.execute(
+                f"UPDATE stored_events SET erased = NULL, size = NULL, salt = ?, state = ? {WHERE}", before
+            )
+        for report in (verify(log), verify(log["demo"], head=kept)):
+            assert [(p.conversation, p.position, p.code) for p in report.problems] == [("demo", 2, "erased")]
 
 
 def test_an_erased_entry_is_read_as_an_event_without_words(kept: str, path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from pathlib import Path
 from threading import Event, Thread
@@ -17,6 +18,7 @@ from stenolog.adapters.verify.report import Report
 from stenolog.domain.state import State
 from stenolog.domain.step import Transition, step
 from stenolog.errors import CorruptLogError
+from stenolog.events import PositionRange
 from tests.stores.conftest import said, texts
 
 
@@ -91,6 +93,23 @@ def test_what_is_changed_past_the_log_is_a_fault_and_never_raised(
 
     assert {p.code for p in checked(path).problems} & {"history", "unreadable"}
     assert not checked(path, head).ok
+
+
+def test_what_an_earlier_release_noted_of_imports_is_a_record_of_the_history(path: Path) -> None:
+    shutil.copy(Path(__file__).parents[1] / "golden" / "0.1.0-imported.db", path)
+
+    with stenolog.open(path) as log, log.datastore.writing() as connection:
+        assert [log[name].imported_ranges() for name in log] == [(span(1, 3),), (span(1, 5),)]
+        records = connection.execute("SELECT stream, parent, value FROM history WHERE what = 'imported'")
+        assert records.fetchall() == [(1, 1, 3), (2, 1, 5)]
+        assert not connection.execute("SELECT 1 FROM tracking WHERE name = 'imported'").fetchall()
+    changed(path, "DELETE FROM history WHERE what = 'imported' AND stream = 1")
+
+    assert "history" in {p.code for p in checked(path).problems}
+
+
+def span(first: int, last: int) -> PositionRange:
+    return PositionRange(first=first, last=last)
 
 
 def test_one_conversation_is_checked_against_the_history_too(head: str, path: Path) -> None:

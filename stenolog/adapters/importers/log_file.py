@@ -128,9 +128,6 @@ class _Plan:
             return
         name = self._names[held.key] = name or held.name
         already = self._already(held, head.position, name)
-        imported = [
-            (at.piece, at.position) for of, key, at in cursors if (of, key) == (reader.IMPORTED, held.key)
-        ]
         marks = [of for of, key, at in cursors if key == EVERYWHERE and at.position == held.key]
         asked = Continuation(
             name,
@@ -139,7 +136,7 @@ class _Plan:
             parent=self._names[held.parent] if held.parent is not None else "",
             fork=held.fork,
             digest=head.digest,
-            imported=imported[0] if imported else (0, 0),
+            imported=self._given.recorder.imported(held.key),
             archived_at=held.archived_at,
             marks=(mark, *filter(self._is_unknown, marks)),
         )

@@ -83,8 +83,7 @@ def insert_batch(
     again: bool = False,
 ) -> list[Written | CallerError]:
     """See `LogRecorder.insert_batch`; `again`: an attempt before this one may have been committed."""
-    if any(share.branches for share in shares):
-        take_turns(connection, [HISTORY])
+    take_turns(connection, [HISTORY])
     take_turns_of(connection, {share.stream.name for share in shares})
     blob_rows.insert(connection, blobs)
     return [_written(connection, share, edge, again) for share in shares]
@@ -100,11 +99,16 @@ def _written(connection: LogConnection, share: Share, edge: Sources, again: bool
     except CallerError as error:
         connection.placed = placed
         return error
-    if done.head.position > share.expected:
-        tracking_rows.note_import(connection, done.key, share.expected + 1, done.head.position)
+    if (last := done.head.position) > share.expected and not (again and _has_import(connection, done)):
+        conversation_rows.note_import(connection, done.key, share.expected + 1, last)
     for mark in share.marks:
         tracking_rows.advance(connection, mark, Cursor(done.key))
     return Written(done.head.position, _forks(connection, share, done, edge, again) if share.branches else [])
+
+
+def _has_import(connection: LogConnection, done: Appended) -> bool:
+    """Return whether the attempt before this one has recorded the import."""
+    return conversation_rows.imported(connection, done.key)[1] >= done.head.position
 
 
 def _forks(connection: LogConnection, share: Share, done: Appended, edge: Sources, again: bool) -> list[str]:
@@ -171,6 +175,7 @@ def insert_export(connection: LogConnection, export: Spooled, *, again: bool = F
 
     `again`: an attempt before this one may have been committed.
     """
+    take_turns(connection, [HISTORY])
     take_turns_of(connection, {*export.ends})
     writer = PostgresExportWriter(connection)
     if not (again and all(end is None or writer.has(name, end) for name, end in export.ends.items())):
@@ -210,8 +215,8 @@ class PostgresExportWriter(ExportWriter):
     def advance(self, name: str, to: Cursor) -> None:
         tracking_rows.advance(self._connection, name, to)
 
-    def note_import(self, key: int, first: int, last: int) -> None:
-        tracking_rows.note_import(self._connection, key, first, last)
+    def add_change(self, key: int, what: str, *, value: int, parent: int = 0) -> None:
+        conversation_rows.add_change(self._connection, key, what, value=value, parent=parent)
 
     def write(self, key: int, records: Sequence[Record]) -> None:
         write_rows(self._connection, key, Head(records[0].position - 1, b""), records)

@@ -19,6 +19,7 @@ from stenolog.domain.history import (
     BEGUN,
     DELETED,
     FORKED,
+    IMPORTED,
     RENAMED,
     SALT_BYTES,
     UNARCHIVED,
@@ -27,7 +28,7 @@ from stenolog.domain.history import (
     hashed,
 )
 
-from . import followed
+from . import followed, schema
 from .datastore import LogConnection
 
 FIND = "SELECT stream FROM {s}.conversations WHERE name = %s"
@@ -211,6 +212,12 @@ INSERT_CHANGE = f"""INSERT INTO {{s}}.history ({HISTORY_COLUMNS})
     VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)"""
 NAMED = "SELECT number, salt, name FROM {s}.history WHERE stream = %s AND erased IS NULL AND name <> ''"
 UNNAME = "UPDATE {s}.history SET erased = %s, salt = '', name = '' WHERE number = %s"
+IMPORTED_RANGE = "SELECT min(parent), max(value) FROM {s}.history WHERE stream = %s AND what = 'imported'"
+IS_OLD = "SELECT 1 FROM {s}.meta WHERE version < %s FOR UPDATE"
+SET_VERSION = "UPDATE {s}.meta SET version = %s"
+IMPORT_MARKS = "SELECT stream, piece, position FROM {s}.tracking WHERE name = 'imported' AND position > 0"
+# A role that only writes may delete no row.
+DROP_IMPORT_MARKS = "UPDATE {s}.tracking SET position = 0 WHERE name = 'imported'"
 HISTORY_PAGE = f"SELECT {HISTORY_COLUMNS} FROM {{s}}.history WHERE number > %s ORDER BY number LIMIT 1000"
 
 
@@ -235,6 +242,27 @@ def add_change(
     newest = newest_change(connection)
     change = following(newest, key, what, value=value or 0, parent=parent or 0, salt=salt, name=name)
     connection.run(INSERT_CHANGE, change)
+
+
+def note_import(connection: LogConnection, key: int, first: int, last: int) -> None:
+    """Record that the positions `first` to `last` of a stream were imported."""
+    add_change(connection, key, IMPORTED, value=last, parent=first)
+
+
+def imported(connection: LogConnection, key: int) -> tuple[int, int]:
+    """Return the first and the last imported position of a stream itself; (0, 0) for none."""
+    first, last = connection.run(IMPORTED_RANGE, (key,)).fetchone() or (0, 0)
+    return first or 0, last or 0
+
+
+def upgrade(connection: LogConnection) -> None:
+    """Move the marks of imports that version 1 kept in `tracking` into the history."""
+    # Looked up again in turn: another process may have done it meanwhile.
+    if connection.run(IS_OLD, (schema.VERSION,)).fetchone():
+        for stream, first, last in connection.run(IMPORT_MARKS).fetchall():
+            note_import(connection, stream, first, last)
+        connection.run(DROP_IMPORT_MARKS)
+        connection.run(SET_VERSION, (schema.VERSION,))
 
 
 def erase_name(connection: LogConnection, key: int) -> None:

@@ -114,7 +114,7 @@ class PostgresLogDatastore(PostgresDatastore):
                 found = schema.opened(connection, address.schema, self.path, make=make)
         except RAISED as error:
             raise to_store_error(error, self.path) from error
-        self.id, self.base, self.seal_key = found
+        self.version, self.id, self.base, self.seal_key = found
         self._connections: Connections[LogConnection] = Connections(self._connected, address.pool)
 
     def connect(self, conninfo: str = "", timeout: float | None = None) -> LogConnection:

@@ -17,6 +17,7 @@ from eventsourcing.persistence import (
     Tracking,
 )
 from eventsourcing.postgres import PostgresApplicationRecorder, PostgresRecorder
+from psycopg import errors as pg
 
 from stenolog.adapters.store.appends import Sources
 from stenolog.adapters.store.inspection import Inspection
@@ -40,12 +41,12 @@ from stenolog.adapters.store.store_values import (
 )
 from stenolog.adapters.store.subscription import LogSubscription
 from stenolog.domain.entry import GENESIS, Record
-from stenolog.domain.errors import CallerError
+from stenolog.domain.errors import CallerError, StoreError
 
-from . import appends, batches, conversation_rows, event_rows, followed
+from . import appends, batches, conversation_rows, event_rows, followed, schema
 from .appends import AskedAppend, Crowds
 from .bell import Bell
-from .datastore import LogConnection, PostgresLogDatastore
+from .datastore import HISTORY, LogConnection, PostgresLogDatastore
 from .draft_writer import DraftWriter
 from .inspection import inspecting
 from .presence import ProcessLease
@@ -82,6 +83,8 @@ class PostgresLogRecorder(PostgresRows, PostgresApplicationRecorder):
         self._crowds = Crowds()
         self._queue = AppendQueue(datastore, self._crowds, self.bell.ring)
         self._pinned: Counter[str] = Counter()
+        if datastore.version < schema.VERSION:
+            _upgrade(datastore)
 
     # Appending
 
@@ -316,6 +319,15 @@ class PostgresLogRecorder(PostgresRows, PostgresApplicationRecorder):
         self._queue.close()
         self.bell.close()
         self.lease.close()
+
+
+def _upgrade(datastore: PostgresLogDatastore) -> None:
+    """Bring the tables to this version, unless the role or the server only reads."""
+    try:
+        datastore.repeat(lambda connection, _: conversation_rows.upgrade(connection), [HISTORY])
+    except StoreError as error:
+        if not isinstance(error.__cause__, pg.InsufficientPrivilege | pg.ReadOnlySqlTransaction):
+            raise
 
 
 def _lineage(connection: LogConnection, stream: Stream, last: int) -> tuple[Segment, ...]:

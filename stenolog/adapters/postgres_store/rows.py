@@ -158,6 +158,11 @@ class PostgresRows(LogRecorder):
     def end_erasures(self, upto: int) -> None:
         self.datastore.write(lambda c: erasure_rows.end(c, upto))
 
+    # Imports
+
+    def imported(self, key: int) -> tuple[int, int]:
+        return self.datastore.read(lambda c: conversation_rows.imported(c, key))
+
     # Cursors
 
     def insert_tracking(self, tracking: Tracking) -> None:

@@ -14,7 +14,8 @@ from psycopg import errors as pg
 
 from stenolog.domain.errors import StoreError, UnsupportedVersionError
 
-VERSION = 1
+VERSION = 2
+"""Since 2, ranges that were imported stand in the history."""
 # Enough for millions of entries of one transaction, and for seventy years at 1,000 transactions a second.
 MARK_BITS = 22
 """The bits of a notification id that count the entries of one transaction; those above are its number."""
@@ -136,8 +137,9 @@ class LogNotFoundError(FileNotFoundError, StoreError):
 
 
 class Opened(NamedTuple):
-    """A log's own record: its id, the number that its notification ids begin above, its seal key."""
+    """A log's own record: its version, its id, what its notification ids begin above, its seal key."""
 
+    version: int
     id: str
     base: int
     seal_key: bytes
@@ -146,18 +148,19 @@ class Opened(NamedTuple):
 def opened(connection: Connection, schema: str, where: str, *, make: bool) -> Opened:
     """Look at the tables, and make them where there are none.
 
-    Raises `LogNotFoundError` where there are none and `make` is false, `UnsupportedVersionError`.
+    An earlier version is for the caller to upgrade. Raises `LogNotFoundError` where there are none and
+    `make` is false, `UnsupportedVersionError`.
     """
     if not _has_tables(connection, schema):
         if not make:
             raise LogNotFoundError(f"{where}: expected a log, found no schema {schema!r} with its tables")
         _make(connection, schema, where)
     version, id, seal_key = connection.execute(_in(META, schema)).fetchone() or (0, "", b"")
-    if version != VERSION:
+    if not 0 < version <= VERSION:
         raise UnsupportedVersionError(
-            f"{where}: expected version {VERSION} of the tables, found {version}: a later release made them"
+            f"{where}: expected version {VERSION} of the tables at most, found {version}: upgrade stenolog"
         )
-    return Opened(id, raise_base(connection, schema), bytes(seal_key))
+    return Opened(version, id, raise_base(connection, schema), bytes(seal_key))
 
 
 def raise_base(connection: Connection, schema: str) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from eventsourcing.persistence import IntegrityError, Tracking
 
-from stenolog.adapters.store.reader import IMPORTED
 from stenolog.adapters.store.store_values import EVERYWHERE, Cursor
 
 from .datastore import LogConnection
@@ -48,12 +47,3 @@ def newest(connection: LogConnection, application: str) -> int | None:
     """Return the last notification that a projection of an application has processed; None if none."""
     row = connection.run(MARK, (f"{APPLICATION}{application}", EVERYWHERE)).fetchone()
     return int(row[0]) if row else None
-
-
-def note_import(connection: LogConnection, key: int, first: int, last: int) -> None:
-    """Record that the positions `first` to `last` of a stream were imported."""
-    before = load_cursor(connection, IMPORTED, key)
-    if before.position:
-        # One range a stream: entries between two imports count as imported.
-        first, last = min(first, before.piece), max(last, before.position)
-    advance(connection, IMPORTED, Cursor(last, first), key)

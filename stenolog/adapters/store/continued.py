@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from stenolog.domain.entry import GENESIS, Record, digest_of
 from stenolog.domain.errors import ConversationNotFoundError, CorruptLogError, VersionConflictError
+from stenolog.domain.history import ERASED, IMPORTED
 
 from .store_values import START, BlobContent, Continuation, Cursor, ExportPart, Head
 
@@ -36,7 +37,7 @@ class ExportWriter(ABC):
     @abstractmethod
     def advance(self, name: str, to: Cursor) -> None: ...
     @abstractmethod
-    def note_import(self, key: int, first: int, last: int) -> None: ...
+    def add_change(self, key: int, what: str, *, value: int, parent: int = 0) -> None: ...
     @abstractmethod
     def write(self, key: int, records: Sequence[Record]) -> None: ...
 
@@ -51,15 +52,21 @@ class ExportWriter(ABC):
                 now = self._begin(part) if part.last > part.already else None
             # Records that the log has already were proved to be the same ones.
             elif now is not None and now.take(part):
-                self.write(now.key, now.clear())
+                self._write(now.key, now.clear())
         self._end(now)
 
     def _end(self, now: _Continued | None) -> None:
         """Write the last records of a conversation, and compare its head with the one that was promised."""
         if now is not None:
             if records := now.clear():
-                self.write(now.key, records)
+                self._write(now.key, records)
             now.check(self.head(now.key))
+
+    def _write(self, key: int, records: Sequence[Record]) -> None:
+        self.write(key, records)
+        for record in records:
+            if record.erased is not None:
+                self.add_change(key, ERASED, value=record.position)
 
     def _begin(self, asked: Continuation) -> _Continued:
         """Return a conversation, created where it is missing."""
@@ -76,7 +83,7 @@ class ExportWriter(ABC):
             self.advance(mark, Cursor(key))
         first, last = (asked.already + 1, asked.last) if asked.imported is None else asked.imported
         if last:
-            self.note_import(key, first, last)
+            self.add_change(key, IMPORTED, value=last, parent=first)
         return _Continued(asked, key, at)
 
     def _fork(self, asked: Continuation, parent: int | None) -> Head:

@@ -15,7 +15,9 @@ from stenolog.domain.history import (
     ARCHIVED,
     BEGUN,
     DELETED,
+    ERASED,
     FORKED,
+    IMPORTED,
     RENAMED,
     SALT_BYTES,
     UNARCHIVED,
@@ -221,7 +223,11 @@ NEWEST_CHANGE = "SELECT number, digest FROM history ORDER BY number DESC LIMIT 1
 INSERT_CHANGE = f"INSERT INTO history ({HISTORY_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 NAMED = "SELECT number, salt, name FROM history WHERE stream = ? AND erased IS NULL AND name <> ''"
 UNNAME = "UPDATE history SET erased = ?, salt = x'', name = '' WHERE number = ?"
+IMPORTED_RANGE = f"SELECT min(parent), max(value) FROM history WHERE stream = ? AND what = '{IMPORTED}'"
 HISTORY_PAGE = f"SELECT {HISTORY_COLUMNS} FROM history WHERE number > ? ORDER BY number LIMIT 1000"
+ERASED_ENTRIES = "SELECT originator_id, originator_version FROM stored_events WHERE erased IS NOT NULL"
+IMPORT_MARKS = "SELECT stream, piece, position FROM tracking WHERE name = 'imported' AND position > 0"
+DROP_IMPORT_MARKS = "DELETE FROM tracking WHERE name = 'imported'"
 CONVERSATIONS = "SELECT stream, name, parent, fork_position, archived_at FROM conversations ORDER BY stream"
 
 
@@ -248,6 +254,17 @@ def add_change(
     connection.execute(INSERT_CHANGE, change)
 
 
+def note_import(connection: sqlite3.Connection, key: int, first: int, last: int) -> None:
+    """Record that the positions `first` to `last` of a stream were imported."""
+    add_change(connection, key, IMPORTED, value=last, parent=first)
+
+
+def imported(connection: sqlite3.Connection, key: int) -> tuple[int, int]:
+    """Return the first and the last imported position of a stream itself; (0, 0) for none."""
+    first, last = connection.execute(IMPORTED_RANGE, (key,)).fetchone() or (0, 0)
+    return first or 0, last or 0
+
+
 def erase_name(connection: sqlite3.Connection, key: int) -> None:
     """Erase the names of a conversation that is deleted."""
     for number, salt, name in connection.execute(NAMED, (key,)).fetchall():
@@ -261,6 +278,15 @@ def fill_history(connection: sqlite3.Connection) -> None:
         add_change(connection, stream, what, value=fork, parent=parent, name=name)
         if archived_at is not None:
             add_change(connection, stream, ARCHIVED, value=archived_at)
+    for stream, position in connection.execute(ERASED_ENTRIES).fetchall():
+        add_change(connection, stream, ERASED, value=position)
+
+
+def record_imports(connection: sqlite3.Connection) -> None:
+    """Move the marks of imports that an earlier version kept in `tracking` into the history."""
+    for stream, first, last in connection.execute(IMPORT_MARKS).fetchall():
+        note_import(connection, stream, first, last)
+    connection.execute(DROP_IMPORT_MARKS)
 
 
 def history_rows(connection: sqlite3.Connection) -> Iterator[tuple[Any, ...]]:

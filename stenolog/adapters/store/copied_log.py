@@ -16,7 +16,7 @@ from stenolog.domain.history import DELETED
 
 from . import backups, file_safety, schema
 from .compression import compressed
-from .conversation_rows import INSERT_CHANGE
+from .conversation_rows import INSERT_CHANGE, record_imports
 from .errors import RAISED, to_store_error
 from .store_values import Row
 
@@ -101,6 +101,8 @@ def _fill(connection: sqlite3.Connection, rows: LogRows, where: str) -> None:
     connection.executemany(INSERT_CHANGE, rows.history())
     connection.executemany(BLOB, rows.blobs())
     connection.executemany(CURSOR, rows.cursors())
+    # Of a log that no owner has opened since an earlier release; else there are none.
+    record_imports(connection)
     for table, statement in USED.items():
         (used,) = connection.execute(statement).fetchone()
         connection.execute(FORGET_USED, (table,))

@@ -1,6 +1,6 @@
 """Readers of a conversation: all of it in pages, its newest entries, and the ranges that were imported.
 
-An import notes its range of positions in `tracking`. A second import into the same conversation widens the
+An import notes its range of positions in the history. A second import into the same conversation widens the
 range, so entries between two imports count as imported.
 """
 
@@ -197,16 +197,12 @@ def peek(recorder: LogRecorder, stream: Stream, position: int, digest: str) -> l
     return checked_reading.following(recorder, stream, position, rows[0][3], rows[1:], DECODERS)
 
 
-IMPORTED = "imported"
-"""The cursor of a stream whose `piece` and `position` are the first and last position that was imported."""
-
-
 def imported_spans(recorder: LogRecorder, stream: Stream) -> tuple[PositionRange, ...]:
     """Return the imported positions of a conversation, also those that it inherits as a fork."""
     found = []
     for segment in recorder.lineage(stream):
-        mark = recorder.load_cursor(IMPORTED, segment.key)
-        first, last = max(mark.piece, segment.after + 1), min(mark.position, segment.upto)
-        if mark.position and first <= last:
+        first, last = recorder.imported(segment.key)
+        first, last = max(first, segment.after + 1), min(last, segment.upto)
+        if first <= last:
             found.append(PositionRange(first=first, last=last))
     return tuple(found)

@@ -310,6 +310,12 @@ class LogRecorder(ClaimRecorder, LiveRecorder, ProcessRecorder):
     def end_erasures(self, upto: int) -> None:
         """Note that nothing is left of those up to a number: others may have come since."""
 
+    # Imports
+
+    @abstractmethod
+    def imported(self, key: int) -> tuple[int, int]:
+        """Return the first and the last imported position of a stream itself; (0, 0) for none."""
+
     # Cursors of followers
 
     @abstractmethod

@@ -106,6 +106,8 @@ MIGRATIONS = (
     """,
     # The payloads that are in the file stay as they are; longer ones are compressed from now on.
     "SELECT 1",
+    # Ranges that were imported stand in the history from now on.
+    "SELECT 1",
 )
 # A trigger, so that tables that follow the log know each fork at once, whichever program makes it.
 INHERIT = f"""CREATE TRIGGER stenolog_inherit AFTER INSERT ON conversations BEGIN
@@ -114,7 +116,10 @@ INHERIT = f"""CREATE TRIGGER stenolog_inherit AFTER INSERT ON conversations BEGI
         FROM stenolog_lineage WHERE conversation = new.parent;
     END"""
 """The one trigger that a log may have: it notes from whom a new fork inherits."""
-FILLED: Mapping[int, Callable[[sqlite3.Connection], None]] = {4: conversation_rows.fill_history}
+FILLED: Mapping[int, Callable[[sqlite3.Connection], None]] = {
+    4: conversation_rows.fill_history,
+    6: conversation_rows.record_imports,
+}
 """For each new schema version, the function that computes its new data from the rows in the file."""
 VERSION = len(MIGRATIONS)
 

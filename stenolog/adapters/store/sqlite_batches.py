@@ -78,7 +78,7 @@ class Batch(NamedTuple):
         key, head = part.heads[share.stream]
         if head.position > share.expected:
             part.flush()
-            tracking_rows.note_import(part.connection, key, share.expected + 1, head.position)
+            conversation_rows.note_import(part.connection, key, share.expected + 1, head.position)
         for mark in share.marks:
             tracking_rows.advance(part.connection, mark, Cursor(key))
         forks = self._forks(share, part, records) if share.branches else []
@@ -129,8 +129,8 @@ class SqliteExportWriter(ExportWriter):
     def advance(self, name: str, to: Cursor) -> None:
         tracking_rows.advance(self._connection, name, to)
 
-    def note_import(self, key: int, first: int, last: int) -> None:
-        tracking_rows.note_import(self._connection, key, first, last)
+    def add_change(self, key: int, what: str, *, value: int, parent: int = 0) -> None:
+        conversation_rows.add_change(self._connection, key, what, value=value, parent=parent)
 
     def write(self, key: int, records: Sequence[Record]) -> None:
         event_rows.insert_stored(self._connection, key, records)

@@ -134,6 +134,12 @@ class SqliteRows(LogRecorder):
         with self.datastore.writing() as connection:
             erasure_rows.end(connection, upto)
 
+    # Imports
+
+    def imported(self, key: int) -> tuple[int, int]:
+        with self.datastore.reading() as connection:
+            return conversation_rows.imported(connection, key)
+
     # Cursors
 
     def insert_tracking(self, tracking: Tracking) -> None:

@@ -6,7 +6,6 @@ import sqlite3
 
 from eventsourcing.persistence import IntegrityError, Tracking
 
-from .reader import IMPORTED
 from .store_values import EVERYWHERE, Cursor
 
 MARK = "SELECT position, piece FROM tracking WHERE name = ? AND stream = ?"
@@ -47,12 +46,3 @@ def newest(connection: sqlite3.Connection, application: str) -> int | None:
     """Return the last notification that a projection of an application has processed; None if none."""
     row = connection.execute(MARK, (f"{APPLICATION}{application}", EVERYWHERE)).fetchone()
     return int(row[0]) if row else None
-
-
-def note_import(connection: sqlite3.Connection, key: int, first: int, last: int) -> None:
-    """Record that the positions `first` to `last` of a stream were imported."""
-    before = load_cursor(connection, IMPORTED, key)
-    if before.position:
-        # One range a stream: entries between two imports count as imported.
-        first, last = min(first, before.piece), max(last, before.position)
-    advance(connection, IMPORTED, Cursor(last, first), key)

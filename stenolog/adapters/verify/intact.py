@@ -87,6 +87,7 @@ class FoundRows:
         history = History()
         for change in taken:
             history.take(change)
+        self.imported = history.imported
         known = {**listed, **history.listed} if self.history_is_whole else {**history.listed, **listed}
         self.conversations = _uniquely_named({key: one for key, one in known.items() if key not in gone})
 

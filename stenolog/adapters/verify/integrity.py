@@ -20,6 +20,7 @@ from stenolog.adapters.log import open as open_log
 from stenolog.adapters.store import backups
 from stenolog.adapters.store.database import DEADLINE
 from stenolog.adapters.store.inspection import ConversationRow, DamagedRow, Inspection
+from stenolog.domain.entry import Record
 from stenolog.domain.errors import (
     CallerError,
     CorruptLogError,
@@ -172,6 +173,8 @@ def _check(inspection: Inspection, found: Findings, only: str | None) -> None:
             then = history.digest, dict(history.listed)
     history.end()
     _compare(held, history, found, only, whole=not unreadable)
+    if not unreadable:
+        _compare_erasures(inspection, history, found, only)
     if only is None and not unreadable:
         _check_newest(inspection, history, newest, found)
         head = _head(inspection, history.number, newest, history.digest, history.listed)
@@ -201,6 +204,29 @@ def _compare(
         name = names.get(fault.stream, "")
         if only is None or not fault.stream or name == only:
             found.problems.append(_problem(name, _pointer(fault), fault.expected, fault.found))
+
+
+def _compare_erasures(inspection: Inspection, history: History, found: Findings, only: str | None) -> None:
+    """Compare the erased entries with the records of erasures."""
+    # An entry of the conversation itself is proof enough: logs that were imported or salvaged by an earlier
+    # release have no record.
+    unrecorded = found.erased - history.erased - found.told_erased
+    names = {key: listed.name for key, listed in history.listed.items()}
+    for stream, position in sorted(unrecorded):
+        expected = "a record of its erasure"
+        found.problems.append(
+            Problem(
+                names.get(stream, ""), position, "/event", "erased", expected, "none: erased past the log"
+            )
+        )
+    for stream, position in sorted(history.erased - found.erased):
+        if (name := names.get(stream)) is None or only not in (None, name):
+            continue
+        for record in inspection.records(stream, position - 1, position):
+            if isinstance(record, Record) and record.erased is None:
+                found.problems.append(
+                    Problem(name, position, "/event", "erased", "an erased entry", "words in their place")
+                )
 
 
 def _fork(held: ConversationRow) -> int | None:

@@ -182,10 +182,18 @@ class Check:
                 self._problem("/event", "payload", record.topic, str(error), record.position)
             return None
         if own and record.erased is not None:
+            self.found.erased.add((self._stream_of(record.position), record.position))
             self.found.notes.append(f"{self.held.name!r} at position {record.position}: erased")
         if own and topic == record.topic and payload != record.payload:
             self._differs(record, payload)
         return entry
+
+    def _stream_of(self, position: int) -> int:
+        """Return the stream that holds a position: the conversation's own, or that of an ancestor."""
+        if position > self.held.fork:
+            return self.held.key
+        segments = self.inspection.lineage(self.held.key)
+        return next((one.key for one in segments if one.after < position <= one.upto), self.held.key)
 
     def _differs(self, record: Record, payload: bytes) -> None:
         different = first_difference(json.loads(payload), json.loads(record.payload))
@@ -211,6 +219,7 @@ class Check:
         if erased := erasure_of(entry.event):
             why = f": {erased.reason}" if erased.reason else ""
             which = ", ".join(map(str, erased.positions))
+            self.found.told_erased |= {(self._stream_of(at), at) for at in erased.positions}
             note = f"{erased.by or 'someone unnamed'} erased {which}{why}"
             self.found.notes.append(f"{self.held.name!r} at position {entry.position}: {note}")
         if isinstance(entry.event, Unknown) and not entry.event.ignorable:

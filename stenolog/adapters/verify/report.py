@@ -13,6 +13,7 @@ Code: TypeAlias = Literal[
     "unreadable",
     "gap",
     "digest",
+    "erased",
     "link",
     "payload",
     "blob",
@@ -114,6 +115,10 @@ class Findings:
         self.problems: list[Problem] = []
         self.anomalies: list[Anomaly] = []
         self.notes: list[str] = []
+        self.erased: set[tuple[int, int]] = set()
+        """The erased entries, by stream and position."""
+        self.told_erased: set[tuple[int, int]] = set()
+        """Those that an entry behind them says were erased."""
         self.named_blobs: dict[str, tuple[str, int, str]] = {}
         self.blobs = 0
         self.log_head = ""
@@ -126,6 +131,8 @@ class Findings:
         self.problems += other.problems
         self.anomalies += other.anomalies
         self.notes += other.notes
+        self.erased |= other.erased
+        self.told_erased |= other.told_erased
         self.without_receipt.update(other.without_receipt)
         for sha, place in other.named_blobs.items():
             self.named_blobs.setdefault(sha, place)

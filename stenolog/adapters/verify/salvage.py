@@ -27,7 +27,7 @@ from stenolog.domain.errors import (
     StoreError,
 )
 from stenolog.domain.events import ModeSwitch, UserMessage
-from stenolog.domain.history import Listed
+from stenolog.domain.history import ERASED, Listed
 from stenolog.domain.lifecycle import BUSY
 from stenolog.domain.values import Control, ConversationRef
 
@@ -77,8 +77,8 @@ class Salvaged(NamedTuple):
 def salvage(path: str | os.PathLike[str], output: str | os.PathLike[str]) -> Salvaged:
     """Write all intact entries, forks and blobs of a log into a new log; the damaged one is only read.
 
-    Claims, drafts, tables, the marks of imports and the files beside the log are not carried over. Lanes that
-    lost entries would set to work are cancelled, so no tool runs twice.
+    Claims, drafts, tables and the files beside the log are not carried over. Lanes that lost entries would
+    set to work are cancelled, so no tool runs twice.
 
     Raises `NotADatabaseError` where there is no file, or nothing of a log in it, `CallerError` where `output`
     exists, and `StoreError`.
@@ -164,6 +164,11 @@ class _Writer:
                 connection, one.name, parent=None if parent is None else self._keys[parent], fork=one.fork
             )
             event_rows.insert_stored(connection, key, records)
+            for record in records:
+                if record.erased is not None:
+                    conversation_rows.add_change(connection, key, ERASED, value=record.position)
+            if old_key in self.found.imported:
+                conversation_rows.note_import(connection, key, *self.found.imported[old_key])
             if one.archived_at is not None:
                 conversation_rows.archive(connection, key, one.archived_at)
         self._keys[old_key] = key

@@ -34,8 +34,6 @@ from stenolog.domain.events import ModeSwitch
 from .given import fork, item, key_of, positions, put
 from .inspecting import faults
 
-IMPORTED = "imported"
-
 
 def test_a_batch_is_one_transaction_that_leaves_out_what_is_refused(recorder: LogRecorder) -> None:
     demo, sha = Stream("demo"), "ab" * 32
@@ -156,13 +154,13 @@ def test_what_came_in_by_a_batch_is_noted_as_imported_from_its_first_to_its_last
     demo = Stream("demo")
     put(recorder, demo, "own")
     key = key_of(recorder, demo)
-    assert recorder.load_cursor(IMPORTED, key) == Cursor()
+    assert recorder.imported(key) == (0, 0)
     recorder.insert_batch([Share(demo, [item("b"), item("c")], 2)], [])
-    assert recorder.load_cursor(IMPORTED, key) == Cursor(4, 3)
+    assert recorder.imported(key) == (3, 4)
     put(recorder, demo, "own again")
     recorder.insert_batch([Share(demo, [item("d")], 5)], [])
 
-    assert recorder.load_cursor(IMPORTED, key) == Cursor(6, 3)
+    assert recorder.imported(key) == (3, 6)
 
 
 def test_a_mode_switch_comes_in_by_a_batch_since_it_names_its_position(recorder: LogRecorder) -> None:
@@ -192,7 +190,7 @@ def test_records_of_an_export_are_written_as_they_are_the_erased_ones_too(
     assert other.select_records(Stream("copy"), 0, LAST) == records
     assert (records[1].payload, records[1].size > 0) == (b"", True)
     assert other.select_events("copy")[1].topic == "erased"
-    assert other.load_cursor(IMPORTED, key_of(other, Stream("copy"))) == Cursor(4, 1)
+    assert other.imported(key_of(other, Stream("copy"))) == (1, 4)
     assert put(other, Stream("copy"), "more") == [5]
 
 
@@ -248,8 +246,8 @@ def test_a_fork_of_an_export_shares_what_its_parent_has_and_is_archived_as_it_wa
     assert other.lineage(Stream("its fork"))[0] == Segment(key, 0, 3)
     assert other.names(Which()) == ["demo", "fork", "copy"]
     assert other.load_cursor("mark") == Cursor(key)
-    assert other.load_cursor(IMPORTED, key) == Cursor(3, 2)
-    assert other.load_cursor(IMPORTED, key_of(other, Stream("its fork"))) == Cursor()
+    assert other.imported(key) == (2, 3)
+    assert other.imported(key_of(other, Stream("its fork"))) == (0, 0)
     assert faults(recorder) == []
 
 
