@@ -21,7 +21,6 @@ from stenolog.context import Budget, FullHistory, LastN, MissedMessages, Pins, P
 from stenolog.domain.policy import PolicyLike
 from stenolog.events import WorkflowRun
 from stenolog.projections.requests import every_request
-from stenolog.projections.requests.body_digest import MESSAGES
 from stenolog.testing import entries
 from tests.requests.judging import MODELS, weighed
 
@@ -134,7 +133,7 @@ def said_anew(sent: Under, alone: Under, api: str) -> int:
 
 def conversation(request: Request) -> list[bytes]:
     """Return the messages of a request, part by part, without the marks of what a provider may cache."""
-    said = next(request.body[key] for key in MESSAGES if key in request.body)
+    said = request.body[request.messages_key]
     return [json.dumps(part).encode() for message in said for part in parts(message)]
 
 

@@ -30,3 +30,10 @@ def test_a_checkout_without_the_extra_that_a_benchmark_needs_is_told_so(
         main(["kills"])
 
     assert "kills: pytest is not installed: pip install -e '.[dev]'" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_benchmark_of_the_cache_runs_on_every_api(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cache"]) == 0
+
+    assert "between cuts, bytes of the conversation sent anew" in capsys.readouterr().out

@@ -127,11 +127,16 @@ def test_the_cost_is_by_the_price_list_or_by_ones_own(used: Cli, tmp_path: Path)
 
     assert [row[-1] for row in rows(examples)[:3]] == ["0.1812", "?", "≥0.1812"]
     assert "no price is known for home-made: give one with --prices" in examples.out
-    assert "stenolog[prices]" in examples.out
-    assert "USD at example prices of" in examples.out
     assert [row[-1] for row in rows(mine)[:3]] == ["2.00", "1.00", "3.00"]
     assert "USD at your prices" in mine.out
-    assert "USD at example prices of" in used("cost", "lab").out
+
+
+@pytest.mark.usefixtures("examples_alone")
+@pytest.mark.parametrize("options", [(), ("--by", "model"), ("--cache",)])
+def test_example_prices_name_the_extra_that_has_current_ones(used: Cli, options: tuple[str, ...]) -> None:
+    words = " ".join(used("cost", "lab", *options).out.split())
+
+    assert "example prices of 2025-11 (current ones: `pip install 'stenolog[prices]'`)" in words
 
 
 def test_the_prices_are_those_of_the_package_where_it_is_installed(used: Cli) -> None:

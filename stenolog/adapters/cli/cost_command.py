@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from stenolog.adapters.answers.conversations import short_name
-from stenolog.adapters.providers.prices import advice, prices_of, source
+from stenolog.adapters.providers.prices import prices_of, source
 from stenolog.adapters.queries.openings import origin_of
 from stenolog.adapters.queries.overviews import title_of
 from stenolog.projections.prices import Prices
@@ -123,7 +123,7 @@ def cost_command(
         is_short = by == "conversation" and width() is not None
         shown = [(short_name(log, name), tally) for name, tally in rows] if is_short else rows
         titles = [title_of(log[name]) for name, _ in rows] if by == "conversation" else []
-        return drawn(shown, by, table, "" if prices else source(), advice=advice(), titles=titles)
+        return drawn(shown, by, table, "" if prices else source(), titles=titles)
 
     notes = _imported(conversations) if any(tally.sum.input for _, tally in rows) else ()
     return CommandResult(data, draw, diagnostics=notes)

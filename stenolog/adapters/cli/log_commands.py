@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stenolog.adapters.answers.conversations import conversation_data, has_part
-from stenolog.adapters.providers.prices import advice, source
+from stenolog.adapters.providers.prices import source
 from stenolog.adapters.queries.backwards import backwards
 from stenolog.adapters.queries.overviews import listed
 from stenolog.domain.entry import Entry
@@ -233,7 +233,7 @@ def _examples(rows: Iterable[dict[str, Any]]) -> tuple[Diagnostic, ...]:
     """Return a note where a cost is by example prices, which are not what anyone has to pay."""
     if not any(row["cost_is_by_example_prices"] for row in rows):
         return ()
-    return (Diagnostic("note", "example-prices", f"USD at {source()}; {advice()}"),)
+    return (Diagnostic("note", "example-prices", f"USD at {source()}"),)
 
 
 def _more(oldest: str, many: int) -> tuple[Diagnostic, ...]:

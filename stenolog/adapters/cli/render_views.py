@@ -162,12 +162,11 @@ def drawn(
     prices: Prices | None,
     source: str,
     *,
-    advice: str = "",
     titles: Sequence[str] = (),
 ) -> Iterator[Piece]:
     """Yield a line for each, one for all together, and details of the errors and the prices.
 
-    `source` is where the prices come from, `advice` how to have more, `titles` what stands behind the rows.
+    `source` is where the prices come from, `titles` are the last column.
     """
     if not rows:
         yield line(("no model was called, and no tool", "dim"))
@@ -189,7 +188,7 @@ def drawn(
         again = f"; {whole.retries:,} tried again" if whole.retries else ""
         yield wrapped((f"errors: {counted}{again}", "yellow"), hang=2)
     if prices is not None:
-        for words in _on_prices(whole, prices, source, advice):
+        for words in _on_prices(whole, prices, source):
             yield wrapped((words, "dim"), hang=2)
     if whole.understated:
         partial = (
@@ -238,15 +237,14 @@ def _least(tally: UsageTotals) -> str:
     return "≥" if tally.understated or tally.untold else ""
 
 
-def _on_prices(whole: UsageTotals, prices: Prices, source: str, advice: str) -> Iterator[str]:
+def _on_prices(whole: UsageTotals, prices: Prices, source: str) -> Iterator[str]:
     """Yield notes on the prices that are missing, and on the sources of all others."""
     if not (whole.tokens or whole.billed):
         yield "what was used is not known"
         return
     if unknown := [name or "(no name)" for name in unpriced(whole.tokens, prices)]:
-        more = f"; {advice}" if advice else ""
         names = ", ".join(unknown)
-        yield f"no price is known for {names}: give one with --prices; a team's file will do{more}"
+        yield f"no price is known for {names}: give one with --prices; a team's file will do"
     if not whole.tokens:
         yield "USD as the agents state it"
         return

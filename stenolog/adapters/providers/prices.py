@@ -36,19 +36,15 @@ def listed() -> Prices:
 
 
 def source() -> str:
-    """Return where the listed prices come from, in words."""
-    found = _installed()
-    return f"prices of {PACKAGE} {found}" if found else f"example prices of {PRICES_AS_OF}"
+    """Return where the listed prices come from, and how to get current ones, in words."""
+    if found := _installed():
+        return f"prices of {PACKAGE} {found}"
+    return f"example prices of {PRICES_AS_OF} (current ones: `pip install 'stenolog[prices]'`)"
 
 
 def are_examples() -> bool:
     """Return whether the listed prices are only examples."""
     return not _installed()
-
-
-def advice() -> str:
-    """Return what to install for the prices of more models; empty where it is installed."""
-    return "" if _installed() else "`pip install 'stenolog[prices]'` brings those of most models"
 
 
 @lru_cache(maxsize=1)
