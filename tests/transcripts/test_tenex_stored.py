@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
+import pytest
+
 from stenolog.context import SinceLastTurn
+from stenolog.importers import import_file, import_files
 from tests.transcripts.given import Import
-from tests.transcripts.signing import NOON, Json, bot, event, profile
+from tests.transcripts.signing import NOON, Json, bot, event, key, profile
 from tests.transcripts.soundness import assert_sound
 
 ROOT = event("ann", "Build it.", kind=11, to="pm")
@@ -118,3 +122,70 @@ def test_a_transition_that_comes_late_changes_nothing_that_is_there(into: Import
 
     assert into.conversation.digest == before
     assert into.report.conversations[0].ignored["phaseTransitions"] == 1
+
+
+PHASED = event("pm", "Go.", ["phase", "execute"], at=2, under=ROOT["id"], to="coder")
+IN_SESSION = event("coder", "Built.", ["claude-session", "s-9"], at=4, under=ROOT["id"], to="pm")
+HISTORY = [ROOT, PHASED, IN_SESSION, THANKS]
+
+
+def bare(**fields: Any) -> bytes:
+    """Return the file of a conversation as TENEX writes it: no profile tells who is an agent."""
+    return json.dumps({"id": ROOT["id"], "history": HISTORY, **fields}).encode()
+
+
+STATES = {slug: {"lastProcessedMessageIndex": 0, "claudeSessionId": "s-9"} for slug in ("coder",)}
+HANDED_ON = [transition(NOON + 1, "execute", agentId=key("pm"), agentName="PM")]
+
+
+def test_the_slugs_of_stored_states_and_transitions_are_the_names_of_agents(into: Import) -> None:
+    into.file(
+        bare(agentStates={**STATES, "pm": {"lastProcessedMessageIndex": 1}}, phaseTransitions=HANDED_ON)
+    )
+
+    assert into.conversation.settings().members == ("pm", "coder")
+    assert [getattr(said, "agent", "") for said in into.said] == ["", "pm", "coder", ""]
+    assert into.conversation.state().lane("coder").session == "s-9"
+    assert_sound(into.log)
+
+
+def test_a_session_that_two_authors_name_is_nobodys_slug(into: Import) -> None:
+    thief = event("mallory", "Hi.", ["claude-session", "s-9"], at=5, under=ROOT["id"])
+    into.file(json.dumps({"id": ROOT["id"], "history": [*HISTORY, thief], "agentStates": STATES}).encode())
+
+    assert into.conversation.settings().members == ()
+
+
+@pytest.mark.parametrize("beside", [True, False])
+def test_profiles_beside_a_conversation_or_before_it_in_the_command_name_its_agents(
+    into: Import, tmp_path: Path, beside: bool
+) -> None:
+    talk, profiles = tmp_path / "talk.json", tmp_path / ("profiles.json" if beside else "people.json")
+    talk.write_bytes(json.dumps({"id": ROOT["id"], "history": HISTORY}).encode())
+    profiles.write_text(json.dumps(PEOPLE))
+    for _ in range(2):  # the second time the file of profiles is known, and read all the same
+        list(import_files(into.log, [talk] if beside else [profiles, talk]))
+
+    assert into.log[ROOT["id"]].settings().members == ("pm", "coder")
+
+
+def test_an_import_names_who_is_probably_an_agent_with_the_key_to_type(into: Import) -> None:
+    into.file(bare())
+    told = into.report.conversations[0].ignored
+
+    assert {what: count for what, count in told.items() if what.startswith("missing")} == {
+        f"missing: an agent's name, probably: --key {key('pm')}=NAME": 1,
+        f"missing: an agent's name, probably: --key {key('coder')}=NAME": 1,
+    }
+
+
+def test_an_import_that_contradicts_the_first_one_is_refused_and_writes_nothing(into: Import) -> None:
+    into.file(bare())
+    before = into.conversation.digest
+    into.file(bare(), agents={key("coder"): "coder"})
+    refused = into.report.conversations[0]
+    import_file(into.log, into.report.file, name="again", agents={key("coder"): "coder"})
+
+    assert "was imported without these agents: coder: import it under another name" in refused.failed
+    assert into.log[refused.name].digest == before
+    assert into.log["again"].settings().members == ("coder",)

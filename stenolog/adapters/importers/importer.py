@@ -12,7 +12,7 @@ from itertools import chain, islice
 from pathlib import Path
 from shutil import copyfileobj
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias, cast
 
 from stenolog.domain.errors import CallerError, OperationalError, StenologError, UnknownFormatError
 
@@ -178,6 +178,7 @@ class _Importing:
         self._progress = progress
         self._again = again
         self._done = 0
+        self._noted: dict[str, Any] = {}
         self._may_be_known = not (keep_raw or agents or self._mapped or log.recorder.is_private)
         self._waiting: deque[_Done] = deque()
 
@@ -244,7 +245,9 @@ class _Importing:
             report = known_files.recall(self.log, file)
             if report is not None and not (self._again and report.left_out):
                 return report, None
-            return self._read(path, stream), file
+            noted = len(self._noted)
+            report = self._read(path, stream)
+            return report, file if len(self._noted) == noted else None
 
     def _read(self, path: Path, stream: BinaryIO, place: str = "") -> Report:
         """Read a file; `place` is that in which names of its own are unique, unless it is the path."""
@@ -259,7 +262,7 @@ class _Importing:
         importer = self._mapped or IMPORTERS[recognise_stream(stream)]
         report = Report(str(path), importer.name)
         self._check_takes_agents(importer)
-        reading = JsonLinesReader(agents=self._agents)
+        reading = JsonLinesReader(agents=self._agents, path=path, noted=self._noted)
         stem, is_session = importer.name_of(path), importer.lines is not None
         naming = self._naming(place, stem, is_session=is_session)
         if importer.lines and not (importer.read and is_list(stream)):

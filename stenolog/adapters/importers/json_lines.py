@@ -75,11 +75,20 @@ class JsonLinesReader:
     """A reader that notes the lines it skips, its repairs, and whether the end is cut off.
 
     `agents` are names that the caller gives, by foreign ids, for a format that cannot tell them itself.
+    `path` is the file. `noted` is what a format's files without conversations hold for those after them.
     """
 
-    def __init__(self, longest: int = LONGEST_LINE, agents: Mapping[str, str] = NOBODY) -> None:
+    def __init__(
+        self,
+        longest: int = LONGEST_LINE,
+        agents: Mapping[str, str] = NOBODY,
+        path: Path | None = None,
+        noted: dict[str, Any] | None = None,
+    ) -> None:
         self.longest = longest
         self.agents = agents
+        self.path = path
+        self.noted: dict[str, Any] = {} if noted is None else noted
         self.begin()
         self._decoder = json.JSONDecoder(parse_constant=self._constant, parse_float=self._float)
 

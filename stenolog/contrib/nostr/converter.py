@@ -78,6 +78,8 @@ class Nostr:
         depths = depths_of(self._events)
         events = sorted(self._events, key=lambda event: self._sort_key(event, depths[event.id]))
         self._who = Who(events, self._root, self._whole.people, self._log)
+        if not is_live:
+            self._check_agents(events)
         self._stored = self._whole.stored.get(self._root, Stored())
         self._setup.title = self._stored.title or None
         self._sessions = self._resumable(events)
@@ -92,6 +94,23 @@ class Nostr:
                 self._positions[event.id] = self.writer.write(self._message(event), event.id, _at(event))
         self._change_phase(LATEST + 1)
         return self.writer.drain()
+
+    def _check_agents(self, events: Sequence[NostrEvent]) -> None:
+        """Raise `DuplicateIdError` if the log has an agent's words as a person's; count probable agents."""
+        said = [event for event in events if event.kind != METADATA and not event.has("error")]
+        persons = {e.pubkey for e in said if e.id in self._log.said and e.id not in self._log.answers}
+        if found := persons & {*self._whole.people.given}:
+            names = ", ".join(sorted(map(self._who.agent, found)))
+            raise DuplicateIdError(
+                f"it was imported without these agents: {names}: import it under another name (--name)"
+            )
+        for event in said:
+            is_person = not self._who.agent(event.pubkey) and event.pubkey != self._who.user
+            if is_person and event.has("claude-session", "phase"):
+                name = self._who.name(event.pubkey)
+                name = "NAME" if event.pubkey.startswith(name) else name
+                words = f"an agent's name, probably: --key {event.pubkey}={name}"
+                self.ignored[f"missing: {words}"] += 1
 
     def _continued(self, events: Sequence[NostrEvent]) -> list[NostrEvent]:
         """Begin with the settings and the events that the log has, and return the other events."""

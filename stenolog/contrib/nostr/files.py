@@ -22,12 +22,13 @@ from stenolog.importers import (
     as_dict,
     as_list,
     as_str,
+    regular_file,
 )
 
 from .converter import Nostr, Whole
-from .events import MESSAGES, METADATA, NostrEvent, checker, event_of, is_event, roots_of, unpacked
+from .events import MESSAGES, METADATA, PROFILE, NostrEvent, checker, event_of, is_event, roots_of, unpacked
 from .participants import people
-from .stored import Stored, stored
+from .stored import Stored, slugs, stored
 
 _RELAY = ("EVENT", "EOSE", "NOTICE", "OK", "CLOSED", "AUTH")
 """The types of a relay's messages."""
@@ -67,12 +68,29 @@ def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversat
         if events.setdefault(event.id, event) is not event:
             reading.repaired["events that came more than once"] += 1
     threads, around = _threads(events)
-    whole = Whole(events, people(events.values(), reading.agents), content.stored)
+    profiles = {**_profiles_beside(reading), **reading.noted}
+    if not threads:
+        reading.noted.update((id, event) for id, event in events.items() if event.kind == PROFILE)
+    known = {**profiles, **events}.values()
+    tied = {key: slug for kept in content.stored.values() for key, slug in slugs(kept, known).items()}
+    whole = Whole(events, people(known, reading.agents, tied), content.stored)
     ignored = content.ignored + around
     for root, members in threads.items():
         records = [Record(str(lines[event.id]), {"id": event.id}) for event in members]
         yield SourceConversation(root, records, partial(Nostr, root=root, whole=whole), ignored)
         ignored = Counter()
+
+
+def _profiles_beside(reading: JsonLinesReader) -> dict[str, NostrEvent]:
+    """Return the profiles that are in a file of that name beside the one that is read, by their ids."""
+    around = [reading.path.with_name(f"profiles.{end}") for end in ("json", "jsonl")] if reading.path else []
+    found: dict[str, NostrEvent] = {}
+    for path in around:
+        if path.is_file() and path != reading.path:
+            other = JsonLinesReader()
+            with regular_file(path) as stream:
+                found |= {e.id: e for _, e in _checked(_content(stream, other), other) if e.kind == PROFILE}
+    return found
 
 
 def _content(stream: BinaryIO, reading: JsonLinesReader) -> Content:

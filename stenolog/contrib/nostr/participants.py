@@ -1,8 +1,8 @@
 """Participants of Nostr conversations: agents, persons, unique names, and `nostr:` references to them.
 
-The caller names the agents. Another author is an agent if its profile claims it (`bot` in the content, or as
-a tag). Messages that name the model or the tool that made them are such a claim, too. Each author claims this
-about itself alone, under its own signature: no author can turn another one into an agent.
+The caller or TENEX's file names the agents. Another author is an agent if its profile claims it (`bot` in
+the content, or as a tag). Messages that name the model or the tool that made them are such a claim, too. Each
+author claims this about itself alone, under its own signature: no author can turn another one into an agent.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SHORT = 8
 class People:
     """The names of agents and of persons, by their keys; and the instructions that agents' profiles tell.
 
-    `given` are the keys of agents that the caller has named.
+    `given` are the keys of agents that the caller or the file has named.
     """
 
     agents: dict[str, str] = field(default_factory=dict)
@@ -35,17 +35,19 @@ class People:
     given: tuple[str, ...] = ()
 
 
-def people(events: Iterable[NostrEvent], given: Mapping[str, str]) -> People:
+def people(
+    events: Iterable[NostrEvent], given: Mapping[str, str], slugs: Mapping[str, str] | None = None
+) -> People:
     """Return everyone known from the events, and from the `given` names of agents, by key or `npub`.
 
-    Raises `CallerError` for a key that is none.
+    `slugs` are the names that the file itself has for keys. Raises `CallerError` for a key that is none.
     """
     events = list(events)
-    named = {public_key(key): name for key, name in given.items()}
+    named = {**(slugs or {}), **{public_key(key): name for key, name in given.items()}}
     profiles = _profiles(events)
     found = People(given=tuple(named))
     for pubkey in dict.fromkeys([*named, *profiles, *(event.pubkey for event in events)]):
-        name = _name(named.get(pubkey, "") or _own_name(profiles.get(pubkey)), pubkey)
+        name = _name(named.get(pubkey, "") or profile_name(profiles.get(pubkey)), pubkey)
         found.persons[pubkey] = name
         if (profile := profiles.get(pubkey)) and profile.value("instructions"):
             found.instructions[pubkey] = profile.value("instructions")
@@ -82,7 +84,8 @@ def _profile_fields(profile: NostrEvent) -> dict[str, object]:
         return {}
 
 
-def _own_name(profile: NostrEvent | None) -> str:
+def profile_name(profile: NostrEvent | None) -> str:
+    """Return the name in a profile; empty without one."""
     told = _profile_fields(profile) if profile else {}
     return as_str(told.get("name")) or as_str(told.get("display_name"))
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from stenolog.importers import Json, as_dict, as_int, as_list, as_str
 
-from .events import LATEST
+from .events import LATEST, PROFILE, NostrEvent, is_hex
+from .participants import profile_name
 
 _SESSION = re.compile(r"\w[\w.:-]{0,199}")
 
@@ -37,6 +38,7 @@ class Stored(NamedTuple):
     """The fields of one conversation beside its events."""
 
     title: str = ""
+    root: str = ""
     states: Mapping[str, AgentState] = {}
     transitions: Sequence[Transition] = ()
 
@@ -65,7 +67,34 @@ def stored(document: Mapping[str, Json], ids: Sequence[str]) -> tuple[Stored, Co
             transitions.append(made)
     transitions.sort(key=lambda made: made.time)
     title = as_str(document.get("title"))
-    return Stored(title, states, transitions), ignored
+    return Stored(title, as_str(document.get("id")), states, transitions), ignored
+
+
+def slugs(kept: Stored, events: Iterable[NostrEvent]) -> dict[str, str]:
+    """Return the slugs of agents by their keys, as far as the file ties them.
+
+    A transition of phase has both. Else it is the one author beside who began it that names the slug's
+    session, or whose profile has that name.
+    """
+    known = {_plain(slug): slug for slug in kept.states}
+    told = (
+        (as_str(made.record.get("agentId")), as_str(made.record.get("agentName")))
+        for made in kept.transitions
+    )
+    found = {key: known.get(_plain(name), name) for key, name in told if name and is_hex(key, 64)}
+    events = list(events)
+    began = {event.pubkey for event in events if event.id == kept.root}
+    for slug, state in kept.states.items():
+        named = {e.pubkey for e in events if state.session and state.session in e.values("claude-session")}
+        called = {e.pubkey for e in events if e.kind == PROFILE and _plain(profile_name(e)) == _plain(slug)}
+        for authors in (named - began, called - began):
+            if len(authors) == 1 and slug not in found.values():
+                found.setdefault(authors.pop(), slug)
+    return found
+
+
+def _plain(name: str) -> str:
+    return "-".join(name.casefold().split())
 
 
 def valid_session(session: str) -> str:
