@@ -13,6 +13,7 @@ write content in OpenAI's form, which many formats share.
 
 from stenolog.adapters.queries.exporters import EXPORTERS, Exporter
 
+from .adapters.importers.answers import Answer
 from .adapters.importers.compressed import plain_bytes
 from .adapters.importers.converter import (
     Converter,
@@ -22,7 +23,7 @@ from .adapters.importers.converter import (
     source_conversation,
 )
 from .adapters.importers.detect import SUFFIXES, files_in, recognise, size_of
-from .adapters.importers.event_writer import Answer, EventWriter
+from .adapters.importers.event_writer import EventWriter
 from .adapters.importers.formats import IMPORTERS, FolderFormat, Importer, LineFormat, mappings_beside
 from .adapters.importers.gemini_content import assistant_part as gemini_answer_part
 from .adapters.importers.gemini_content import responses as gemini_responses

@@ -71,14 +71,14 @@ def test_a_transcript_on_stdin_that_tells_no_id_is_known_by_its_words(
     cli("rename", "bread") if not given else None
     again = piped(json.dumps(ORPHAN), "import", "-", *given)
 
-    assert "0 entries, 5 were there already" in again.out
+    assert "0 entries, 6 were there already" in again.out
     assert len(cli("ls", "--json").envelope["data"]) == 1
 
 
 def test_a_transcript_on_stdin_that_has_grown_goes_on_under_its_name(piped: Callable[..., Any]) -> None:
     piped(json.dumps(ORPHAN[:1]), "import", "-", "--name", "x")
 
-    assert "3 entries, 2 were there already" in piped(json.dumps(ORPHAN), "import", "-", "--name", "x").out
+    assert "4 entries, 2 were there already" in piped(json.dumps(ORPHAN), "import", "-", "--name", "x").out
 
 
 def test_an_export_comes_in_by_stdin_and_what_is_no_transcript_is_refused(

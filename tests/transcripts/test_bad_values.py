@@ -166,13 +166,14 @@ def test_calls_of_any_shape_are_calls(into: Import) -> None:
     assert all(call.id for call in calls)
 
 
-def test_a_result_before_its_call_stands_alone_and_the_call_is_open(into: Import) -> None:
+def test_a_result_before_its_call_stands_alone_and_the_call_has_none(into: Import) -> None:
     early = user("r1", "u1", [tool_result("t", "early")])
     into.records(GO, early, assistant("a1", "r1", tool_use("t")), user("u2", "a1", "Well?"))
 
-    (result,) = (event for event in into.said if isinstance(event, ToolResult))
-    assert (result.text, result.call) == ("early", None)
-    assert words(into) == ["Go", "early", "", "Well?"]
+    early_result, none = (event for event in into.said if isinstance(event, ToolResult))
+    assert (early_result.text, early_result.call) == ("early", None)
+    assert (none.text, none.call) == ("No result: the call was interrupted.", CallRef(entry="a1"))
+    assert words(into) == ["Go", "early", "", "Well?", none.text]
 
 
 # Records nobody knows

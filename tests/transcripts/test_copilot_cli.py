@@ -236,7 +236,7 @@ def test_bad_records_are_counted_or_skipped_and_stop_nothing(into: Import) -> No
     into.records(*bad)
     told = [getattr(event, "text", "") for event in into.said]
 
-    assert told[-2:] == ["\ufffd half", "Still here."]
+    assert told[-3:] == ["\ufffd half", "Still here.", "No result: the call was interrupted."]
     assert into.report.conversations[0].ignored["repeated record"] == 1
     assert into.report.skipped[0].line == 10
     assert import_file(into.log, into._folder / "talk.jsonl").conversations[0].appended == 0

@@ -11,14 +11,16 @@ import click
 
 from stenolog.adapters.answers.lanes import request_of
 from stenolog.adapters.answers.requests import request_data
+from stenolog.adapters.importers.answers import INTERRUPTED, NO_RESULT
 from stenolog.adapters.importers.detect import size_of
 from stenolog.adapters.importers.importer import import_file
 from stenolog.adapters.log import open as open_log
-from stenolog.adapters.queries.backwards import backwards
 from stenolog.domain.decide import not_run_results
+from stenolog.domain.entry import NewEntry
 from stenolog.domain.errors import StenologError
+from stenolog.domain.events import ToolResult
 from stenolog.projections.analysis.explain import PREVIEW
-from stenolog.projections.requests import APIS, DEFAULT_API, Omission, Request, lanes
+from stenolog.projections.requests import APIS, Omission, Request, lanes
 from stenolog.projections.requests.rules import RULES
 
 from .agent_request import print_raw, takes_agent_else
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
 
 ORDINARY = frozenset({"tool-stub", "nothing-said", "trailing-thinking", "opening-note", "media-as-text"})
 """Repairs that a sound log needs too: a foreign log has no cards, and not every API takes everything."""
-INTERRUPTED = "No result: the call was interrupted."
 LONGEST_FILE = 44
 OUTCOMES = {"imported": "green", "no conversation": "yellow", "refused": "red"}
 
@@ -59,12 +60,12 @@ class Finding(NamedTuple):
 @command("file", example="stenolog check file session.jsonl")
 @takes_agent_else("else the first that speaks")
 @click.option(
-    "--api", metavar="API", type=RegisteredName(APIS), default=DEFAULT_API, help=f"Else {DEFAULT_API}."
+    "--api", metavar="API", type=RegisteredName(APIS), help="Else the API of the session's own answers."
 )
 @click.option("--raw", is_flag=True, help="Only the repaired body: the exact bytes.")
 @FILES
 def check_file_command(
-    files: tuple[Path, ...], agent: str | None, api: str, raw: bool
+    files: tuple[Path, ...], agent: str | None, api: str | None, raw: bool
 ) -> CommandResult | None:
     """Say what is wrong with transcripts.
 
@@ -95,7 +96,7 @@ def _of_many(found: list[Finding]) -> CommandResult:
     return CommandResult([_data(one) for one in found], lambda: _table(found), failed, notes, messages=())
 
 
-def _examined_or_refused(file: Path, api: str) -> Finding:
+def _examined_or_refused(file: Path, api: str | None) -> Finding:
     try:
         return _examined(file, api)
     except (StenologError, OSError) as error:
@@ -103,7 +104,7 @@ def _examined_or_refused(file: Path, api: str) -> Finding:
         return Finding(str(file), "", "refused", notes=(note,))
 
 
-def _examined(file: Path, api: str) -> Finding:
+def _examined(file: Path, api: str | None) -> Finding:
     """Import the file into a log in memory, and ask for every lane's request."""
     with open_log(":memory:") as log, Bytes(f"examining {file.name}", size_of(file)) as bar:
         report = import_file(log, file, progress=bar)
@@ -123,28 +124,27 @@ def _examined(file: Path, api: str) -> Finding:
         )
 
 
-def _closed(conversation: Conversation) -> list[Diagnostic]:
-    """Close the calls that a later message of a person has made obsolete, and return them."""
-    words = next(
-        (entry.position for entry in backwards(conversation, conversation.position) if is_words(entry)), 0
+def _closed(conversation: Conversation) -> Iterator[Diagnostic]:
+    """Close the calls that a later message of a person has made obsolete, and yield all that are closed."""
+    entries = list(conversation.entries())
+    spoken = max((entry.position for entry in entries if is_words(entry)), default=0)
+    left = [call for _, call in conversation.state().open_calls() if call.position < spoken]
+    results = zip(left, not_run_results(left, INTERRUPTED), strict=True)
+    entries += conversation.extend(
+        [NewEntry(result, f"{call.entry}:{call.nth}{NO_RESULT}") for call, result in results]
     )
-    calls = [call for _, call in conversation.state().open_calls() if call.position < words]
-    if calls:
-        conversation.append(*not_run_results(calls, INTERRUPTED))
-    return [
-        Diagnostic(
-            "warning",
-            "call-without-result",
-            f"{conversation.name!r} at {call.position}: mended: {call.name} has no result, "
-            "and a person went on",
-            conversation.name,
-            call.position,
-        )
-        for call in calls
-    ]
+    at = {entry.id: entry.position for entry in entries}
+    for entry in entries:
+        if entry.id.endswith(NO_RESULT) and isinstance(entry.event, ToolResult) and entry.event.call:
+            position = at[entry.event.call.entry]
+            words = f"mended: {entry.event.name} has no result, and a person went on"
+            where = f"{conversation.name!r} at {position}"
+            yield Diagnostic(
+                "warning", "call-without-result", f"{where}: {words}", conversation.name, position
+            )
 
 
-def _requests(conversation: Conversation, api: str) -> Iterator[tuple[tuple[Entry, ...], Request]]:
+def _requests(conversation: Conversation, api: str | None) -> Iterator[tuple[tuple[Entry, ...], Request]]:
     entries = tuple(conversation.entries())
     for lane in lanes(entries):
         yield entries, request_of(conversation, lane.address, conversation.position, api)

@@ -43,8 +43,9 @@ from stenolog.domain.events import (
 )
 from stenolog.domain.values import Origin, PositionRange, Usage
 
+from .answers import Answer
 from .codex_compaction import Compaction
-from .event_writer import Answer, EventWriter
+from .event_writer import EventWriter
 from .json_lines import Record
 from .settings_writer import SettingsWriter
 from .steps import ExistingLog, Step, merged, position_ranges

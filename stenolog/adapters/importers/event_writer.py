@@ -8,17 +8,17 @@ So a file that has grown appends only what is new.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
-from typing import NamedTuple
 
 from stenolog.adapters.providers.json_fields import called_in
-from stenolog.domain.entry import NewEntry
+from stenolog.domain.entry import EPOCH, NewEntry
 from stenolog.domain.errors import DuplicateIdError
 from stenolog.domain.events import AssistantMessage, Known, LlmError, ModeSwitch, ToolResult, UserMessage
-from stenolog.domain.parts import AssistantPart, ToolCall
+from stenolog.domain.parts import ToolCall
 from stenolog.domain.values import CallRef, Origin, PositionRange, Usage
 
+from .answers import NO_RESULT, Answer, LeftCalls, OpenCall, PlacedCall
 from .steps import (
     NO_BLOBS,
     Answered,
@@ -32,56 +32,16 @@ from .steps import (
 )
 
 
-@dataclass
-class Answer:
-    """An assistant message whose records are still coming in; `source_id` is what they share."""
-
-    agent: str
-    source_id: str
-    time: datetime
-    parts: list[AssistantPart] = field(default_factory=list)
-    to: tuple[str, ...] = ()
-    model: str = ""
-    finish_reason: str = ""
-    usage: Usage | None = None
-    cause: int | None = None
-    lines: list[str] = field(default_factory=list)
-
-    def is_of(self, agent: str, source_id: str) -> bool:
-        """Return whether a further record of that id belongs to this answer."""
-        return (self.agent, self.source_id) == (agent, source_id)
-
-    def add(self, more: Answer) -> None:
-        """Add one more record of the same answer; its usage stands for all of it."""
-        self.parts += more.parts
-        self.model = more.model or self.model
-        self.finish_reason = more.finish_reason or self.finish_reason
-        self.usage = more.usage or self.usage
-
-
-class OpenCall(NamedTuple):
-    """A call without a result, and the position of the message that makes it."""
-
-    ref: CallRef
-    name: str
-    position: int
-
-
-class PlacedCall(NamedTuple):
-    """The position of a call, and the agent that made it."""
-
-    position: int
-    agent: str
-
-
 class EventWriter:
     """Takes down what a converter hears, for one conversation; `main` is its main agent.
 
-    `already` counts the entries that the log held.
+    `already` counts the entries that the log held. `closes` False: results of this format may come long
+    after a person went on, so calls without one stay open.
     """
 
-    def __init__(self, system: str, main: str, log: ExistingLog) -> None:
+    def __init__(self, system: str, main: str, log: ExistingLog, *, closes: bool = True) -> None:
         self.system = system
+        self._closes = closes
         self.main = main
         self.log = log
         self.already = 0
@@ -106,6 +66,8 @@ class EventWriter:
         self._silent: set[int] = set()
         self._in_file: set[int] = set()
         self._used = dict(log.used)
+        self._left = LeftCalls()
+        self._time = EPOCH
 
     def drain(self) -> list[Step]:
         """Return the steps since the last time."""
@@ -195,12 +157,14 @@ class EventWriter:
         """Add a record to the open answer: records that follow each other become one message."""
         if (held := self.log.answers.get(line)) is not None:
             self.close()
+            self._close_calls(held.agent, heard.time, only_known=True)
             self._recall(held)
             return
         if self.answer is not None and self.answer.is_of(heard.agent, heard.source_id):
             self.answer.add(heard)
         else:
             self.close()
+            self._close_calls(heard.agent, heard.time)
             self.answer = heard
         self.answer.lines.append(line)
 
@@ -319,7 +283,37 @@ class EventWriter:
         """Return the runs of the positions; settings between them, which say nothing, do not break a run."""
         return tuple(position_ranges(positions, self._silent))
 
+    def finish(self) -> list[Step]:
+        """Return the results for the calls that a person went on after, at the end of the file."""
+        self.close()
+        for agent in self._left.agents():
+            self._close_calls(agent, self._time)
+        return self.drain()
+
+    def _close_calls(self, agent: str, time: datetime, *, only_known: bool = False) -> None:
+        """Write a result for each call of the last response that has none, if a person went on since.
+
+        It stands before the next answer, so that a file that grows gives what the whole file gives. With
+        `only_known`, that answer is in the log already, and none is written that is not there.
+        """
+        entries, asked = self._left.entries_of(agent), self._asked.get(agent)
+        calls = [(c, id) for id, open in self._calls.items() for c in open if c.ref.entry in entries]
+        settled = {e.event.call for e in self.log.own if isinstance(e.event, ToolResult)} if calls else set()
+        for call, call_id in sorted(calls, key=lambda each: (each[0].position, each[0].ref.index)):
+            id = f"{call.ref.entry}:{call.ref.index}{NO_RESULT}"
+            if self.holds(id) or not (only_known or call.ref in settled):
+                self._calls[call_id].remove(call)
+                self._put(self._left.result(call_id, call.ref, call.name), id, time, NO_BLOBS)
+        # The lane still answers the person.
+        if asked is not None:
+            self._asked[agent] = asked
+
     def _put(self, event: Known, id: str, time: datetime, blobs: Mapping[str, bytes]) -> int:
+        self._time = time
+        if isinstance(event, AssistantMessage) and event.purpose == "answer":
+            self._close_calls(event.agent, time, only_known=self.holds(id))
+        elif isinstance(event, ToolResult):
+            event = self._left.late(event)
         position = self.log.positions.get(id)
         if position is None:
             position = self._next
@@ -358,7 +352,8 @@ class EventWriter:
         match event:
             case AssistantMessage(agent=agent, tool_calls=calls):
                 told = tuple((call.id, call.name) for call in calls)
-                self._note_answer(Answered(id, position, agent, "", told))
+                message = event.source.id if event.source else ""
+                self._note_answer(Answered(id, position, agent, "", told, message, event.purpose))
                 return
             case ToolResult(call=call, call_id=call_id, to=to):
                 self._resulted[call_id] = position
@@ -370,9 +365,13 @@ class EventWriter:
             case UserMessage(to=to, in_context=in_context, author_kind=kind):
                 if in_context and kind != "system":
                     self._asked.update(dict.fromkeys(to, position))
+                if in_context and kind == "person" and self._closes:
+                    self._left.spoken(to)
                 seen = in_context and (not to or self.main in to)
             case LlmError(agent=agent):
                 seen = agent == self.main
+                if event.category == "cancelled":
+                    self._left.cancelled(agent)
             case ModeSwitch():
                 self._silent.add(position)
                 return
@@ -381,6 +380,8 @@ class EventWriter:
 
     def _note_answer(self, answer: Answered) -> None:
         self._owners[answer.id] = answer.agent
+        if answer.purpose == "answer":
+            self._left.answered(answer.agent, answer.id, answer.message)
         self._message_positions[answer.id] = self._latest_answer = answer.position
         for nth, (call_id, name) in reversed(list(enumerate(answer.calls))):
             opened = OpenCall(CallRef(entry=answer.id, index=nth), name, answer.position)

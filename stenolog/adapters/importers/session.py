@@ -50,6 +50,7 @@ class ConversationImport:
         if not self.found.failed:
             try:
                 self._apply(self._converter.end())
+                self._apply(self._converter.writer.finish())
             except CallerError as error:
                 self._share.refuse(error)
         self.found.ignored = self._converter.ignored

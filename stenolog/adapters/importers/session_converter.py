@@ -19,7 +19,8 @@ from stenolog.domain.events import (
 from stenolog.domain.parts import AssistantPart, TextPart, UserPart
 from stenolog.domain.values import PositionRange, Usage
 
-from .event_writer import Answer, EventWriter
+from .answers import Answer
+from .event_writer import EventWriter
 from .settings_writer import SettingsWriter, settings_id
 from .steps import ExistingLog, Step, merged
 

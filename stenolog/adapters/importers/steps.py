@@ -45,7 +45,8 @@ Step: TypeAlias = Append | Branch
 class Answered(NamedTuple):
     """An assistant message that the log holds, without its words.
 
-    `first` is the first of the foreign records it was made of, `calls` are the ids and names of its calls.
+    `first` is the first of the foreign records it was made of, `calls` are the ids and names of its calls,
+    `message` is the id of the foreign message that it is a part of.
     """
 
     id: str
@@ -53,6 +54,8 @@ class Answered(NamedTuple):
     agent: str
     first: str
     calls: tuple[tuple[str, str], ...]
+    message: str = ""
+    purpose: str = "answer"
 
 
 @dataclass
@@ -115,7 +118,7 @@ def read_existing(entries: Iterable[Entry]) -> ExistingLog:
             found.agents.add(event.agent)
             if event.source and (lines := event.source.lines):
                 calls = tuple((call.id, call.name) for call in event.tool_calls)
-                answered = Answered(entry.id, entry.position, event.agent, lines[0], calls)
+                answered = Answered(entry.id, entry.position, event.agent, lines[0], calls, event.source.id)
                 found.answers.update(dict.fromkeys(lines, answered))
                 if event.usage is not None:
                     message = event.agent, event.source.id

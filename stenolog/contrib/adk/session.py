@@ -76,7 +76,7 @@ class AdkSession:
     """
 
     def __init__(self, log: ExistingLog, main: str, about: dict[str, Any]) -> None:
-        self.writer = EventWriter(SYSTEM, main, log)
+        self.writer = EventWriter(SYSTEM, main, log, closes=False)
         self.setup = SettingsWriter(self.writer, scope="open")
         self.setup.about(SYSTEM, about)
         self.ignored: Counter[str] = Counter()

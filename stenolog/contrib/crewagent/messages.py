@@ -53,7 +53,7 @@ class CrewAgent:
     def __init__(
         self, log: ExistingLog, about: Message, records: Sequence[Record], files: OutputFiles = NOWHERE
     ) -> None:
-        self.writer = EventWriter(SYSTEM, MAIN, log)
+        self.writer = EventWriter(SYSTEM, MAIN, log, closes=False)
         self.ignored: Counter[str] = Counter()
         self.decisions: Counter[str] = Counter()
         self._held = log

@@ -9,7 +9,8 @@ from datetime import timedelta
 from itertools import chain, groupby
 from typing import Any, Literal, TypeAlias
 
-from stenolog.adapters.importers.event_writer import Answer, EventWriter, PlacedCall
+from stenolog.adapters.importers.answers import Answer, PlacedCall
+from stenolog.adapters.importers.event_writer import EventWriter
 from stenolog.adapters.importers.settings_writer import SettingsWriter, settings_id
 from stenolog.adapters.importers.steps import ExistingLog, merged, position_ranges
 from stenolog.adapters.providers.anthropic_blocks import PROVIDER, assistant_part, blocks, usage, user_part
