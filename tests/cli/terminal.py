@@ -28,7 +28,7 @@ class Terminal:
     def __init__(self, *arguments: str, cwd: Path, columns: int = 80) -> None:
         self._master, slave = pty.openpty()
         termios.tcsetwinsize(slave, (24, columns))
-        hidden = ("STENOLOG_MODEL", "COLUMNS", "LINES", "NO_COLOR")
+        hidden = ("STENOLOG_MODEL", "COLUMNS", "LINES", "NO_COLOR", "CI", "DISPLAY", "WAYLAND_DISPLAY")
         env = {name: value for name, value in os.environ.items() if name not in hidden}
         self._process = subprocess.Popen(
             [sys.executable, "-c", PROGRAM, *arguments],

@@ -16,9 +16,10 @@ import click
 import pytest
 
 from stenolog.adapters.cli.app import MODULES, app
-from stenolog.adapters.cli.demo import can_open
+from stenolog.adapters.cli.demo import has_browser
 from stenolog.adapters.log import open as open_log
 from stenolog.domain.events import ModeSwitch, UserMessage
+from tests.cli.terminal import CTRL_C, Terminal
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "STENOLOG_DB": "talks.db"}
 KINDS = {"user_message", "assistant_message", "tool_result", "llm_error", "mode_switch"}
@@ -151,30 +152,34 @@ def test_recording_the_demo_again_writes_nothing(cli: Callable[..., Any]) -> Non
     assert [cli("log", name, "--json").out for name in ("demo", "demo~1")] == before
 
 
-SCREEN = {"DISPLAY": ":0", "CI": "", "SSH_CONNECTION": ""}
+SCREEN = {"DISPLAY": ":0", "SSH_CONNECTION": ""}
 
 
 @pytest.mark.parametrize(
-    ("terminal", "more", "opens"),
-    [
-        (True, {}, True),
-        (False, {}, False),
-        (True, {"CI": "true"}, False),
-        (True, {"SSH_CONNECTION": "10.0.0.2 50000 10.0.0.1 22"}, False),
-    ],
+    ("more", "opens"),
+    [({}, True), ({"SSH_CONNECTION": "10.0.0.2 50000 10.0.0.1 22"}, False)],
 )
 def test_the_page_opens_by_itself_only_for_a_person_at_this_machine(
-    monkeypatch: pytest.MonkeyPatch, terminal: bool, more: dict[str, str], opens: bool
+    monkeypatch: pytest.MonkeyPatch, more: dict[str, str], opens: bool
 ) -> None:
-    for name in ("starlette", "uvicorn", "jinja2"):
-        pytest.importorskip(name)
     for name, value in {**SCREEN, **more}.items():
         monkeypatch.setenv(name, value) if value else monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("sys.stdin.isatty", lambda: terminal, raising=False)
-    monkeypatch.setattr("sys.stdout.isatty", lambda: terminal, raising=False)
     monkeypatch.setattr("webbrowser.get", lambda: None)
 
-    assert can_open() is opens
+    assert has_browser() is opens
+
+
+def test_the_demo_does_not_page_and_its_last_line_is_an_address_to_click(tmp_path: Path) -> None:
+    for name in ("starlette", "uvicorn", "jinja2"):
+        pytest.importorskip(name)
+    with Terminal("demo", cwd=tmp_path) as terminal:
+        before = terminal.expect("Open http://127.0.0.1:")
+        terminal.expect("/c/demo?token=")
+        terminal.expect("  (Ctrl-C ends it)")
+        code = terminal.ended(insist=CTRL_C)
+
+    assert "stenolog timeline demo" in before
+    assert code in (0, 130)
 
 
 def none_found() -> None:
@@ -187,11 +192,9 @@ def test_the_page_does_not_open_by_itself_without_a_browser_of_its_own_window(
 ) -> None:
     for name, value in SCREEN.items():
         monkeypatch.setenv(name, value) if value else monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     monkeypatch.setattr("webbrowser.get", found)
 
-    assert can_open() is False
+    assert has_browser() is False
 
 
 def test_log_shows_the_last_ones_those_of_a_kind_and_those_after(demo: Callable[..., Any]) -> None:

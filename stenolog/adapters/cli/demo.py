@@ -31,7 +31,7 @@ from .layout import heading
 from .lines import CommandResult, Piece, done, line, paragraph
 from .lookup import opened
 from .options import takes_db, typed
-from .terminal import draw
+from .terminal import draw, say
 
 NAME, FORK = "demo", "demo~1"
 POINT = (
@@ -96,13 +96,13 @@ def _is_ours(conversation: Conversation, position: int) -> bool:
     "--open/--no-open",
     "opens",
     default=None,
-    help="Open the page on it, as at a terminal where a browser and the extra inspect are.",
+    help="Serve the page on it, and open it if there is a browser; at a terminal unless --no-open.",
 )
 @takes_db
 def demo_command(db: Database, files: bool, opens: bool | None) -> CommandResult | None:
     """Record a bundled conversation, and show it.
 
-    The log, a request with its reasons, a proof, and the page in the browser.
+    The log, a request with its reasons, a proof, and the address of the page on it.
     """
     if files:
         written = write_example_files()
@@ -122,25 +122,32 @@ def demo_command(db: Database, files: bool, opens: bool | None) -> CommandResult
     }
     answer = CommandResult(data, lambda: _render_demo(conversation, db))
     given = click.get_current_context().params
-    if opens is None:
-        opens = not given["as_json"] and can_open()
-    if not opens:
+    if given["as_json"]:
         return answer
-    from .inspect_command import serve
-
+    # A pager would hide the address of the page, which is the last line.
     draw(answer.draw(), given["color"], page=False)
-    serve(log, NAME, opens=True)
+    at_terminal = sys.stdout.isatty() and sys.stdin.isatty() and not os.environ.get("CI")
+    if opens or (opens is None and at_terminal and _has_pages()):
+        from .inspect_command import serve
+
+        serve(log, NAME, opens=bool(opens) or has_browser())
+    elif at_terminal and not _has_pages():
+        say(
+            "the page on it: pip install 'stenolog[inspect]', then stenolog inspect demo",
+            mark="·",
+            style="cyan",
+        )
     return None
 
 
-def can_open() -> bool:
-    """Return whether a person is at a terminal of this machine, with a browser and the pages installed."""
-    if not (sys.stdout.isatty() and sys.stdin.isatty()) or os.environ.get("CI"):
-        return False
-    if any(find_spec(name) is None for name in ("starlette", "uvicorn", "jinja2")):
-        return False
+def _has_pages() -> bool:
+    return all(find_spec(name) for name in ("starlette", "uvicorn", "jinja2"))
+
+
+def has_browser() -> bool:
+    """Return whether this machine has a screen and a browser that does not run in the terminal."""
     has_screen = any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
-    if "SSH_CONNECTION" in os.environ or not (has_screen or sys.platform in ("darwin", "win32")):
+    if os.environ.get("SSH_CONNECTION") or not (has_screen or sys.platform in ("darwin", "win32")):
         return False
     with suppress(webbrowser.Error):
         # One in the terminal itself, such as w3m, would wait for a page that waits for it to end.

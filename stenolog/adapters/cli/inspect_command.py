@@ -42,8 +42,8 @@ def inspect_command(
     """Show conversations in the browser.
 
     Each agent's exact request at any position, the reason for each part, and what was left out. Nothing can
-    be changed there without --allow-fork. The first line of stdout is JSON: url, with the token that it
-    needs.
+    be changed there without --allow-fork. In a pipe the first line of stdout is JSON: url, with the token
+    that it needs.
     """
     log = open_log(db)
     name = find_conversation(log, target).name if target else ""
@@ -70,9 +70,11 @@ def run_server(app: Starlette, host: str, port: int, path: str, *, opens: bool) 
 
     with server_socket(host, port) as (bound, origin):
         url = origin + path
-        click.echo(to_json({"url": url}).decode())
+        at_terminal = sys.stdout.isatty()
+        click.echo(f"Open {url}  (Ctrl-C ends it)" if at_terminal else to_json({"url": url}).decode())
         sys.stdout.flush()
-        say("Ctrl-C ends it", mark="·", style="cyan")
+        if not at_terminal:
+            say("Ctrl-C ends it", mark="·", style="cyan")
         if opens:
             webbrowser.open(url)
         gc.set_threshold(*COLLECTED_AFTER)
