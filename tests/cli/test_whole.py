@@ -84,8 +84,8 @@ def test_a_table_in_a_pipe_has_whole_cells_and_no_rule_and_fills_no_row_up_to_th
     terminal.draw([table((">N", "*TEXT"), rows), wrapped("y " * 900, hang=2, indent=1)], "never", page=False)
 
     titles, *shown, last = capsys.readouterr().out.splitlines()
-    assert titles == "N  TEXT"
-    assert shown == ["1  " + "x" * 5_000, "2  short"]
+    assert titles == "N\tTEXT"
+    assert shown == ["1\t" + "x" * 5_000, "2\tshort"]
     assert last == (" " + "y " * 900).rstrip()
 
 

@@ -13,7 +13,7 @@ from .layout import Cell, table
 from .lines import Piece, ago, shortened
 from .time_argument import in_zone
 
-NAME_PART = 4
+NAME_PART = 5
 """A name that is no UUID has at most this part of the terminal."""
 TITLE, PART = 24, 4
 """The cells that a title keeps before other columns are left out; of a wide terminal this part of them."""
@@ -37,7 +37,7 @@ COLUMNS = (
 )  # fmt: skip
 ALWAYS = frozenset(("NAME", "LAST", "TURNS", "TITLE"))
 """The columns that are there even if they are empty."""
-SPARE = ("BRANCH", "AGENTS", "STATE", "MODEL", "ERRORS", "USD", "PROJECT")
+SPARE = ("BRANCH", "AGENTS", "MODEL", "PROJECT", "ERRORS", "STATE", "USD")
 """The columns that a narrow terminal does without, the first one first."""
 
 

@@ -77,7 +77,7 @@ def legend(means: Mapping[str, str]) -> Table:
 
 
 class TableRows:
-    """A table without lines.
+    """A table without lines; in a pipe its cells are whole, with a tab between two (`piped`).
 
     A column whose title begins with `>` stands to the right; one with `*` or `~` has words that are cut
     where there is no room for them, those with `*` first. All else is never cut: where it does not fit
@@ -99,6 +99,12 @@ class TableRows:
         self.titles = [title.lstrip(">*~") for title in columns]
         self.rows = [[_cell(cell) for cell in row] for row in rows]
         self.spare = [title for title in spare if title in self.titles]
+
+    def piped(self) -> Iterator[str]:
+        """Yield the titles and the rows as lines for another program."""
+        yield "\t".join(self.titles) + "\n"
+        for row in self.rows:
+            yield "\t".join(cell.plain for cell in row) + "\n"
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         is_pipe = options.no_wrap

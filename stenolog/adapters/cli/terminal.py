@@ -97,6 +97,8 @@ def _lines(drawing: Iterable[Piece], color: Color) -> Iterator[str]:
         elif isinstance(piece, Paragraph):
             rows = (f"{row}\n" for row in piece.rendered(cells, coloured=colours))
             yield from rows if sys.stdout.isatty() else _batched(rows)  # a pager counts lines
+        elif cells is None and not colours and (piped := getattr(piece, "piped", None)):
+            yield from piped()
         else:
             screen = screen or console(color)
             yield from _drawn(screen, piece, cut=cells is not None)
