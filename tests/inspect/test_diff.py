@@ -11,6 +11,8 @@ import stenolog
 from stenolog import AssistantMessage, ModeSwitch, UserMessage
 from stenolog.events import PositionRange
 
+from .words import words
+
 
 @pytest.fixture
 def log(log: stenolog.Log) -> stenolog.Log:
@@ -33,6 +35,7 @@ def test_without_another_word_it_is_compared_with_the_call_before(web: TestClien
     assert "coder: 8 → 10" in page
     assert "came behind all that was there" in page
     assert "Nothing that was sent before is read anew" in page
+    assert " tokens · the lane's own answer" in words(page)
 
 
 def test_the_bars_show_what_both_begin_with_on_one_scale(web: TestClient, log: stenolog.Log) -> None:
