@@ -63,7 +63,7 @@ COMMANDS = [
     ("export", "demo", "-o", "out.jsonl"),
     ("import", SESSION),
     ("append", "demo", "--user", "And now?"),
-    ("submit", "--talk", "demo", "And now?"),
+    ("submit", "--conversation", "demo", "And now?"),
     ("workers",),
     ("db", "path"),
     ("db", "backup", "copy.db"),

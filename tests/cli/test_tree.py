@@ -157,4 +157,4 @@ def test_a_word_of_another_program_is_answered_with_the_command_that_is_meant(cl
     first = MEANT[word][0]
 
     assert cli(word, "x").err.startswith(f"✗ no command {word!r}; did you mean: stenolog {first}")
-    assert first.startswith("--") or first in MODULES
+    assert first.startswith("-") or first in MODULES

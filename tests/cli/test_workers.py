@@ -50,7 +50,7 @@ def db(request: pytest.FixtureRequest, cli: Cli) -> Iterator[str]:
 
 
 def test_what_is_submitted_is_answered_by_a_worker_and_printed(cli: Cli, tmp_path: Path, db: str) -> None:
-    said = ("submit", "--db", db, "--talk", "user-7", "What is it?", "--id", "m-1")
+    said = ("submit", "--db", db, "--conversation", "user-7", "What is it?", "--id", "m-1")
     with worker(tmp_path, team(tmp_path, *LOOKS), db):
         waited = cli(*said, "--wait")
         again = cli(*said)
@@ -64,7 +64,7 @@ def test_what_is_submitted_is_answered_by_a_worker_and_printed(cli: Cli, tmp_pat
 def test_a_call_is_approved_by_the_line_that_a_submit_that_waits_names(
     cli: Cli, tmp_path: Path, db: str
 ) -> None:
-    at = ("submit", "--db", db, "--talk", "user-7")
+    at = ("submit", "--db", db, "--conversation", "user-7")
     with worker(tmp_path, team(tmp_path, *SELLS), db):
         stopped = cli(*at, "Sell 3.", "--wait")
         words = shlex.split(stopped.err.splitlines()[-1].partition("approval: stenolog ")[2])
@@ -72,7 +72,7 @@ def test_a_call_is_approved_by_the_line_that_a_submit_that_waits_names(
 
     assert (stopped.status, stopped.out) == (0, "")
     assert "user-7, coder: sell(" in stopped.err
-    assert words[:5] == ["submit", "--talk", "user-7", "--approve", "4"]
+    assert words[:5] == ["submit", "--conversation", "user-7", "--approve", "4"]
     assert approved.status == 0
     assert approved.envelope["data"] == {
         "conversation": "user-7",
@@ -84,7 +84,7 @@ def test_a_call_is_approved_by_the_line_that_a_submit_that_waits_names(
 def test_a_submit_that_no_worker_will_hear_of_says_so(cli: Cli, postgres: Callable[[str], Server]) -> None:
     server = postgres("postgres 15")
     with server.schema() as address:
-        ran = cli("submit", "--db", address, "--talk", "a", "Hi", "--team", "another")
+        ran = cli("submit", "--db", address, "--conversation", "a", "Hi", "--team", "another")
         jobs_dropped(server, address)
 
     assert (ran.status, ran.out) == (0, "✓ a: submitted at 2\n")
@@ -102,7 +102,7 @@ def test_the_only_call_that_waits_is_refused_with_and_without_its_position(
     cli: Cli, tmp_path: Path, refusal: tuple[str, ...]
 ) -> None:
     asked(cli, tmp_path, 3)
-    ran = cli("submit", "--talk", "user-7", *refusal, "--json")
+    ran = cli("submit", "--conversation", "user-7", *refusal, "--json")
 
     assert ran.envelope["data"] == {"conversation": "user-7", "position": 4}
     assert events("user-7")[3].control.action == "refuse"
@@ -110,10 +110,10 @@ def test_the_only_call_that_waits_is_refused_with_and_without_its_position(
 
 def test_of_several_calls_that_wait_one_is_named_by_its_code(cli: Cli, tmp_path: Path) -> None:
     asked(cli, tmp_path, 3, 4)
-    unclear = cli("submit", "--talk", "user-7", "--approve")
-    none = cli("submit", "--talk", "user-7", "--approve", "2")
+    unclear = cli("submit", "--conversation", "user-7", "--approve")
+    none = cli("submit", "--conversation", "user-7", "--approve", "2")
     code = unclear.err.splitlines()[-1].split()[2].rstrip(":")
-    ran = cli("submit", "--talk", "user-7", "--approve", code)
+    ran = cli("submit", "--conversation", "user-7", "--approve", code)
 
     assert (unclear.status, none.status, ran.status) == (2, 2, 0)
     assert [row.split(": ")[-1] for row in unclear.err.splitlines()[1:]] == [
@@ -125,10 +125,10 @@ def test_of_several_calls_that_wait_one_is_named_by_its_code(cli: Cli, tmp_path:
 
 
 def test_what_is_at_work_is_cancelled(cli: Cli, tmp_path: Path, db: str) -> None:
-    at = ("submit", "--db", db, "--talk", "user-7")
+    at = ("submit", "--db", db, "--conversation", "user-7")
     with stenolog.open(tmp_path / db if db == "talks.db" else db) as log:
         asyncio.run(answering("A cat.").send(log["user-7"], "What is it?"))
-    nobody = cli("submit", "--db", db, "--talk", "another-one", "--cancel")
+    nobody = cli("submit", "--db", db, "--conversation", "another-one", "--cancel")
     ran = cli(*at, "--cancel", "--wait")
     again = cli(*at, "--cancel")
 
@@ -139,14 +139,14 @@ def test_what_is_at_work_is_cancelled(cli: Cli, tmp_path: Path, db: str) -> None
     "words", [(), ("Hi", "--cancel"), ("--cancel", "--approve"), ("--approve", "3", "--refuse", "3")]
 )
 def test_exactly_one_thing_is_submitted(cli: Cli, words: tuple[str, ...]) -> None:
-    ran = cli("submit", "--talk", "user-7", *words)
+    ran = cli("submit", "--conversation", "user-7", *words)
 
     assert ran.status == 2
     assert "expected one of MESSAGE, --cancel, --approve and --refuse" in ran.err
 
 
 def test_an_id_goes_with_a_message(cli: Cli) -> None:
-    ran = cli("submit", "--talk", "user-7", "--cancel", "--id", "m-1")
+    ran = cli("submit", "--conversation", "user-7", "--cancel", "--id", "m-1")
 
     assert (ran.status, "--to and --id go with a message" in ran.err) == (2, True)
 
@@ -154,7 +154,7 @@ def test_an_id_goes_with_a_message(cli: Cli) -> None:
 @pytest.mark.slow
 def test_submit_gives_the_answers_as_json(cli: Cli, tmp_path: Path) -> None:
     with worker(tmp_path, team(tmp_path, *LOOKS), "talks.db"):
-        ran = cli("submit", "--talk", "user-7", "What is it?", "--wait", "--json")
+        ran = cli("submit", "--conversation", "user-7", "What is it?", "--wait", "--json")
 
     assert ran.envelope["data"] == {
         "conversation": "user-7",
@@ -169,10 +169,10 @@ def test_workers_says_who_lives_and_what_waits(
 ) -> None:
     server = postgres("postgres 15")
     with server.schema() as address:
-        cli("submit", "--db", address, "--talk", "a", "Hi", "--team", "another")
+        cli("submit", "--db", address, "--conversation", "a", "Hi", "--team", "another")
         none = cli("workers", "--db", address, "--json")
         with worker(tmp_path, team(tmp_path, *LOOKS), address) as process:
-            cli("submit", "--db", address, "--talk", "b", "What is it?", "--wait")
+            cli("submit", "--db", address, "--conversation", "b", "What is it?", "--wait")
             ran = cli("workers", "--db", address, "--json")
             drawn = cli("workers", "--db", address)
         jobs_dropped(server, address)

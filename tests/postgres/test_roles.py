@@ -121,7 +121,7 @@ def test_a_role_without_rights_on_the_jobs_is_told_so_when_it_lists_workers(role
 
 
 def test_a_writer_submits_what_a_worker_is_woken_for(roles: Roles) -> None:
-    done = run(roles.writer, "submit", "--talk", "demo", "Which test fails?")
+    done = run(roles.writer, "submit", "--conversation", "demo", "Which test fails?")
     waiting = run(roles.writer, "workers")
 
     assert done.returncode == 0, done.stderr
@@ -129,7 +129,7 @@ def test_a_writer_submits_what_a_worker_is_woken_for(roles: Roles) -> None:
 
 
 def test_who_has_no_right_to_the_jobs_is_told_so(roles: Roles) -> None:
-    done = run(roles.reader, "submit", "--talk", "demo", "Which test fails?")
+    done = run(roles.reader, "submit", "--conversation", "demo", "Which test fails?")
 
     assert done.returncode != 0
     assert "expected a role that may use the schema" in done.stderr

@@ -92,6 +92,12 @@ MEANT = {
     "grep": ("search",),
     "list": ("ls",),
     "dir": ("ls",),
+    "sessions": ("ls",),
+    "projects": ("ls",),
+    "open": ("inspect",),
+    "ui": ("inspect",),
+    "web": ("inspect",),
+    "resume": ("run", "chat"),
     "cat": ("show", "log"),
     "history": ("log", "ls"),
     "rm": ("delete", "archive"),
@@ -102,6 +108,7 @@ MEANT = {
     "usage": ("cost",),
     "tokens": ("cost",),
     "help": ("--help", "COMMAND --help"),
+    "version": ("-V",),
 }
 """Words of other programs, and the commands that do the same here."""
 COMMON = """\

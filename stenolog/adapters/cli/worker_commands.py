@@ -88,8 +88,10 @@ def _stop(worker: Worker) -> None:
     worker.stop()
 
 
-@command("submit", example="stenolog submit --talk user-7 'Find the bug' --id m-17 --wait")
-@click.option("--talk", metavar="NAME", required=True, shell_complete=names, help="The conversation.")
+@command("submit", example="stenolog submit --conversation user-7 'Find the bug' --id m-17 --wait")
+@click.option(
+    "--conversation", "target", metavar="NAME", required=True, shell_complete=names, help="The conversation."
+)
 @click.option("--team", metavar="NAME", default=TEAM, show_default=True, help="The workers' --name.")
 @click.option("--to", metavar="NAME", multiple=True, help="Agent that the message is for. Repeatable.")
 @click.option("--id", metavar="ID", default="", help="Id of the entry: it is said once.")
@@ -105,7 +107,7 @@ def _stop(worker: Worker) -> None:
 @takes_db
 def submit_command(
     db: Database,
-    talk: str,
+    target: str,
     message: str | None,
     team: str,
     to: tuple[str, ...],
@@ -124,7 +126,7 @@ def submit_command(
 
     control = _only_one(message, cancel, approve, refuse, bool(to or id))
     log = open_log(db, create=not control)
-    conversation = find_conversation(log, talk) if control else log[talk]
+    conversation = find_conversation(log, target) if control else log[target]
     name = Path(team).stem if team.endswith(".toml") else team
     data: dict[str, Any] = {"conversation": conversation.name}
     before = conversation.position
@@ -205,7 +207,7 @@ def _open_approvals(db: Database, conversation: Conversation, team: str) -> Iter
     calls = [*_pending(conversation)]
     places = [at for at, _ in calls]
     for at, call in calls:
-        words = ["submit", "--talk", conversation.name]
+        words = ["submit", "--conversation", conversation.name]
         words += [] if team == TEAM else ["--team", team]
         words += ["--approve", str(at) if places.count(at) == 1 else call.code]
         yield Diagnostic(
