@@ -19,7 +19,7 @@ from stenolog.adapters.cli.app import MODULES, app
 from stenolog.adapters.cli.demo import has_browser
 from stenolog.adapters.log import open as open_log
 from stenolog.domain.events import ModeSwitch, UserMessage
-from tests.cli.terminal import CTRL_C, Terminal
+from tests.cli.terminal import Terminal
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "STENOLOG_DB": "talks.db"}
 KINDS = {"user_message", "assistant_message", "tool_result", "llm_error", "mode_switch"}
@@ -176,10 +176,8 @@ def test_the_demo_does_not_page_and_its_last_line_is_an_address_to_click(tmp_pat
         before = terminal.expect("Open http://127.0.0.1:")
         terminal.expect("/c/demo?token=")
         terminal.expect("  (Ctrl-C ends it)")
-        code = terminal.ended(insist=CTRL_C)
 
     assert "stenolog timeline demo" in before
-    assert code in (0, 130)
 
 
 def none_found() -> None:
