@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator
 from .errors import IllegalCommandError, UnsupportedVersionError
 from .events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, Unknown, UserMessage
 from .lifecycle import Trigger, legal
-from .state import LaneState, OpenCall, State, Summary, address, blocked_error, find_call, named_call
+from .state import LaneState, OpenCall, State, address, blocked_error, find_call, named_call
+from .summaries import summary_of
 from .triggers import cover_fault, takes_turn, turns_fault
 from .turn_taking import addressed, control_targets, hearing
 from .turns import TURN_RULES
@@ -168,10 +169,9 @@ def _assistant(state: State, message: AssistantMessage) -> tuple[Event, ...]:
     # Summaries and memories move no lane, so they are legal at any time.
     if takes_turn(lane, message):
         _check_listed(lane, "answered", message)
-    if message.covers:
-        wrong = cover_fault(state, Summary(state.position + 1, message.agent, tuple(message.covers)))
-        if wrong:
-            raise _illegal(message, wrong, "spans of the past that hold closed calls and whole summaries")
+    made = summary_of(state.position + 1, message, state.summaries) if message.covers else None
+    if made and (wrong := cover_fault(state, made)):
+        raise _illegal(message, wrong, "spans of the past that hold closed calls and whole summaries")
     return (message,)
 
 

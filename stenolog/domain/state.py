@@ -5,7 +5,7 @@ A lane is (agent, task): one line of work. Its address is `agent`, or `agent/tas
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Literal, NamedTuple, TypeAlias
 
@@ -17,65 +17,9 @@ from .errors import CorruptLogError, StoredDataError, UnsupportedVersionError
 from .events import ToolResult
 from .frozen import FrozenDict
 from .lifecycle import Status
-from .values import CallRef, PositionRange, TurnPolicy
-
-
-class Summary(NamedTuple):
-    """A summary: where it stands, whose it is, and the spans whose place it takes."""
-
-    position: int
-    agent: str
-    spans: tuple[PositionRange, ...]
-
-    @property
-    def last(self) -> int:
-        """The last position that it covers."""
-        return max(span.last for span in self.spans)
-
-    def covers(self, position: int) -> bool:
-        """Return whether the summary replaces that position."""
-        return any(span.first <= position <= span.last for span in self.spans)
-
-    def holds(self, other: Summary) -> bool:
-        """Return whether the summary covers all that the other one covers."""
-        return all(
-            any(outer.first <= span.first and span.last <= outer.last for outer in self.spans)
-            for span in other.spans
-        )
-
-    def overlaps_partly(self, other: Summary) -> bool:
-        """Return whether the summary covers a part of the other one's positions, but not all of them."""
-        touches = any(a.first <= b.last and b.first <= a.last for a in self.spans for b in other.spans)
-        return touches and not self.holds(other)
-
-
-def fault(made: Summary, summaries: Iterable[Summary], open_calls: Iterable[int]) -> str:
-    """Return why a summary must not replace the messages that it covers; empty if it may.
-
-    `summaries` are those that hold so far, `open_calls` the positions of calls without a result.
-    """
-    for span in made.spans:
-        if not span.first <= span.last < made.position:
-            return f"covers {span.first}-{span.last}, which is not within 1-{made.position - 1}"
-    # The result that is still to come would have lost its call.
-    for position in open_calls:
-        if made.covers(position):
-            return f"covers {in_words(made.spans)}, and in it the open call at {position}"
-    for other in summaries:
-        # A part of a summary cannot be taken out of it.
-        if made.overlaps_partly(other):
-            return f"covers {in_words(made.spans)}, and so a part of the summary of {in_words(other.spans)}"
-    return ""
-
-
-def joined(summaries: Iterable[Summary], made: Summary) -> tuple[Summary, ...]:
-    """Return the summaries that hold once one more does."""
-    return (*(other for other in summaries if not made.holds(other)), made)
-
-
-def in_words(spans: Sequence[PositionRange]) -> str:
-    """Return the spans as `1-4, 7-9`."""
-    return ", ".join(f"{span.first}-{span.last}" for span in spans)
+from .summaries import Summary
+from .summaries import address as address
+from .values import CallRef, TurnPolicy
 
 
 class OpenCall(NamedTuple):
@@ -204,11 +148,6 @@ class State(NamedTuple):
     def open_calls(self) -> tuple[tuple[LaneState, OpenCall], ...]:
         """Return every call without a result, with its lane."""
         return tuple([(lane, call) for lane in self.lanes.values() for call in lane.calls])
-
-
-def address(agent: str, task: str = "") -> str:
-    """Return the address of a lane: `agent`, or `agent/task`."""
-    return f"{agent}/{task}" if task else agent
 
 
 def find_call(state: State, result: ToolResult) -> tuple[LaneState, OpenCall] | None:

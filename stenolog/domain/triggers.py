@@ -26,7 +26,8 @@ from .events import (
 from .frozen import FrozenDict
 from .lifecycle import Trigger
 from .settings import members_after
-from .state import Blocked, LaneState, OpenCall, State, Summary, address, fault, find_call, joined, named_call
+from .state import Blocked, LaneState, OpenCall, State, address, find_call, named_call
+from .summaries import Summary, fault, joined, summary_of
 from .turn_taking import (
     after_turn,
     apply_turn_rule,
@@ -237,7 +238,9 @@ def _calls(state: State, message: AssistantMessage, entry: Entry) -> tuple[OpenC
 
 def _covered(state: State, message: AssistantMessage, position: int) -> tuple[State, str]:
     """Return the state with the summary if it is valid; else the same state, and the fault."""
-    made = Summary(position, message.agent, tuple(message.covers))
+    made = summary_of(position, message, state.summaries)
+    if made is None:
+        return state, ""
     wrong = cover_fault(state, made)
     return (state, wrong) if wrong else (state._replace(summaries=joined(state.summaries, made)), "")
 
@@ -324,7 +327,7 @@ def _without_session(lane: LaneState) -> LaneState:
 def _ends(switch: ModeSwitch, summary: Summary) -> bool:
     """Return whether the switch takes a summary out of context."""
     start, hides, position = switch.context_from, switch.hides, summary.position
-    concerns = not switch.agents or summary.agent.partition("/")[0] in switch.agents
+    concerns = not switch.agents or summary.author.partition("/")[0] in switch.agents
     if isinstance(start, int) and position < start and concerns:
         return True
     return isinstance(hides, tuple) and any(position in span for span in hides)

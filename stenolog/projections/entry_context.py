@@ -9,7 +9,6 @@ from typing import NamedTuple
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import (
     AssistantMessage,
-    Event,
     LlmError,
     ModeSwitch,
     ToolResult,
@@ -18,9 +17,9 @@ from stenolog.domain.events import (
 )
 from stenolog.domain.lifecycle import BUSY
 from stenolog.domain.settings import Settings, settings
-from stenolog.domain.state import State, fault, joined
-from stenolog.domain.state import Summary as Summary
+from stenolog.domain.state import State
 from stenolog.domain.step import INITIAL, evolve
+from stenolog.domain.summaries import Summary, address, fault, joined, summary_of
 from stenolog.domain.triggers import cover_fault
 from stenolog.domain.values import PositionRange
 
@@ -38,7 +37,9 @@ class Context(NamedTuple):
     """The settings, which entry is left out by which rule, what replaces what, and the summaries.
 
     `out` maps a position to (rule, the position that is the reason for it). `replaced_by` maps the first
-    of a row of edits, and each edit but the last, to the last; `edits` maps each edit to the first.
+    of a row of edits, and each edit but the last, to the last; `edits` maps each edit to the first. `made`
+    are all summaries, `summaries` those that hold. `covered` are the positions that these hide from every
+    lane that the entry concerns; it is empty in the context of an agent.
     """
 
     settings: Settings
@@ -47,6 +48,8 @@ class Context(NamedTuple):
     replaced_by: dict[int, int]
     edits: dict[int, int]
     summaries: tuple[Summary, ...]
+    made: tuple[Summary, ...] = ()
+    covered: frozenset[int] = frozenset()
 
 
 def context(log: Sequence[Entry]) -> Context:
@@ -58,7 +61,7 @@ def read_context(
     entries: Sequence[Entry],
     now: Settings,
     pairing: ToolCallIndex,
-    made: Iterable[SummaryRecord],
+    records: Sequence[SummaryRecord],
     agent: str = "",
 ) -> Context:
     """Return the context of some entries of a log, from the known state of the whole.
@@ -79,23 +82,43 @@ def read_context(
     replaced |= latest
     for old, new in replaced.items():
         out.setdefault(old, ("replaced", new))
-    return Context(now, pairing, out, replaced, edits, _valid_summaries(made, out, pairing))
+    if not records:
+        return Context(now, pairing, out, replaced, edits, ())
+    held = _valid_summaries(records, out, pairing)
+    covered = frozenset[int]() if agent else frozenset(_covered(entries, now, pairing, held))
+    return Context(now, pairing, out, replaced, edits, held, tuple(one.summary for one in records), covered)
 
 
 def _start(entry: Entry, now: Settings, pairing: ToolCallIndex) -> int:
     """Return where the context begins for all agents that an entry concerns."""
     if not now.contexts:
         return now.context_from
-    match entry.event:
-        case AssistantMessage(agent=agent) | LlmError(agent=agent):
-            concerned = [agent]
-        case ToolResult() if (pair := pairing.pairs.get(entry.position)) and pair.call:
-            concerned = [pair.call.agent]
-        case UserMessage(to=to) | ToolResult(to=to) if to:
-            concerned = [where.partition("/")[0] for where in to]
-        case _:
-            concerned = [*now.cards]
+    concerned = (where.partition("/")[0] for where in _concerned(entry, now, pairing))
     return min(map(now.context_from_of, concerned), default=now.context_from)
+
+
+def _concerned(entry: Entry, now: Settings, pairing: ToolCallIndex) -> list[str]:
+    """Return the addresses of the lanes that an entry concerns; none if nobody knows any agent."""
+    match entry.event:
+        case AssistantMessage(agent=agent, task=task) | LlmError(agent=agent, task=task):
+            return [address(agent, task)]
+        case ToolResult() if (pair := pairing.pairs.get(entry.position)) and pair.call:
+            return [address(pair.call.agent, pair.call.task)]
+        case UserMessage(to=to) | ToolResult(to=to) if to:
+            return [*to]
+        case _:
+            return [*now.cards]
+
+
+def _covered(
+    entries: Sequence[Entry], now: Settings, pairing: ToolCallIndex, held: Sequence[Summary]
+) -> Iterator[int]:
+    """Yield the positions that are covered for each lane that they concern."""
+    for entry in entries:
+        over = [summary for summary in held if summary.covers(entry.position)]
+        lanes = _concerned(entry, now, pairing) if over else []
+        if over and all(any(summary.is_for(where) for summary in over) for where in lanes):
+            yield entry.position
 
 
 def within(spans: Iterable[PositionRange]) -> Callable[[int], bool]:
@@ -115,15 +138,6 @@ def within(spans: Iterable[PositionRange]) -> Callable[[int], bool]:
     return is_within
 
 
-def summary_of(position: int, event: Event) -> Summary | None:
-    """Return the summary that an entry makes, where it covers something."""
-    match event:
-        case AssistantMessage(agent=agent, covers=spans) if spans:
-            return Summary(position, agent, tuple(spans))
-        case _:
-            return None
-
-
 def _edits(entries: Sequence[Entry], out: dict[int, tuple[str, int]]) -> dict[int, int]:
     """Return each edit in context with the message that it edits; of an edit's edit, the first one."""
     edits: dict[int, int] = {}
@@ -139,13 +153,10 @@ def _edits(entries: Sequence[Entry], out: dict[int, tuple[str, int]]) -> dict[in
 
 def _summary_records(log: Sequence[Entry]) -> Iterator[SummaryRecord]:
     """Yield every summary of the log."""
-    found = [made for entry in log if (made := summary_of(entry.position, entry.event))]
-    state, remaining = INITIAL, iter(found)
-    summary = next(remaining, None)
-    for entry in log if found else ():
-        if summary is not None and summary.position == entry.position:
-            yield SummaryRecord(summary, tuple(call.position for _, call in state.open_calls()))
-            summary = next(remaining, None)
+    state = INITIAL
+    for entry in log if any(getattr(entry.event, "covers", ()) for entry in log) else ():
+        if made := summary_of(entry.position, entry.event, state.summaries):
+            yield SummaryRecord(made, tuple(call.position for _, call in state.open_calls()))
         state = evolve(state, entry)
 
 
@@ -192,7 +203,7 @@ def middle(entries: Iterable[Entry], lane: str, keep: int) -> tuple[PositionRang
     stays |= {result for call, result in results.items() if call.position in stays}
     for last in reversed([end for end in ends if first <= end <= limit]):
         spans = tuple(_around(stays, first, last))
-        if _new(messages, spans, state) < LEAST:
+        if _new(messages, spans, state, lane) < LEAST:
             break
         if not cover_fault(state, Summary(state.position + 1, lane, spans)):
             return spans
@@ -201,7 +212,7 @@ def middle(entries: Iterable[Entry], lane: str, keep: int) -> tuple[PositionRang
 
 def _beginning(messages: Sequence[Entry], lane: str, state: State, reset: int) -> tuple[int, set[int]]:
     """Return the first position that a summary may cover, and the positions to keep that none covers yet."""
-    taken = [span for summary in state.summaries for span in summary.spans]
+    taken = [span for summary in state.summaries if summary.is_for(lane) for span in summary.spans]
     at_work = (where for where, other in state.lanes.items() if other.status in (*BUSY, "failed"))
     own = {_last_question(messages, where) for where in (lane, *at_work)}
     own |= {entry.position for entry in messages if _is_systems(entry)}
@@ -249,9 +260,9 @@ def _around(stays: Iterable[int], first: int, last: int) -> Iterator[PositionRan
         yield PositionRange(first=first, last=last)
 
 
-def _new(messages: Iterable[Entry], spans: Sequence[PositionRange], state: State) -> int:
-    """Count the messages in the spans that no summary has replaced and that are no summaries."""
+def _new(messages: Iterable[Entry], spans: Sequence[PositionRange], state: State, lane: str) -> int:
+    """Count the messages in the spans that no summary for the lane has replaced and that are no summaries."""
     summaries = {summary.position for summary in state.summaries}
-    taken = [span for summary in state.summaries for span in summary.spans]
+    taken = [span for summary in state.summaries if summary.is_for(lane) for span in summary.spans]
     places = (entry.position for entry in messages if entry.position not in summaries)
     return sum(any(p in span for span in spans) and not any(p in span for span in taken) for p in places)

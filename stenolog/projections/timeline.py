@@ -10,7 +10,6 @@ from datetime import datetime
 from functools import partial
 from typing import Literal, NamedTuple, TypeAlias
 
-from pydantic import JsonValue
 from pydantic_core import from_json
 
 from stenolog.domain.entry import Entry
@@ -27,8 +26,9 @@ from stenolog.domain.events import (
 )
 from stenolog.domain.parts import Part, TextPart, ToolCall, text_of
 from stenolog.domain.state import State, address
-from stenolog.domain.state import in_words as spans_in_words
 from stenolog.domain.step import fold
+from stenolog.domain.summaries import cut_runs
+from stenolog.domain.summaries import in_words as spans_in_words
 from stenolog.domain.values import ConversationRef, Receipt, TurnPolicy, WorkflowRun
 
 from .acts import acts, without_acts
@@ -51,7 +51,7 @@ class TimelineItem(NamedTuple):
     `author` is who said or did it, `text` what was said, `detail` the rest in words. `status` is that of
     what takes time; "no result": the lane went on without one; "retried": an error after which the same call
     is made again. `hidden`: a rewind or a reset took it out of context, an edit replaced it, or a summary
-    stands in its place.
+    replaced it for all whom it concerns.
     """
 
     kind: ItemKind
@@ -302,7 +302,7 @@ def _preview(value: object) -> str:
 
 
 def _is_out(now: Context, position: int) -> bool:
-    return position in now.out or any(summary.covers(position) for summary in now.summaries)
+    return position in now.out or position in now.covered
 
 
 def _awaited(log: list[Entry], state: State) -> Iterator[TimelineItem]:
@@ -340,7 +340,5 @@ def cuts(entries: Iterable[Entry]) -> dict[int, str]:
 
 
 def cut_of(receipt: Receipt) -> str:
-    """Return the spans cut from a request, as `2-51, 60-71`; its plan may hold other things, too."""
-    cut: JsonValue = receipt.plan.get("cut")
-    runs = cut if isinstance(cut, list) else []
-    return ", ".join(f"{run[0]}-{run[1]}" for run in runs if isinstance(run, list) and len(run) == 2)
+    """Return the spans cut from a request, as `2-51, 60-71`."""
+    return ", ".join(f"{first}-{last}" for first, last in cut_runs(receipt))

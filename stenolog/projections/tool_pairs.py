@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, ToolResult
-from stenolog.domain.state import Summary
+from stenolog.domain.summaries import Summary
 
 
 class CallKey(NamedTuple):

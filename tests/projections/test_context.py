@@ -91,7 +91,7 @@ def test_a_summary_covers_what_it_says() -> None:
     [made] = of(HI, SAID, HI, SAID, summary((1, 1), (3, 4))).summaries
 
     assert [position for position in range(1, 6) if made.covers(position)] == [1, 3, 4]
-    assert (made.position, made.agent, made.last) == (5, "coder", 4)
+    assert (made.position, made.author, made.last) == (5, "coder", 4)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,8 @@ def test_a_summary_covers_what_it_says() -> None:
         (summary((1, 3)), summary((2, 2)), [5]),
         (summary((1, 1), (4, 4)), summary((1, 3)), [5]),
         (summary((1, 1), (4, 4)), summary((1, 4)), [6]),
-        (summary((1, 2)), summary((1, 2), agent="tester"), [6]),
+        (summary((1, 2)), summary((1, 2), agent="tester"), [5, 6]),
+        (summary((1, 2)), summary((2, 3), agent="tester"), [5, 6]),
         (summary((1, 2)), summary((1, 2), (5, 5)), [6]),
     ],
     ids=[
@@ -116,6 +117,7 @@ def test_a_summary_covers_what_it_says() -> None:
         "half of the spans",
         "all of the spans",
         "of another agent",
+        "partly, of another agent",
         "with the summary itself",
     ],
 )
@@ -173,5 +175,6 @@ def test_the_context_is_total_and_tells_of_every_position_at_most_once(log: list
     now = context(log)
 
     assert {rule for rule, _ in now.out.values()} <= {"reset", "hidden", "replaced"}
-    assert not any(one.overlaps_partly(other) for one in now.summaries for other in now.summaries)
+    of_coder = [made for made in now.summaries if made.is_for("coder")]
+    assert not any(one.overlaps_partly(other) for one in of_coder for other in of_coder)
     assert set(now.edits).isdisjoint(position for position, (rule, _) in now.out.items() if rule == "hidden")

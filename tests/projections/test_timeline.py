@@ -37,9 +37,9 @@ GOLDEN = """
 3+4 tool coder: shell {"cmd": "pytest"} (failed) 1 failed [hidden]
 5 error coder: overloaded [hidden]
 6 error coder: timeout: no token for 60 s: It is [hidden]
-7 message user: continue [hidden]
+7 message user: continue
 8 message coder to reviewer: It is test_dates. Reviewer? [hidden]
-9 message reviewer: The parser reads local time. [hidden]
+9 message reviewer: The parser reads local time.
 10 mode system: mode agent
 11 message user to coder: Ship it.
 12+16 tool coder: deploy {"cmd": "test"} (ok) Shipped.

@@ -43,46 +43,45 @@ def qa(text: str) -> AssistantMessage:
     return AssistantMessage(agent=TESTER, text=text)
 
 
+def summary(agent: str) -> AssistantMessage:
+    covers = [PositionRange(first=2, last=4)]
+    return AssistantMessage(agent=agent, purpose="summary", covers=covers, text="A login, with sessions.")
+
+
 A_TALK: list[Event] = [
     OPENING,
     UserMessage(text="Build a login."),
     dev("I take sessions."),
     qa("Do they expire?"),
     AssistantMessage(agent=DEV, purpose="memory", text="Sessions, not tokens."),
-    AssistantMessage(
-        agent=TESTER,
-        purpose="summary",
-        covers=[PositionRange(first=2, last=4)],
-        text="A login, with sessions.",
-    ),
+    summary(TESTER),
     GO_ON,
     dev("They expire after a day."),
     qa("Good."),
     UserMessage(text="Is it done?"),
 ]
 IN_FULL = [
-    ((6,), "summary"),
+    ((2,), "user"),
+    ((3,), "own"),
+    ((4,), "attributed"),
     ((5,), "memory"),
     ((7,), "user"),
     ((8,), "own"),
     ((9,), "attributed"),
     ((10,), "user"),
 ]
-LAST_TWO = IN_FULL[-2:]
-SUMMARY, MEMORY = IN_FULL[0], IN_FULL[1]
+LAST_TWO, LAST_THREE = IN_FULL[-2:], IN_FULL[-3:]
+SUMMARY, MEMORY = ((6,), "summary"), ((5,), "memory")
+OTHERS = (6, 6, "private-purpose")
 EACH = {
-    "full": (FullHistory(), IN_FULL, [(2, 4, "covered")]),
-    "delta": (SinceLastTurn(), LAST_TWO, [(2, 4, "covered"), (5, 8, "delivered")]),
-    "last 3": (LastN(3), [SUMMARY, *LAST_TWO], [(2, 5, "beyond-last"), (7, 8, "beyond-last")]),
-    "summary and 2": (
-        SummaryAndRecent(2),
-        [SUMMARY, *LAST_TWO],
-        [(2, 5, "beyond-last"), (7, 8, "beyond-last")],
-    ),
+    "full": (FullHistory(), IN_FULL, [OTHERS]),
+    "delta": (SinceLastTurn(), LAST_TWO, [(2, 5, "delivered"), OTHERS, (7, 8, "delivered")]),
+    "last 3": (LastN(3), LAST_THREE, [(2, 7, "beyond-last")]),
+    "summary and 2": (SummaryAndRecent(2), LAST_TWO, [(2, 8, "beyond-last")]),
     "memory and 2": (
         MemoriesAndRecent(2),
-        [SUMMARY, MEMORY, *LAST_TWO],
-        [(2, 4, "beyond-last"), (7, 8, "beyond-last")],
+        [MEMORY, *LAST_TWO],
+        [(2, 4, "beyond-last"), OTHERS, (7, 8, "beyond-last")],
     ),
 }
 
@@ -100,6 +99,18 @@ def test_one_log_gives_each_of_the_five_policies_its_own_context_and_explains_it
 
     assert (shown(request), left_out(request)) == (expected, missing)
     assert (request.ready, request.policy) == (True, policy(chosen))
+
+
+def test_a_role_s_own_summary_stands_in_the_place_of_what_it_read_and_takes_nothing_from_others(
+    room: Room,
+) -> None:
+    room.write(*(summary(DEV) if event == summary(TESTER) else event for event in A_TALK))
+
+    own, others = room.request(DEV), room.request(TESTER)
+
+    assert (shown(own), left_out(own)) == ([SUMMARY, MEMORY, *IN_FULL[4:]], [(2, 4, "covered")])
+    assert [positions for positions, _ in shown(others)] == [(2,), (3,), (4,), (7,), (8,), (9,), (10,)]
+    assert left_out(others) == [(5, 6, "private-purpose")]
 
 
 def test_each_role_has_the_policy_of_its_own_card(room: Room) -> None:
@@ -337,7 +348,10 @@ def test_a_reset_is_a_new_start_for_the_agents_and_nothing_is_lost(room: Room) -
     for agent in (DEV, TESTER):
         for chosen in (FullHistory(), SinceLastTurn(), LastN(50), SummaryAndRecent(), MemoriesAndRecent()):
             assert words(room.request(agent, policy=chosen)) == ["Something else."]
-    assert left_out(room.request(DEV, policy=FullHistory())) == [(2, 10, "reset")]
+    assert {rule for _, _, rule in left_out(room.request(DEV, policy=FullHistory()))} == {
+        "reset",
+        "private-purpose",
+    }
     assert [entry.event for entry in room.entries()][: len(A_TALK)] == A_TALK
     timeline = room.look(lambda conversation: conversation.timeline())
     assert [item.kind for item in timeline if item.position > 10 and item.status != "running"] == [

@@ -137,7 +137,11 @@ def test_system_stakeholders_company_and_the_current_task_stay_whatever_is_prune
 
 def test_reasoning_is_summarised_and_what_is_pinned_within_it_is_not(long: Room) -> None:
     summary = AssistantMessage(
-        agent="planner", purpose="summary", covers=[PositionRange(first=2, last=24)], text="Ann first."
+        agent="planner",
+        purpose="summary",
+        covers=[PositionRange(first=2, last=24)],
+        text="Ann first.",
+        to=["writer"],
     )
     long.write(summary, UserMessage(text="Write to Ann."))
 

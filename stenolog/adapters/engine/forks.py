@@ -35,8 +35,9 @@ from stenolog.domain.events import AssistantMessage, ModeSwitch, UserMessage
 from stenolog.domain.policy import PolicyLike
 from stenolog.domain.settings import DEFAULT_SCOPE, Settings
 from stenolog.domain.state import LaneState
+from stenolog.domain.summaries import summary_of
 from stenolog.domain.values import PositionRange
-from stenolog.projections.entry_context import Context, context, middle, summary_of
+from stenolog.projections.entry_context import Context, context, middle
 
 from .agent import Agent
 from .cuts import last_cut
@@ -316,7 +317,7 @@ def _out(now: Context, position: int) -> str:
     rule, _ = now.out.get(position, ("", 0))
     if rule in ("reset", "hidden"):
         return rule
-    return "summarised" if any(summary.covers(position) for summary in now.summaries) else ""
+    return "summarised" if position in now.covered else ""
 
 
 async def _answer_in_fork(fork: Conversation, agent: Agent, old: _Old, wish: str) -> Entry:

@@ -138,7 +138,14 @@ def _repairs(conversation: StreamHandle, positions: Sequence[int]) -> tuple[int,
     return before.position, [
         *(UserMessage(author_kind="system", control=stop) for stop in stops),
         *(
-            AssistantMessage(agent=each.agent, purpose="summary", covers=each.spans, text=WITHOUT_WORDS)
+            AssistantMessage(
+                agent=each.author.partition("/")[0],
+                task=each.author.partition("/")[2],
+                to=each.to,
+                purpose="summary",
+                covers=each.spans,
+                text=WITHOUT_WORDS,
+            )
             for each in lost
         ),
     ]

@@ -15,11 +15,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from stenolog.adapters.log import Conversation
+from stenolog.adapters.queries.visibility import visible_to
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import CallerError, StenologError
+from stenolog.domain.errors import CallerError
 from stenolog.domain.events import AssistantMessage, Event, ToolResult, UserMessage
-from stenolog.domain.policy import FullHistory
-from stenolog.projections.fold import fold
 
 from .base import BaseTool, ToolContext, ToolOutput
 from .functions import tool
@@ -72,7 +71,7 @@ class RecallScope:
         views: dict[str, Callable[[Entry], bool]] = {}
         for there, entry, who in self._hits(here, agent, query, elsewhere):
             if there.name not in views:
-                views[there.name] = _view(there, agent)
+                views[there.name] = visible_to(there, agent)
             text = _spoken_text(entry)
             if text.strip() and views[there.name](entry):
                 at = entry.time.isoformat(" ", "minutes")[:16]
@@ -164,33 +163,6 @@ def key_words(text: str) -> list[str]:
 def any_of(text: str) -> str:
     """Return a query for any of the longer words of a text; empty where it has none."""
     return " OR ".join(f'"{word}"' for word in key_words(text))
-
-
-UNEDITED: tuple[int, ...] = ()
-
-
-@fold(initial=UNEDITED, state=tuple[int, ...], name="edited-away")
-def EDITED(known: tuple[int, ...], entry: Entry) -> tuple[int, ...]:
-    """Collect the positions whose words a later message replaces."""
-    replaced = getattr(entry.event, "replaces", None)
-    return (*known, replaced) if replaced else known
-
-
-def _view(there: Conversation, agent: str) -> Callable[[Entry], bool]:
-    """Return whether the agent may see an entry of a conversation: nothing where that cannot be read."""
-    try:
-        request = there.request(agent, policy=FullHistory())
-        seen = {position for part in request.parts for position in part.positions}
-        covered = [(left.first, left.last) for left in request.omissions if left.rule == "covered"]
-        edited: tuple[int, ...] = there.fold(EDITED)
-    except StenologError:
-        return lambda entry: False
-
-    def may_see(entry: Entry) -> bool:
-        at = entry.position
-        return at not in edited and (at in seen or any(first <= at <= last for first, last in covered))
-
-    return may_see
 
 
 def _spoken_text(entry: Entry) -> str:

@@ -154,7 +154,7 @@ def _identified(made: Mapping[str, Message]) -> list[Message]:
 
 def _is_out(now: Context, position: int) -> bool:
     """Return whether a position is out of context for every agent, or replaced by a summary."""
-    return position in now.out or any(summary.covers(position) for summary in now.summaries)
+    return position in now.out or position in now.covered
 
 
 def _is_foreign(event: Known) -> bool:

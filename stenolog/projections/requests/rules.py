@@ -25,7 +25,7 @@ STAGES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "other-lanes-error": "another lane failed without a word, or its call was made again",
             "answered-since": "the lane has answered since this error",
             "retried": "the call failed, and was made again by itself: the next answer is whole",
-            "private-purpose": "another agent's memory or routing",
+            "private-purpose": "another agent's memory or routing, or a summary made for others",
             "pass": "an agent passed",
         },
         "attributed: in which form": {

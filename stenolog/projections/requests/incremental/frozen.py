@@ -143,7 +143,8 @@ def thaws(frozen: FrozenPrefix, entry: Entry, pair: Pair | None, *, shown: bool)
     result of a call there and is not shown.
     """
     event = entry.event
-    if changes_context(event):
+    # What is not shown to the lane, such as another's summary, changes nothing else for it.
+    if changes_context(event) and (shown or isinstance(event, ModeSwitch)):
         return True
     if isinstance(event, ToolResult):
         return not shown and bool(pair and pair.call and pair.call.key.position <= frozen.last)

@@ -10,6 +10,7 @@ from stenolog.domain.state import State
 from stenolog.domain.step import INITIAL
 from stenolog.projections.entry_context import SummaryRecord
 from stenolog.projections.requests.pipeline.lane_memory import LaneMemory
+from stenolog.projections.requests.pipeline.summaries import Scopes
 from stenolog.projections.tool_pairs import Call, Pair
 
 from ..explanation import Omission
@@ -32,6 +33,7 @@ class WindowSnapshot(NamedTuple):
     private: tuple[tuple[int, int], ...] = ()
     own: LaneMemory = LaneMemory()
     cuts: int = 0
+    scopes: tuple[Scopes, ...] = ()
 
 
 START = WindowSnapshot()

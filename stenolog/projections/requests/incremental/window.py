@@ -70,7 +70,7 @@ class Window(View):
         self.position, self.state, self.settings = snapshot.position, snapshot.state, snapshot.settings
         self.memory, self.cuts = snapshot.own, snapshot.cuts
         self.left_out, self.summaries = list(snapshot.left_out), list(snapshot.summaries)
-        self.private = list(snapshot.private)
+        self.private, self.scopes = list(snapshot.private), list(snapshot.scopes)
         self.pairing = ToolCallIndex(snapshot.waiting, snapshot.pairs)
         self.entries = list(entries)
         self.frozen = FrozenPrefix()
@@ -85,7 +85,7 @@ class Window(View):
     def branch(self) -> Window:
         """Return a window that stands where this one does, and goes on by itself."""
         made = copy(self)
-        for name in ("entries", "left_out", "summaries", "private", "rows", "_sizes"):
+        for name in ("entries", "left_out", "summaries", "private", "scopes", "rows", "_sizes"):
             setattr(made, name, list(getattr(self, name)))
         made.pairing = self.pairing.copy()
         made.frozen, made.measure = FrozenPrefix(), copy(self.measure)
@@ -119,6 +119,7 @@ class Window(View):
             tuple(self.private),
             self.memory,
             self.cuts,
+            tuple(self.scopes),
         )
 
     def take(self, entry: Entry) -> Arrival:

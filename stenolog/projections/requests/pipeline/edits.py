@@ -15,7 +15,6 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, Event, LlmError, UserMessage
 from stenolog.domain.parts import TextPart, says_something
 from stenolog.domain.policy import Pins
-from stenolog.domain.state import Summary
 from stenolog.projections.describe import was_retried
 from stenolog.projections.entry_context import Context, within
 from stenolog.projections.requests.request import Message
@@ -65,9 +64,14 @@ def edited(
     summaries = [summary for summary in context.summaries if summary.position not in left_out]
     if summaries:
         is_covered = within(span for summary in summaries for span in summary.spans)
+        superseded = {
+            made.position
+            for made in context.made
+            if any(later.position > made.position and later.holds(made) for later in summaries)
+        }
         for entry in entries:
             covered = is_covered(entry.position) and not pinned(entry, pins)
-            if covered or _is_superseded(entry, summaries):
+            if covered or entry.position in superseded:
                 left_out.setdefault(entry.position, "covered")
     kept = [entry for entry in entries if entry.position not in left_out]
     places = {summary.position: summary.last for summary in summaries}
@@ -170,16 +174,6 @@ def _is_anew(message: Message, anew: Set[int]) -> bool:
 def edit_note(message: Message) -> Message:
     """Return the note before an edit that appears where it arrived."""
     return Message("user", (TextPart(text=ANEW),), message.positions[:1], "edit-note", "added")
-
-
-def _is_superseded(entry: Entry, applied: Sequence[Summary]) -> bool:
-    """Return whether the entry is a summary that a later one replaces."""
-    match entry.event:
-        case AssistantMessage(agent=agent, covers=spans) if spans:
-            earlier = Summary(entry.position, agent, tuple(spans))
-            return any(later.position > entry.position and later.holds(earlier) for later in applied)
-        case _:
-            return False
 
 
 def _sort_key(

@@ -14,10 +14,11 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage
 from stenolog.domain.policy import Policy
 from stenolog.domain.settings import NOTHING, Settings, configure
-from stenolog.domain.state import State, Summary
+from stenolog.domain.state import State
 from stenolog.domain.step import INITIAL, evolve
+from stenolog.domain.summaries import Summary, address, summary_of
 from stenolog.domain.triggers import response_of
-from stenolog.projections.entry_context import SummaryRecord, summary_of
+from stenolog.projections.entry_context import SummaryRecord
 from stenolog.projections.requests.request import EMPTY_BLOBS, PIPELINE, PIPELINES, Message
 from stenolog.projections.requests.tokens import ESTIMATE, Counter, count_parts
 from stenolog.projections.tool_pairs import CallKey, Pair, ToolCallIndex
@@ -28,6 +29,7 @@ from .lane import LaneId
 from .lane_memory import LaneMemory, Now, remember
 from .measure import Measure
 from .omissions import merge_cuts, said_by
+from .summaries import Before, Scopes, hiding
 from .truncation import truncate
 from .visibility import exclusion_rule
 
@@ -110,6 +112,7 @@ class View:
         self.left_out: list[Omission] = []
         self.summaries: list[SummaryRecord] = []
         self.private: list[tuple[int, int]] = []
+        self.scopes: list[Scopes] = []
         self.cuts = 0
         self.uncut: Uncut | None = None
         self._response = ""
@@ -118,22 +121,24 @@ class View:
         """Take the next entry of the log in, and decide whether it is for the lane."""
         self._response = self._response_of(entry)
         self._take_cut_back()
-        before, address = self.state, self.lane.address
+        before, where = self.state, self.lane.address
         self.position = entry.position
         self.state = evolve(before, entry)
-        self.settings = configure(self.settings, entry)
+        known, self.settings = self.settings, configure(self.settings, entry)
+        if self.settings is not known:
+            self._keep_scopes(known)
         token = self.pass_token
-        now = Now(self.lane, before.lane(address), self.state.lane(address), self.settings, token)
+        now = Now(self.lane, before.lane(where), self.state.lane(where), self.settings, token)
         self.memory = remember(self.memory, entry, now)
         pair = self.pairing.take(entry)
         call, scope = pair.call if pair else None, self.settings.scope_of(self.lane.agent)
         # Decided on arrival, under the scope that holds now: a later change of scope changes no past.
         own = self.policy.voices is None or self.policy.voices.own_passes
         rule = exclusion_rule(entry.event, self.voice, scope, call, token, own=own)
-        made = summary_of(entry.position, entry.event)
-        # A lane that could not see what a summary tells of is not shown the summary either.
-        if made and not rule and made.agent != self.lane.agent and self._tells_too_much(made):
-            rule = "not-addressed"
+        event, made = entry.event, None
+        if isinstance(event, AssistantMessage) and (event.covers or event.purpose == "summary"):
+            take = self._take_summary if self.version > 5 else self._take_shared_summary
+            rule, made = take(entry.position, event, rule)
         if rule:
             self._pass_over(entry, rule)
         else:
@@ -143,6 +148,29 @@ class View:
                 open_calls = tuple(call.position for _, call in before.open_calls())
                 self.summaries.append(SummaryRecord(made, open_calls))
         return Arrival(rule, pair, made)
+
+    def _take_summary(self, position: int, event: AssistantMessage, rule: str) -> tuple[str, Summary | None]:
+        """Return the rule that keeps a summary from the lane, and the summary as it counts for it."""
+        made = None if rule else summary_of(position, event, [each.summary for each in self.summaries])
+        if made is None:
+            return rule, None
+        # A lane that could not see what a summary tells of is not shown the summary either.
+        if made.author != self.lane.address and self._tells_too_much(made):
+            return "not-addressed", None
+        before = Before(self.lane, self.entries, self.settings, self.pairing, self.scopes, self.pass_token)
+        return "", hiding(made, before)
+
+    def _take_shared_summary(
+        self, position: int, event: AssistantMessage, rule: str
+    ) -> tuple[str, Summary | None]:
+        """Return the same by the rule of `requests@5`, under which a summary is for all who saw enough."""
+        if rule == "private-purpose" and event.purpose == "summary":
+            rule = ""
+        spans = tuple(event.covers)
+        made = Summary(position, address(event.agent, event.task), spans) if spans else None
+        if made and not rule and event.agent != self.lane.agent and self._tells_too_much(made):
+            rule = "not-addressed"
+        return rule, made and made._replace(author=self.lane.address)
 
     def messages_of(self, entry: Entry) -> tuple[Message, ...]:
         """Return the messages that an entry becomes for the lane: truncated, attributed and rewritten."""
@@ -227,6 +255,11 @@ class View:
     def _omission(self, entry: Entry, rule: str) -> Omission:
         tokens = count_parts(said_by(entry.event), self.counter)
         return Omission(entry.position, entry.position, rule, tokens)
+
+    def _keep_scopes(self, known: Settings) -> None:
+        now = self.settings
+        if (known.scope, known.scopes) != (now.scope, now.scopes):
+            self.scopes.append(Scopes(self.position, now.scope, now.scopes))
 
     def _keep_private(self, position: int) -> None:
         first, last = self.private.pop() if self.private else (position, position)

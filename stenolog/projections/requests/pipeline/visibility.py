@@ -67,6 +67,11 @@ def exclusion_rule(
             pass_token and is_pass(event, pass_token) and not (own and lane.wrote(event))
         ):
             return "pass"
+        # A summary is the affair of those that it was made for; so is what it tells of.
+        case AssistantMessage(purpose="summary", to=to) if (
+            not lane.wrote(event) and lane.address not in to and lane.agent not in to
+        ):
+            return "private-purpose"
         case _:
             return ""
 

@@ -1,0 +1,43 @@
+"""Visibility of entries: the one question that `recall`, and all that hands out stored words, asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from stenolog.adapters.store.handle import StreamHandle
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import StenologError
+from stenolog.domain.policy import FullHistory
+from stenolog.projections.fold import fold
+
+from . import folds, requests
+
+UNEDITED: tuple[int, ...] = ()
+
+
+@fold(initial=UNEDITED, state=tuple[int, ...], name="edited-away")
+def EDITED(known: tuple[int, ...], entry: Entry) -> tuple[int, ...]:
+    """Collect the positions whose words a later message replaces."""
+    replaced = getattr(entry.event, "replaces", None)
+    return (*known, replaced) if replaced else known
+
+
+def visible_to(there: StreamHandle, agent: str, task: str = "") -> Callable[[Entry], bool]:
+    """Return whether a lane may see an entry of a conversation; it may see none if it cannot be read.
+
+    It may see what it would be sent with its whole history, and what summaries hide from it there. It may not
+    see what is erased, hidden, reset, edited away, addressed to others, or another lane's memory or summary.
+    """
+    try:
+        request = requests.request(there, agent, task, None, None, FullHistory())
+        seen = {position for part in request.parts for position in part.positions}
+        covered = [(left.first, left.last) for left in request.omissions if left.rule == "covered"]
+        edited: tuple[int, ...] = folds.fold_at(there, folds.persistent(EDITED))
+    except StenologError:
+        return lambda entry: False
+
+    def may_see(entry: Entry) -> bool:
+        at = entry.position
+        return at not in edited and (at in seen or any(first <= at <= last for first, last in covered))
+
+    return may_see

@@ -1,0 +1,68 @@
+"""Summaries as a lane is shown them: whether one is for it, and which of the entries that it covers it hides.
+
+A summary hides an entry from a lane if it was made for that lane, and its author was sent the entry. So one
+that an agent had made for itself takes nothing from others; it is not shown to them either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.settings import DEFAULT_SCOPE, Settings
+from stenolog.domain.summaries import Summary, without
+from stenolog.domain.values import PositionRange
+from stenolog.projections.entry_context import read_context
+from stenolog.projections.tool_pairs import ToolCallIndex
+
+from .edits import placed
+from .lane import LaneId
+from .visibility import exclusion_rule
+
+
+class Scopes(NamedTuple):
+    """The scopes from a position on: that of all agents, and those of single ones."""
+
+    position: int
+    scope: str
+    scopes: dict[str, str]
+
+
+class Before(NamedTuple):
+    """The view of a lane before a summary: its entries, and what decides who else was shown them."""
+
+    lane: LaneId
+    entries: Sequence[Entry]
+    settings: Settings
+    pairing: ToolCallIndex
+    scopes: Sequence[Scopes]
+    pass_token: str
+
+
+def hiding(made: Summary, before: Before) -> Summary | None:
+    """Return a summary as it counts for a lane: without what its author was not sent; None if empty."""
+    agent, _, task = made.author.partition("/")
+    unsent = [PositionRange(first=at, last=at) for at in _unsent(made, LaneId(agent, task), before)]
+    spans = without(made.spans, unsent)
+    return Summary(made.position, before.lane.address, spans) if spans else None
+
+
+def _unsent(made: Summary, author: LaneId, before: Before) -> Iterator[int]:
+    """Yield the covered positions that the author was not sent, though the lane may be shown them."""
+    context = read_context(before.entries, before.settings, before.pairing, (), author.agent)
+    gone = {at for at, (rule, _) in context.out.items() if rule != "replaced"}
+    gone |= placed(before.entries, author, context.edits, gone).replaced
+    for entry in before.entries:
+        if made.covers(entry.position):
+            is_own = author.address == before.lane.address
+            if entry.position in gone or not (is_own or _is_shown(entry, author, before)):
+                yield entry.position
+
+
+def _is_shown(entry: Entry, author: LaneId, before: Before) -> bool:
+    """Return whether another lane was shown an entry, under the scope that it had when the entry arrived."""
+    pair = before.pairing.pairs.get(entry.position)
+    held = [each for each in before.scopes if each.position <= entry.position]
+    scope = held[-1].scopes.get(author.agent, held[-1].scope) if held else DEFAULT_SCOPE
+    return not exclusion_rule(entry.event, author, scope, pair.call if pair else None, before.pass_token)
