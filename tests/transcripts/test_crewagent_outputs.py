@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 
 import stenolog
 from stenolog import AssistantMessage, Conversation, ToolResult, UserMessage
+from stenolog.context import Policy
 from stenolog.contrib.crewagent import export_crewagent
 from stenolog.errors import CallerError
 from stenolog.importers import import_file
@@ -121,21 +124,56 @@ def test_the_state_may_be_a_link_to_where_the_app_keeps_it(into: Import, tmp_pat
     assert into.log["talk"].outputs[ALIAS] == WHOLE
 
 
-def test_the_message_comes_out_as_it_was_and_another_log_has_the_whole_output_too(
+@pytest.mark.parametrize("alias", [ALIAS, "@project/artifacts/build.log"])
+def test_a_whole_output_goes_back_beside_the_messages_which_come_out_as_they_were(
+    into: Import, tmp_path: Path, alias: str
+) -> None:
+    said = talk(f"passed\nFull output: {alias}")
+    made = folder(tmp_path, talk=said)
+    stored(tmp_path, alias)
+    imported(into.log, made)
+    export_crewagent(into.log["talk"], there := tmp_path / "there" / "conversations")
+
+    assert read(there) == said
+    assert (there / alias).read_text() == WHOLE
+    assert import_file(into.log, there).conversations[0].appended == 0
+    with stenolog.open(":memory:") as other:
+        imported(other, there)
+        assert other["talk"].outputs[alias] == WHOLE
+        assert other["talk"].request("assistant").sha256 == into.log["talk"].request("assistant").sha256
+
+
+def test_another_file_in_the_place_of_a_whole_output_stays_and_the_output_is_kept_in_its_message(
+    into: Import, tmp_path: Path
+) -> None:
+    made = folder(tmp_path, talk=talk())
+    file = stored(tmp_path)
+    imported(into.log, made)
+    file.write_text("newer")
+    export_crewagent(into.log["talk"], made)
+
+    assert file.read_text() == "newer"
+    with stenolog.open(":memory:") as other:
+        imported(other, made)
+        assert other["talk"].request("assistant").sha256 == into.log["talk"].request("assistant").sha256
+
+
+def test_an_output_has_one_path_that_of_its_preview_and_a_request_sent_before_has_both(
     into: Import, tmp_path: Path
 ) -> None:
     made = folder(tmp_path, talk=talk())
     stored(tmp_path)
     imported(into.log, made)
-    there = tmp_path / "there"
-    export_crewagent(into.log["talk"], there)
+    conversation = into.log["talk"]
+    chosen = Policy()
 
-    fields = [{name: value for name, value in each.items() if name != "stenolog"} for each in read(there)]
-    assert fields == talk()
-    with stenolog.open(":memory:") as other:
-        imported(other, there)
-        assert other["talk"].outputs[ALIAS] == WHOLE
-        assert other["talk"].request("assistant").sha256 == into.log["talk"].request("assistant").sha256
+    def paths(of: Policy) -> set[str]:
+        return set(re.findall(r"@state[\w/-]*\.json", str(conversation.request("assistant", policy=of).body)))
+
+    assert list(conversation.outputs) == [ALIAS]
+    assert paths(chosen) == {ALIAS}
+    assert paths(replace(chosen, pipeline="requests@5")) == {ALIAS, "@state/logs/tool-results/m3.json"}
+    assert conversation.outputs["@state/logs/tool-results/m3.json"] == WHOLE
 
 
 def went_on(into: Import) -> Conversation:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import re
 import stat
 from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -44,6 +43,7 @@ from stenolog.projections.requests.pipeline.truncation import (
     alias,
     cut_before,
     entry_of,
+    given_alias,
     shortened,
     with_text,
 )
@@ -53,7 +53,6 @@ from stenolog.projections.tool_pairs import ToolCallIndex
 from .folds import fold_at, persistent
 
 T = TypeVar("T")
-_OTHER = re.compile(r"@(?:state|project)(?:/[\w.-]*\w)+")  # no part of it is `..`
 READ = 3_000
 """The default number of characters to read."""
 
@@ -143,7 +142,7 @@ class Outputs(Mapping[str, str]):
         found = (
             found
             or (self._artifact(str(path)) if is_alias and id is None else None)
-            or self._other_aliases().get(str(path))
+            or self._with_alias(str(path))
         )
         if found is None and not is_alias:
             raise CallerError(f"expected {RESULTS}<entry id>.json or {ARTIFACTS}<name>, found {path!r:.200}")
@@ -188,7 +187,7 @@ class Outputs(Mapping[str, str]):
                 versions.setdefault(file.name, set()).add(file.blob)
         return [
             output.alias
-            for output in (self._other_aliases() | {each.alias: each for each in self.listed()}).values()
+            for output in {each.alias: each for each in self.listed()}.values()
             if write_workspace_file(
                 Path(root), output.alias, self.content(output), versions.get(output.alias, ())
             )
@@ -198,18 +197,16 @@ class Outputs(Mapping[str, str]):
         if id:
             entry = self._talk.entry_by_id(id)
             return _output(entry, entry.event) if entry and isinstance(entry.event, ToolResult) else None
-        return next((output for output in self.listed() if output.alias == path), None)
+        results = ((entry, entry.event) for entry in self._talk.entries())
+        found = (
+            _output(e, said) for e, said in results if isinstance(said, ToolResult) and alias(e.id) == path
+        )
+        return next(found, None)
 
-    def _other_aliases(self) -> dict[str, Output]:
-        """Return the results that have an alias of another program besides their own; the latest of each."""
-        found = {}
-        for entry in self._talk.entries():
-            match entry.event:
-                case ToolResult(meta={"stenolog": {"alias": str(alias)}}) as result if _OTHER.fullmatch(
-                    alias
-                ):
-                    found[alias] = _output(entry, result)._replace(alias=alias)
-        return found
+    def _with_alias(self, path: str) -> Output | None:
+        """Return the latest result to which another program has given this alias."""
+        found = [each for each in self.listed() if each.alias == path]
+        return found[-1] if found else None
 
     def _artifact(self, path: str) -> Output | None:
         found = fold_at(self._talk, persistent(artifacts)).get(path)
@@ -218,7 +215,7 @@ class Outputs(Mapping[str, str]):
 
 def _output(entry: Entry, result: ToolResult) -> Output:
     text = "" if result.blob else result.text
-    return Output(alias(entry.id), entry.position, result.name, result.blob, text)
+    return Output(given_alias(result) or alias(entry.id), entry.position, result.name, result.blob, text)
 
 
 def read_output_tool() -> Tool:

@@ -46,7 +46,7 @@ from .folder import (
     read,
 )
 from .message_format import MessageReader, WritePlace, ignored, is_sent, iso, mode_after, written
-from .output_files import NewFiles, WholeOutput
+from .output_files import NewFiles, WholeOutput, there_already
 from .references import Trail, ids_of, is_made, with_ids
 from .schema import ACTIVE, OURS, SYSTEM, Message, restored
 from .shown import Shown
@@ -63,22 +63,27 @@ def export_crewagent(conversation: Conversation, folder: Path) -> Path:
     `BlobNotFoundError` where a picture or an output is gone, and OSError.
     """
     entries = list(conversation.entries())
-    about, files = _about(_id(conversation, entries), entries), _files_of(conversation, entries)
+    about, files = _about(_id(conversation, entries), entries), _files_of(conversation, entries, folder)
     return put(folder, about, messages(entries, conversation.log.blobs, files), files)
 
 
-def _files_of(conversation: Conversation, entries: Sequence[Entry]) -> NewFiles:
-    """Return the files for whole outputs that stand behind a preview, of results that were not imported."""
-    large = {
-        entry.position
-        for entry in entries
-        if isinstance(entry.event, ToolResult) and entry.event.blob and not _is_foreign(entry.event)
-    }
-    outputs = conversation.outputs
-    found = [
-        each for each in outputs.listed() if each.position in large and not each.alias.startswith("@project")
-    ]
-    return NewFiles({each.position: WholeOutput(each.alias, outputs.content(each)) for each in found})
+def _files_of(conversation: Conversation, entries: Sequence[Entry], folder: Path) -> NewFiles:
+    """Return the files for whole outputs of which the messages have a preview.
+
+    Of an imported result it is where it came from, unless another file is there by now.
+    """
+    large = {e.position: e.event for e in entries if isinstance(e.event, ToolResult) and e.event.blob}
+    outputs, wholes = conversation.outputs, {}
+    for each in outputs.listed():
+        result = large.get(each.position)
+        if result is not None and _is_foreign(result):
+            whole = WholeOutput(each.alias, outputs.content(each), is_named=True)
+            named = as_dict(result.meta.get(OURS)).get("alias")
+            if named == each.alias and there_already(folder, each.alias) in (None, whole.content):
+                wholes[each.position] = whole
+        elif result is not None and not each.alias.startswith("@project"):
+            wholes[each.position] = WholeOutput(each.alias, outputs.content(each))
+    return NewFiles(wholes)
 
 
 def messages(entries: Sequence[Entry], blobs: Mapping[str, bytes], files: NewFiles) -> list[Message]:

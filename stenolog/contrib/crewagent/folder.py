@@ -25,7 +25,7 @@ from stenolog.importers import (
 )
 
 from .messages import CrewAgent
-from .output_files import NOWHERE, NewFiles, OutputFiles, state_folder
+from .output_files import NOWHERE, NewFiles, OutputFiles, root_folder, there_already
 from .schema import MARKS, Message
 
 try:
@@ -187,7 +187,7 @@ def put(folder: Path, about: Message, messages: list[Message], files: NewFiles) 
     with _alone_in(folder):
         if _has_another(target, messages):
             raise CallerError(f"{target}: expected messages of this conversation, found those of another")
-        beside = dict(_placed_in(state_folder(folder), files.contents))
+        beside = dict(_placed_in(folder, files.contents))
         _write({**beside, target: _as_text(messages), index: _as_text(_indexed(index, about))})
     return target
 
@@ -238,13 +238,19 @@ def _indexed(path: Path, about: Message) -> Json:
     return {**document, "conversations": whole} if isinstance(document, dict) else whole
 
 
-def _placed_in(state: Path, contents: Mapping[str, bytes]) -> Iterator[tuple[Path, bytes]]:
-    """Yield the files with their places in `@state`. Raises `CallerError` where a link leads out of it."""
+def _placed_in(folder: Path, contents: Mapping[str, bytes]) -> Iterator[tuple[Path, bytes]]:
+    """Yield the files with their places in `@state` and `@project`.
+
+    Raises `CallerError` where a link leads out of those.
+    """
     for alias, content in contents.items():
-        path = state / alias.partition("/")[2]
-        if not path.resolve().is_relative_to(state.resolve()):
-            raise CallerError(f"{path}: expected a file in {state}, found a link that leads elsewhere")
-        yield path, content
+        root, _, name = alias.partition("/")
+        place = root_folder(folder, root)
+        path = place / name
+        if not path.resolve().is_relative_to(place.resolve()):
+            raise CallerError(f"{path}: expected a file in {place}, found a link that leads elsewhere")
+        if there_already(folder, alias) != content:
+            yield path, content
 
 
 def _as_text(document: Json) -> bytes:

@@ -20,10 +20,14 @@ _MENTIONED = re.compile(_PATH)
 
 
 class WholeOutput(NamedTuple):
-    """The alias by which a preview names its whole output, and the content; None where there is no file."""
+    """The alias by which a preview names its whole output, and the content; None where there is no file.
+
+    `is_named`: the message names it already.
+    """
 
     alias: str
     content: bytes | None
+    is_named: bool = False
 
 
 class OutputFiles:
@@ -42,9 +46,10 @@ class OutputFiles:
         )
         by_ending = _ENDING.search(preview)
         alias = next(by_call, by_ending[1] if by_ending else "")
-        return WholeOutput(alias, self._content(alias)) if alias else None
+        return WholeOutput(alias, self.content(alias)) if alias else None
 
-    def _content(self, alias: str) -> bytes | None:
+    def content(self, alias: str) -> bytes | None:
+        """Return the content of the file that an alias names; None without one."""
         root, _, name = alias.partition("/")
         for folder in self._folders:
             with suppress(OSError, RuntimeError, UnknownFormatError):  # RuntimeError: a circle of links
@@ -67,18 +72,27 @@ class NewFiles(OutputFiles):
     def with_path(self, message: Message, position: int, event: Known) -> Message:
         """Return the message of an event: with its preview and the path, where the whole is a file."""
         whole = self._wholes.get(position)
-        if whole is None or not isinstance(event, ToolResult):
+        if whole is None or whole.is_named or not isinstance(event, ToolResult):
             return message
         return {**message, "content": f"{event.text}\nFull output: {whole.alias}"}
 
-    def _content(self, alias: str) -> bytes | None:
+    def content(self, alias: str) -> bytes | None:
+        """Return what is written by that alias."""
         return self.contents.get(alias)
 
 
-def state_folder(folder: Path) -> Path:
-    """Return where `@state` is for a folder of conversations: in it or beside it, and in it if it is new."""
-    places = (folder / "@state", folder.parent / "@state")
+def root_folder(folder: Path, root: str) -> Path:
+    """Return where `@state` or `@project` is for a folder of conversations.
+
+    It is in it or beside it, and in it if it is new.
+    """
+    places = (folder / root, folder.parent / root)
     return next((place for place in places if place.is_dir()), places[0])
+
+
+def there_already(folder: Path, alias: str) -> bytes | None:
+    """Return the content of the file that an alias names for a folder of conversations; None without one."""
+    return OutputFiles(folder, folder.parent).content(alias)
 
 
 NOWHERE = OutputFiles()

@@ -40,6 +40,7 @@ LONGEST_READ = 20_000
 """Maximum number of characters that an agent may read at a time."""
 _FIT = r"(?!.*\.\.)[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9_-])?"
 _ALIAS = re.compile(rf"{RESULTS}(?:({_FIT})|[A-Za-z0-9_-]{{0,24}}~[0-9a-f]{{24}})\.json")
+_GIVEN = re.compile(r"@(?:state|project)(?:/[\w.-]*\w)+")  # no part of it is `..`
 _LAST_LINE = 200
 _UNFIT = re.compile(r"[^A-Za-z0-9-]+")
 
@@ -71,6 +72,14 @@ def alias(entry_id: str) -> str:
     return f"{RESULTS}{_UNFIT.sub('_', entry_id)[:24]}~{digest}.json"
 
 
+def given_alias(result: ToolResult) -> str:
+    """Return the alias that another program has given a result; empty if none has."""
+    match result.meta:
+        case {"stenolog": {"alias": str(given)}} if _GIVEN.fullmatch(given):
+            return given
+    return ""
+
+
 def entry_of(path: str) -> str | None:
     """Return the id in the alias of a tool result, empty if it was shortened; None for any other path."""
     found = _ALIAS.fullmatch(path)
@@ -78,24 +87,29 @@ def entry_of(path: str) -> str | None:
 
 
 def truncate(
-    entry: Entry, rule: TruncateToolOutput | None, counter: Counter, *, tool: str = ""
+    entry: Entry, rule: TruncateToolOutput | None, counter: Counter, *, tool: str = "", version: int = 6
 ) -> tuple[Part, ...] | None:
-    """Return the parts that replace a tool result in an entry; None: it stays as it is."""
-    event = entry.event
-    return compact(event, entry.id, rule, counter, tool=tool) if isinstance(event, ToolResult) else None
+    """Return the parts that replace a tool result in an entry; None: it stays as it is.
+
+    `version` is the pipeline's: before 6 only our own alias was named.
+    """
+    if not isinstance(event := entry.event, ToolResult):
+        return None
+    path = (version >= 6 and given_alias(event)) or alias(entry.id)
+    return compact(event, path, rule, counter, tool=tool)
 
 
 def compact(
-    result: ToolResult, entry_id: str, rule: TruncateToolOutput | None, counter: Counter, *, tool: str = ""
+    result: ToolResult, path: str, rule: TruncateToolOutput | None, counter: Counter, *, tool: str = ""
 ) -> tuple[Part, ...] | None:
     """Return the parts that replace a tool result, pictures and files in their places; None: keep it.
 
-    `tool` is the one that was called, where the call is known.
+    `path` is its alias. `tool` is the one that was called, where the call is known.
     A result whose parts are a preview already (it has a `blob`) gets the line with the alias, rule or none.
     """
     if rule is None and not result.blob:
         return None
-    text, path = result.text, alias(entry_id)
+    text = result.text
     # What an agent asked to read is not cut down again, or it could never read the whole.
     if (tool or result.name) == READ_OUTPUT and len(text) <= LONGEST_READ + _LAST_LINE:
         return None

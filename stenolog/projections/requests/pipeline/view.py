@@ -177,7 +177,7 @@ class View:
         pair = self.pairing.pairs.get(entry.position)
         call = pair.call if pair else None
         tool = call.name if call is not None and self.voice.owns(call) else ""
-        shorter = truncate(entry, self.policy.compact, self.counter, tool=tool)  # stage 3
+        shorter = truncate(entry, self.policy.compact, self.counter, tool=tool, version=self.version)  # 3
         messages = attribute(entry, self.style, pair, shorter)  # stage 4
         return rewritten(messages, entry, self.transforms, self.counter)  # stage 4, its end
 
