@@ -179,6 +179,14 @@ class TestDamaged:
             assert [hit.position for hit in again.search("then")] == [3]
             assert {problem.position for problem in verify(again).problems if problem.conversation} == {2}
 
+    def test_bytes_behind_the_end_as_well(self, log: Log, path: Path) -> None:
+        log["demo"].append(long_result())
+        size, state = stored(path)
+        change(path, size, state + b"a foreign text")
+
+        assert [problem.code for problem in verify(log).problems] == ["digest", "payload"]
+        assert isinstance([*log["demo"].entries()][1].event, Damaged)
+
     def test_bytes_that_would_fill_the_memory_do_not(self, log: Log, path: Path) -> None:
         log["demo"].append(long_result())
         bomb = zlib.compress(bytes(200_000_000))

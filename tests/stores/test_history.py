@@ -327,6 +327,55 @@ def test_a_file_with_a_trigger_of_somebody_else_is_refused(path: Path, name: str
         stenolog.open(path)
 
 
+ENDLESS = "CREATE VIEW {} AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x FROM c) SELECT x FROM c"
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        ("ALTER TABLE {0} RENAME TO kept", ENDLESS),
+        ("ALTER TABLE {0} RENAME TO kept", ENDLESS.replace("{}", "{1}")),
+        ("ALTER TABLE {0} ADD COLUMN more GENERATED ALWAYS AS (zeroblob(1000000000))",),
+        ("ALTER TABLE {0} RENAME TO kept", "CREATE VIRTUAL TABLE {0} USING fts5 (stream, name)"),
+    ],
+)
+@pytest.mark.parametrize("table", ["conversations", "stored_events", "history", "tracking"])
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_file_whose_tables_are_views_or_computed_is_refused_before_one_is_read(
+    path: Path, edits: tuple[str, ...], table: str, is_killed: bool
+) -> None:
+    with stenolog.open(path) as log:
+        said(log["demo"], "a")
+        # With a write-ahead log and a note beside it, as a killed process leaves them.
+        theirs = path.with_name("theirs.db")
+        for part in ("", "-wal", "-lock") if is_killed else ():
+            shutil.copy(f"{path}{part}", f"{theirs}{part}")
+    if not is_killed:
+        shutil.copy(path, theirs)
+    connection = sqlite3.connect(theirs)
+    for edit in edits:
+        connection.execute(edit.format(table, table.upper()))
+    connection.commit()
+    for part in ("", "-wal") if is_killed else ():
+        shutil.copy(f"{theirs}{part}", f"{theirs}{part}-kept")
+    connection.close()
+    for part in ("", "-wal") if is_killed else ():
+        Path(f"{theirs}{part}-kept").rename(f"{theirs}{part}")
+
+    with pytest.raises(CorruptLogError, match=f"(?i)expected the tables of stenolog.*{table}"):
+        stenolog.open(theirs)
+
+
+@pytest.mark.parametrize("statement", [TRIGGER.format(name="theirs"), "CREATE VIEW theirs AS SELECT 1"])
+def test_the_check_of_one_conversation_looks_at_the_schema_too(path: Path, statement: str) -> None:
+    with stenolog.open(path) as log:
+        said(log["demo"], "a")
+        changed(path, statement)
+        report = verify(log["demo"], head=log["demo"].digest)
+
+    assert [problem.code for problem in report.problems] == ["file"]
+
+
 def test_the_head_of_an_empty_log_stands_in_what_it_becomes(path: Path) -> None:
     with stenolog.open(path) as log:
         head = verify(log).head

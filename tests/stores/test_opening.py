@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import sqlite3
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,6 +28,29 @@ from stenolog.errors import (
 from tests.stores.conftest import said, texts
 
 VERSION = schema.VERSION
+REFUSING = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+static int locks(int command) {
+    return command == F_SETLK || command == F_SETLKW || command == F_OFD_SETLK || command == F_OFD_SETLKW;
+}
+"""
+CONTROL = """
+int NAME(int file, int command, ...) {
+    va_list rest; va_start(rest, command); void *argument = va_arg(rest, void *); va_end(rest);
+    if (locks(command)) { errno = ENOLCK; return -1; }
+    return ((int (*)(int, int, ...)) dlsym(RTLD_NEXT, "NAME"))(file, command, argument);
+}
+"""
+REFUSED = {
+    "flock": "int flock(int file, int operation) { errno = ENOLCK; return -1; }",
+    "fcntl": CONTROL.replace("NAME", "fcntl"),
+    "fcntl64": CONTROL.replace("NAME", "fcntl64"),
+}
+"""Functions of the C library as a file system without a lock service answers them."""
 
 
 def pragma(path: Path, name: str) -> object:
@@ -206,6 +232,23 @@ class TestReadOnly:
 
         with pytest.raises(StoreError, match="cannot be locked"):
             stenolog.open(path)
+
+    @pytest.mark.skipif(not shutil.which("cc"), reason="a C compiler makes the library that refuses locks")
+    @pytest.mark.parametrize("refused", [("flock",), ("flock", "fcntl", "fcntl64"), ("fcntl", "fcntl64")])
+    def test_a_file_system_that_refuses_locks_is_named_as_the_cause(
+        self, path: Path, refused: tuple[str, ...]
+    ) -> None:
+        source, library = path.with_name("refusing.c"), path.with_name("refusing.so")
+        source.write_text(REFUSING + "".join(map(REFUSED.__getitem__, refused)))
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+        program = f"import stenolog; stenolog.open({str(path)!r}, deadline=2.0)['x'].join('a', model='m')"
+        environment = {**os.environ, "LD_PRELOAD": str(library)}
+        done = subprocess.run(
+            [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False
+        )
+
+        assert "StoreError" in done.stderr.splitlines()[-1]
+        assert "found one that refuses to (No locks available)" in done.stderr
 
     def test_an_append_fails_and_says_why(self, frozen: Path) -> None:
         with stenolog.open(frozen) as log, pytest.raises(StoreError, match="readonly"):

@@ -8,6 +8,7 @@ from hashlib import sha256
 from typing import Any
 
 import psycopg
+from psycopg import errors as pg
 
 from stenolog.adapters.store.inspection import (
     ConversationRow,
@@ -86,17 +87,18 @@ class PostgresInspection(Inspection):
         self._path = path
 
     def errors(self) -> Iterator[str]:
-        found = list(table_checks.schema_errors(self.connection))
-        yield from found
         try:
             with self._part():
                 for table, stream in self.connection.run(ORPHANS).fetchall():
                     yield f"{table} has rows of stream {stream}, which is no conversation"
         except self.failures as error:
-            # Where a table is missing, that was said.
-            if not found:
+            # Where a table is missing, `schema_errors` says so.
+            if not isinstance(error, pg.UndefinedTable):
                 yield str(error)
         yield from table_checks.amcheck_errors(self.connection)
+
+    def schema_errors(self) -> Iterator[str]:
+        return table_checks.schema_errors(self.connection)
 
     def lost(self) -> tuple[str, str] | None:
         # The server keeps what it has acknowledged; `check log --head` tells what a failover has lost.

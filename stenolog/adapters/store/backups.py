@@ -20,7 +20,7 @@ from typing import Protocol
 from stenolog.domain.errors import StoreError, StoreTimeoutError
 
 from . import durable_head, file_locks, file_safety, schema
-from .errors import RAISED, to_store_error
+from .errors import NO_LOCKS, RAISED, to_store_error, without_locks
 from .file_locks import FileLock
 
 try:
@@ -171,7 +171,9 @@ def _gate(database: str, kind: int, deadline: float) -> Iterator[None]:
             try:
                 file_locks.lock_byte(file, file_locks.OPENING_BYTE, kind)
                 break
-            except OSError:
+            except OSError as error:
+                if error.errno in NO_LOCKS:
+                    raise without_locks(database, error) from error
                 if time.monotonic() > give_up:
                     raise StoreTimeoutError(
                         f"{database}: waited {deadline} s for others to open or restore it"

@@ -291,7 +291,7 @@ class LogDatastore(SQLiteDatastore):
         # One transaction for both looks: another process may be making the tables.
         connection.execute("BEGIN")
         version = schema.version_of(connection, self.path)
-        schema.check_triggers(connection, self.path)
+        schema.check_schema(connection, self.path)
         connection.execute("COMMIT")
         if note is not None:
             durable_head.check(self.file, connection, note)

@@ -147,6 +147,7 @@ def _check_unopened(path: str, note: DurableHead) -> None:
                 f"`stenolog db restore`; by hand, remove {path}-wal, {path}-shm and {path}-lock first"
             )
     with suppress(*RAISED), closing(sqlite3.connect(f"{uri}?mode=ro", uri=True)) as connection:
+        schema.check_schema(connection, path)
         # A connection that only reads does not checkpoint the write-ahead log when it is closed.
         check(path, connection, note)
 

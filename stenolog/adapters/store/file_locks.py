@@ -16,7 +16,7 @@ from threading import Event, Lock, Thread
 from stenolog.domain.errors import StoreError
 
 from . import file_safety
-from .errors import started
+from .errors import NO_LOCKS, started, without_locks
 
 try:
     import fcntl
@@ -55,6 +55,11 @@ class FileLock:
             return True
         except BlockingIOError:
             return self._wait(timeout)
+        except OSError as error:
+            self.close()
+            if error.errno not in NO_LOCKS:
+                raise
+            raise without_locks(self._database or self.path, error) from error
         # Ctrl-C may come just as the lock has come: closing the file gives it back.
         except BaseException:
             self.close()

@@ -111,7 +111,11 @@ class Inspection(ABC):
 
     @abstractmethod
     def errors(self) -> Iterator[str]:
-        """Yield the errors that the database finds in itself, and tables that differ from the schema."""
+        """Yield the errors that the database finds in itself."""
+
+    @abstractmethod
+    def schema_errors(self) -> Iterator[str]:
+        """Yield how tables differ from those of this release, and what changes or hides their rows."""
 
     @abstractmethod
     def lost(self) -> tuple[str, str] | None:

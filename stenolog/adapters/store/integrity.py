@@ -45,13 +45,20 @@ def inspecting(datastore: LogDatastore) -> Iterator[sqlite3.Connection]:
 
 
 def integrity_errors(connection: sqlite3.Connection) -> Iterator[str]:
-    """Yield the errors that SQLite finds in the file, and the tables that differ from the schema."""
+    """Yield the errors that SQLite finds in the file."""
     try:
         for (message,) in connection.execute("PRAGMA integrity_check(20)"):
             if message != "ok":
                 yield str(message)
         for table, row, parent, _ in connection.execute("PRAGMA foreign_key_check"):
             yield f"row {row} of {table} refers to a row of {parent} that is not there"
+    except RAISED as error:
+        yield str(error)
+
+
+def schema_errors(connection: sqlite3.Connection) -> Iterator[str]:
+    """Yield the tables, indexes, views and triggers that are not those of this release."""
+    try:
         found = _tables(connection)
     except RAISED as error:
         yield str(error)
@@ -151,6 +158,9 @@ class SqliteInspection(Inspection):
 
     def errors(self) -> Iterator[str]:
         return integrity_errors(self._connection)
+
+    def schema_errors(self) -> Iterator[str]:
+        return schema_errors(self._connection)
 
     def lost(self) -> tuple[str, str] | None:
         note = None if self._datastore.in_memory else durable_head.read(self._datastore.file)

@@ -116,6 +116,14 @@ INHERIT = f"""CREATE TRIGGER stenolog_inherit AFTER INSERT ON conversations BEGI
         FROM stenolog_lineage WHERE conversation = new.parent;
     END"""
 """The one trigger that a log may have: it notes from whom a new fork inherits."""
+MADE = tuple(each.strip() for script in MIGRATIONS for each in script.split(";") if "CREATE" in each)
+"""The statements that make the tables and indexes, as SQLite keeps them."""
+# A view, a virtual table or a computed column of such a name could run without end, or give other rows.
+ODD = f"""SELECT type, name FROM sqlite_master WHERE (type = 'trigger' AND sql <> ?)
+    OR (lower(name) IN ({", ".join(repr(each.split()[2]) for each in MADE)})
+        AND rtrim(sql, char(10, 32)) NOT IN ({", ".join("?" * len(MADE))}))
+    OR (lower(name) IN ('stenolog_tables', 'stenolog_lineage') AND sql NOT LIKE 'CREATE TABLE %') LIMIT 1"""
+"""Finds what could change what is written, or stand in the place of a table."""
 FILLED: Mapping[int, Callable[[sqlite3.Connection], None]] = {
     4: conversation_rows.fill_history,
     6: conversation_rows.record_imports,
@@ -174,16 +182,14 @@ def version_of(connection: sqlite3.Connection, where: str) -> int:
     return 0
 
 
-def check_triggers(connection: sqlite3.Connection, where: str) -> None:
-    """Raise `CorruptLogError` for a file with another program's trigger."""
-    # Such a trigger could add entries to each append, or change them.
-    statement = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"
-    for name, sql in connection.execute(statement).fetchall():
-        if sql != INHERIT:
-            raise CorruptLogError(
-                f"{where}: expected no trigger but those of stenolog, found {name!r}, which changes what is "
-                "written. If it is yours, drop it; else do not trust this file"
-            )
+def check_schema(connection: sqlite3.Connection, where: str) -> None:
+    """Raise `CorruptLogError` for a trigger of others, and for a view or another table in place of ours."""
+    if found := connection.execute(ODD, (INHERIT, *MADE)).fetchone():
+        what, name = found
+        raise CorruptLogError(
+            f"{where}: expected the tables of stenolog, and no other trigger, found the {what} {name!r}, "
+            "which may change what is written or read. If it is yours, drop it; else do not trust this file"
+        )
 
 
 def migrate(connection: sqlite3.Connection, where: str) -> None:

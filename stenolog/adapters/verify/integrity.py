@@ -60,6 +60,7 @@ def verify(
     only = None if isinstance(subject, Log) else subject.name
     found = Findings(head.lower() if head else None)
     with log.recorder.inspect() as inspection:
+        found.problems += [of_file(fault) for fault in inspection.schema_errors()]
         if only is None:
             found.problems += [of_file(fault) for fault in inspection.errors()]
             _check_note(inspection, found)

@@ -18,7 +18,7 @@ def faults(recorder: LogRecorder) -> list[str]:
 
 
 def _faults(inspection: Inspection) -> Iterator[str]:
-    yield from (f"store: {error}" for error in inspection.errors())
+    yield from (f"store: {error}" for error in (*inspection.schema_errors(), *inspection.errors()))
     digest, count = GENESIS, 0
     for change in inspection.history():
         if isinstance(change, DamagedRow):
