@@ -14,7 +14,6 @@ write content in OpenAI's form, which many formats share.
 from stenolog.adapters.queries.exporters import EXPORTERS, Exporter
 
 from .adapters.importers.answers import Answer
-from .adapters.importers.compressed import plain_bytes
 from .adapters.importers.converter import (
     Converter,
     Reader,
@@ -23,6 +22,7 @@ from .adapters.importers.converter import (
     source_conversation,
 )
 from .adapters.importers.detect import SUFFIXES, files_in, recognise, size_of
+from .adapters.importers.door import SQLITE, regular_file, sqlite_database, tables_in
 from .adapters.importers.event_writer import EventWriter
 from .adapters.importers.formats import IMPORTERS, FolderFormat, Importer, LineFormat, mappings_beside
 from .adapters.importers.gemini_content import assistant_part as gemini_answer_part
@@ -37,7 +37,6 @@ from .adapters.importers.json_lines import (
     JsonObject,
     Record,
     Skipped,
-    regular_file,
 )
 from .adapters.importers.jsonl import export_jsonl
 from .adapters.importers.known_sessions import LeftOut
@@ -46,7 +45,6 @@ from .adapters.importers.openai.messages import openai_answer_parts
 from .adapters.importers.record_spool import RecordSpool
 from .adapters.importers.session_converter import SessionConverter, text_parts
 from .adapters.importers.settings_writer import SettingsWriter
-from .adapters.importers.sqlite_file import SQLITE, sqlite_database, tables_in
 from .adapters.importers.steps import (
     Append,
     Branch,
@@ -58,6 +56,7 @@ from .adapters.importers.steps import (
     merged,
     position_ranges,
 )
+from .adapters.importers.yaml_file import yaml_document
 from .adapters.providers.failures import error_category
 from .adapters.providers.json_fields import (
     Blobs,
@@ -148,7 +147,6 @@ __all__ = [
     "openai_content",
     "openai_tool_call",
     "openai_user_parts",
-    "plain_bytes",
     "position_ranges",
     "read_tool",
     "recognise",
@@ -159,4 +157,5 @@ __all__ = [
     "tables_in",
     "text_parts",
     "title_of",
+    "yaml_document",
 ]

@@ -11,13 +11,12 @@ import stenolog
 
 PACKAGE = Path(stenolog.__file__).parent
 ABOUT_SQLITE = {
-    "adapters/importers/sqlite_file.py": "reads databases of other programs",
+    "adapters/importers/door.py": "reads databases of other programs",
     "contrib/adk/database.py": "reads databases of other programs",
     "contrib/deepseek_harness/database.py": "reads databases of other programs",
     "contrib/goose/files.py": "reads databases of other programs",
     "contrib/openai_agents/database.py": "reads databases of other programs",
     "contrib/opencode/database.py": "reads databases of other programs",
-    "contrib/langgraph/database.py": "reads databases of other programs",
     "contrib/langgraph/thread_messages.py": "reads databases of other programs",
     "contrib/workflow/files.py": "reads databases of other programs",
     "contrib/workflow/databases.py": "writes an application's own tables, in SQLite among others",

@@ -15,12 +15,11 @@ from stenolog.domain.errors import UnknownFormatError
 
 from .claude import agent_notes
 from .claude.stream import is_stream, is_stream_record, other_stream
-from .compressed import decompressed
+from .door import SQLITE, decompressed, regular_file, tables_in
 from .formats import IMPORTERS, MAPPING_SUFFIXES, FolderFormat, Importer
-from .json_lines import Json, JsonLinesReader, JsonObject, Record, regular_file
+from .json_lines import Json, JsonLinesReader, JsonObject, Record
 from .openai.messages import are_messages, conversations_in, is_message
 from .other_formats import NO_IMPORTER, described
-from .sqlite_file import SQLITE, tables_in
 
 LOOKED_AT = 200
 """The number of records by which a file's format is recognised."""
@@ -80,7 +79,7 @@ def _recognised(stream: BinaryIO) -> str:
     if found := _of_start(first, stream):
         return found
     if first.startswith(SQLITE):
-        there = ", ".join(tables_in(stream)[:6]) or "none"
+        there = ", ".join([*tables_in(stream)][:6]) or "none"
         raise UnknownFormatError(f"expected {supported()}, found an SQLite database with the tables {there}")
     if first.startswith(b"PK\x03\x04"):
         raise UnknownFormatError(f"expected {supported()}, found a ZIP archive, as Inspect keeps its logs in")

@@ -11,18 +11,18 @@ from hashlib import file_digest
 from itertools import chain, islice
 from pathlib import Path
 from shutil import copyfileobj
-from tempfile import TemporaryFile
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias, cast
 
 from stenolog.domain.errors import CallerError, OperationalError, StenologError, UnknownFormatError
 
 from . import jsonl, known_files
 from .batch import Batch
-from .compressed import decompressed
 from .converter import Naming, SourceConversation, is_held
 from .detect import folder_of, recognise, recognise_stream, size_of
+from .door import decompressed, regular_file
 from .formats import IMPORTERS, Importer
-from .json_lines import NOBODY, JsonLinesReader, Record, is_list, regular_file
+from .json_lines import NOBODY, JsonLinesReader, Record, is_list
 from .known_sessions import LeftOut
 from .session import ConversationImport, Sessions
 from .steps import Imported, Report
@@ -118,10 +118,11 @@ def import_stream(
     stream adds nothing; one that has grown is continued where it has the same `name`.
     """
     importing = _Importing(log, name, keep_raw, agents, again=again, mapping=mapping)
-    with TemporaryFile() as whole:
+    with NamedTemporaryFile(prefix="stenolog-") as whole:  # a name, by which SQLite can open it
         copyfileobj(stream, whole, BUFFER)
+        whole.flush()
         whole.seek(0)
-        return importing.from_stream(whole)
+        return importing.from_stream(cast("BinaryIO", whole))
 
 
 def import_conversations(

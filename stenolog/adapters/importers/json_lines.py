@@ -10,12 +10,10 @@ from __future__ import annotations
 import codecs
 import json
 import math
-import os
 import re
-import stat
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
@@ -31,6 +29,8 @@ LONGEST_LINE = 32 * 1024 * 1024
 LONGEST_DOCUMENT = 64 * 1024 * 1024
 DEEPEST = 100
 """The deepest nesting of a record: far beyond any real one, and no deeper than the log can read back."""
+MOST_VALUES = 2_000_000
+"""The values of a line or document: parsed they take a hundred times the memory of their bytes."""
 NOBODY: Mapping[str, str] = MappingProxyType({})
 _CHUNK = 1024 * 1024
 _BLANK = " \t\r\n\0"
@@ -113,6 +113,9 @@ class JsonLinesReader:
             if raw is None:
                 self._skip(number, f"the line is longer than {self.longest // 1024**2} MiB")
                 continue
+            if len(raw) > MOST_VALUES and _has_too_many(raw):
+                self._skip(number, f"more than {MOST_VALUES:,} values")
+                continue
             text = self._text(raw)
             if text:
                 yield from self._values(number, text, ended)
@@ -129,6 +132,8 @@ class JsonLinesReader:
             raise UnknownFormatError(
                 f"expected a JSON document of at most {LONGEST_DOCUMENT // 1024**2} MiB, found a larger one"
             )
+        if len(raw) > MOST_VALUES and _has_too_many(raw):
+            raise UnknownFormatError(f"expected JSON of at most {MOST_VALUES:,} values, found more")
         with suppress(ValueError):
             return _sound(raw)
         text = self._text(raw)
@@ -263,22 +268,6 @@ class JsonLinesReader:
         return number if math.isfinite(number) else self._constant(text)
 
 
-@contextmanager
-def regular_file(path: Path, buffer: int = -1) -> Iterator[BinaryIO]:
-    """Open a file to read. Raises `UnknownFormatError` for a pipe or a device, without waiting for it."""
-    with open(path, "rb", buffer, opener=_without_waiting) as stream:
-        mode = os.fstat(stream.fileno()).st_mode
-        if not stat.S_ISREG(mode):
-            kinds = {stat.S_IFIFO: "a named pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
-            found = kinds.get(stat.S_IFMT(mode), "something else")
-            raise UnknownFormatError(f"expected a regular file, found {found}")
-        yield stream
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
-
-
 def physical_lines(stream: BinaryIO, longest: int) -> Iterator[tuple[int, bytes | None, bool]]:
     """Yield number and bytes of each line (None where it is too long to hold), and whether it was ended."""
     number = 0
@@ -288,6 +277,11 @@ def physical_lines(stream: BinaryIO, longest: int) -> Iterator[tuple[int, bytes 
             yield number, raw, raw.endswith(b"\n")
         else:
             yield number, None, _pass_over(stream)
+
+
+def _has_too_many(raw: bytes) -> bool:
+    """Return whether JSON may have too many values, as its commas and brackets tell."""
+    return sum(map(raw.count, (b",", b"[", b"{"))) > MOST_VALUES
 
 
 def _pass_over(stream: BinaryIO) -> bool:

@@ -61,7 +61,8 @@ def file(path: Path, name: str | None, stream: BinaryIO) -> KnownFile:
     stream.seek(0)
     wal = path.with_name(f"{path.name}-wal")  # a database grows there first
     for beside in (*([wal] * wal.is_file()), *mappings_beside(path)):
-        sha += sha256(beside.read_bytes()).hexdigest()
+        with beside.open("rb") as content:
+            sha += file_digest(content, "sha256").hexdigest()
     return KnownFile(path, name, sha)
 
 

@@ -28,8 +28,8 @@ from stenolog.adapters.verify.integrity import verify
 from stenolog.domain.errors import ConversationExistsError, CorruptLogError, VersionConflictError
 
 from . import known_sessions
+from .door import copy_database
 from .known_sessions import LeftOut
-from .sqlite_file import copy_database
 from .steps import Imported, Report
 
 ATTEMPTS = 3

@@ -19,12 +19,12 @@ from .claude import agent_notes
 from .claude import stream as claude_stream
 from .claude.records import ClaudeCode
 from .codex import Codex
+from .door import is_log
 from .formats import Importer, LineFormat
 from .json_lines import JsonObject
 from .jsonl import export_jsonl
 from .openai import messages as openai_files
 from .openai.export import export_openai
-from .sqlite_file import is_log
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Conversation

@@ -13,7 +13,16 @@ from contextlib import suppress
 from typing import Any, BinaryIO
 
 from stenolog.errors import UnknownFormatError
-from stenolog.importers import SQLITE, Json, JsonLinesReader, Skipped, as_dict, as_str, sqlite_database
+from stenolog.importers import (
+    SQLITE,
+    Json,
+    JsonLinesReader,
+    Skipped,
+    as_dict,
+    as_str,
+    sqlite_database,
+    tables_in,
+)
 
 from .pickled import fields_in
 
@@ -35,17 +44,13 @@ def is_database(first: bytes, stream: BinaryIO) -> bool:
     """Return whether a file is an SQLite database with the tables of a session service."""
     if not first.startswith(SQLITE):
         return False
-    with suppress(UnknownFormatError), sqlite_database(stream) as connection:
-        columns = _columns(connection, "events")
+    with suppress(UnknownFormatError):
+        tables = tables_in(stream)
+        columns = tables.get("events", frozenset())
         has_content = not columns.isdisjoint({"event_data", "content"})
-        return (
-            _columns(connection, "sessions") >= SESSION_COLUMNS and columns >= EVENT_COLUMNS and has_content
-        )
+        has_sessions = tables.get("sessions", frozenset()) >= SESSION_COLUMNS
+        return has_sessions and columns >= EVENT_COLUMNS and has_content
     return False
-
-
-def _columns(connection: sqlite3.Connection, table: str) -> set[str]:
-    return {column[1] for column in connection.execute(f"PRAGMA table_info({table})")}
 
 
 def sessions_in(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[dict[str, Any]]:
@@ -54,8 +59,8 @@ def sessions_in(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[dict[str
     Of sessions with one id, the first one keeps it; the others have the application and the user in it, too.
     """
     seen: Counter[str] = Counter()
-    with sqlite_database(stream) as connection:
-        order = "create_time, rowid" if "create_time" in _columns(connection, "sessions") else "rowid"
+    order = "create_time, rowid" if "create_time" in tables_in(stream)["sessions"] else "rowid"
+    with sqlite_database(stream, "sessions", "events") as connection:
         query = f"SELECT app_name, user_id, id, state FROM sessions ORDER BY {order}"
         for app, user, id, state in connection.execute(query).fetchall():
             name = str(id) if not seen[str(id)] else f"{id} ({app}, {user})"

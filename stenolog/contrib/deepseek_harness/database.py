@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from io import BytesIO
-from sqlite3 import Connection
-from typing import BinaryIO
+from typing import BinaryIO, TypeAlias
 
 from stenolog.errors import UnknownFormatError
 from stenolog.importers import (
@@ -17,13 +16,16 @@ from stenolog.importers import (
     RecordSpool,
     Skipped,
     SourceConversation,
-    plain_bytes,
+    as_int,
     sqlite_database,
+    tables_in,
 )
 
 from .converter import DeepseekHarness
 from .vocabulary import PACKED
 
+Plain: TypeAlias = Callable[[bytes], bytes]
+"""A function that decompresses, within the budget of a file."""
 _COLUMNS = {
     "persistence_state": frozenset(("store_id",)),
     "sessions": frozenset(("id", "version", "created_at", "incarnation")),
@@ -46,48 +48,58 @@ def is_database(first: bytes, stream: BinaryIO) -> bool:
     """Return whether a file is dsh's database of sessions."""
     if not first.startswith(SQLITE):
         return False
-    with sqlite_database(stream) as connection:
-        return all(wanted <= _columns(connection, table) for table, wanted in _COLUMNS.items())
-
-
-def _columns(connection: Connection, table: str) -> set[str]:
-    return {column[1] for column in connection.execute(f"PRAGMA table_info({table})")}
+    tables = tables_in(stream)
+    return all(wanted <= tables.get(table, frozenset()) for table, wanted in _COLUMNS.items())
 
 
 def read(stream: BinaryIO, reader: JsonLinesReader) -> Iterator[SourceConversation]:
     """Yield a conversation for each session of a database."""
     spool = RecordSpool()
-    with sqlite_database(stream) as connection:
+    with sqlite_database(stream, "sessions", "events") as connection:
         connection.row_factory = lambda cursor, row: {
             column[0]: value for column, value in zip(cursor.description, row, strict=True)
         }
         for row in connection.execute("SELECT * FROM sessions ORDER BY created_at, id"):
-            head = {name: row[column] for column, name in _HEAD.items() if row.get(column) is not None}
+            head = {
+                name: row[column]
+                for column, name in _HEAD.items()
+                if isinstance(row.get(column), str | int | float)
+            }
             spool.add(str(row["id"]), Record("0", {"type": "session", **head}))
         for row in connection.execute("SELECT * FROM events ORDER BY session_id, seq"):
-            if (event := _event(row, reader)) is not None:
+            if (event := _event(row, reader, connection.plain_bytes)) is not None:
                 spool.add(str(row["session_id"]), Record(str(row["seq"]), event))
     for name in spool:
         yield SourceConversation(name, spool.records(name), DeepseekHarness, unit="record")
 
 
-def _event(row: JsonObject, reader: JsonLinesReader) -> JsonObject | None:
+def _event(row: JsonObject, reader: JsonLinesReader, plain: Plain) -> JsonObject | None:
     """Return a row as the event that a file would hold; one whose data is damaged is skipped."""
     try:
-        data = reader.document(BytesIO(_bytes(row["data"])))
-        surface = reader.document(BytesIO(_bytes(row["surface_op"] or "null")))
+        data = reader.document(BytesIO(_bytes(row["data"], plain)))
+        surface = reader.document(BytesIO(_bytes(row["surface_op"] or "null", plain)))
     except UnknownFormatError as error:
-        reader.skipped.append(Skipped(row["seq"], str(error), "record"))
+        reader.skipped.append(Skipped(as_int(row["seq"]), str(error), "record"))
         return None
-    if row["type"] in PACKED:
-        return {"type": row["type"], "seq0": row["seq"], "time0": row["time"], "data": data}
-    event = {"type": row["type"], "seq": row["seq"], "time": row["time"], "data": data, "surfaceOp": surface}
+    row = {name: value for name, value in row.items() if not isinstance(value, bytes)}
+    if not isinstance(row.get("seq"), int):
+        reader.skipped.append(Skipped(0, "expected a number as its seq", "record"))
+        return None
+    if row.get("type") in PACKED:
+        return {"type": row["type"], "seq0": row["seq"], "time0": row.get("time"), "data": data}
+    event = {
+        "type": row.get("type"),
+        "seq": row["seq"],
+        "time": row.get("time"),
+        "data": data,
+        "surfaceOp": surface,
+    }
     return event | ({"ignorable": True} if row.get("ignorable") == 1 else {})
 
 
-def _bytes(value: object) -> bytes:
+def _bytes(value: object, plain: Plain) -> bytes:
     """Return a value of a row as JSON text, which is compressed where it is long."""
-    return plain_bytes(value) if isinstance(value, bytes) else str(value).encode()
+    return plain(value) if isinstance(value, bytes) else str(value).encode()
 
 
 DATABASE = Importer(

@@ -21,6 +21,7 @@ from stenolog.importers import (
     as_dict,
     as_str,
     sqlite_database,
+    tables_in,
 )
 
 from .converter import Goose, is_message
@@ -100,17 +101,14 @@ def is_database(first: bytes, stream: BinaryIO) -> bool:
     """Return whether a file is goose's database of sessions."""
     if not first.startswith(SQLITE):
         return False
-    with sqlite_database(stream) as connection:
-        columns = [
-            {column[1] for column in connection.execute(f"PRAGMA table_info({table})")}
-            for table in ("sessions", "messages")
-        ]
-    return columns[0] >= _SESSIONS and columns[1] >= _MESSAGES
+    tables = tables_in(stream)
+    wanted = {"sessions": _SESSIONS, "messages": _MESSAGES}
+    return all(tables.get(name, frozenset()) >= columns for name, columns in wanted.items())
 
 
 def read_database(stream: BinaryIO, reader: JsonLinesReader) -> Iterator[SourceConversation]:
     """Yield a conversation for each session of a database, the earliest first."""
-    with sqlite_database(stream) as connection:
+    with sqlite_database(stream, "sessions", "messages") as connection:
         connection.row_factory = lambda cursor, row: {
             column[0]: value for column, value in zip(cursor.description, row, strict=True)
         }

@@ -6,7 +6,14 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from stenolog.errors import MissingExtraError
-from stenolog.importers import SQLITE, Importer, JsonLinesReader, SourceConversation, sqlite_database
+from stenolog.importers import (
+    SQLITE,
+    Importer,
+    JsonLinesReader,
+    SourceConversation,
+    sqlite_database,
+    tables_in,
+)
 
 TABLES = frozenset(("checkpoints", "writes"))
 COLUMNS = frozenset(("thread_id", "checkpoint_ns", "checkpoint_id", "type", "checkpoint"))
@@ -16,10 +23,8 @@ def is_database(first: bytes, stream: BinaryIO) -> bool:
     """Return whether a file is an SQLite database with the tables of a `SqliteSaver`."""
     if not first.startswith(SQLITE):
         return False
-    with sqlite_database(stream) as connection:
-        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
-        columns = {column[1] for column in connection.execute("PRAGMA table_info(checkpoints)")}
-    return tables >= TABLES and columns >= COLUMNS
+    tables = tables_in(stream)
+    return tables.keys() >= TABLES and tables["checkpoints"] >= COLUMNS
 
 
 def read(stream: BinaryIO, _reading: JsonLinesReader) -> Iterator[SourceConversation]:
@@ -33,7 +38,7 @@ def read(stream: BinaryIO, _reading: JsonLinesReader) -> Iterator[SourceConversa
         if (error.name or "").partition(".")[0] not in ("langgraph", "langchain_core"):
             raise
         raise MissingExtraError("langgraph", "langgraph-checkpoint") from None
-    with sqlite_database(stream) as connection:
+    with sqlite_database(stream, *TABLES) as connection:
         yield from threads_in(connection)
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from stenolog.errors import CallerError
-from stenolog.importers import Json, JsonObject
+from stenolog.errors import CallerError, UnknownFormatError
+from stenolog.importers import Json, JsonObject, regular_file
 
 from .paths import FieldPath
 
@@ -43,6 +43,8 @@ TEXTS = ("name", "format", "delimiter")
 FORMATS = ("json", "csv")
 CALLS = ("list", "id", "name", "arguments")
 RESULT = ("call", "name", "text", "error")
+LARGEST = 1_000_000
+"""Bytes of the largest mapping."""
 _HEADER = re.compile(r"\s*\[\s*([\w-]+)\s*\]")
 _KEY = re.compile(r"""(?:^|[{,])\s*["']?([\w-]+(?:\.[\w-]+)?)["']?\s*[=:]""")
 _TABLES = {"calls": CALLS, "result": RESULT}
@@ -81,7 +83,13 @@ def read_mapping(path: Path) -> Mapping:
 
 def _content(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")
+        with regular_file(path) as stream:
+            content = stream.read(LARGEST + 1)
+        if len(content) > LARGEST:
+            raise CallerError(f"{path.name}: expected at most {LARGEST:,} bytes, found more")
+        return content.decode("utf-8-sig")
+    except UnknownFormatError as error:
+        raise CallerError(f"{path.name}: {error}") from None
     except UnicodeDecodeError:
         raise CallerError(f"{path.name}: expected UTF-8, found other bytes") from None
     except OSError as error:
@@ -96,7 +104,7 @@ def _parsed(path: Path, text: str) -> JsonObject:
         given = json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text)
     except json.JSONDecodeError as error:
         raise CallerError(f"{path.name}, line {error.lineno}: expected JSON, found {error.msg}") from None
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         found = re.search(r"line (\d+)", str(error))
         line = f", line {found[1]}" if found else ""
         raise CallerError(f'{path.name}{line}: expected TOML, such as role = "speaker": {error}') from None

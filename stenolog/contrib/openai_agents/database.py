@@ -24,6 +24,7 @@ from stenolog.importers import (
     SourceConversation,
     as_dict,
     sqlite_database,
+    tables_in,
 )
 
 from .items import AgentsSession
@@ -51,16 +52,16 @@ def is_database(first: bytes, stream: BinaryIO) -> bool:
     """Return whether a file is an SQLite database with the messages of sessions."""
     if not first.startswith(SQLITE):
         return False
-    with suppress(UnknownFormatError), sqlite_database(stream) as connection:
-        return bool(_tables(connection))
+    with suppress(UnknownFormatError):
+        return bool(_tables(stream))
     return False
 
 
 def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:
     """Yield a conversation for each session of a database, and for each of its other branches."""
-    with sqlite_database(stream) as connection:
-        names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
-        for table in _tables(connection):
+    names, tables = tables_in(stream), _tables(stream)
+    with sqlite_database(stream, *tables, STRUCTURE, USAGE) as connection:
+        for table in (f'"{name.replace(chr(34), chr(34) * 2)}"' for name in tables):
             for branch in _branches(connection, table, has_structure=STRUCTURE in names):
                 usage = _usage(connection, branch) if USAGE in names and branch.name else {}
                 records = list(_records(connection, table, branch, usage, reading))
@@ -68,15 +69,9 @@ def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversat
                 yield SourceConversation(branch.conversation, records, make, Counter(), unit="row")
 
 
-def _tables(connection: sqlite3.Connection) -> list[str]:
-    """Return the tables that hold messages, quoted."""
-    names = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-    quoted = ['"' + name.replace('"', '""') + '"' for name in sorted(names)]
-    return [name for name in quoted if _columns(connection, name) >= COLUMNS]
-
-
-def _columns(connection: sqlite3.Connection, table: str) -> set[str]:
-    return {column[1] for column in connection.execute(f"PRAGMA table_info({table})")}
+def _tables(stream: BinaryIO) -> list[str]:
+    """Return the tables that hold messages."""
+    return [name for name, columns in tables_in(stream).items() if columns >= COLUMNS]
 
 
 def _branches(connection: sqlite3.Connection, table: str, *, has_structure: bool) -> list[SessionBranch]:
@@ -115,9 +110,10 @@ def _records(
             (branch.session,),
         )
     for id, data, time in rows:
-        item, fault = _item(data, reading)
+        has_id = isinstance(id, int)
+        item, fault = _item(data, reading) if has_id else (None, "expected a number as its id")
         if item is None:
-            reading.skipped.append(Skipped(int(id), fault, "row"))
+            reading.skipped.append(Skipped(id if has_id else 0, fault, "row"))
         else:
             yield Record(str(id), {"item": item, "time": time, "usage": usage.get(id)})
 

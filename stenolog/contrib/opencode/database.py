@@ -17,6 +17,7 @@ from stenolog.importers import (
     SourceConversation,
     as_str,
     sqlite_database,
+    tables_in,
 )
 
 from .converter import conversations
@@ -107,13 +108,13 @@ def is_database(first: bytes, stream: BinaryIO) -> bool:
     """Return whether a file is an SQLite database with opencode's tables."""
     if not first.startswith(SQLITE):
         return False
-    with sqlite_database(stream) as connection:
-        return all(_columns(connection, table) >= columns for table, columns in _TABLES.items())
+    tables = tables_in(stream)
+    return all(tables.get(table, frozenset()) >= columns for table, columns in _TABLES.items())
 
 
 def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:
     """Yield the sessions of a database, as they are at one moment."""
-    with sqlite_database(stream) as connection:
+    with sqlite_database(stream, *_TABLES, _SECOND) as connection:
         connection.execute("BEGIN")
         yield from conversations(DatabaseStorage(connection, reading))
 

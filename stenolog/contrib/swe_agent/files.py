@@ -11,9 +11,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from stenolog.errors import MissingExtraError, UnknownFormatError
+from stenolog.errors import UnknownFormatError
 from stenolog.importers import (
-    LONGEST_LINE,
     Importer,
     Json,
     JsonLinesReader,
@@ -22,6 +21,7 @@ from stenolog.importers import (
     as_dict,
     as_list,
     as_str,
+    yaml_document,
 )
 
 from .history import SweAgent, records, state_of
@@ -29,7 +29,6 @@ from .mini import MiniSweAgent
 
 RUN = frozenset(("history", "trajectory", "info", "environment", "replay_config", "attempts"))
 """The fields of a run."""
-DEEPEST = 100
 SUBMIT = re.compile("COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT|MINI_SWE_AGENT_FINAL_OUTPUT")
 """The command by which mini-SWE-agent has the model end its work; its first messages name it."""
 _YAML = re.compile(rb"^history:[ \t]*\r?\n(?:[ \t]*#.*\n)*[ \t]*-[ \t]+\w+:", re.MULTILINE)
@@ -150,32 +149,11 @@ def _mini(document: Json) -> SourceConversation:
 
 
 def _from_yaml(stream: BinaryIO) -> BinaryIO:
-    """Return the JSON of a document in YAML.
-
-    Raises `MissingExtraError` without PyYAML, `UnknownFormatError` for other YAML than a program dumps.
-    """
+    """Return the JSON of a document in YAML. Raises as `yaml_document` does."""
+    document = yaml_document(stream)
     try:
-        import yaml
-    except ModuleNotFoundError:
-        raise MissingExtraError("yaml", "pyyaml") from None
-    text = stream.read(LONGEST_LINE + 1)
-    if len(text) > LONGEST_LINE:
-        raise UnknownFormatError(f"expected at most {LONGEST_LINE // 1024**2} MiB of YAML, found more")
-    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    try:
-        depth = 0
-        for event in yaml.parse(text, Loader=loader):
-            # An alias could make a small file endless, and deep nesting exhausts the stack.
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if isinstance(event, yaml.AliasEvent) or depth > DEEPEST:
-                found = "an alias" if depth <= DEEPEST else f"more than {DEEPEST} levels"
-                raise UnknownFormatError(f"expected YAML without aliases and deep nesting, found {found}")
-        document = yaml.load(text, Loader=loader)
         return BytesIO(json.dumps(document, default=str).encode())
-    except yaml.YAMLError as error:
-        reason = " ".join(str(error).split())
-        raise UnknownFormatError(f"expected YAML, found {reason:.200}") from None
-    except (ValueError, TypeError, RecursionError) as error:
+    except (ValueError, TypeError) as error:
         raise UnknownFormatError(f"expected YAML that JSON can express: {error}") from None
 
 

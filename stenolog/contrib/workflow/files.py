@@ -284,7 +284,7 @@ def _in_order(records: list[Record]) -> list[Record]:
 
 
 def _from_database(stream: BinaryIO) -> Iterator[JsonObject]:
-    with sqlite_database(stream) as connection:
+    with sqlite_database(stream, TABLE) as connection:
         found = connection.execute(f'SELECT * FROM "{TABLE}"')
         names = [column[0] for column in found.description]
         for row in found:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from stenolog.adapters.importers.converter import SourceConversation
+from stenolog.adapters.importers.door import regular_file
 from stenolog.adapters.importers.json_lines import JsonLinesReader, JsonObject
 from stenolog.adapters.providers.json_fields import Json, as_dict, as_int, as_str
 from stenolog.domain.errors import StenologError
@@ -52,7 +53,7 @@ def depth_of(path: Path) -> int:
 
 def read_note(path: Path) -> JsonObject:
     """Return a note; empty where there is none that can be read."""
-    with suppress(OSError, ValueError, RecursionError, StenologError), path.open("rb") as stream:
+    with suppress(OSError, ValueError, RecursionError, StenologError), regular_file(path) as stream:
         return as_dict(JsonLinesReader().document(BytesIO(stream.read(_LARGEST))))
     return {}
 

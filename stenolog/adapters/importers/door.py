@@ -1,0 +1,353 @@
+"""The door for foreign bytes: files opened, decompressed and read as SQLite, each within a budget.
+
+A file is a regular one; what is in it may be `RATIO` times as large as the file, or `LEAST` bytes. Of a
+database only ordinary tables are read, by statements of ours, in a number of steps that its size bounds.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sqlite3
+import stat
+import zlib
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from functools import partial
+from io import BytesIO
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any, BinaryIO, cast
+
+from stenolog.adapters.store import backups
+from stenolog.adapters.store.schema import APPLICATION_ID
+from stenolog.domain.errors import MissingExtraError, UnknownFormatError
+
+MIB = 1024 * 1024
+LEAST = 64 * MIB
+"""Bytes that any file may be decompressed to."""
+RATIO = 200
+"""A larger file may be decompressed to this many times its size."""
+LARGEST_WINDOW = 128 * MIB
+"""The largest window of a Zstandard frame: more needs `--long` of whoever decompresses it."""
+LARGEST_VALUE = 128 * MIB
+"""Bytes of the largest value in a database."""
+FEWEST_STEPS = 1_000_000
+"""Steps of SQLite's machine that any database may take; a larger one `RATIO` for each byte."""
+STEPS_OF_SCHEMA = 300_000
+"""Steps in which the schema of a database has to be read: some 30,000 tables and indexes."""
+MOST_TABLES = 1_000
+ZSTD = b"\x28\xb5\x2f\xfd"
+"""The first bytes of a Zstandard frame."""
+GZIP = b"\x1f\x8b\x08"
+"""The first bytes of a gzip member."""
+SQLITE = b"SQLite format 3\0"
+"""The first bytes of every SQLite database."""
+MARK = slice(68, 72)
+"""The bytes of a database that hold the application id."""
+_GZIP_BITS = 16 + zlib.MAX_WBITS
+_CHUNK = MIB
+_STEPS = 1_000
+_SCHEMA = frozenset(("sqlite_master", "sqlite_schema"))
+_ALLOWED = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_TRANSACTION)
+_ASKED = frozenset(("application_id", "quick_check", "table_info", "table_xinfo"))
+_HARMLESS = ("ok", "NULL value in", "NUMERIC value in", "TEXT value in", "non-unique entry")
+"""The beginnings of what SQLite finds in tables that can be read to their end."""
+_LIMITS = {
+    sqlite3.SQLITE_LIMIT_LENGTH: LARGEST_VALUE,
+    sqlite3.SQLITE_LIMIT_SQL_LENGTH: MIB,
+    sqlite3.SQLITE_LIMIT_EXPR_DEPTH: 100,
+    sqlite3.SQLITE_LIMIT_COMPOUND_SELECT: 10,
+    sqlite3.SQLITE_LIMIT_ATTACHED: 0,
+    sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH: 1,
+    sqlite3.SQLITE_LIMIT_WORKER_THREADS: 0,
+}
+
+
+class Budget:
+    """A number of bytes that a file of some size may yield."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._most = self._left = max(LEAST, RATIO * size)
+
+    def spend(self, count: int) -> None:
+        """Take bytes from the budget. Raises `UnknownFormatError` if it has fewer."""
+        self._left -= count
+        if self._left < 0:
+            raise UnknownFormatError(
+                f"expected at most {self._most // MIB} MiB in a file of {self.size:,} bytes, found more"
+            )
+
+
+@contextmanager
+def regular_file(path: Path, buffer: int = -1) -> Iterator[BinaryIO]:
+    """Open a file to read. Raises `UnknownFormatError` for a pipe or a device, without waiting for it."""
+    with open(path, "rb", buffer, opener=_without_waiting) as stream:
+        mode = os.fstat(stream.fileno()).st_mode
+        if not stat.S_ISREG(mode):
+            kinds = {stat.S_IFIFO: "a named pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+            found = kinds.get(stat.S_IFMT(mode), "something else")
+            raise UnknownFormatError(f"expected a regular file, found {found}")
+        yield stream
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+@contextmanager
+def decompressed(stream: BinaryIO) -> Iterator[BinaryIO]:
+    """Yield the content of a stream, at its beginning: decompressed, or the stream itself.
+
+    A file whose end is cut off yields what stands before the cut. Raises `UnknownFormatError` for content
+    beyond the budget, `MissingExtraError` where the package that reads Zstandard is not installed.
+    """
+    stream.seek(0)
+    first = stream.read(len(ZSTD))
+    size = stream.seek(0, os.SEEK_END)
+    stream.seek(0)
+    if not first.startswith((ZSTD, GZIP)):
+        yield stream
+        return
+    budget = Budget(size)
+    with NamedTemporaryFile(prefix="stenolog-") as content:  # a name, by which SQLite can open it
+        for piece in _from_zstd(stream) if first == ZSTD else _from_gzip(stream):
+            budget.spend(len(piece))
+            content.write(piece)
+        content.flush()
+        stream.seek(0)
+        content.seek(0)
+        yield cast("BinaryIO", content)
+
+
+def _from_gzip(stream: BinaryIO) -> Iterator[bytes]:
+    """Yield the content of all members, as far as it can be decompressed, in pieces of bounded size."""
+    member = zlib.decompressobj(_GZIP_BITS)
+    while chunk := stream.read(_CHUNK):
+        while chunk:
+            try:
+                yield member.decompress(chunk, _CHUNK)
+            except zlib.error:
+                return
+            chunk = member.unused_data or member.unconsumed_tail
+            if member.eof:
+                member = zlib.decompressobj(_GZIP_BITS)
+
+
+def _from_zstd(stream: BinaryIO) -> Iterator[bytes]:
+    """Yield the content of all frames: a program that appends to a file adds a frame each time."""
+    try:
+        zstd = importlib.import_module("compression.zstd")  # part of Python from 3.14 on
+    except ModuleNotFoundError:
+        try:
+            zstd = importlib.import_module("zstandard")
+        except ModuleNotFoundError:
+            raise MissingExtraError("zstd", "zstandard") from None
+        decompressor = zstd.ZstdDecompressor(max_window_size=LARGEST_WINDOW)
+        packed = decompressor.stream_reader(stream, read_across_frames=True, closefd=False)
+    else:
+        largest = LARGEST_WINDOW.bit_length() - 1
+        packed = zstd.open(stream, options={zstd.DecompressionParameter.window_log_max: largest})
+    with suppress(EOFError, zstd.ZstdError):
+        while piece := packed.read(_CHUNK):
+            yield piece
+
+
+class _Rows(sqlite3.Cursor):
+    """A cursor whose rows are paid from the budget of their database."""
+
+    def __next__(self) -> Any:
+        row = super().__next__()
+        values = row.values() if isinstance(row, dict) else row
+        paid = sum(len(value) for value in values if isinstance(value, str | bytes))
+        cast("ForeignDatabase", self.connection).budget.spend(paid)
+        return row
+
+    def fetchone(self) -> Any:
+        return next(self, None)
+
+    def fetchall(self) -> list[Any]:
+        return list(self)
+
+
+class ForeignDatabase(sqlite3.Connection):
+    """A connection to a database of another program, for reading tables of certain names."""
+
+    budget: Budget
+    _left = STEPS_OF_SCHEMA
+    """Steps that are left."""
+
+    def guard(self, tables: frozenset[str]) -> None:
+        """Allow nothing but to read these tables, in steps that the size bounds."""
+        for limit, most in _LIMITS.items():
+            self.setlimit(limit, most)
+        for setting in (
+            "trusted_schema = OFF",
+            "cell_size_check = ON",
+            "query_only = ON",
+            "mmap_size = 0",
+            "ignore_check_constraints = ON",
+        ):
+            self.execute(f"PRAGMA {setting}")
+        self.text_factory = lambda text: text.decode("utf-8", "replace")
+        self.set_authorizer(partial(_allow, tables | _SCHEMA))
+        self.set_progress_handler(self._tick, _STEPS)
+        self.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        self._left = FEWEST_STEPS + RATIO * self.budget.size
+
+    def plain_bytes(self, content: bytes) -> bytes:
+        """Return the content of a value that may be compressed, up to a cut.
+
+        Raises `UnknownFormatError` and `MissingExtraError` as `decompressed` does.
+        """
+        if not content.startswith((ZSTD, GZIP)):
+            return content
+        made = bytearray()
+        for piece in (_from_zstd if content.startswith(ZSTD) else _from_gzip)(BytesIO(content)):
+            self.budget.spend(len(piece))
+            made += piece
+        return bytes(made)
+
+    @property
+    def is_spent(self) -> bool:
+        return self._left < 0
+
+    def _tick(self) -> bool:
+        self._left -= _STEPS
+        return self.is_spent
+
+    def execute(self, sql: str, parameters: Any = ()) -> sqlite3.Cursor:
+        return self.cursor(_Rows).execute(sql, parameters)
+
+
+def _allow(
+    tables: frozenset[str], action: int, what: str | None, _: str | None, _in: str | None, source: str | None
+) -> int:
+    """Return whether SQLite may do something that it was asked for by a statement, or by a view."""
+    asked = (what or "").lower()
+    allowed = source is None and (
+        action in _ALLOWED
+        or (action == sqlite3.SQLITE_READ and asked in tables)
+        or (action == sqlite3.SQLITE_PRAGMA and asked in _ASKED)
+    )
+    return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
+
+
+@contextmanager
+def sqlite_database(stream: BinaryIO, *tables: str) -> Iterator[ForeignDatabase]:
+    """Open the database of a stream for reading these tables, as far as it has them, and no others.
+
+    Text that is not UTF-8 gets U+FFFD for its bytes. Raises `UnknownFormatError`, then or in the block, for
+    one that cannot be read or yields more than its size allows; for a view, a virtual table, a generated
+    column or a damaged table under one of the names; and for a log of stenolog.
+    """
+    with closing(_connect(stream)) as connection:
+        try:
+            connection.guard(frozenset(map(str.lower, tables)))
+            if connection.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,):
+                raise UnknownFormatError("it is a stenolog database: open it with --db, or `export` from it")
+            for table in tables:
+                _check(connection, table)
+            yield connection
+        except sqlite3.Error as error:
+            found = "it takes more steps than one of its size may" if connection.is_spent else error
+            raise UnknownFormatError(f"an SQLite database that cannot be read: {found}") from None
+
+
+def _check(connection: ForeignDatabase, table: str) -> None:
+    """Raise `UnknownFormatError` where a name is not that of an ordinary table whose pages are sound."""
+    query = "SELECT type, sql FROM sqlite_master WHERE name = ? COLLATE NOCASE AND type IN ('table', 'view')"
+    found = connection.execute(query, (table,)).fetchall()
+    if not found:
+        return
+    ((kind, statement),) = found[:1]
+    quoted = _quoted(table)
+    if not _is_ordinary(kind, statement) or len(found) > 1:
+        reason = "a view" if kind == "view" else "no ordinary table"
+    elif any(column[-1] in (2, 3) for column in connection.execute(f"PRAGMA table_xinfo({quoted})")):
+        reason = "a table with a generated column"
+    elif damage := [
+        said
+        for (said,) in connection.execute(f"PRAGMA quick_check({quoted})")
+        if not str(said).startswith(_HARMLESS)
+    ]:
+        reason = f"damaged ({' '.join(str(damage[0]).split()):.200})"
+    else:
+        return
+    raise UnknownFormatError(f"an SQLite database that cannot be read: {table} is {reason}")
+
+
+def _is_ordinary(kind: str, statement: object) -> bool:
+    """Return whether a row of the schema is of an ordinary table, whichever of its columns one asks."""
+    return kind == "table" and str(statement).upper().startswith("CREATE TABLE ")
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def is_log(first: bytes, stream: BinaryIO) -> bool:
+    """Return whether a file with these first bytes is a log of stenolog."""
+    if not first.startswith(SQLITE):
+        return False
+    if first[MARK] == APPLICATION_ID.to_bytes(4, "big"):
+        return True
+    with suppress(sqlite3.Error), closing(_connect(stream)) as connection:
+        # Of a log that is open, the mark may stand in the write-ahead log alone.
+        return bool(connection.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,))
+    return False
+
+
+def copy_database(stream: BinaryIO, path: Path) -> None:
+    """Copy the database of a stream, as it is at one moment, into a file. Raises `StoreError`."""
+    if isinstance(name := getattr(stream, "name", None), str):
+        backups.copy_database(Path(name).absolute(), path)
+        return
+    with closing(_connect(stream)) as connection:
+        backups.fill(connection, path)
+
+
+def tables_in(stream: BinaryIO) -> dict[str, frozenset[str]]:
+    """Return the tables and views in the database of a stream, sorted, and the columns of ordinary tables.
+
+    Raises `UnknownFormatError` as `sqlite_database` does.
+    """
+    with sqlite_database(stream) as connection:
+        query = "SELECT name, type, sql FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name"
+        found = connection.execute(query).fetchall()
+        if len(found) > MOST_TABLES:
+            raise UnknownFormatError(f"expected at most {MOST_TABLES:,} tables, found {len(found):,}")
+        return {
+            name: _columns(connection, name) if _is_ordinary(kind, statement) else frozenset()
+            for name, kind, statement in found
+        }
+
+
+def _columns(connection: ForeignDatabase, table: str) -> frozenset[str]:
+    # Not to be asked of a view: to tell its columns, SQLite goes through all that it is made of.
+    return frozenset(column[1] for column in connection.execute(f"PRAGMA table_info({_quoted(table)})"))
+
+
+def _size_of(stream: BinaryIO) -> int:
+    """Return the bytes of a database and of its write-ahead log."""
+    if isinstance(name := getattr(stream, "name", None), str):
+        return sum(file.stat().st_size for file in (Path(name), Path(f"{name}-wal")) if file.is_file())
+    at = stream.tell()
+    size = stream.seek(0, os.SEEK_END)
+    stream.seek(at)
+    return size
+
+
+def _connect(stream: BinaryIO) -> ForeignDatabase:
+    """Connect to the file of a stream, so that its write-ahead log is read too, or to a copy of its bytes."""
+    name = getattr(stream, "name", None)
+    has_name = isinstance(name, str)
+    place = f"{Path(str(name)).absolute().as_uri()}?mode=ro" if has_name else ":memory:"
+    connection = sqlite3.connect(place, uri=has_name, factory=ForeignDatabase)
+    connection.budget = Budget(_size_of(stream))
+    if not has_name:
+        stream.seek(0)
+        content = stream.read()
+        connection.deserialize(content[:18] + b"\1\1" + content[20:])  # in memory there is no write-ahead log
+    return connection
