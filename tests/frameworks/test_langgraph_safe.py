@@ -6,10 +6,11 @@ import json
 from base64 import b64encode
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 import ormsgpack
 import pytest
+from langchain_core.agents import AgentAction
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 from langgraph.checkpoint.base import CheckpointTuple, empty_checkpoint
 from langgraph.checkpoint.serde.jsonplus import (
@@ -20,6 +21,7 @@ from langgraph.checkpoint.serde.jsonplus import (
     JsonPlusSerializer,
 )
 from langgraph.types import Command, Interrupt, Overwrite, Send
+from pydantic import BaseModel
 
 import stenolog
 from stenolog import Log, ModeSwitch, UserMessage
@@ -204,6 +206,27 @@ def test_a_class_of_ones_own_is_refused_before_it_is_stored_and_revived_where_it
         assert put(LangGraphSaver(log).with_allowlist({(Own.__module__, "Own")}), Own("b"))  # type: ignore[arg-type]
         with pytest.raises(CallerError, match="serde"):
             LangGraphSaver(log, serde=JsonPlusSerializer(), allow=[Own])
+
+
+class Plan(BaseModel):
+    steps: list[str] = []
+
+
+class State(TypedDict):
+    plans: Annotated[list[Plan | None], "the newest last"]
+    own: Own
+
+
+def test_a_schema_of_a_graph_allows_the_classes_that_it_names(log: Log) -> None:
+    state = {"plans": [Plan(steps=["x"])], "own": Own("a")}
+
+    assert put(LangGraphSaver(log, allow=[State]), state).checkpoint["channel_values"]["v"] == state
+
+
+def test_values_of_langchains_agents_need_no_allow(log: Log) -> None:
+    action = AgentAction("look", {"at": 1}, "I look.")
+
+    assert put(LangGraphSaver(log), [action]).checkpoint["channel_values"]["v"] == [action]
 
 
 def test_types_of_langgraph_itself_come_back_as_they_were(tmp_path: Path) -> None:

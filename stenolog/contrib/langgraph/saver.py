@@ -47,7 +47,8 @@ class LangGraphSaver(AwaitedSaver):
     alike; any number of threads may use it, and of processes the file.
 
     The default `serde` revives plain data and LangGraph's own messages and types. `allow` has further
-    classes, or their names ("agent.Invoice"); any other raises `CallerError`, on writing and on reading.
+    classes, or their names ("agent.Invoice"), and those that the fields of one name, as of a graph's state
+    schema; any other raises `CallerError`, on writing and on reading.
     Checkpoints that were imported from a file are not read: `list` leaves their threads out, anything else
     raises `CallerError`. `trust_imported` names the ids of the threads for which they are read.
 

@@ -26,7 +26,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from math import isfinite
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, get_args, get_type_hints
 
 import ormsgpack
 from langgraph.checkpoint.serde import jsonplus
@@ -235,6 +235,11 @@ def _is_send(value: object) -> bool:
 
 Name: TypeAlias = tuple[str, ...]
 """The module and the name of a class; of one that is made by a method, that too."""
+AGENTS = frozenset(
+    ("langchain_core.agents", name)
+    for name in ("AgentAction", "AgentActionMessageLog", "AgentFinish", "AgentStep")
+)
+"""Values of LangChain's own agents, which LangGraph's list of safe types leaves out."""
 Allowed: TypeAlias = type | str | Iterable[type | str | Name]
 """Classes, or their names: `Invoice`, "agent.Invoice", ("agent", "Invoice")."""
 
@@ -258,7 +263,7 @@ class SafeSerializer(JsonPlusSerializer):
 
     def __init__(self, allow: Allowed = ()) -> None:
         self._allowed = _names(allow)
-        super().__init__(allowed_msgpack_modules=tuple(self._allowed) or None)
+        super().__init__(allowed_msgpack_modules=tuple(self._allowed | AGENTS))
 
     def with_msgpack_allowlist(self, extra_allowlist: Iterable[type | str | Name]) -> SafeSerializer:
         """Return a copy that also allows these classes: LangGraph names those of a graph's own schema."""
@@ -302,19 +307,42 @@ class SafeSerializer(JsonPlusSerializer):
             raise CorruptLogError(
                 f"a value in meta.langgraph is not one that LangGraph writes: {error}"
             ) from None
-        refused = named - SAFE_MSGPACK_TYPES - SAFE_MSGPACK_METHODS - self._allowed
+        refused = named - SAFE_MSGPACK_TYPES - SAFE_MSGPACK_METHODS - AGENTS - self._allowed
         for name in sorted(refused, key=repr):
             dotted = ".".join(map(str, name))
             written = f"[{dotted!r}]" if len(name) == 2 else f"[{name!r}]"
             raise CallerError(
                 f"the state holds an object of the class {dotted}, which is not allowed: where the saver is "
-                f"made, pass allow={written} too, or keep plain data in the state"
+                f"made, pass allow={written} or allow=[State], the schema of the state, too, or keep plain "
+                "data in the state"
             )
 
 
 def _names(allow: Allowed) -> frozenset[Name]:
-    """Return the names of the allowed classes. Raises `CallerError`."""
-    return frozenset(map(_name, [allow] if isinstance(allow, type | str) else allow))
+    """Return the names of the allowed classes, and of those that their fields name. Raises `CallerError`."""
+    given = [allow] if isinstance(allow, type | str) else allow
+    names, left = set(), [*given]
+    while left:
+        each = left.pop()
+        if (name := _name(each)) not in names:
+            names.add(name)
+            left += _classes_of_fields(each) if isinstance(each, type) else ()
+    return frozenset(names)
+
+
+def _classes_of_fields(schema: type) -> list[type]:
+    """Return the classes that a schema's annotations name, inside of lists and unions too."""
+    try:
+        left: list[Any] = [*get_type_hints(schema).values()]
+    except (NameError, TypeError):  # an annotation that only a type checker resolves
+        return []
+    found = []
+    while left:
+        annotation = left.pop()
+        left += get_args(annotation)
+        if isinstance(annotation, type) and annotation.__module__ != "builtins":
+            found.append(annotation)
+    return found
 
 
 def _name(allowed: type | str | Name) -> Name:
