@@ -27,6 +27,8 @@ from .near_names import closest
 P = ParamSpec("P")
 R = TypeVar("R")
 
+BYTES = frozenset(("base64", "bytes", "data"))
+"""Names that other libraries give to the content of a picture or a file."""
 MAX_SHOWN = 60
 """The number of characters of a value that an error or a `repr` shows."""
 ATTRIBUTES = "Attributes:"
@@ -60,6 +62,8 @@ def no_such_field(strangers: Sequence[str], names: Sequence[str]) -> str:
     """Return the complaint about fields that a class has not, with the closest name and the list."""
     hints = [hint for each in strangers if (hint := _closest(each, names))]
     question = f"; did you mean {' and '.join(hints)}?" if hints else ""
+    if "blob" in names and BYTES.intersection(strangers):
+        question = "; give bytes to the log first: blob=log.blobs.put(data)."
     return f"no such field: {', '.join(strangers)}{question or '.'} There are {', '.join(names) or 'none'}"
 
 

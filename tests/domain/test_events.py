@@ -29,7 +29,7 @@ from stenolog.domain.codec import REGISTRY
 from stenolog.domain.events import Known
 from stenolog.errors import InvalidEventError
 from stenolog.events import PositionRange, Unknown
-from stenolog.parts import ReasoningPart
+from stenolog.parts import ImagePart, ReasoningPart
 from stenolog.testing import examples
 from tests.strategies import events
 
@@ -61,6 +61,13 @@ def test_the_text_of_several_parts_has_a_line_each_and_nothing_but_text() -> Non
 
 def test_an_empty_text_says_nothing() -> None:
     assert UserMessage(text="").parts == ()
+
+
+@pytest.mark.parametrize("name", ["data", "bytes", "base64"])
+def test_bytes_of_a_picture_are_given_to_the_log_first(name: str) -> None:
+    given: dict[str, Any] = {name: b"x"}
+    with pytest.raises(InvalidEventError, match=r"give bytes to the log first: blob=log\.blobs\.put\(data\)"):
+        ImagePart(**given)
 
 
 @pytest.mark.parametrize("kind", [UserMessage, AssistantMessage, ToolResult, LlmError])

@@ -11,6 +11,7 @@ import pytest
 
 from stenolog import Conversation, LlmError, Team, ToolResult, UserMessage
 from stenolog.engine import Agent, EntryAppended, StreamDelta
+from stenolog.errors import IllegalCommandError
 from stenolog.events import CallRef
 from stenolog.models import Scripted
 from stenolog.tools import tool
@@ -209,3 +210,15 @@ def test_whoever_stops_listening_leaves_a_log_that_the_next_run_goes_on_from(tmp
         run(worked(team, conversation))
 
         assert told(conversation)[-1] == ("assistant_message", " and four")
+
+
+def test_a_stop_that_comes_as_the_answer_has_ended_stops_nothing_and_is_no_error(tmp_path: Path) -> None:
+    team = Team([Agent("coder", llm=Scripted("Hi"))])
+    with opened(tmp_path / "t.db") as conversation:
+        run(team.ask(conversation, "Hello"))
+        before = conversation.position
+
+        assert run(team.cancel(conversation)) == []
+        assert conversation.position == before
+        with pytest.raises(IllegalCommandError):
+            run(team.cancel(conversation, "stranger"))

@@ -346,6 +346,11 @@ def _added_and_popped(log: Log, batches: list[list[Any]], pops: int) -> tuple[li
     return asyncio.run(go())
 
 
+def test_a_setting_that_the_sdk_does_not_have_is_refused_as_its_own_sessions_do() -> None:
+    with stenolog.open(":memory:") as log, pytest.raises(TypeError, match="no such setting: limitt"):
+        OpenAIAgentsSession(log["s"], session_settings={"limitt": 1})
+
+
 def test_settings_may_be_a_dict_and_a_closed_session_says_that_it_is_closed(tmp_path: Path) -> None:
     with stenolog.open(tmp_path / "a.db") as log:
         session = OpenAIAgentsSession(log["s"], session_settings={"limit": 2})

@@ -325,14 +325,15 @@ def test_cancelling_who_opens_leaves_the_server_to_be_closed() -> None:
     assert asyncio.run(main()) is True
 
 
-def test_a_command_is_a_list_and_no_part_of_it_but_the_program_is_shown() -> None:
-    with pytest.raises(CallerError, match="expected a command as a list of its words, found str"):
-        MCPServer.stdio("server --key")
+@pytest.mark.parametrize("command", [["/bin/server", "--key", "secret"], "/bin/server --key secret"])
+def test_a_command_is_a_line_or_its_words_and_only_the_program_is_shown(command: str | list[str]) -> None:
+    assert repr(MCPServer.stdio(command, env={"KEY": "secret"})) == "<MCPServer server>"
 
-    assert (
-        repr(MCPServer.stdio(["/bin/server", "--key", "secret"], env={"KEY": "secret"}))
-        == "<MCPServer server>"
-    )
+
+@pytest.mark.parametrize("command", [[], ""])
+def test_a_command_has_at_least_a_program(command: str | list[str]) -> None:
+    with pytest.raises(CallerError, match="expected a command and its arguments, found none"):
+        MCPServer.stdio(command)
 
 
 def test_without_the_sdk_the_error_is_the_line_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -132,8 +132,7 @@ class BackgroundRun:
         return None
 
     async def _cancel(self) -> None:
-        with suppress(IllegalCommandError):  # everything has come to rest by now
-            await self.team.cancel(self.conversation)
+        await self.team.cancel(self.conversation)
 
 
 @asynccontextmanager

@@ -22,7 +22,7 @@ from stenolog.adapters.providers.prices import listed
 from stenolog.adapters.tools.base import BaseTool
 from stenolog.adapters.tools.functions import as_runnables, opened
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import CallerError, ModelError
+from stenolog.domain.errors import CallerError, IllegalCommandError, ModelError
 from stenolog.domain.events import AssistantMessage, LlmError, UserMessage
 from stenolog.domain.limits import no_price
 from stenolog.domain.state import State, address
@@ -218,8 +218,13 @@ class Team:
         return await asyncio.to_thread(lambda: start_run(LiveState(opened), self._setting, tools, words))
 
     async def cancel(self, conversation: AnyConversation, agent: str = "", task: str = "") -> list[Entry]:
-        """Stop a lane, or all that are at work. The log says so, wherever the run is."""
-        return await _control(conversation, Control(action="cancel", agent=agent, task=task))
+        """Stop a lane, or all that are at work, wherever they run; return nothing if all rest."""
+        try:
+            return await _control(conversation, Control(action="cancel", agent=agent, task=task))
+        except IllegalCommandError:
+            if agent:
+                raise
+            return []  # an answer ended just before
 
     async def resume(self, conversation: AnyConversation, agent: str = "", task: str = "") -> list[Entry]:
         """Tell a lane that has failed, or all of them, to go on."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -183,11 +183,16 @@ class OpenAIAgentsSession:
 
 
 def _settings(given: SessionSettings | dict[str, Any] | None) -> SessionSettings | None:
-    """Return the settings as the SDK's type; its own sessions take a dict too."""
+    """Return the settings as the SDK's type; its own sessions take a dict too.
+
+    Raises TypeError for a name that they do not have, as the SDK's sessions do.
+    """
     if not isinstance(given, dict):
         return given
     from agents import SessionSettings
 
+    if strangers := given.keys() - {field.name for field in fields(SessionSettings)}:
+        raise TypeError(f"session_settings: no such setting: {', '.join(sorted(map(str, strangers)))}")
     return SessionSettings(**given)
 
 

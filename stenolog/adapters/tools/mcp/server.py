@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
@@ -87,18 +88,20 @@ class MCPServer(Toolset):
     @classmethod
     def stdio(
         cls,
-        command: Sequence[str],
+        command: str | Sequence[str],
         *,
         env: Mapping[str, str] | None = None,
         cwd: str | os.PathLike[str] | None = None,
         **options: Unpack[Options],
     ) -> MCPServer:
-        """Return a server that is a subprocess, with PATH, HOME and some more variables, and with `env`.
+        """Return a server that is a subprocess: a command line, or its words.
 
+        It has PATH, HOME and some more variables, and those of `env`.
         What it writes to stderr is kept out of ours; where it cannot be opened, the error has its last words.
         """
-        if isinstance(command, str) or not command:
-            raise CallerError(f"expected a command as a list of its words, found {type(command).__name__}")
+        command = shlex.split(command) if isinstance(command, str) else command
+        if not command:
+            raise CallerError("expected a command and its arguments, found none")
         parameters = _sdk().StdioServerParameters(
             command=command[0],
             args=list(command[1:]),
