@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from hashlib import sha256
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field, JsonValue
 
@@ -330,8 +330,8 @@ def delegated_usage(result: ToolResult | AssistantMessage) -> Iterator[tuple[str
 
 def _usage(given: Mapping[str, JsonValue]) -> Usage:
     """Return the valid token counts of a tool's report, which may hold any JSON."""
-    known = {kind: given.get(kind) for kind in Tokens._fields}
-    return Usage(**{kind: n for kind, n in known.items() if type(n) is int and 0 <= n < MAX_TOKENS_PER_CALL})
+    known: dict[str, Any] = {kind: given[kind] for kind in Tokens._fields if type(given.get(kind)) is int}
+    return Usage(**{kind: known[kind] for kind in known if 0 <= known[kind] < MAX_TOKENS_PER_CALL})
 
 
 def _belongs(result: ToolResult, call: RecentCall) -> bool:

@@ -74,6 +74,8 @@ class Usage:
 
     `cost` is the price of the call in micro-dollars, if the provider or the agent states one.
     `cache_write_hour` is the part of `cache_write` that is kept for an hour; Anthropic bills it higher.
+    `cache_verdict` is the provider's own word on what kept the request from its cache, such as
+    `tools_changed`; `cache_missed` are the tokens that it names with it.
     """
 
     input: Integer = 0
@@ -83,12 +85,17 @@ class Usage:
     reasoning: Integer = 0
     cost: Integer | None = None
     cache_write_hour: Integer = 0
+    cache_verdict: str = ""
+    cache_missed: Integer = 0
 
     def since(self, before: "Usage") -> "Usage":
         """Return what was used since, of a session's total; all of it if the session was begun anew."""
-        counts = ("input", "output", "cache_read", "cache_write", "reasoning", "cache_write_hour")
-        fresh = {name: getattr(self, name) - getattr(before, name) for name in counts}
+        fresh = {name: getattr(self, name) - getattr(before, name) for name in COUNTS}
         return self if any(tokens < 0 for tokens in fresh.values()) else replace(self, **fresh)
+
+
+COUNTS = ("input", "output", "cache_read", "cache_write", "reasoning", "cache_write_hour")
+"""The fields of `Usage` that count tokens of a call, and so add up."""
 
 
 @frozen_value

@@ -31,14 +31,16 @@ def missed(cli: Cli, tmp_path: Path) -> Cli:
     return cli
 
 
-def record(tap: Tap, one: Break, *, hour: bool = False) -> None:
+def record(tap: Tap, one: Break, *, hour: bool = False, verdict: str = "") -> None:
     """Record the calls of a break, with what a provider states of them."""
     provider = Provider()
     for body in bodies(one):
         tokens, read, wrote = provider.usage(one.api, body, tap.time.timestamp() + 10)
         model = body["model"]
         counts = {"tokens": tokens, "read": read, "wrote": wrote, "hour": wrote if hour else 0}
-        tap.ask(one.api, body, answered(one.api, REPLY, model=model, id=f"r{tap.number}", **counts))
+        named = verdict if tap.number else ""
+        reply = answered(one.api, REPLY, model=model, id=f"r{tap.number}", verdict=named, **counts)
+        tap.ask(one.api, body, reply)
 
 
 def test_a_miss_is_told_with_its_place_its_cause_and_its_cost(missed: Cli) -> None:
@@ -98,6 +100,24 @@ def test_a_price_of_ones_own_is_taken(missed: Cli, tmp_path: Path) -> None:
     [call] = data["calls"]
 
     assert call["cost_micro_usd"] == call["missed"] * 2000
+
+
+@pytest.mark.parametrize(
+    ("verdict", "agreed"), [("tools_changed", 1), ("system_changed", 0), ("unavailable", None)]
+)
+def test_the_providers_verdict_stands_beside_ours_and_agreement_is_counted(
+    cli: Cli, tmp_path: Path, verdict: str, agreed: int | None
+) -> None:
+    with stenolog.open(tmp_path / "talks.db") as log:
+        record(Tap(log), CHANGED, verdict=verdict)
+    words = " ".join(cli("cost", "--cache", "claude-s1").out.split())
+    total = cli("cost", "--cache", "--json").envelope["data"]["total"]
+    counted = f"the provider names a cause for 1 request, the same one as above for {agreed}"
+
+    assert "WHY PROVIDER SAYS" in words
+    assert f"tools {verdict.replace('_', ' ')}, " in words
+    assert (total["verdicts"], total["confirmed"]) == (0 if agreed is None else 1, agreed or 0)
+    assert (counted in words) == (agreed is not None)
 
 
 def test_what_a_tap_saw_written_for_an_hour_has_the_price_of_an_hour(cli: Cli, tmp_path: Path) -> None:

@@ -19,13 +19,23 @@ STOP: dict[str, Any] = {"type": "message_stop"}
 def frames(answer: ModelResponse, piece: int = PIECE) -> Iterator[bytes]:
     """Yield texts, thoughts and arguments in pieces of so many characters, with a ping between."""
     counted = usage(answer.usage) if answer.usage else {}
-    yield event(start(answer.model, {**counted, "output_tokens": 1} if counted else {}))
+    begun = start(answer.model, {**counted, "output_tokens": 1} if counted else {})
+    begun["message"]["diagnostics"] = diagnostics(answer.usage)
+    yield event(begun)
     for index, part in enumerate(answer.parts):
         yield from (event(of_block | {"index": index}) for of_block in block(part, piece))
         yield event(PING)
     delta = {"stop_reason": answer.finish_reason or None, "stop_sequence": None}
     yield event({"type": "message_delta", "delta": delta, "usage": counted})
     yield event(STOP)
+
+
+def diagnostics(usage: Usage | None) -> dict[str, Any] | None:
+    """Return Anthropic's verdict on its cache; None if it names nothing."""
+    if usage is None or not usage.cache_verdict:
+        return None
+    missed = {"cache_missed_input_tokens": usage.cache_missed} if usage.cache_missed else {}
+    return {"cache_miss_reason": {"type": usage.cache_verdict, **missed}}
 
 
 def event(data: dict[str, Any]) -> bytes:

@@ -48,8 +48,19 @@ def response(answer: ModelResponse, **more: Any) -> dict[str, Any]:
         "model": answer.model,
         "output": output,
         "usage": tokens,
+        "prompt_cache_diagnostics": diagnostics(answer.usage) if done else None,
         **more,
     }
+
+
+def diagnostics(usage: Usage | None) -> dict[str, Any] | None:
+    """Return OpenAI's verdict on its cache; None if it was not asked for one."""
+    if usage is None or not usage.cache_verdict:
+        return None
+    if not usage.cache_missed:
+        return {"type": usage.cache_verdict}
+    missed = {"cache_missed_tokens": usage.cache_missed, "comparison_reusable_tokens": 9}
+    return {"type": "cache_miss", "reason": usage.cache_verdict, **missed}
 
 
 def item(place: int, part: AssistantPart) -> dict[str, Any]:

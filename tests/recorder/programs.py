@@ -106,6 +106,7 @@ def answered(
     read: int = 0,
     wrote: int = 0,
     hour: int = 0,
+    verdict: str = "",
 ) -> Json:
     """Return an answer of a provider, in whole: `tokens` are all of the request, `hour` part of `wrote`."""
     match api:
@@ -118,7 +119,10 @@ def answered(
                 "output_tokens": 5,
             }
             content = [{"type": "text", "text": text}]
-            head = {"id": id, "type": "message", "role": "assistant", "model": model}
+            head: Json = {"id": id, "type": "message", "role": "assistant", "model": model}
+            if verdict:
+                reason = {"type": verdict, "cache_missed_input_tokens": tokens}
+                head["diagnostics"] = {"cache_miss_reason": reason}
             return {**head, "content": content, "stop_reason": "end_turn", "usage": usage}
         case "openai-chat":
             details = {"cached_tokens": read}

@@ -42,6 +42,8 @@ def test_records_of_one_message_that_follow_each_other_become_one_message(into: 
     second = assistant("a2", "a1", text("Let me look"), id="m1")
     third = assistant("a3", "a2", tool_use("t1", cmd="ls"), id="m1")
     third["message"]["usage"] = {**usage, "output_tokens": 5}
+    reason = {"type": "tools_changed", "cache_missed_input_tokens": 12_016}
+    third["message"]["diagnostics"] = {"cache_miss_reason": reason}
     third["message"]["stop_reason"] = "tool_use"
     hook = record("progress", "p1", "a1", data={"type": "hook_progress"})
 
@@ -53,7 +55,8 @@ def test_records_of_one_message_that_follow_each_other_become_one_message(into: 
         TextPart(text="Let me look"),
         ToolCall(id="t1", name="Bash", arguments='{"cmd":"ls"}'),
     )
-    assert said.usage == Usage(input=9, output=5, cache_read=3, cache_write=4, cache_write_hour=3)
+    counts = {"input": 9, "output": 5, "cache_read": 3, "cache_write": 4, "cache_write_hour": 3}
+    assert said.usage == Usage(**counts, cache_verdict="tools_changed", cache_missed=12_016)
     assert (said.model, said.finish_reason) == ("claude-x", "tool_use")
     assert said.source is not None
     assert (said.source.id, said.source.lines) == ("m1", ("a1", "a2", "a3"))

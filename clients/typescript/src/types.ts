@@ -810,7 +810,8 @@ export interface TurnPolicy {
  *
  * `cost` is the price of the call in micro-dollars, if the provider or the agent states one.
  * `cache_write_hour` is the part of `cache_write` that is kept for an hour; Anthropic bills it
- * higher.
+ * higher. `cache_verdict` is the provider's own word on what kept the request from its cache,
+ * such as `tools_changed`; `cache_missed` are the tokens that it names with it.
  */
 export interface Usage {
   input?: number;
@@ -820,6 +821,8 @@ export interface Usage {
   reasoning?: number;
   cost?: number | null;
   cache_write_hour?: number;
+  cache_verdict?: string;
+  cache_missed?: number;
 }
 
 /**

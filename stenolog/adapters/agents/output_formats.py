@@ -18,7 +18,7 @@ from stenolog.adapters.providers.json_fields import as_dict, as_int, as_list, as
 from stenolog.adapters.providers.openai_items import usage as openai_usage
 from stenolog.domain.limits import Tokens
 from stenolog.domain.registry import Registry
-from stenolog.domain.values import Usage
+from stenolog.domain.values import COUNTS, Usage
 
 from .answer_buffer import ResponseBuilder
 
@@ -275,7 +275,7 @@ def read(line: dict[str, Any], turn: ResponseBuilder) -> None:
     - `session`: the `id` of the session
     - `note`: something that the program did by itself, kept as it is
     - `result`: the end; with `text` for an answer not told piece by piece, and if known `session`, `model`,
-      `finish_reason`, `usage` (`input`, `output`, `cache_read`, `cache_write`, `reasoning`)
+      `finish_reason`, `usage` (the counts of `Usage`)
     - `error`: the end, with a `message` and if known a `category` of `llm_error` and `retry_after` in seconds
     """
     match line.get("type"):
@@ -300,8 +300,8 @@ def _result(line: dict[str, Any], turn: ResponseBuilder) -> None:
     turn.model = as_str(line.get("model")) or turn.model
     turn.finish_reason = as_str(line.get("finish_reason"))
     if isinstance(counted := line.get("usage"), dict):
-        names = ("input", "output", "cache_read", "cache_write", "reasoning")
-        turn.usage = Usage(**{name: as_int(counted.get(name)) for name in names})
+        counts: dict[str, Any] = {name: as_int(counted.get(name)) for name in COUNTS}
+        turn.usage = Usage(**counts)
     turn.finish(as_str(line.get("text")))
 
 

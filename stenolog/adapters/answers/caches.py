@@ -46,6 +46,7 @@ def call_data(call: CacheCall, prices: Prices) -> dict[str, Any]:
         "cause": call.cause._asdict(),
         "is_miss": call.is_miss,
         "agreement": call.agreement,
+        "is_confirmed": call.is_confirmed,
         "cost_micro_usd": call.cost(prices) if call.missed else 0,
     }
 
@@ -53,6 +54,7 @@ def call_data(call: CacheCall, prices: Prices) -> dict[str, Any]:
 def total_data(calls: Sequence[CacheCall], prices: Prices) -> dict[str, Any]:
     """Return the sums of calls: what they read, missed, and what that cost as far as prices are known."""
     costs = [call.cost(prices) for call in calls if call.missed]
+    confirmed = [call.is_confirmed for call in calls if call.is_confirmed is not None]
     return {
         "calls": len(calls),
         "misses": sum(call.is_miss for call in calls),
@@ -61,6 +63,8 @@ def total_data(calls: Sequence[CacheCall], prices: Prices) -> dict[str, Any]:
         "missed": sum(call.missed for call in calls),
         "known_cost_micro_usd": sum(cost for cost in costs if cost is not None),
         "cost_is_incomplete": None in costs,
+        "verdicts": len(confirmed),
+        "confirmed": sum(confirmed),
     }
 
 
@@ -80,11 +84,18 @@ def cause_words(call: CacheCall) -> str:
     return f"{cause.kind}{how}{place}{by}{words}"
 
 
+def verdict_words(call: CacheCall) -> str:
+    """Return the provider's own verdict on its cache in words; empty if it gave none."""
+    missed = f", {call.verdict_missed:,}" if call.verdict_missed else ""
+    return f"{call.verdict.replace('_', ' ')}{missed}"
+
+
 def cache_line(call: CacheCall) -> str:
     """Say in a line what a call read from the cache, and why no more."""
     read = call.expected if call.read is None else call.read
     should = "" if call.read is not None else " by what both requests begin with"
-    said = f"cache: {read:,} of {call.prompt:,} tokens read{should}"
+    verdict = f" (the provider says: {verdict_words(call)})" if call.verdict else ""
+    said = f"cache: {read:,} of {call.prompt:,} tokens read{should}{verdict}"
     if not call.is_miss and not call.cause.pointer:
         return f"{said}; {call.cause.kind}" if call.cause.kind else said
     cost = call.cost(listed())

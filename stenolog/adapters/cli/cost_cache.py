@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stenolog.adapters.answers.caches import call_data, calls_of, cause_words, total_data
+from stenolog.adapters.answers.caches import call_data, calls_of, cause_words, total_data, verdict_words
 from stenolog.adapters.answers.conversations import short_name
 from stenolog.adapters.providers.prices import prices_of, source, usd
 from stenolog.projections.analysis.cache_misses import CacheCall
@@ -18,6 +18,9 @@ from .terminal import progress
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Conversation, Log
+
+
+SAYS = "PROVIDER SAYS"
 
 
 def cached(
@@ -42,7 +45,7 @@ def cached(
             {"conversation": name, **call_data(call, table)}
             for name, of_one in found
             for call in of_one
-            if verbose or call.is_miss
+            if verbose or _is_worth_a_line(call)
         ],
         "total": total_data(calls, table),
     }
@@ -75,18 +78,20 @@ def _drawn(
             (f"{call.missed:,}", "yellow") if call.is_miss else f"{call.missed:,}",
             _cost(call, prices),
             (call.cause.kind or "-", "dim"),
+            (verdict_words(call) or "-", "dim"),
         )
         for name, of_one in found
         for call in of_one
-        if verbose or call.is_miss
+        if verbose or _is_worth_a_line(call)
     ]
-    columns = ("~CONVERSATION", ">AT", "~AGENT", ">TOKENS", ">READ", ">MISSED", ">USD", "WHY")
+    columns = ("~CONVERSATION", ">AT", "~AGENT", ">TOKENS", ">READ", ">MISSED", ">USD", "WHY", SAYS)
     first = 0 if any(row[0] for row in rows) else 1
+    last = None if any(call.verdict for call in calls) else -1
     if rows:
-        yield table(columns[first:], [row[first:] for row in rows])
+        yield table(columns[first:last], [row[first:last] for row in rows])
     for name, of_one in found:
         for call in of_one:
-            if call.is_miss or (verbose and call.cause.kind):
+            if _is_worth_a_line(call) or (verbose and call.cause.kind):
                 place = f"{name}@{call.position}" if first == 0 else f"{call.position}"
                 odd = f" (the provider {call.agreement} than that)" if "read" in call.agreement else ""
                 yield wrapped((place, "cyan"), f": {cause_words(call)}", (odd, "dim"), hang=2)
@@ -97,8 +102,18 @@ def _drawn(
     yield wrapped(
         (f"{counted(len(calls), 'request')}, {read}% of their tokens from the cache; {missed}", "bold")
     )
+    if total["verdicts"]:
+        said = counted(total["verdicts"], "request")
+        yield wrapped(
+            f"the provider names a cause for {said}, the same one as above for {total['confirmed']}"
+        )
     if where:
         yield wrapped((where, "dim"))
+
+
+def _is_worth_a_line(call: CacheCall) -> bool:
+    """Return whether a call missed the cache, by its tokens or by what the provider says."""
+    return call.is_miss or call.is_confirmed is not None
 
 
 def _cost(call: CacheCall, prices: Prices) -> str:

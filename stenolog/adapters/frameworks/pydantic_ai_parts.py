@@ -177,7 +177,7 @@ def _sent_content(part: ImagePart | FilePart, blobs: Mapping[str, bytes]) -> Jso
 def response_event(message: Json, agent: str) -> NewEntry:
     """Return the event of a response."""
     usage = as_dict(message.get("usage"))
-    counted = {ours: as_int(usage.get(theirs)) for ours, theirs in USAGE.items()}
+    counted: Json = {ours: as_int(usage.get(theirs)) for ours, theirs in USAGE.items()}
     counted["cache_write_hour"] = as_int(as_dict(usage.get("details")).get("ephemeral_1h_input_tokens"))
     event = AssistantMessage(
         agent=agent,

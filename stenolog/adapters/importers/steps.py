@@ -7,9 +7,9 @@ import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from stenolog.adapters.providers.json_fields import as_dict, as_str
 from stenolog.domain.card import AgentCard
@@ -17,13 +17,12 @@ from stenolog.domain.entry import Entry, NewEntry
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.settings import NOTHING, Settings, configure
-from stenolog.domain.values import PositionRange, Usage
+from stenolog.domain.values import COUNTS, PositionRange, Usage
 
 from .json_lines import Skipped
 from .known_sessions import LeftOut
 
 NO_BLOBS: Mapping[str, bytes] = MappingProxyType({})
-USAGE_FIELDS = tuple(each.name for each in fields(Usage))
 
 
 class Append(NamedTuple):
@@ -162,9 +161,10 @@ def merged(found: Iterable[PositionRange]) -> tuple[PositionRange, ...]:
 
 
 def combined(usage: Usage, other: Usage, combine: Callable[[int, int], int]) -> Usage:
-    """Return usage in which each number is made of those of two others."""
-    pairs = ((name, getattr(usage, name), getattr(other, name)) for name in USAGE_FIELDS)
-    return Usage(**{name: combine(one or 0, two or 0) for name, one, two in pairs if one or two})
+    """Return usage in which each number is made of those of two others; it has no verdict of the cache."""
+    pairs = ((name, getattr(usage, name), getattr(other, name)) for name in (*COUNTS, "cost"))
+    numbers: dict[str, Any] = {name: combine(one or 0, two or 0) for name, one, two in pairs if one or two}
+    return Usage(**numbers)
 
 
 def _note_start(found: ExistingLog, call: ToolCall) -> None:

@@ -19,7 +19,7 @@ from stenolog.projections.requests.transport import Outgoing, Transport
 from .accumulator import PartAccumulator
 from .base import Kind, ModelRequest, ModelResponse, ResponseDelta, Timeouts
 from .egress import behaviour, unchanged
-from .http_model import Clients, HttpModel
+from .http_model import Clients, Diagnosis, HttpModel
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
@@ -46,7 +46,7 @@ class Anthropic(HttpModel):
 
     `options` are those of the SDK's client, which is made when it is first needed; without an `api_key` it
     looks for one in the environment. A `client` of your own is used as it is, without its retries, and is
-    yours to close.
+    yours to close. `diagnose`: each answer has Anthropic's verdict on what it did not find in its cache.
     """
 
     provider: ClassVar[str] = "anthropic"
@@ -60,6 +60,7 @@ class Anthropic(HttpModel):
         api_key: str | None = None,
         timeouts: Timeouts = Timeouts(),  # noqa: B008 - it is frozen
         client: AsyncAnthropic | None = None,
+        diagnose: bool = False,
         **options: Any,
     ) -> None:
         try:
@@ -68,6 +69,7 @@ class Anthropic(HttpModel):
             raise MissingExtraError("anthropic", "anthropic") from None
         self.name = name
         self.timeouts = timeouts
+        self.diagnosis = Diagnosis() if diagnose else None
         # The engine retries, and notes each attempt; the SDK would do so unseen.
         self._given = client and client.with_options(max_retries=0)
         # All other timeouts are the engine's, which knows when the first token came.
@@ -88,7 +90,8 @@ class Anthropic(HttpModel):
             secrets += filter(None, (client.api_key, client.auth_token))
             secrets += secret_headers(client._custom_headers)
             headers = behaviour(client.default_headers)
-            outgoing = prompt.outgoing(Transport("POST", PATH, {"stream": True}, headers=headers))
+            added = {"stream": True, **self._comparison(prompt)}
+            outgoing = prompt.outgoing(Transport("POST", PATH, added, headers=headers))
             yield outgoing
             with unchanged(client._client, outgoing):
                 # Not `messages.create`: the SDK's own types send only what they know.
@@ -105,6 +108,12 @@ class Anthropic(HttpModel):
                     yield event
         except Exception as error:
             raise sdk_error(error, secrets) from None
+
+    def _comparison(self, prompt: ModelRequest) -> dict[str, Any]:
+        """Return the field that has the request compared; without an answer before, it begins that."""
+        if self.diagnosis is None or "diagnostics" in prompt.body:
+            return {}
+        return {"diagnostics": {"previous_message_id": self.diagnosis.before(prompt)}}
 
 
 async def _shut(client: AsyncAnthropic) -> None:
@@ -155,6 +164,7 @@ class AnthropicEvents:
         self._open: dict[int, dict[str, Any]] = {}
         self._inputs: dict[int, list[str]] = {}
         self._counts: dict[str, Any] = {}
+        self._diagnostics: Json = None
         self.usage: Usage | None = None
         self.model = ""
         self._stopped: dict[str, Any] = {}
@@ -253,7 +263,8 @@ class AnthropicEvents:
         counted = as_dict(of.get("usage"))
         # Later events repeat only some of the counts, and have null for others.
         self._counts |= {name: value for name, value in counted.items() if value is not None}
-        self.usage = usage(self._counts or None)
+        self._diagnostics = of.get("diagnostics") or self._diagnostics
+        self.usage = usage(self._counts or None, self._diagnostics)
 
 
 def _id(block: dict[str, Any], index: int) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 from stenolog.adapters.providers.errors import hiding
-from stenolog.adapters.providers.json_fields import Json
+from stenolog.adapters.providers.json_fields import Json, as_dict, as_str
 from stenolog.domain.errors import ModelError
 from stenolog.domain.model import clean
 from stenolog.domain.values import Usage
@@ -57,6 +57,34 @@ class Clients(Generic[C]):
             await self._shut(client)
 
 
+class Diagnosis:
+    """The last answer of each lane, by the provider's id: the next request is compared with its request."""
+
+    MOST = 4_096
+
+    def __init__(self) -> None:
+        self._answers: dict[tuple[str, str], str] = {}
+
+    def before(self, prompt: ModelRequest) -> str | None:
+        """Return the id of the lane's last answer; None if it is not known here."""
+        return self._answers.get((prompt.conversation, prompt.lane))
+
+    def note(self, prompt: ModelRequest, id: str) -> None:
+        """Note the id of an answer; those of the lanes that spoke longest ago are forgotten."""
+        key = prompt.conversation, prompt.lane
+        self._answers.pop(key, None)
+        self._answers[key] = id
+        if len(self._answers) > self.MOST:
+            del self._answers[next(iter(self._answers))]
+
+
+def response_id(event: Json) -> str:
+    """Return the provider's id of the response, if an event of its stream, or the whole of it, has it."""
+    given = as_dict(event)
+    inner = as_dict(given.get("message")) or as_dict(given.get("response")) or given
+    return as_str(inner.get("id")) or as_str(inner.get("responseId"))
+
+
 class ResponseReader(Protocol):
     """Makes an answer of the events of one stream.
 
@@ -78,6 +106,7 @@ class HttpModel(Model):
     """A model that is asked over HTTP, by `clients`, one for each event loop: those of its provider's SDK."""
 
     clients: Clients[Any]
+    diagnosis: Diagnosis | None = None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
@@ -99,7 +128,7 @@ class HttpModel(Model):
 
         Raises `ModelError`, without the client's keys in its message.
         """
-        reading, secrets = self.reader(), list[str]()
+        reading, secrets, id = self.reader(), list[str](), ""
         # Filled in by `events` once the client is known.
         with hiding(secrets):
             # Closed at once where the caller leaves early: the connection must not wait for the garbage
@@ -109,9 +138,14 @@ class HttpModel(Model):
                     if isinstance(event, Outgoing):
                         yield event
                         continue
+                    if self.diagnosis is not None:
+                        id = id or response_id(event)
                     for piece in _read(reading, event):
                         yield piece
-            yield reading.answer()
+            answer = reading.answer()
+            if self.diagnosis is not None and id:
+                self.diagnosis.note(prompt, id)
+            yield answer
 
     async def close(self) -> None:
         """Close the connections of the running event loop."""

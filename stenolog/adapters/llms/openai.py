@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote
 
 from stenolog.adapters.providers.errors import connection_error, redact, secret_headers
-from stenolog.adapters.providers.json_fields import (
-    Json,
-)
+from stenolog.adapters.providers.json_fields import Json, as_dict
 from stenolog.domain.errors import MissingExtraError, ModelError
 from stenolog.projections.requests.apis import openai_chat, openai_responses
 from stenolog.projections.requests.transport import Outgoing, Transport
 
 from .base import ModelRequest, Timeouts
 from .egress import behaviour, unchanged
-from .http_model import Clients, HttpModel
+from .http_model import Clients, Diagnosis, HttpModel
 from .openai_answers import ChatChunks, ResponsesEvents, refusal
 
 if TYPE_CHECKING:
@@ -65,7 +63,7 @@ class OpenAIModel(HttpModel):
         options = {"api_key": api_key, "base_url": base_url, "timeout": timeout} | options
         self.clients = Clients(lambda: openai.AsyncOpenAI(**options, max_retries=0), _shut)
 
-    def added(self) -> dict[str, Any]:
+    def added(self, prompt: ModelRequest) -> dict[str, Any]:
         """Return the fields that ask for the answer as a stream."""
         return {"stream": True}
 
@@ -82,7 +80,7 @@ class OpenAIModel(HttpModel):
             # A second time with fewer fields, where a server refuses what it does not know.
             while opened is None:
                 headers = behaviour(client.default_headers)
-                outgoing = prompt.outgoing(Transport("POST", self.path, self.added(), headers=headers))
+                outgoing = prompt.outgoing(Transport("POST", self.path, self.added(prompt), headers=headers))
                 yield outgoing
                 try:
                     opened = await self._opened(client, prompt, outgoing)
@@ -164,9 +162,9 @@ class OpenAIChat(OpenAIModel):
         """Return a reader for the chunks of one stream."""
         return ChatChunks(self.name)
 
-    def added(self) -> dict[str, Any]:
+    def added(self, prompt: ModelRequest) -> dict[str, Any]:
         """Return the fields that ask for the answer as a stream, and for the usage at its end."""
-        return super().added() | ({USAGE: {"include_usage": True}} if self._counts else {})
+        return super().added(prompt) | ({USAGE: {"include_usage": True}} if self._counts else {})
 
     def _does_without(self, error: Exception) -> bool:
         """Return whether the server refuses to report usage."""
@@ -181,10 +179,26 @@ class OpenAIChat(OpenAIModel):
 
 
 class OpenAIResponses(OpenAIModel):
-    """A model behind `POST /responses`."""
+    """A model behind `POST /responses`.
+
+    `diagnose`: each answer has OpenAI's verdict on what it did not find in its cache, from GPT-5.6 on.
+    """
 
     api = openai_responses.NAME
     path: ClassVar[str] = "/responses"
+
+    def __init__(self, name: str, *, diagnose: bool = False, **options: Any) -> None:
+        super().__init__(name, **options)
+        self.diagnosis = Diagnosis() if diagnose else None
+
+    def added(self, prompt: ModelRequest) -> dict[str, Any]:
+        """Return the fields that ask for a stream, and for a comparison with the answer before."""
+        asked = super().added(prompt)
+        before = None if self.diagnosis is None else self.diagnosis.before(prompt)
+        if before is None:
+            return asked
+        options = as_dict(prompt.body.get("prompt_cache_options"))
+        return {**asked, "prompt_cache_options": {"comparison_response_id": before, **options}}
 
     def reader(self) -> ResponsesEvents:
         """Return a reader for the events of one stream."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from stenolog.adapters.providers.errors import provider_error
@@ -252,7 +252,10 @@ class ResponsesEvents:
         """Yield the response as it ended. What is in it and did not stream is taken from it."""
         status = as_str(response.get("status"))
         self.model = as_str(response.get("model")) or self.model
-        self.usage = usage(response.get("usage"), "input_tokens", "output_tokens")
+        self.usage = _with_verdict(
+            usage(response.get("usage"), "input_tokens", "output_tokens"),
+            as_dict(response.get("prompt_cache_diagnostics")),
+        )
         if response.get("error") or status in ("failed", "cancelled"):
             raise refusal(response.get("error") or {"code": "server_error", "message": f"status: {status}"})
         # An item that was not streamed to its end is only here.
@@ -261,6 +264,15 @@ class ResponsesEvents:
                 yield from self._item(place, as_dict(item))
         reason = as_dict(response.get("incomplete_details")).get("reason")
         self._finish_reason = as_str(reason) or status or "completed"
+
+
+def _with_verdict(counted: Usage | None, diagnostics: dict[str, Any]) -> Usage | None:
+    """Return the tokens with OpenAI's verdict on its cache: the reason of a miss, or what it says instead."""
+    if counted is None or not diagnostics:
+        return counted
+    verdict = as_str(diagnostics.get("reason")) or as_str(diagnostics.get("type"))
+    missed = as_int(diagnostics.get("cache_missed_tokens"))
+    return replace(counted, cache_verdict=verdict, cache_missed=missed)
 
 
 def _cleaned(item: dict[str, Any]) -> dict[str, Any]:

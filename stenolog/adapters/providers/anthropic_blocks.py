@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from stenolog.domain.parts import (
@@ -104,20 +105,33 @@ def _bytes(source: dict[str, Any], blobs: Blobs) -> str | None:
     return keep_base64(data, blobs) if isinstance(data, str) else None
 
 
-def usage(counted: Json) -> Usage | None:
-    """Return the tokens; Anthropic counts cache reads and writes beside the input, not in it."""
+def usage(counted: Json, diagnostics: Json = None) -> Usage | None:
+    """Return the tokens; Anthropic counts cache reads and writes beside the input, not in it.
+
+    `diagnostics` of the same message have Anthropic's verdict on its cache.
+    """
     if not isinstance(counted, dict):
         return None
     read, write = (
         as_int(counted.get("cache_read_input_tokens")),
         as_int(counted.get("cache_creation_input_tokens")),
     )
-    hour = as_int(as_dict(counted.get("cache_creation")).get("ephemeral_1h_input_tokens"))
-    return Usage(
+    kept = counted.get("cache_creation")
+    used = Usage(
         input=as_int(counted.get("input_tokens")) + read + write,
         output=as_int(counted.get("output_tokens")),
         cache_read=read,
         cache_write=write,
         reasoning=as_int(as_dict(counted.get("output_tokens_details")).get("thinking_tokens")),
-        cache_write_hour=min(hour, write),
+        cache_write_hour=min(as_int(as_dict(kept).get("ephemeral_1h_input_tokens")), write) if kept else 0,
     )
+    return _with_verdict(used, diagnostics) if isinstance(diagnostics, dict) else used
+
+
+def _with_verdict(used: Usage, diagnostics: dict[str, Any]) -> Usage:
+    if "cache_miss_reason" not in diagnostics:
+        return used
+    reason = as_dict(diagnostics["cache_miss_reason"])
+    # Without a reason the comparison took longer than the answer.
+    verdict, missed = as_str(reason.get("type")) or "pending", reason.get("cache_missed_input_tokens")
+    return replace(used, cache_verdict=verdict, cache_missed=as_int(missed))

@@ -11,7 +11,7 @@ from stenolog.adapters.llms.anthropic import AnthropicEvents
 from stenolog.adapters.llms.base import ModelResponse, ResponseDelta
 from stenolog.adapters.llms.deltas import drafted_parts
 from stenolog.adapters.llms.gemini import GeminiChunks
-from stenolog.adapters.llms.http_model import ResponseReader
+from stenolog.adapters.llms.http_model import ResponseReader, response_id
 from stenolog.adapters.llms.openai_answers import ChatChunks, ResponsesEvents
 from stenolog.adapters.providers.errors import provider_error, redact
 from stenolog.adapters.providers.json_fields import Json, as_dict, as_int, as_str
@@ -124,7 +124,7 @@ def _of_events(api: str, events: Iterable[Json], reason: str) -> Answered:
     failure: ModelError | None = None
     try:
         for event in events:
-            id = id or _id_of(event)
+            id = id or response_id(event)
             if (error := _error_event(event)) is not None:
                 raise error
             pieces.extend(reader.read(event))
@@ -163,20 +163,13 @@ def _of_document(api: str, content: bytes, reason: str) -> Answered:
         return _of_events(api, given, reason)
     try:
         reader = reader_for(api)
-        return _complete(reader.read_answer(given), _id_of(given))  # type: ignore[attr-defined]
+        return _complete(reader.read_answer(given), response_id(given))  # type: ignore[attr-defined]
     except ModelError as error:
-        return Answered((), as_str(given.get("model")), id=_id_of(given), failure=error)
+        return Answered((), as_str(given.get("model")), id=response_id(given), failure=error)
 
 
 def _complete(answer: ModelResponse, id: str) -> Answered:
     return Answered(answer.parts, answer.model, answer.finish_reason, answer.usage, id)
-
-
-def _id_of(event: Json) -> str:
-    """Return the provider's id of the response, if the event has it."""
-    given = as_dict(event)
-    inner = as_dict(given.get("message")) or as_dict(given.get("response")) or given
-    return as_str(inner.get("id")) or as_str(inner.get("responseId"))
 
 
 def counted_tokens(content: bytes) -> int | None:

@@ -220,7 +220,7 @@ def _usage(metadata: dict[str, Any]) -> Usage | None:
     """Return the tokens that an application noted, in the names of the SDK's `usage`."""
     counted = as_dict(metadata.get("totalUsage")) or as_dict(metadata.get("usage"))
     read, written = as_dict(counted.get("inputTokenDetails")), as_dict(counted.get("outputTokenDetails"))
-    numbers = {
+    numbers: dict[str, Any] = {
         "input": as_int(counted.get("inputTokens") or counted.get("promptTokens")),
         "output": as_int(counted.get("outputTokens") or counted.get("completionTokens")),
         "cache_read": as_int(read.get("cacheReadTokens") or counted.get("cachedInputTokens")),

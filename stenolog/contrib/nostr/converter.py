@@ -223,5 +223,7 @@ def _other_fields(event: NostrEvent, text: str) -> dict[str, Any]:
 
 def _usage(event: NostrEvent) -> Usage | None:
     counted = {name: event.value(tag) for name, tag in USAGE.items()}
-    told = {name: int(count) for name, count in counted.items() if count.isdecimal() and len(count) < 16}
-    return Usage(**told) if told else None
+    numbers: dict[str, Any] = {
+        name: int(count) for name, count in counted.items() if count.isdecimal() and len(count) < 16
+    }
+    return Usage(**numbers) if numbers else None

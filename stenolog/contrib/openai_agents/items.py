@@ -168,7 +168,7 @@ def _model(item: dict[str, Any]) -> str:
 def _usage(turn: object) -> Usage | None:
     """Return the tokens of a turn."""
     counted = as_dict(turn)
-    numbers = {
+    numbers: dict[str, Any] = {
         "input": as_int(counted.get("input_tokens")),
         "output": as_int(counted.get("output_tokens")),
         "cache_read": as_int(_details(counted.get("input_tokens_details")).get("cached_tokens")),

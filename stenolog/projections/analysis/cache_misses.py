@@ -29,7 +29,7 @@ from stenolog.projections.requests.tokens import COUNTERS, Counter
 from .cache_causes import NO_CAUSE, Cause, change_cause, model_cause
 from .prompt_blocks import Block, blocks
 from .prompt_changes import PromptChange, common_blocks, first_change
-from .provider_caches import Prompt, PromptCache, idle_of, minimum_of
+from .provider_caches import VERDICTS, Prompt, PromptCache, idle_of, minimum_of
 
 Agreement: TypeAlias = Literal["agrees", "read less", "read more", "not stated"]
 TOLERANCE = 512
@@ -46,7 +46,8 @@ class CacheCall(NamedTuple):
     `position` is that of the answer, `view` of the request, `before` of the answer to the call that it is
     compared with (0: none). `prompt` are all tokens, `same` those that both begin with. `read` is what the
     provider states, None where it states nothing, and `written` likewise, `written_hour` of it for an hour;
-    `expected` what it should have read. `missed` could have been read, and were billed anew.
+    `expected` what it should have read. `missed` could have been read, and were billed anew. `verdict` is
+    the provider's own word on its cache, with the tokens that it says it missed.
     """
 
     position: int
@@ -64,11 +65,19 @@ class CacheCall(NamedTuple):
     seconds: int
     cause: Cause
     written_hour: int = 0
+    verdict: str = ""
+    verdict_missed: int = 0
 
     @property
     def is_miss(self) -> bool:
         """True if so much was read anew that it is worth a look."""
         return self.missed >= LEAST
+
+    @property
+    def is_confirmed(self) -> bool | None:
+        """True if the provider's verdict names the same cause, False if another; None if it names none."""
+        named = VERDICTS.get(self.verdict)
+        return None if named is None else self.cause.kind in named
 
     @property
     def agreement(self) -> Agreement:
@@ -88,6 +97,11 @@ class CacheCall(NamedTuple):
         anew = price.writes[self.written_hour * 2 > self.written] if self.written else price.input
         # Tokens times USD per million tokens are micro-dollars.
         return round(self.missed * max(0.0, anew - price.cached))
+
+
+def stated(usage: Usage | None) -> tuple[int, str, int]:
+    """Return what a provider says of its cache beside what it read and wrote: the last fields of a call."""
+    return (0, "", 0) if usage is None else (usage.cache_write_hour, usage.cache_verdict, usage.cache_missed)
 
 
 class PromptCall(NamedTuple):
@@ -280,7 +294,7 @@ def _one(
         missed,
         seconds,
         NO_CAUSE,
-        0 if usage is None else usage.cache_write_hour,
+        *stated(usage),
     )
     if before is None:
         cause = (

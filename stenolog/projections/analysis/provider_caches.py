@@ -34,6 +34,27 @@ TTLS: Mapping[object, int] = {"30m": 1_800, "12h": 43_200}
 """Seconds for which OpenAI keeps a beginning, by what is asked for in `prompt_cache_options`."""
 
 
+VERDICTS: Mapping[str, tuple[str, ...]] = {
+    "model_changed": ("model",),
+    "tools_changed": ("tools",),
+    "system_changed": ("system",),
+    "messages_changed": ("history", "compaction"),
+    "input_changed": ("system", "history", "compaction"),
+    "context_compacted": ("compaction",),
+    **dict.fromkeys(
+        (
+            "prompt_cache_key_changed",
+            "text_format_changed",
+            "reasoning_effort_changed",
+            "verbosity_changed",
+            "service_tier_changed",
+        ),
+        ("setting",),
+    ),
+}
+"""The causes of a miss that say the same as the verdict of Anthropic or OpenAI, by its word."""
+
+
 class Prompt(NamedTuple):
     """A prompt as it was sent: its blocks, the tokens up to each of them, and when.
 

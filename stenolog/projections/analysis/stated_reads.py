@@ -17,7 +17,7 @@ from stenolog.domain.values import Usage
 from stenolog.projections.requests import LaneId
 
 from .cache_causes import NO_CAUSE, Cause, hiding, is_summary
-from .cache_misses import LEAST, TOLERANCE, CacheCall
+from .cache_misses import LEAST, TOLERANCE, CacheCall, stated
 from .prompt_blocks import HOUR, MINUTES_5
 from .provider_caches import IDLE, minimum_of
 
@@ -105,7 +105,7 @@ def _read(lane: LaneId, before: StatedCall | None, call: StatedCall) -> CacheCal
         max(0, could - read),
         seconds,
         NO_CAUSE,
-        call.usage.cache_write_hour,
+        *stated(call.usage),
     )
 
 

@@ -332,7 +332,7 @@ class ClaudeMessages:
             to=(USER if line.agent == MAIN else line.agent,),
             model=model,
             finish_reason=as_str(message.get("stop_reason")),
-            usage=usage(message.get("usage")) if model else None,
+            usage=usage(message.get("usage"), message.get("diagnostics")) if model else None,
             cause=self._cause(line, source_id) if is_first else None,
         )
         self.writer.add_part(line.key, heard)
