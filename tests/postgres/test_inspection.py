@@ -158,6 +158,38 @@ def test_a_cursor_in_a_conversation_that_was_deleted_meanwhile_is_no_fault(log: 
     assert verify(log).problems == ()
 
 
+CODE = (
+    (
+        "CREATE FUNCTION c(BYTEA) RETURNS BOOLEAN LANGUAGE sql AS 'SELECT true'; "
+        "ALTER TABLE stored_events ADD CONSTRAINT odd CHECK (c(state))",
+        "the constraint odd",
+    ),
+    (
+        "CREATE FUNCTION d() RETURNS BIGINT LANGUAGE sql AS 'SELECT NULL::bigint'; "
+        "ALTER TABLE stored_events ALTER size SET DEFAULT d()",
+        "the default of size",
+    ),
+    (
+        "CREATE FUNCTION i(BYTEA) RETURNS INT IMMUTABLE LANGUAGE sql AS 'SELECT 1'; "
+        "CREATE INDEX odd ON stored_events (i(state))",
+        "the index odd, which computes",
+    ),
+    (
+        "CREATE FUNCTION p(BYTEA) RETURNS BOOLEAN IMMUTABLE LANGUAGE sql AS 'SELECT true'; "
+        "CREATE INDEX odd ON stored_events (stream) WHERE p(state)",
+        "the index odd, which computes",
+    ),
+    (
+        "CREATE TABLE other (id BIGINT PRIMARY KEY); INSERT INTO other SELECT stream FROM conversations; "
+        "ALTER TABLE stored_events ADD CONSTRAINT odd FOREIGN KEY (stream) REFERENCES other",
+        "the constraint odd",
+    ),
+    ("CREATE TABLE kid () INHERITS (stored_events)", "the child table kid"),
+)
+CODE_IDS = ("check", "default", "computed index", "partial index", "foreign key", "child")
+"""What runs code at each append, or moves rows where no unique key reaches."""
+
+
 @pytest.mark.parametrize(
     ("statement", "told"),
     [
@@ -189,8 +221,12 @@ def test_a_cursor_in_a_conversation_that_was_deleted_meanwhile_is_no_fault(log: 
             "ALTER TABLE stored_events ENABLE ROW LEVEL SECURITY",
             "the table stored_events has policies over its rows, which this release does not make",
         ),
+        *(
+            (statement, f"the table stored_events has {what}, which this release does not make")
+            for statement, what in CODE
+        ),
     ],
-    ids=["table", "column", "empty", "type", "index", "half", "rule", "trigger", "policy"],
+    ids=["table", "column", "empty", "type", "index", "half", "rule", "trigger", "policy", *CODE_IDS],
 )
 def test_tables_that_this_release_did_not_make_are_told(damage: Damage, statement: str, told: str) -> None:
     assert told in files(damage(statement))

@@ -40,15 +40,37 @@ KEYS = """SELECT c.relname, array_agg(a.attname::text ORDER BY k.place)
         JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum = k.number
     WHERE n.nspname = %s AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND k.place <= i.indnkeyatts
     GROUP BY i.indexrelid, c.relname"""
-# Each of them may add rows to an append, change them, or hide them from a reader.
-CHANGING = """SELECT c.relname, 'the trigger ' || t.tgname
-    FROM pg_trigger AS t JOIN pg_class AS c ON c.oid = t.tgrelid
-    WHERE c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = %(s)s) AND NOT t.tgisinternal
+# Each of them may run code at an append, add rows to it, change them, or hide them from a reader.
+CHANGING = """WITH ours AS (SELECT * FROM pg_class WHERE relkind = 'r'
+    AND relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = %(s)s))
+SELECT c.relname, 'the trigger ' || t.tgname
+    FROM pg_trigger AS t JOIN ours AS c ON c.oid = t.tgrelid WHERE NOT t.tgisinternal
 UNION ALL SELECT c.relname, 'the rule ' || r.rulename
-    FROM pg_rewrite AS r JOIN pg_class AS c ON c.oid = r.ev_class
-    WHERE c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = %(s)s) AND c.relkind = 'r'
-UNION ALL SELECT relname, 'policies over its rows' FROM pg_class
-    WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = %(s)s) AND relrowsecurity"""
+    FROM pg_rewrite AS r JOIN ours AS c ON c.oid = r.ev_class
+UNION ALL SELECT relname, 'policies over its rows' FROM ours WHERE relrowsecurity
+UNION ALL SELECT c.relname, 'the constraint ' || k.conname
+    FROM pg_constraint AS k JOIN ours AS c ON c.oid = k.conrelid
+    WHERE k.contype NOT IN ('n', 'p', 'u') AND (k.confrelid NOT IN (0, k.conrelid)
+        OR (c.relname || ' ' || replace(pg_get_constraintdef(k.oid), quote_ident(%(s)s) || '.', '')) NOT IN (
+            'meta CHECK (one)', 'conversations FOREIGN KEY (parent) REFERENCES conversations(stream)'))
+UNION ALL SELECT c.relname, 'the default of ' || a.attname
+    FROM pg_attrdef AS d JOIN ours AS c ON c.oid = d.adrelid
+        JOIN pg_attribute AS a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
+    WHERE a.attgenerated <> ''
+        OR (c.relname || '.' || a.attname || ' ' || pg_get_expr(d.adbin, d.adrelid)) NOT IN (
+            'meta.one true', 'meta.log gen_random_uuid()', 'meta.base 0', 'conversations.head 0',
+            $q$conversations.digest '\\x'::bytea$q$)
+UNION ALL SELECT c.relname, 'the index ' || x.relname || ', which computes'
+    FROM pg_index AS i JOIN ours AS c ON c.oid = i.indrelid JOIN pg_class AS x ON x.oid = i.indexrelid
+    WHERE i.indexprs IS NOT NULL
+        OR (x.relname || ' ' || pg_get_expr(i.indpred, i.indrelid)) NOT IN (
+            'conversations_parent (parent IS NOT NULL)', $q$history_deleted (what = 'deleted'::text)$q$)
+        OR EXISTS (SELECT FROM pg_opclass AS o WHERE o.oid = ANY (i.indclass)
+            AND o.opcnamespace <> 'pg_catalog'::regnamespace)
+UNION ALL SELECT c.relname, 'the child table ' || k.relname
+    FROM pg_inherits AS h JOIN ours AS c ON c.oid = h.inhparent JOIN pg_class AS k ON k.oid = h.inhrelid
+UNION ALL SELECT c.relname, 'the parent table ' || k.relname
+    FROM pg_inherits AS h JOIN ours AS c ON c.oid = h.inhrelid JOIN pg_class AS k ON k.oid = h.inhparent"""
 # An extension stands in any schema.
 AMCHECK = """SELECT quote_ident(n.nspname)
     FROM pg_extension AS e JOIN pg_namespace AS n ON n.oid = e.extnamespace WHERE e.extname = 'amcheck'"""
