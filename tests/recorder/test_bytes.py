@@ -146,7 +146,8 @@ def gemini_answer(*parts: Json) -> bytes:
     return sse({"candidates": [candidate], "usageMetadata": usage, "modelVersion": "gemini-2.5-pro"})
 
 
-def test_gemini_calls_without_ids_are_paired_with_their_results_and_rebuilt() -> None:
+@pytest.mark.parametrize("made_by_client", [False, True], ids=["no ids", "ids that the client made"])
+def test_gemini_calls_without_ids_are_paired_with_their_results_and_rebuilt(made_by_client: bool) -> None:
     tap = Tap(headers={"user-agent": "GeminiCLI/0.61.0 (linux)"})
     declared = {
         "functionDeclarations": [{"name": "bash", "description": "Run.", "parametersJsonSchema": TOOL}]
@@ -155,17 +156,25 @@ def test_gemini_calls_without_ids_are_paired_with_their_results_and_rebuilt() ->
     asked = {"role": "user", "parts": [{"text": HI}]}
     made = [{"functionCall": {"name": "bash", "args": {"cmd": cmd}}} for cmd in ("ls", "pwd")]
     tap.send({"contents": [asked], **front}, gemini_answer(*made), path=PATHS["gemini"])
+    ids: list[Json] = [{"id": f"bash_{n}"} if made_by_client else {} for n in range(2)]
+    made = [{"functionCall": {**id, **each["functionCall"]}} for id, each in zip(ids, made, strict=True)]
     results = [
-        {"functionResponse": {"name": "bash", "response": {"output": words}}}
-        for words in ("3 loaves", "/oven")
+        {"functionResponse": {**id, "name": "bash", "response": {"output": words}}}
+        for id, words in zip(ids, ("3 loaves", "/oven"), strict=True)
     ]
     history = [asked, {"role": "model", "parts": made}, {"role": "user", "parts": results}]
     tap.send({"contents": history, **front}, gemini_answer({"text": "Three."}), path=PATHS["gemini"])
+    history += [
+        {"role": "model", "parts": [{"text": "Three."}]},
+        {"role": "user", "parts": [{"text": "And?"}]},
+    ]
+    tap.send({"contents": history, **front}, gemini_answer({"text": "Four."}), path=PATHS["gemini"])
     calls = [e.event.call for e in tap.entries() if isinstance(e.event, ToolResult) and e.event.call]
 
     assert outcomes(tap.proofs()) == {"same"}
     assert [each.index for each in calls] == [0, 1]
     assert len({each.entry for each in calls}) == 1
+    assert tap.conversation.state().anomalies == 0
 
 
 PLAIN, GERMAN = compact(anthropic(user(HI))), anthropic(user("Größe & <b>"))

@@ -16,11 +16,12 @@ from stenolog.adapters.store.store_values import LAST
 from stenolog.domain.card import AgentCard
 from stenolog.domain.codec import dump_event
 from stenolog.domain.events import AssistantMessage, Known, ToolResult, UserMessage
-from stenolog.domain.parts import AssistantPart, ReasoningPart
+from stenolog.domain.parts import AssistantPart, ReasoningPart, ToolCall
 from stenolog.domain.values import CallRef
 from stenolog.projections.requests.as_sent import Patch, without_halves
 
 from .message_events import (
+    MADE_UP,
     Addressee,
     AnswerMark,
     answer_event,
@@ -251,6 +252,7 @@ class Lane:
         if role_of(api, message) == "assistant":
             parts = assistant_parts(api, message, to.model)
             if found := self._answer_position(parts, used):
+                self._learn_ids(parts, found)
                 return MessagePlan((found,))
             return MessagePlan((), (answer_event(api, without_halves(message), to),))
         ids = answered_calls(api, message)
@@ -313,6 +315,19 @@ class Lane:
         thoughts = (part for part in parts if isinstance(part, ReasoningPart))
         keys = (key for thought in thoughts for key in _thought_keys(thought))
         return next((self._thoughts[key] for key in keys if key in self._thoughts), 0)
+
+    def _learn_ids(self, parts: Sequence[AssistantPart], position: int) -> None:
+        """Remember the ids that a client has made for calls of an answer whose provider gave none."""
+        theirs = [part.id for part in parts if isinstance(part, ToolCall)]
+        if all(id in self.calls for id in theirs):
+            return
+        ours = [id for id, at in self.call_positions.items() if at == position]
+        for id, made in zip(ours, theirs, strict=False):
+            if made not in self.calls and not MADE_UP.fullmatch(made):
+                self.calls[made], self.call_positions[made] = self.calls[id], position
+                self.tool_names[made] = self.tool_names[id]
+                if id in self.open_calls:
+                    self.open_calls[made] = self.open_calls.pop(id)
 
     def settle(self, alignment: Alignment, placed: Sequence[Positions]) -> None:
         """Take a request as the last one: `placed` are the positions of each of its messages."""
