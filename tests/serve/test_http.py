@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import select
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,7 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from starlette.testclient import TestClient
 
 import stenolog
+from stenolog.adapters.serve.waiting import MOST_WAITING
 from stenolog.serve import application
 
 from .client import said
@@ -67,6 +71,11 @@ def test_nobody_reads_or_writes_without_the_token(web: TestClient, header: str) 
             "InvalidParamsError",
         ),
         ("entries", {"conversation": " x"}, 400, "InvalidEventError"),
+        ("entries", {"conversation": ""}, 400, "InvalidParamsError"),
+        ("entries", {"conversation": "x" * 201}, 400, "InvalidParamsError"),
+        ("output", {"conversation": "x", "alias": "@a", "offset": 10**30}, 400, "InvalidParamsError"),
+        ("draft", {"conversation": "x", "fence": 10**30, "text": ""}, 400, "InvalidParamsError"),
+        ("put_blob", {"base64": "0A\u00c1"}, 400, "InvalidParamsError"),
         ("state", {"conversation": "x", "at": 9}, 404, "PositionNotFoundError"),
         ("blob", {"sha256": "0" * 64}, 404, "BlobNotFoundError"),
         (
@@ -82,6 +91,15 @@ def test_an_error_has_the_status_and_the_name_of_its_kind(
 ) -> None:
     answer = web.post(f"/v1/{method}", json=params)
     assert (answer.status_code, answer.json()["error"]["type"]) == (status, type)
+
+
+@pytest.mark.parametrize(
+    "query", [f"after={'9' * 30}", f"after={'9' * 5000}", f"after={2**53}", "after=-1", ""]
+)
+def test_a_stream_that_is_asked_for_in_nonsense_is_refused(web: TestClient, query: str) -> None:
+    name = "demo" if query else ""
+    answer = web.get(f"/v1/tail?conversation={name}&{query}")
+    assert (answer.status_code, answer.json()["error"]["type"]) == (400, "InvalidParamsError")
 
 
 def test_a_body_that_is_no_json_is_refused_with_its_place(web: TestClient) -> None:
@@ -211,6 +229,44 @@ def test_a_service_that_is_told_to_end_does_so_in_the_middle_of_a_stream(
     ):
         process.send_signal(signal.SIGTERM)
         process.wait(timeout=20)
+
+
+def test_calls_that_wait_have_places_of_their_own_and_one_too_many_is_told_so(
+    served: tuple[subprocess.Popen[bytes], str],
+) -> None:
+    _, url = served
+    where, body = httpx.URL(url), b'{"conversation": "demo", "after": 50, "wait": 60}'
+    head = f"POST /v1/tail HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n"
+    with ExitStack() as stack:
+        waiting = [
+            stack.enter_context(socket.create_connection((where.host, where.port or 0)))
+            for _ in range(MOST_WAITING + 1)
+        ]
+        for connection in waiting:
+            connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        refused, _, _ = select.select(waiting, [], [], 30)
+        assert [each.recv(12) for each in refused] == [b"HTTP/1.1 503"]
+        assert httpx.post(f"{url}/v1/about", json={}, headers=KEY).status_code == 200
+
+
+def test_a_socket_that_is_a_file_is_its_user_s_alone_and_goes_with_the_service(tmp_path: Path) -> None:
+    path, db = tmp_path / "socket", tmp_path / "talks.db"
+    command = [sys.executable, "-m", "stenolog", "serve", "--host", f"unix:{path}", "--db", str(db)]
+    with socket.socket(socket.AF_UNIX) as killed:
+        killed.bind(str(path))  # what a service that was killed leaves behind
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        first = json.loads(process.stdout.readline())
+        with httpx.Client(transport=httpx.HTTPTransport(uds=first["socket"]), base_url=first["url"]) as web:
+            key = {"Authorization": f"Bearer {first['token']}"}
+            assert web.post("/v1/about", json={}, headers=key).status_code == 200
+            assert web.post("/v1/about", json={}).status_code == 401
+        assert path.stat().st_mode & 0o777 == 0o600
+        # A second one does not take it away.
+        assert subprocess.run(command, capture_output=True, check=False).returncode != 0
+        assert path.exists()
+        process.terminate()
+    assert not path.exists()
 
 
 def test_a_token_that_nobody_gave_is_new_and_printed(tmp_path: Path) -> None:

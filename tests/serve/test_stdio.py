@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import stenolog
+from stenolog.adapters.serve.waiting import MOST_WAITING
 from tests.serve.client import Client, RemoteError, result_of, said
 
 
@@ -60,6 +61,13 @@ def test_a_call_that_waits_keeps_no_other_waiting(client: Client) -> None:
     waiting = client.send("tail", conversation="demo", after=0, wait=60)
     client.call("append", conversation="demo", events=[said("hi", "m1")])
     assert [each["kind"] for each in result_of(waiting)["entries"]] == ["mode_switch", "user_message"]
+
+
+def test_however_many_calls_wait_another_is_answered_and_one_too_many_is_told_so(client: Client) -> None:
+    waiting = [client.send("tail", conversation="demo", after=50, wait=60) for _ in range(MOST_WAITING + 3)]
+    assert client.call("about")["protocol"] == 1
+    refused = [answer.get_nowait()["error"]["data"]["type"] for answer in waiting if not answer.empty()]
+    assert refused == ["TooManyCallsError"] * 3
 
 
 def test_writes_to_one_conversation_are_done_in_the_order_in_which_they_came(client: Client) -> None:

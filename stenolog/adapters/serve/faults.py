@@ -32,6 +32,10 @@ class InvalidParamsError(errors.CallerError, ValueError):
     """The parameters of a call are not those of its method."""
 
 
+class TooManyCallsError(errors.CallerError, RuntimeError):
+    """More calls wait than the service has threads for."""
+
+
 HTTP: tuple[tuple[type[BaseException], int], ...] = (
     (MethodNotFoundError, 404),
     (errors.ConversationNotFoundError, 404),
@@ -43,6 +47,7 @@ HTTP: tuple[tuple[type[BaseException], int], ...] = (
     (errors.ConversationExistsError, 409),
     (errors.ClaimLostError, 409),
     (errors.IllegalCommandError, 409),
+    (TooManyCallsError, 503),
     (errors.CallerError, 400),
     (errors.StoreTimeoutError, 503),
 )

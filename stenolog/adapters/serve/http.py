@@ -16,25 +16,31 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 
+from pydantic import ValidationError
 from pydantic_core import to_json
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from stenolog.adapters.log import Log
+from stenolog.adapters.servers.limits import admit
 from stenolog.adapters.tools.base import in_thread
+from stenolog.domain.errors import CallerError
 
-from .faults import InvalidParamsError, error_data, http_status
+from .faults import InvalidParamsError, error_data, http_status, invalid_params
 from .messages import TailParams
 from .openapi import document, page
 from .service import Service
+from .waiting import AT_ONCE, WAITS, Waiting
 
 LARGEST_BODY = 128 * 1024 * 1024
 """The most bytes of a request."""
 SWEEP = 1.0
 """The seconds between two looks for leases that are over."""
+LONGEST_NUMBER = 16
 PATIENCE = 15.0
 """The seconds after which a quiet stream of events sends a comment, so that nobody takes it for dead."""
 
@@ -45,6 +51,8 @@ def application(log: Log, token: str) -> Starlette:
     Whoever has the token may read and write everything in the log. The log stays open when it ends.
     """
     service = Service(log, is_leased=True)
+    described, shown = to_json(document(service.methods)), page(service.methods)
+    places, quick = Waiting(), asyncio.Semaphore(AT_ONCE)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -61,8 +69,13 @@ def application(log: Log, token: str) -> Starlette:
         try:
             body = await _body(request)
             name = request.path_params["method"]
-            # A thread each, since a call may wait for minutes, and the pool has few.
-            result = await in_thread(partial(service.call, name, body or b"{}"), f"stenolog {name:.32}")
+            work, thread = partial(service.call, name, body or b"{}"), f"stenolog {name:.32}"
+            if name in WAITS:
+                places.take()
+                result = await in_thread(partial(places.done, work), thread)
+            else:
+                async with quick:
+                    result = await in_thread(work, thread)
         except ClientDisconnect:
             raise
         except Exception as error:
@@ -74,15 +87,16 @@ def application(log: Log, token: str) -> Starlette:
             return refused
         try:
             params = _tail_params(request)
-        except InvalidParamsError as error:
+            places.take()
+        except CallerError as error:
             return _error(error)
-        return StreamingResponse(_events(service, params), media_type="text/event-stream")
+        return _Stream(service, params, places)
 
     async def openapi(_: Request) -> Response:
-        return JSONResponse(document(service.methods))
+        return Response(described, media_type="application/json")
 
     async def index(_: Request) -> Response:
-        return HTMLResponse(page(service.methods))
+        return HTMLResponse(shown)
 
     return Starlette(
         routes=[
@@ -117,6 +131,7 @@ def _refused(request: Request, token: str) -> Response | None:
     scheme, _, given = request.headers.get("authorization", "").partition(" ")
     # Compared in constant time: how long it takes must not tell how much of it was right.
     if scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), token.encode()):
+        admit(request.scope)
         return None
     problem = {"type": "UnauthorizedError", "message": "expected the header Authorization: Bearer TOKEN"}
     return JSONResponse({"error": problem}, 401, {"WWW-Authenticate": "Bearer"})
@@ -129,11 +144,28 @@ def _error(error: Exception) -> Response:
 def _tail_params(request: Request) -> TailParams:
     """Return what a stream is asked for; a browser that comes back names the last id it has seen."""
     last = request.headers.get("last-event-id") or request.query_params.get("after", "0")
-    if not (last.isascii() and last.isdecimal()):
+    if not (last.isascii() and last.isdecimal() and len(last) <= LONGEST_NUMBER):
         raise InvalidParamsError(f"/after: expected a position, found {last!r:.60}")
-    return TailParams(
-        conversation=request.query_params.get("conversation", ""), after=int(last), wait=PATIENCE
-    )
+    try:
+        return TailParams(
+            conversation=request.query_params.get("conversation", ""), after=int(last), wait=PATIENCE
+        )
+    except ValidationError as error:
+        raise invalid_params(error) from None
+
+
+class _Stream(StreamingResponse):
+    """Entries as server-sent events; its place is given back however it ends."""
+
+    def __init__(self, service: Service, params: TailParams, places: Waiting) -> None:
+        super().__init__(_events(service, params), media_type="text/event-stream")
+        self._places = places
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._places.leave()
 
 
 async def _events(service: Service, params: TailParams) -> AsyncIterator[bytes]:

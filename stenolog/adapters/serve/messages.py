@@ -11,11 +11,15 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from stenolog.adapters.store.store_values import Order
+from stenolog.domain.entry import LONGEST_NAME
 
 Object: TypeAlias = dict[str, Any]
 Kind: TypeAlias = Literal["user_message", "assistant_message", "tool_result", "llm_error", "mode_switch"]
 Position: TypeAlias = Annotated[int, Field(ge=0, lt=2**53)]
 """A position: from 1, or 0 before the first entry. Below 2**53, so that every language can hold it."""
+Number: TypeAlias = Annotated[int, Field(ge=0, lt=2**53)]
+Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
+"""The name of a conversation, or the id of an entry."""
 MOST = 10_000
 """The most entries that one answer holds."""
 LONGEST_WAIT = 300.0
@@ -41,7 +45,7 @@ class NewEvent(Message):
     kind: Kind
     event: Object
     """The event's fields, as `stenolog db schema` has them; `text` stands for parts with that one text."""
-    id: str | None = None
+    id: Name | None = None
     """The entry's id, unique in the conversation. With an id a call may be repeated; it writes once."""
     time: AwareDatetime | None = None
 
@@ -119,7 +123,7 @@ class AgentRequest(Message):
 class InConversation(Message):
     """A conversation."""
 
-    conversation: str
+    conversation: Name
 
 
 class AppendParams(InConversation):
@@ -135,7 +139,7 @@ class SubmitParams(InConversation):
 
     kind: Kind
     event: Object
-    id: str | None = None
+    id: Name | None = None
     """The id of the command's entry, so that the call may be repeated."""
 
 
@@ -248,7 +252,7 @@ class SearchParams(Message):
     """Words to look for; see the command `search`."""
 
     query: str
-    conversation: str | None = None
+    conversation: Name | None = None
     agent: str | None = None
     kinds: list[Kind] = Field(default_factory=list)
     since: AwareDatetime | None = None
@@ -296,8 +300,8 @@ class OutputParams(InConversation):
 
     alias: str
     """The name that requests give it, such as `@state/logs/...`."""
-    offset: Annotated[int, Field(ge=0)] = 0
-    limit: Annotated[int, Field(ge=1)] = 100_000
+    offset: Number = 0
+    limit: Annotated[int, Field(ge=1, lt=2**53)] = 100_000
 
 
 class OutputText(Message):
@@ -316,7 +320,7 @@ class ForkParams(InConversation):
 
     after: Position | None = None
     """The last shared position; null: all."""
-    name: str | None = None
+    name: Name | None = None
     pending: Literal["close", "keep"] = "close"
 
 

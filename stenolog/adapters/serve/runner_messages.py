@@ -6,7 +6,18 @@ from typing import Annotated
 
 from pydantic import Field
 
-from .messages import LONGEST_WAIT, AgentRequest, Call, InConversation, Message, NewEvent, Object, Position
+from .messages import (
+    LONGEST_WAIT,
+    AgentRequest,
+    Call,
+    InConversation,
+    Message,
+    Name,
+    NewEvent,
+    Number,
+    Object,
+    Position,
+)
 
 
 class Failure(Message):
@@ -55,7 +66,7 @@ class AnswerParams(InConversation):
     receipt: Object | None = None
     """The receipt of the request that was sent."""
     outcome: Outcome
-    id: str | None = None
+    id: Name | None = None
     """The id of the first entry, so that the call may be repeated."""
     retry: bool = False
     """True: the engine's retry policy sets the time of the next attempt after a failure."""
@@ -79,7 +90,7 @@ class ClaimParams(InConversation):
     """The most seconds to wait for work."""
     owner: str = ""
     """A name of the runner, needed over HTTP: its claims lapse when it has not called for `lease` seconds."""
-    at_work: list[int] | None = None
+    at_work: list[Number] | None = None
     """The fences that this owner is at. It may have others whose answer was lost: they are claimed anew."""
     lease: Annotated[float, Field(ge=1, le=86_400, strict=False)] = 60.0
 
@@ -116,9 +127,9 @@ class Work(Message):
 class SettleParams(InConversation):
     """The outcome of a claimed effect."""
 
-    fence: int
+    fence: Number
     outcome: Outcome
-    id: str | None = None
+    id: Name | None = None
     """The id of the first entry, so that the call may be repeated after a lost answer."""
     owner: str = ""
 
@@ -126,7 +137,7 @@ class SettleParams(InConversation):
 class FenceParams(InConversation):
     """A claimed effect."""
 
-    fence: int
+    fence: Number
     owner: str = ""
 
 
@@ -159,7 +170,7 @@ class OpenClaim(Message):
 class ClaimsParams(Message):
     """A conversation; null: all of them."""
 
-    conversation: str | None = None
+    conversation: Name | None = None
 
 
 class OpenClaims(Message):

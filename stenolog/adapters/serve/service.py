@@ -8,7 +8,6 @@ from __future__ import annotations
 import threading
 import time
 from base64 import b64decode, b64encode
-from binascii import Error as Base64Error
 from collections.abc import Callable, Mapping
 from inspect import getdoc
 from itertools import islice
@@ -248,7 +247,7 @@ class Service:
         """Keep bytes, to be named by an event that is appended next."""
         try:
             content = b64decode(params.base64, validate=True)
-        except Base64Error as error:
+        except ValueError as error:
             raise InvalidParamsError(f"/base64: {error}") from None
         return m.BlobParams(sha256=self.log.blobs.put(content))
 

@@ -20,11 +20,10 @@ from typing import Any, BinaryIO, TypeAlias
 
 from pydantic_core import from_json, to_json
 
-from .faults import InvalidCallError, ParseError, error_data, rpc_code
+from .faults import InvalidCallError, ParseError, TooManyCallsError, error_data, rpc_code
 from .service import WRITES, Service
+from .waiting import AT_ONCE, MOST_WAITING, WAITS, Waiting
 
-AT_ONCE = 256
-"""The most calls that are done at once; a call may wait for minutes."""
 Answer: TypeAlias = dict[str, Any]
 
 
@@ -39,8 +38,11 @@ def serve(service: Service, lines: BinaryIO, out: BinaryIO) -> None:
             out.write(line)
             out.flush()
 
-    with ThreadPoolExecutor(AT_ONCE, "stenolog call") as threads:
-        queues = _Queues(threads)
+    with (
+        ThreadPoolExecutor(AT_ONCE, "stenolog call") as threads,
+        ThreadPoolExecutor(MOST_WAITING, "stenolog wait") as waiting,
+    ):
+        queues = _Queues(threads, waiting)
         try:
             for line in lines:
                 if line.strip():
@@ -52,8 +54,9 @@ def serve(service: Service, lines: BinaryIO, out: BinaryIO) -> None:
 class _Queues:
     """Queues of calls by conversation: each is done in order, all of them side by side."""
 
-    def __init__(self, threads: ThreadPoolExecutor) -> None:
-        self.threads = threads
+    def __init__(self, threads: ThreadPoolExecutor, waiting: ThreadPoolExecutor) -> None:
+        self.threads, self._waiting_threads = threads, waiting
+        self._places = Waiting()
         self._turn = threading.Lock()
         self._waiting: dict[str, deque[Callable[[], None]]] = {}
 
@@ -66,6 +69,11 @@ class _Queues:
                 self.threads.submit(self._do_all, name)
             else:
                 queue.append(work)
+
+    def wait(self, work: Callable[[], None]) -> None:
+        """Have work done that may take minutes. Raises `TooManyCallsError`."""
+        self._places.take()
+        self._waiting_threads.submit(self._places.done, work)
 
     def _do_all(self, name: str) -> None:
         while (work := self._next(name)) is not None:
@@ -89,7 +97,12 @@ def _begin(service: Service, line: bytes, write: Callable[[Answer], None], queue
         return
     params, work = call.get("params"), partial(_answer, service, call, write)
     name = params.get("conversation") if isinstance(params, dict) else None
-    if call["method"] in WRITES and isinstance(name, str):
+    if call["method"] in WAITS:
+        try:
+            queues.wait(work)
+        except TooManyCallsError as error:
+            _write(call, {"error": _error(error)}, write)
+    elif call["method"] in WRITES and isinstance(name, str):
         queues.add(name, work)
     else:
         queues.threads.submit(work)
@@ -101,6 +114,10 @@ def _answer(service: Service, call: dict[str, Any], write: Callable[[Answer], No
         answer: Answer = {"result": service.call(call["method"], to_json(call.get("params", {})))}
     except Exception as error:
         answer = {"error": _error(error)}
+    _write(call, answer, write)
+
+
+def _write(call: dict[str, Any], answer: Answer, write: Callable[[Answer], None]) -> None:
     if "id" in call:
         write({"id": call["id"], **answer})
 
