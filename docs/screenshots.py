@@ -93,7 +93,7 @@ def shot(browser: Browser, url: str, path: str, scheme: Scheme) -> bytes:
     context = browser.new_context(color_scheme=scheme, viewport=size, device_scale_factor=SCALE)
     page = context.new_page()
     page.goto(url)
-    page.goto(site(url) + path)
+    page.goto(site(page.url) + path)
     page.wait_for_timeout(500)  # rows and the request come by themselves
     picture = page.screenshot()
     context.close()

@@ -133,5 +133,11 @@ def opened(
 
 
 def site(url: str) -> str:
-    """Return the beginning of an address: scheme, host and port."""
-    return "http://" + urlsplit(url).netloc
+    """Return the beginning of a page's address, with the place that nobody can guess."""
+    found = urlsplit(url)
+    return f"http://{found.netloc}/{found.path.split('/')[1]}"
+
+
+def path_of(url: str) -> str:
+    """Return the path of a page below that place."""
+    return urlsplit(url.removeprefix(site(url))).path

@@ -51,7 +51,7 @@ def visit(browser: Browser, url: str) -> Iterator[Open]:
                 browsing.opened(browser, url, scheme=scheme, width=width, javascript=javascript)
             )
             if path != "/":
-                page.goto(browsing.site(url) + path)
+                page.goto(browsing.site(page.url) + path)
             return page
 
         yield visited

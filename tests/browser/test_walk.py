@@ -32,7 +32,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def address(page: Page) -> tuple[str, dict[str, str]]:
     """Return the path and the query of a page."""
     parts = urlsplit(page.url)
-    return parts.path, dict(parse_qsl(parts.query))
+    return browsing.path_of(page.url), dict(parse_qsl(parts.query))
 
 
 def is_at(page: Page, screen: Screen) -> bool:

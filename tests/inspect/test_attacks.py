@@ -14,12 +14,11 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-import uvicorn
 
 import stenolog
 from stenolog import UserMessage
 from stenolog.adapters.inspect.app import PAGES
-from stenolog.adapters.inspect.server import configured
+from stenolog.adapters.servers.web import web_server
 from tests.browser.browsing import inspected
 
 
@@ -32,18 +31,23 @@ def db(tmp_path: Path) -> Path:
 
 
 class Client:
-    """Raw HTTP to a server, with the token as a cookie."""
+    """Raw HTTP to a server, as a browser that has opened the printed address."""
 
     def __init__(self, url: str) -> None:
         found = urlsplit(url)
         self.address = (str(found.hostname), int(found.port or 0))
-        self.host = found.netloc
-        self.cookie = f"stenolog-token={found.query.removeprefix('token=')}"
+        self.host, self.cookie, self.place = found.netloc, "", ""
+        head = self.ask(f"{found.path}?{found.query}").decode().lower()
+        self.cookie = head.partition("set-cookie: ")[2].partition(";")[0]
+        self.place = head.partition("location: ")[2].partition("\r\n")[0].rstrip("/")
 
     def request(self, path: str, method: str = "GET", **headers: str) -> bytes:
         """Return the bytes of a request."""
         given = {"Host": self.host, "Cookie": self.cookie, "Connection": "close", **headers}
-        lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in given.items() if value)]
+        lines = [
+            f"{method} {self.place}{path} HTTP/1.1",
+            *(f"{name}: {value}" for name, value in given.items() if value),
+        ]
         return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
     def connect(self) -> socket.socket:
@@ -84,10 +88,10 @@ def test_only_the_right_host_origin_and_token_are_let_in(db: Path) -> None:
             {"Origin": "null"},
             {"Origin": f"http://{web.host}.evil.example"},
             {"Cookie": ""},
-            {"Cookie": "stenolog-token="},
+            {"Cookie": "stenolog="},
             {"Cookie": web.cookie[:-1]},
             {"Cookie": f"{web.cookie}x"},
-            {"Cookie": "stenolog-token=\u00e4"},
+            {"Cookie": "stenolog=\u00e4"},
         ]
         for headers in refused:
             answer = web.ask("/c/demo", **headers)
@@ -208,7 +212,7 @@ def served(db: Path, patience: float) -> Iterator[str]:
     """Serve the pages in a thread."""
     with stenolog.open(db) as log, socket.create_server(("127.0.0.1", 0)) as bound:
         app = stenolog.inspector(log)
-        server = uvicorn.Server(configured(app, patience))
+        server = web_server(app, patience)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
         thread.start()
         try:

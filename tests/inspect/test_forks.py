@@ -28,7 +28,9 @@ def log(log: stenolog.Log) -> stenolog.Log:
 def client(app: Starlette) -> TestClient:
     """Return a browser that has opened the address which was printed."""
     web = TestClient(app, base_url=HERE)
-    assert web.get("/", params={"token": app.state.token}).status_code == 200
+    entered = web.get("/", params={"token": app.state.token})
+    assert entered.status_code == 200
+    web.base_url = entered.url
     return web
 
 
@@ -55,13 +57,13 @@ def test_a_fork_begins_after_or_before_the_entry_and_leads_to_its_page(
     web: TestClient, log: stenolog.Log, side: str, shared: int
 ) -> None:
     status, there = post(web, token=token(web), at="3", side=side, agent="coder")
-    assert (status, there) == (303, "/c/a%2Fdemo~1?agent=coder")
+    assert (status, there) == (303, f"{web.base_url.path.rstrip('/')}/c/a%2Fdemo~1?agent=coder")
     fork = log["a/demo~1"].settings()
     assert fork.is_fork
     assert fork.parent is not None
     assert (fork.parent.conversation, fork.parent.position) == ("a/demo", shared)
     assert log["a/demo"].position == 4
-    assert web.get(there).status_code == 200
+    assert web.get(f"http://127.0.0.1{there}").status_code == 200
 
 
 def test_the_buttons_say_in_words_whether_the_entry_is_in_the_fork(web: TestClient) -> None:
@@ -109,8 +111,10 @@ def test_the_token_of_one_conversation_forks_no_other(web: TestClient, log: sten
 
 def test_without_the_cookie_a_form_is_refused(log: stenolog.Log) -> None:
     app = stenolog.inspector(log, allow_fork=True)
-    right = token(client(app))
-    assert post(TestClient(app, base_url=HERE), token=right, at="3", side="after")[0] == 403
+    web = client(app)
+    right = token(web)
+    web.cookies.clear()
+    assert post(web, token=right, at="3", side="after")[0] == 403
     assert log.names() == ["a/demo"]
 
 

@@ -36,9 +36,7 @@ def log(log: stenolog.Log) -> stenolog.Log:
 
 @pytest.fixture
 def web(log: stenolog.Log) -> Iterator[TestClient]:
-    app = stenolog.inspector(log)
-    with TestClient(app, base_url="http://127.0.0.1:8000") as client:
-        assert client.get("/", params={"token": app.state.token}).status_code == 200
+    with TestClient(stenolog.inspector(log, token=""), base_url="http://127.0.0.1:8000") as client:
         yield client
 
 
@@ -165,13 +163,36 @@ def test_nobody_reads_without_the_token_or_by_another_host_name_or_from_another_
         assert client.get("/", params=right, headers={"Host": "evil.example"}).status_code == 403
         assert client.get("/", params=right, headers={"Origin": "http://evil.example"}).status_code == 403
         entered = client.get("/c/demo", params={**right, "at": "2"}, follow_redirects=False)
-        assert (entered.status_code, entered.headers["location"]) == (303, "/c/demo?at=2")
+        place = entered.headers["location"].removesuffix("/c/demo?at=2")
+        assert (entered.status_code, len(place)) == (303, 25)
         for asked, there in (("/c/a%2Fb%3Fc", "/c/a%2Fb%3Fc"), ("//evil.example/x", "/evil.example/x")):
             client.cookies.clear()
             address = f"http://127.0.0.1:8000{asked}"
-            assert client.get(address, params=right, follow_redirects=False).headers["location"] == there
-        assert {"HttpOnly", "SameSite=strict"} <= set(entered.headers["set-cookie"].split("; "))
-        assert client.get("/c/demo").status_code == 200
+            assert (
+                client.get(address, params=right, follow_redirects=False).headers["location"] == place + there
+            )
+        assert {"HttpOnly", "SameSite=strict", f"Path={place}"} <= set(
+            entered.headers["set-cookie"].split("; ")
+        )
+        assert client.get(f"{place}/c/demo").status_code == 200
+
+
+def test_neither_the_cookie_nor_the_address_of_a_page_is_enough_alone(log: stenolog.Log) -> None:
+    app = stenolog.inspector(log)
+    with TestClient(app, base_url="http://127.0.0.1:8000") as client:
+        page = client.get("/c/demo", params={"token": app.state.token}).url.path
+        # Another server of this machine may have set one of the same name.
+        kept = client.cookies["stenolog"]
+        cookie = f"stenolog=forged; stenolog={kept}"
+        client.cookies.clear()
+
+        assert app.state.token not in cookie + page
+        assert client.get(page, headers={"Cookie": cookie}).status_code == 200
+        assert client.get(page).status_code == 403
+        for path in ("/c/demo", "/", f"{page[:25]}x/c/demo", page[:25]):
+            assert client.get(path, headers={"Cookie": cookie}).status_code == 403
+        for token in (kept, page.split("/")[1]):
+            assert client.get("/c/demo", params={"token": token}).status_code == 403
 
 
 def test_every_answer_forbids_what_a_page_does_not_need(web: TestClient) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stenolog.adapters.cli import run
+from stenolog.adapters.tap.guard import Guard
 from tests.tap.conftest import Pair
 from tests.tap.given import TOKEN, read_all
 
@@ -61,10 +62,32 @@ def test_a_refused_body_is_not_read_in_vain_and_the_reason_arrives(pair: Pair) -
         ("PRI * HTTP/2.0\r\n\r\n", b"400"),
         (f"POST /{TOKEN}/test HTTP/1.1\r\nHost: HOST\r\nContent-Length: x\r\n\r\n", b"400"),
         (f"GET /{TOKEN}/test HTTP/1.1\r\nHost: HOST\r\nX: {'y' * 300_000}\r\n\r\n", b"431"),
+        # What two readers may read differently goes no further.
+        (
+            f"POST /{TOKEN}/test HTTP/1.1\r\nHost: HOST\r\nContent-Length: 5\r\n"
+            "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+            b"400",
+        ),
+        (f"GET /{TOKEN}/test HTTP/1.1\r\nHost: HOST\r\nX: a\r\n b\r\n\r\n", b"400"),
+        (f"POST /{TOKEN}/test HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding:\r\n\tchunked\r\n\r\n", b"400"),
+        # Without the token nothing is waited for, and no letter of it is told.
+        ("GET /wrong-token-here/test/v1 HTTP/1.1\r\n", b"403"),
+        (f"GET /{TOKEN[:-1]}x/test", b"403"),
+        ("x" * 40, b"403"),
     ],
 )
 def test_what_is_no_request_is_refused(pair: Pair, head: str, status: bytes) -> None:
     assert refused(pair, head).startswith(b"HTTP/1.1 " + status)
+
+
+def test_a_part_of_the_token_is_answered_as_any_other_beginning() -> None:
+    guard = Guard(TOKEN, {}, "127.0.0.1", 80)
+    begun = f"GET /{TOKEN}/"
+    for end in range(len(begun)):
+        assert guard.has_token(begun[:end].encode()) is None
+        assert guard.has_token(f"GET /{'x' * len(TOKEN)}/"[:end].encode()) is None
+    assert guard.has_token(begun.encode()) is True
+    assert guard.has_token(f"GET /{'x' * len(TOKEN)}/".encode()) is False
 
 
 @pytest.mark.parametrize("listen", ["0.0.0.0:0", "192.0.2.1:80", "example.com:80", "[::]:0", "127.0.0.1:x"])

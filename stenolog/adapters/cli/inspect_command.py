@@ -12,13 +12,13 @@ import click
 from pydantic_core import to_json
 
 from stenolog.adapters.inspect import inspector
+from stenolog.adapters.servers.sockets import server_socket, socket_path
 
 from .database import Database
 from .framework import command
 from .lines import CommandResult
 from .lookup import find_conversation, open_log
 from .options import takes_conversation
-from .server_socket import server_socket
 from .terminal import say
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ COLLECTED_AFTER = (20_000, 50, 100)
 
 @command("inspect", example="stenolog inspect demo --open")
 @click.option("--open", "opens", is_flag=True, help="Open the page in the browser.")
-@click.option("--host", default="127.0.0.1", help="The address to listen at: 127.0.0.1.")
+@click.option("--host", default="127.0.0.1", help="The address to listen at: 127.0.0.1, or unix:/PATH.")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Any that is free, unless given.")
 @click.option("--allow-fork", is_flag=True, help="A page may begin a fork, and change nothing else.")
 @takes_conversation
@@ -64,18 +64,17 @@ def serve(
 
 def run_server(app: Starlette, host: str, port: int, path: str, *, opens: bool) -> None:
     """Serve an application until the process is told to end; print its URL, which ends with `path`."""
-    import uvicorn
-
-    from stenolog.adapters.inspect.server import configured
+    from stenolog.adapters.servers.web import web_server
 
     with server_socket(host, port) as (bound, origin):
         url = origin + path
         at_terminal = sys.stdout.isatty()
-        click.echo(f"Open {url}  (Ctrl-C ends it)" if at_terminal else to_json({"url": url}).decode())
+        first = to_json({"url": url} | socket_path(host)).decode()
+        click.echo(f"Open {url}  (Ctrl-C ends it)" if at_terminal and not socket_path(host) else first)
         sys.stdout.flush()
         if not at_terminal:
             say("Ctrl-C ends it", mark="·", style="cyan")
         if opens:
             webbrowser.open(url)
         gc.set_threshold(*COLLECTED_AFTER)
-        uvicorn.Server(configured(app)).run(sockets=[bound])
+        web_server(app).run(sockets=[bound])

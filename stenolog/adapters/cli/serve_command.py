@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 from pydantic_core import to_json
 
+from stenolog.adapters.servers.sockets import UNIX, server_socket, socket_path
 from stenolog.domain.errors import MissingExtraError
 
 from .database import Database
@@ -18,7 +19,6 @@ from .framework import command
 from .lines import CommandResult
 from .lookup import open_log
 from .options import takes_db
-from .server_socket import server_socket
 from .terminal import say
 
 if TYPE_CHECKING:
@@ -26,13 +26,11 @@ if TYPE_CHECKING:
 
 TOKEN = "STENOLOG_TOKEN"
 """The environment variable that has the token; an argument would be seen in the list of processes."""
-GRACE = 3
-"""The seconds that open connections have when the service is told to end."""
 
 
 @command("serve", example="stenolog serve --port 8787")
 @click.option("--stdio", is_flag=True, help="JSON-RPC over standard input and output, and no HTTP.")
-@click.option("--host", default="127.0.0.1", help="The address to listen at: 127.0.0.1.")
+@click.option("--host", default="127.0.0.1", help="The address to listen at: 127.0.0.1, or unix:/PATH.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=8787, help="0: any that is free.  [default: 8787]"
 )
@@ -60,19 +58,16 @@ def serve_command(db: Database, stdio: bool, host: str, port: int) -> CommandRes
 def _serve_http(log: Log, host: str, port: int, out: TextIO) -> None:
     """Serve until the process is told to end. Raises `MissingExtraError`, and OSError for a taken port."""
     try:
-        import uvicorn
-
         from stenolog.adapters.serve.http import application
+        from stenolog.adapters.servers.web import web_server
     except ModuleNotFoundError as error:
         raise MissingExtraError("serve", "starlette or uvicorn") from error
     given = os.environ.get(TOKEN, "")
     token = given or secrets.token_urlsafe(32)
     with server_socket(host, port) as (bound, url):
         # A token of the environment is known to who set it, and stands in no output.
-        first = {"url": url} if given else {"url": url, "token": token}
+        first = {"url": url, **socket_path(host)} | ({} if given else {"token": token})
         print(to_json(first).decode(), file=out, flush=True)
-        say(f"serving {log.path} at {url}; Ctrl-C ends it", mark="·", style="cyan")
-        config = uvicorn.Config(
-            application(log, token), log_level="warning", access_log=False, timeout_graceful_shutdown=GRACE
-        )
-        uvicorn.Server(config).run(sockets=[bound])
+        where = host if host.startswith(UNIX) else url
+        say(f"serving {log.path} at {where}; Ctrl-C ends it", mark="·", style="cyan")
+        web_server(application(log, token)).run(sockets=[bound])

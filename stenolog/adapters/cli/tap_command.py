@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 from pydantic_core import to_json
 
+from stenolog.adapters.servers.sockets import UNIX, server_socket, socket_path
 from stenolog.adapters.store.home import default_database, make_home
 from stenolog.domain.errors import InvalidEventError, MissingExtraError, StenologError
 
@@ -21,7 +22,6 @@ from .database import Database, ServerDatabase
 from .framework import command
 from .lines import CommandResult, counted
 from .options import takes_db, typed
-from .server_socket import server_socket
 from .terminal import say
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ TOKEN = "STENOLOG_TOKEN"
 
 @command("tap", example="stenolog tap -- claude")
 @click.option(
-    "--listen", metavar="HOST:PORT", default="", help="Listen there, for programs started elsewhere."
+    "--listen", metavar="HOST:PORT", default="", help="Listen there, or at unix:/PATH, for other programs."
 )
 @click.option(
     "--upstream", "urls", metavar="[NAME=]URL", multiple=True, help="Forward to this server; repeatable."
@@ -87,7 +87,8 @@ def tap_command(
     with server_socket(*_address(listen)) as (bound, _):
         if listen:
             base = tap.base(bound)
-            print(to_json({"base_urls": {name: f"{base}/{name}" for name in tap.upstreams}}).decode())
+            first = {"base_urls": {name: f"{base}/{name}" for name in tap.upstreams}}
+            print(to_json(first | socket_path(listen)).decode())
             sys.stdout.flush()
             say(f"recording to {db}; Ctrl-C ends it", mark="·", style="cyan")
         ended = supervisor.run(tap, bound, list(words) or None)
@@ -141,6 +142,8 @@ def _say_secrets(recorded: Recorded) -> None:
 
 def _address(listen: str) -> tuple[str, int]:
     """Return host and port. Raises `InvalidEventError` for an address that other machines reach."""
+    if listen.startswith(UNIX):
+        return listen, 0
     host, _, port = (listen or "127.0.0.1:0").rpartition(":")
     host = host.strip("[]") or "127.0.0.1"
     host = "127.0.0.1" if host == "localhost" else host

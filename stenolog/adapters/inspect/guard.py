@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Iterable
-from http.cookies import CookieError, SimpleCookie
+from hashlib import sha256
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-COOKIE = "stenolog-token"
+from stenolog.adapters.servers.limits import admit
+
+COOKIE = "stenolog"
 LOCAL = ("127.0.0.1", "localhost", "[::1]")
 """The host names that a browser on this machine may call the pages by."""
 HEADERS = {
@@ -35,12 +37,15 @@ HEADERS = {
 class Guard:
     """An application behind a token, for a few host names; without a token it is open to those who mount it.
 
-    The token stands in the first URL (`?token=`), and in a cookie from then on.
+    The first URL has the token (`?token=`). It leads to a path that nobody can guess, with a cookie for that
+    path. From then on both are needed: cookies know no ports, so a browser would send one for `/` to every
+    other server of this machine, and the path alone may be seen on a screen.
     """
 
     def __init__(self, app: ASGIApp, token: str, hosts: Iterable[str] = LOCAL) -> None:
         self.app = app
         self._token = token
+        self._place, self._cookie = f"/{_derived(token, 'path')[:24]}", _derived(token, "cookie")
         self._hosts = frozenset(hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -53,6 +58,9 @@ class Guard:
             refused.headers.update(HEADERS)
             await refused(scope, receive, send)
             return
+        admit(scope)
+        if self._token:
+            scope = {**scope, "root_path": scope.get("root_path", "") + self._place}
 
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -72,28 +80,47 @@ class Guard:
         origin = headers.get("origin")
         if origin is not None and urlsplit(origin).netloc != headers.get("host"):
             return _no("a page of another origin may not ask here")
-        if not self._token or self._is_right(_cookie(headers)):
+        if not self._token or (self._is_inside(scope) and self._has_cookie(headers)):
             return None
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        if not self._is_right(dict(query).get("token", "")):
+        if not _same(dict(query).get("token", ""), self._token):
             return _no("open the address that `stenolog inspect` has printed")
+        admit(scope)
         rest = urlencode([(name, value) for name, value in query if name != "token"])
-        answer = RedirectResponse(f"{_path(scope)}{'?' if rest else ''}{rest}", status_code=303)
-        answer.set_cookie(COOKIE, self._token, httponly=True, samesite="strict")
+        root = quote(scope.get("root_path", ""))
+        path = _path(scope, root).removeprefix(self._place)
+        answer = RedirectResponse(f"{root}{self._place}{path}{'?' if rest else ''}{rest}", status_code=303)
+        place = root + self._place
+        answer.set_cookie(COOKIE, self._cookie, path=place, httponly=True, samesite="strict")
         return answer
 
-    def _is_right(self, given: str) -> bool:
-        # In constant time: how long it takes must not tell how much of it was right.
-        return hmac.compare_digest(given.encode(), self._token.encode())
+    def _is_inside(self, scope: Scope) -> bool:
+        inside: str = scope["path"].removeprefix(scope.get("root_path", ""))
+        return _same(inside[: len(self._place)], self._place) and inside[len(self._place) :][:1] == "/"
+
+    def _has_cookie(self, headers: Headers) -> bool:
+        # Another server of this machine may have set one of the same name: any of them counts.
+        pairs = (pair.strip().partition("=") for pair in headers.get("cookie", "").split(";"))
+        return any(name == COOKIE and _same(value, self._cookie) for name, _, value in pairs)
 
 
-def _path(scope: Scope) -> str:
-    """Return the path as it was written: decoded, a name such as `a?b` would be another address.
+def _derived(token: str, purpose: str) -> str:
+    return hmac.new(token.encode(), purpose.encode(), sha256).hexdigest()
 
-    It begins with one slash: behind two stands a host name.
+
+def _same(given: str, right: str) -> bool:
+    # In constant time: how long it takes must not tell how much of it was right.
+    return hmac.compare_digest(given.encode(), right.encode())
+
+
+def _path(scope: Scope, root: str) -> str:
+    """Return the path below the root as it was written: decoded, a name such as `a?b` would be another.
+
+    It begins with one slash: after two comes a host name.
     """
     written: bytes = scope.get("raw_path") or quote(scope["path"]).encode()
-    return f"/{written.partition(b'?')[0].decode('latin-1').lstrip('/')}"
+    path = written.partition(b"?")[0].decode("latin-1").removeprefix(root)
+    return f"/{path.lstrip('/')}"
 
 
 def _no(why: str) -> Response:
@@ -104,11 +131,3 @@ def _host(header: str) -> str:
     """Return the host name of a Host header, without its port."""
     name, colon, port = header.rpartition(":")
     return name if colon and port.isdecimal() else header
-
-
-def _cookie(headers: Headers) -> str:
-    try:
-        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
-    except CookieError:
-        return ""
-    return found.value if found else ""

@@ -9,9 +9,12 @@ from typing import Any
 
 import h11
 
+from stenolog.adapters.servers.limits import Door
+
 from .connecting import connect
 from .exchange import Exchange
-from .guard import Guard, Refusal
+from .framing import ambiguous, fault
+from .guard import NO_TOKEN, Guard, Refusal
 from .heads import MAX_HEAD_BYTES, head_end
 from .recording import Recording
 from .sides import UpstreamSide
@@ -37,8 +40,10 @@ REASONS = {
 class ClientConnection(asyncio.Protocol):
     """Reads requests, and keeps one connection to the upstream that they name."""
 
-    def __init__(self, recording: Recording, guard: Guard, connections: set[ClientConnection]) -> None:
-        self._recording, self._guard, self._connections = recording, guard, connections
+    def __init__(
+        self, recording: Recording, guard: Guard, connections: set[ClientConnection], door: Door
+    ) -> None:
+        self._recording, self._guard, self._connections, self._door = recording, guard, connections, door
         self._transport: asyncio.Transport | None = None
         self._buffer = bytearray()
         self._exchange: Exchange | None = None
@@ -50,6 +55,9 @@ class ClientConnection(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         self._connections.add(self)
+        self._refused = not self._door.arrived(transport)
+        if transport.get_extra_info("socket").family == socket.AF_UNIX:
+            return
         # asyncio leaves this out for a socket that it has not made.
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
@@ -76,6 +84,8 @@ class ClientConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._lost = True
+        if self._transport:
+            self._door.forget(self._transport)
         self._transport = None  # asyncio's own fails where it is aborted after this
         self._connections.discard(self)
         if self._exchange:
@@ -189,6 +199,8 @@ class ClientConnection(asyncio.Protocol):
         end = head_end(self._buffer)
         if (end or len(self._buffer)) > MAX_HEAD_BYTES:
             self.refuse(431, f"expected a head of at most {MAX_HEAD_BYTES} bytes")
+        if not end and self._guard.has_token(self._buffer) is False:
+            self.refuse(403, NO_TOKEN)
         if not end or self._refused:
             return
         head, following = bytes(self._buffer[:end]), bytes(self._buffer[end:])
@@ -198,14 +210,18 @@ class ClientConnection(asyncio.Protocol):
             parser.receive_data(head)
             request: Any = parser.next_event()
             if not isinstance(request, h11.Request) or request.http_version not in VERSIONS:
-                raise h11.RemoteProtocolError("found another version")
+                raise h11.RemoteProtocolError("another version")
+            if (ambiguity := ambiguous(head, request.headers)) is not None:
+                raise h11.RemoteProtocolError(ambiguity)
         except h11.RemoteProtocolError as error:
-            self.refuse(400, f"expected an HTTP/1.1 request: {error}")
+            self.refuse(400, f"expected an HTTP/1.1 request, found {fault(error)}")
             return
         route = self._guard.route(request.target, request.headers)
         if isinstance(route, Refusal):
             self.refuse(route.status, route.reason)
             return
+        if self._transport:
+            self._door.admitted(self._transport)
         if parser.they_are_waiting_for_100_continue:
             self.write(CONTINUE)
         if self._recording.redact is not None and _asks_for_websocket(request):
@@ -219,8 +235,8 @@ class ClientConnection(asyncio.Protocol):
         try:
             self._buffer += exchange.client_data(data)
         except h11.RemoteProtocolError as error:
-            exchange.end(f"request-not-understood: {error}")
-            self.refuse(400, f"expected the body of an HTTP/1.1 request: {error}")
+            exchange.end(f"request-not-understood: {fault(error)}")
+            self.refuse(400, f"expected the body of an HTTP/1.1 request, found {fault(error)}")
 
 
 def _asks_for_websocket(request: h11.Request) -> bool:

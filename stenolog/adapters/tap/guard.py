@@ -11,6 +11,8 @@ from .upstreams import CHATGPT, Upstream
 
 LOCAL = ("127.0.0.1", "localhost", "[::1]")
 ACCOUNT = b"chatgpt-account-id"
+NO_TOKEN = "expected the base URL that `stenolog tap` has set"
+LONGEST_METHOD = 32
 OWN_PAGES = ("none", "same-origin")
 
 
@@ -37,6 +39,17 @@ class Guard:
         names = {*LOCAL, f"[{host}]" if ":" in host else host}
         self._hosts = {f"{name}:{port}" for name in names} | (names if port == 80 else set())
 
+    def has_token(self, head: bytes | bytearray) -> bool | None:
+        """Return whether the beginning of a head has the token; None if too little of it has come."""
+        begun, _, target = head.partition(b" ")
+        right = b"/" + self._token + b"/"
+        if b"\n" in begun or len(begun) > LONGEST_METHOD:
+            return False
+        # Only as a whole: an answer to each letter would tell a stranger the token letter by letter.
+        if len(target) < len(right) and b"\n" not in target:
+            return None
+        return hmac.compare_digest(bytes(target[: len(right)]), right)
+
     def route(self, target: bytes, headers: Iterable[tuple[bytes, bytes]]) -> Route | Refusal:
         """Return the way of a request, or the reason why it may not pass; header names are lower case."""
         of_account = False
@@ -53,7 +66,7 @@ class Guard:
         token, upstream, remaining = _parts(target)
         # In constant time: the duration must not tell how much of the token was right.
         if not hmac.compare_digest(token, self._token):
-            return Refusal(403, "expected the base URL that `stenolog tap` has set")
+            return Refusal(403, NO_TOKEN)
         found = self._upstreams.get(upstream.decode("latin-1"))
         if of_account and found and found.name == "openai":
             # Codex takes one base URL, whether its user has a key or has logged in.

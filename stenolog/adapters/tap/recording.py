@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import h11
 from pydantic_core import to_json
 
+from .framing import ambiguous, fault
 from .heads import MAX_HEAD_BYTES, recorded_answer_headers
 from .journal_writer import Committed, JournalEntry, JournalWriter
 
@@ -266,7 +267,7 @@ class AnswerCopy:
                     break
                 self._take(event)
         except h11.RemoteProtocolError as error:
-            self.problem = f"answer-not-understood: {error}" if data else "upstream-closed"
+            self.problem = f"answer-not-understood: {fault(error)}" if data else "upstream-closed"
 
     def _take(self, event: Any) -> None:
         if isinstance(event, h11.Data):
@@ -275,6 +276,9 @@ class AnswerCopy:
             self._recording.add("data", self._exchange, content)
         elif isinstance(event, h11.Response):
             self._record_head(event)
+            if (ambiguity := ambiguous(b"", event.headers)) is not None:
+                # It has gone down already, and the client may read its end elsewhere than is recorded here.
+                raise h11.RemoteProtocolError(ambiguity)
         elif isinstance(event, h11.InformationalResponse) and event.status_code == 101:
             self._record_head(event)
             self.switched = True

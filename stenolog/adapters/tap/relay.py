@@ -12,10 +12,14 @@ import signal
 import socket
 import sys
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
+from traceback import extract_tb
 from typing import Any
 
 from pydantic_core import from_json, to_json
+
+from stenolog.adapters.servers.limits import ACCEPTED_AT_ONCE, BACKLOG, Door
 
 from .client_connection import ClientConnection
 from .connecting import tls_context
@@ -23,8 +27,6 @@ from .guard import Guard
 from .journal_writer import JournalWriter
 from .recording import Recording
 from .upstreams import Upstream
-
-BACKLOG = 1024
 
 
 @dataclass(frozen=True)
@@ -63,11 +65,13 @@ async def _relay(config: RelayConfig) -> None:
     guard = Guard(config.token, config.upstreams, config.host, config.port)
     connections: set[ClientConnection] = set()
     loop = asyncio.get_running_loop()
+    door = Door(files_each=2)
+    loop.set_exception_handler(partial(_failed, door))
+    bound = socket.socket(fileno=config.listener)
     server = await loop.create_server(
-        lambda: ClientConnection(recording, guard, connections),
-        sock=socket.socket(fileno=config.listener),
-        backlog=BACKLOG,
+        lambda: ClientConnection(recording, guard, connections, door), sock=bound, backlog=ACCEPTED_AT_ONCE
     )
+    bound.listen(BACKLOG)
     if any(upstream.scheme == "https" for upstream in config.upstreams.values()):
         loop.call_soon(tls_context)
     gc.freeze()  # what was imported need not be looked through again
@@ -77,6 +81,15 @@ async def _relay(config: RelayConfig) -> None:
         connection.stop()
     recording.flush()
     await loop.run_in_executor(None, writer.close)
+
+
+def _failed(door: Door, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Say where the relay failed, without the words of the error: bytes of the wire may be in them."""
+    if door.noted(context):
+        return
+    error = context.get("exception")
+    places = [f"{each.filename}:{each.lineno}" for each in extract_tb(error.__traceback__ if error else None)]
+    print(f"{context['message']}: {type(error).__name__} at {', '.join(places)}", file=sys.stderr, flush=True)
 
 
 def _redact(content: bytes, encoding: str) -> tuple[bytes, tuple[str, ...]]:

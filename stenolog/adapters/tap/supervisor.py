@@ -45,8 +45,14 @@ class Tap:
 
     def base(self, bound: socket.socket) -> str:
         """Return the URL with the token; an upstream's name follows it."""
-        host, port = bound.getsockname()[:2]
-        return f"http://{f'[{host}]' if ':' in host else host}:{port}/{self.token}"
+        host, port = _address(bound)
+        return f"http://{f'[{host}]' if ':' in host else host}{f':{port}' if port != 80 else ''}/{self.token}"
+
+
+def _address(bound: socket.socket) -> tuple[str, int]:
+    """Return host and port as clients send them: over a socket that is a file, those of localhost."""
+    found = bound.getsockname()
+    return ("localhost", 80) if isinstance(found, str) else found[:2]
 
 
 def journal_folder(database: Path) -> Path:
@@ -189,7 +195,7 @@ class _Supervisor:
         return min(waits, default=None)
 
     def _start_relay(self, generation: int) -> subprocess.Popen[bytes]:
-        host, port = self._bound.getsockname()[:2]
+        host, port = _address(self._bound)
         listener = self._bound.fileno()
         config = RelayConfig(
             folder=str(self._folder),

@@ -1,0 +1,1 @@
+"""Servers of this machine: their sockets, and the limits that they share."""
