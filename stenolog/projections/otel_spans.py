@@ -29,6 +29,8 @@ from stenolog.domain.settings import NOTHING, Settings, configure
 from stenolog.domain.state import OpenCall, State, address, find_call
 from stenolog.domain.step import INITIAL, Transition, step
 
+from .usage import is_new_session
+
 Attribute: TypeAlias = str | int | float | list[str]
 Attributes: TypeAlias = dict[str, Attribute]
 Kind: TypeAlias = Literal["client", "internal"]
@@ -161,7 +163,9 @@ class _Watch:
         if isinstance(said, AssistantMessage):
             for nth, call in enumerate(said.tool_calls):
                 self._calls[entry.id, nth] = _Call(where, entry.time, call)
-        if (isinstance(said, LlmError) and said.category == NOT_MADE) or _child(said):
+        elif said.category == NOT_MADE or is_new_session(said):
+            return
+        if _child(said):
             return  # no call was made, or it was made in another conversation, and is told of there
         asked = self._asked.pop(where, entry.time)
         model = said.model or self._settings.card_of(said.agent).model

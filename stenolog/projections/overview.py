@@ -17,7 +17,7 @@ from stenolog.domain.values import Usage
 
 from .copies import counts_elsewhere
 from .fold import Fold
-from .usage import understates
+from .usage import is_new_session, understates
 
 LONGEST = 100
 """The characters of the first words."""
@@ -85,7 +85,8 @@ def _take(now: Overview, entry: Entry) -> Overview:
             return _used(counted, model, event.usage, is_partial=event.usage is None or understates(event))
         case LlmError(agent=agent):
             model = event.model or now.cards.get(agent, "")
-            counted = now if event.category == "cancelled" else now._replace(errors=now.errors + 1)
+            is_none = event.category == "cancelled" or is_new_session(event)
+            counted = now if is_none else now._replace(errors=now.errors + 1)
             return _used(counted, model, event.usage, is_partial=False)
         case _:
             return now
@@ -129,5 +130,5 @@ def _shortened(words: str) -> str:
     return words if len(words) <= LONGEST else f"{words[: LONGEST - 1]}…"
 
 
-overview = Fold("overview", Overview(), _take, version=3, state=Overview)
+overview = Fold("overview", Overview(), _take, version=4, state=Overview)
 """The fold: `overview(entries)`."""

@@ -89,6 +89,15 @@ def understates(event: AssistantMessage) -> bool:
     return event.usage.output * CHARACTERS_PER_TOKEN < sum(map(len, texts))
 
 
+def is_new_session(error: LlmError) -> bool:
+    """Return whether the error says that a stateful backend begins a new session: no call has failed.
+
+    The engine appends it after a restart, or after a death between two turns.
+    """
+    made = error.receipt is not None or error.in_context or error.retry_at is None
+    return error.category == "process_exited" and not made
+
+
 class UsageTotals(NamedTuple):
     """Totals of usage.
 
@@ -211,7 +220,8 @@ def _take(used: Usage, entry: Entry) -> Usage:
         case AssistantMessage(agent=agent, task=task):
             return _add(used, event.run, address(agent, task), event.model, event)
         case LlmError(agent=agent, task=task):
-            return _add(used, event.run, address(agent, task), event.model, event)
+            where = address(agent, task)
+            return used if is_new_session(event) else _add(used, event.run, where, event.model, event)
         case ToolResult():
             found = find_call(before, event)
             return used if found is None else _add(used, event.run, found[0].address, "", event)
@@ -262,7 +272,7 @@ def _timed(times: Histogram, took: int | None) -> Histogram:
     return times if took is None else times.add(took)
 
 
-usage = Fold("usage", Usage(), _take, version=6, state=Usage)
+usage = Fold("usage", Usage(), _take, version=7, state=Usage)
 """The fold: `usage(entries)`, or `conversation.fold(usage)`, which stores checkpoints."""
 
 

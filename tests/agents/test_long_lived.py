@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
+from stenolog.adapters.agents import command_line
 from stenolog.adapters.agents.command_line import END, CommandLine, HealthCheck
 from stenolog.adapters.agents.output_formats import OUTPUT_FORMATS, JsonLines
 from stenolog.adapters.llms.base import ModelResponse, ResponseDelta
-from stenolog.domain.errors import ModelError
+from stenolog.domain.errors import CallerError, ModelError
 from stenolog.domain.values import Usage
 from tests.agents import given
 from tests.agents.given import asked, failed, pieces, prompt, run, runs_on, words
@@ -358,3 +359,42 @@ def test_a_hundred_turns_and_deaths_leave_no_file_task_or_process_behind() -> No
         return [given.descriptors() - before, len(asyncio.all_tasks())]
 
     assert run(conversation, runs_on()) == [0, 1]
+
+
+UNMARKED = "import sys\nfor line in sys.stdin:\n    print('heard', line.strip(), flush=True)"
+"""A program that answers each line, and never says that it has answered."""
+
+
+def test_silence_ends_the_answers_of_a_program_that_marks_no_end() -> None:
+    async def conversation(model: CommandLine) -> list[str]:
+        one = await asked(model, "one")
+        return [words(one), words(await asked(model, "two", one.session))]
+
+    model = CommandLine([*given.PYTHON, "-c", UNMARKED], mode="long-lived", idle_ends=0.2)
+    assert run(conversation, model) == ["heard one", "heard two"]
+
+
+def test_a_program_that_does_not_end_its_answer_is_said_to_be_waited_for_with_what_can_be_set(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command_line, "SILENT", 0.05)
+
+    async def conversation(model: CommandLine) -> None:
+        stream = model.stream(prompt("one"))
+        async with aclosing(stream):
+            async for _ in stream:
+                if caplog.messages:
+                    return
+
+    late = UNMARKED.replace("print(", "time.sleep(0.2); print(").replace("import", "import time,")
+    run(conversation, CommandLine([*given.PYTHON, "-c", f"print('I')\n{late}"], mode="long-lived"))
+    [said] = caplog.messages
+    assert f"{given.NAME} has not ended its answer with the line {END}: set end=" in said
+
+
+@pytest.mark.parametrize(
+    "options", [{"idle_ends": 0}, {"mode": "one-shot", "idle_ends": 1}, {"format": "jsonl", "idle_ends": 1}]
+)
+def test_silence_ends_no_answer_that_ends_by_itself(options: dict[str, Any]) -> None:
+    with pytest.raises(CallerError, match="idle_ends: expected "):
+        CommandLine("echo", **{"mode": "long-lived", **options})

@@ -16,6 +16,7 @@ import pytest
 import stenolog
 from stenolog import AssistantMessage, ModeSwitch, UserMessage
 from stenolog.adapters.cli import run
+from stenolog.analysis import usage
 from stenolog.engine import RoundRobin, load_team
 from tests.chats.given import until
 from tests.chats.standin import TOKEN, StandIn
@@ -154,7 +155,7 @@ def test_what_a_living_session_was_not_told_yet_is_told_in_its_own_words(tmp_pat
     assert told[-1] == "User: One.\nUser: Two.\nUser: Three."
 
 
-def test_a_program_that_is_started_anew_is_no_error_at_the_terminal(
+def test_a_program_that_is_started_anew_is_no_error_at_the_terminal_and_no_failed_call(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     room_of_one(tmp_path)
@@ -166,6 +167,9 @@ def test_a_program_that_is_started_anew_is_no_error_at_the_terminal(
     told = capsys.readouterr().err
     assert "· Backend Dev begins a new session: no process that remembers its session runs here\n" in told
     assert ("✗" in told, "retrying" in told) == (False, False)
+    with stenolog.open(db) as log:
+        used = log["chat"].fold(usage).total
+        assert (used.calls, used.errors) == (2, {})
 
 
 def test_the_room_of_the_page_goes_on_in_the_chat_that_was_imported(

@@ -21,7 +21,7 @@ from .answer_buffer import ResponseBuilder
 from .command import Command
 from .long_lived import Framed, Program, SessionPlace, SessionPool
 from .output_formats import JsonLines, lines
-from .output_parser import LinesParser, OutputParser, TextParser, heard_out
+from .output_parser import LinesParser, OutputParser, Silence, TextParser, heard_out
 from .process import launch
 
 LOGGER = logging.getLogger("stenolog.engine")
@@ -29,6 +29,8 @@ Mode: TypeAlias = Literal["one-shot", "long-lived"]
 PATIENT = Timeouts(connect=60.0, first_token=600.0, idle=600.0, total=3600.0)
 """For agents that work for themselves before they speak."""
 END = "<<<end>>>"
+SILENT = 10.0
+"""The seconds of silence in an answer after which is said what its end is."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class CommandLine(Model):
     one process for each lane of a conversation, which is sent one request after the other; at most `most` at
     a time. `format` says what it speaks: `text`, `jsonl`, `claude-code`, `codex`, `gemini-cli`,
     `qwen-code`, or a `JsonLines`. The line `end` is the end of a request and of an answer in text that a
-    long-lived one speaks.
+    long-lived one speaks. Where it knows no such line, `idle_ends` seconds of silence end its answer.
 
     A call that is cancelled ends a one-shot process; a long-lived one is sent `interrupt`. `patience` is how
     many seconds each step of ending one may take. `env` is added to the environment, of which the program
@@ -77,7 +79,8 @@ class CommandLine(Model):
         inherit: Sequence[str] = (),
         cwd: str | os.PathLike[str] | None = None,
         timeouts: Timeouts = PATIENT,
-        end: str = END,
+        end: str | None = None,
+        idle_ends: float | None = None,
         health: HealthCheck | None = None,
         interrupt: int = signal.SIGINT,
         patience: float = 5.0,
@@ -90,10 +93,12 @@ class CommandLine(Model):
             self._command = self._command.with_options(
                 form.speak, form.listen if mode == "long-lived" else ()
             )
-        _check(mode, self._command, end)
+        is_text = mode == "long-lived" and form is None
+        _check(mode, self._command, end, idle_ends, is_text=is_text)
         self._mode = mode
+        self._silence = Silence(idle_ends or SILENT, bool(idle_ends), self._say_end) if is_text else None
         self._marks = format if isinstance(format, str) and format not in ("text", "jsonl") else self.provider
-        self._end = end
+        self._end = (END if idle_ends is None else "") if end is None else end
         self._health = health
         self._watch: asyncio.Task[None] | None = None
         self._interrupt = interrupt
@@ -163,7 +168,19 @@ class CommandLine(Model):
         if self._health is not None and self._health.every and (self._watch is None or self._watch.done()):
             self._watch = asyncio.create_task(self._keep_alive(self._health.every))
         name = session or secrets.token_hex(8)
-        return Program(process, name, self._parser, self._framed, self._interrupt, self._patience)
+        return Program(
+            process, name, self._parser, self._framed, self._interrupt, self._patience, self._silence
+        )
+
+    def _say_end(self) -> None:
+        if self._silence is not None:  # once
+            self._silence = self._silence._replace(warn=lambda: None)
+            LOGGER.warning(
+                "%s has not ended its answer with the line %s: set end= to its line, or idle_ends= to the "
+                "seconds of silence that end an answer",
+                self._command.name,
+                self._end,
+            )
 
     async def _keep_alive(self, every: float) -> None:
         """Check all programs every so many seconds, until the model is closed."""
@@ -201,7 +218,7 @@ class CommandLine(Model):
     def _framed(self, prompt: str) -> Framed:
         """Return a request to a program that keeps running; no transport if the prompt is not found in it."""
         if self._lines is None:
-            transport = Transport("stdin", style="lines", after=f"\n{self._end}\n")
+            transport = Transport("stdin", style="lines", after=f"\n{self._end}\n" if self._end else "\n")
             return transport.render({PROMPT: prompt}), transport
         line = json.dumps(self._lines.ask(prompt)) + "\n"
         before, told, after = line.partition(json.dumps(prompt))
@@ -213,7 +230,7 @@ def _target(prompt: ModelRequest) -> SessionPlace:
     return SessionPlace(prompt.conversation, prompt.lane)
 
 
-def _check(mode: str, command: Command, end: str) -> None:
+def _check(mode: str, command: Command, end: str | None, idle_ends: float | None, *, is_text: bool) -> None:
     """Raise `CallerError` for options that cannot be combined."""
     if mode not in ("one-shot", "long-lived"):
         raise CallerError(f"mode: expected one-shot or long-lived, found {mode!r}")
@@ -221,5 +238,8 @@ def _check(mode: str, command: Command, end: str) -> None:
         raise CallerError(
             "mode: a long-lived process is told its prompts on stdin, found {prompt} in its command"
         )
-    if not end.strip() or "\n" in end:
+    if end is not None and (not end.strip() or "\n" in end):
         raise CallerError(f"end: expected one line that is not blank, found {end!r}")
+    if idle_ends is not None and not (is_text and idle_ends > 0):
+        wanted = "more than 0 seconds" if is_text else "a long-lived program that speaks text"
+        raise CallerError(f"idle_ends: expected {wanted}, found {idle_ends if is_text else mode!r}")

@@ -12,7 +12,7 @@ from stenolog.adapters.llms.base import StreamItem
 from stenolog.domain.errors import ModelError
 from stenolog.projections.requests.transport import Outgoing, Transport
 
-from .output_parser import OutputParser, read_answer
+from .output_parser import OutputParser, Silence, read_answer
 from .process import LINGER, Process
 
 
@@ -187,6 +187,7 @@ class Program(AgentSession):
 
     `parser` makes what reads an answer, for a session; `frame` puts a prompt into bytes. Whoever stops
     listening sends it the signal `interrupt`; it has `patience` seconds to end its turn, or is ended.
+    `silence` is what it means if it says no more.
     """
 
     def __init__(
@@ -197,8 +198,10 @@ class Program(AgentSession):
         frame: Callable[[str], Framed],
         interrupt: int,
         patience: float,
+        silence: Silence | None = None,
     ) -> None:
         self.session = session
+        self._silence = silence
         self._process = process
         self._parser = parser
         self._frame = frame
@@ -235,7 +238,7 @@ class Program(AgentSession):
             yield Outgoing(content, transport)
         self._process.write(content)
         try:
-            async with aclosing(read_answer(self._process, parser)) as pieces:
+            async with aclosing(read_answer(self._process, parser, self._silence)) as pieces:
                 async for piece in pieces:
                     yield piece
             if not parser.turn.ended:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import codecs
 import json
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from stenolog.adapters.llms.base import Progress, ResponseDelta, StreamItem
 from stenolog.domain.errors import ModelError
@@ -171,19 +172,48 @@ LIMIT = 100_000_000
 """So many bytes of output are heard for one answer."""
 
 
+class Silence(NamedTuple):
+    """What the silence of a program that has begun to answer means, after so many `seconds`.
+
+    It `ends` the answer; else `warn` is called once, and the answer goes on.
+    """
+
+    seconds: float
+    ends: bool
+    warn: Callable[[], None]
+
+    async def read(self, process: Process, parser: OutputParser) -> bytes:
+        """Return more output; empty at the end of the answer. Raises `ModelError`."""
+        try:
+            async with asyncio.timeout(self.seconds):
+                return await process.read()
+        except TimeoutError:
+            if self.ends:
+                parser.close()
+                parser.turn.finish()
+                return b""
+            self.warn()
+            return await process.read()
+
+
 async def read_answer(
-    process: Process, parser: OutputParser
+    process: Process, parser: OutputParser, silence: Silence | None = None
 ) -> AsyncGenerator[ResponseDelta | Progress, None]:
     """Yield the process's output until its turn or its output ends. Raises `ModelError`."""
     size, parser.turn.process = 0, process.group
     for piece in parser.turn.pieces():
         yield piece
-    while not parser.turn.ended and (data := await process.read()):
+    while not parser.turn.ended:
+        data = await (silence.read(process, parser) if silence and size else process.read())
+        if not data:
+            break
         size += len(data)
         if size > LIMIT:
             raise ModelError("invalid_response", f"more than {LIMIT:,} bytes of output for one answer")
         for piece in _pieces(parser, partial(parser.feed, data)):
             yield piece
+    for piece in parser.turn.pieces():
+        yield piece
 
 
 async def heard_out(

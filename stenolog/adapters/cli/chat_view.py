@@ -14,9 +14,9 @@ from stenolog.domain.values import Control
 from stenolog.projections.acts import act_in_words
 from stenolog.projections.prices import Prices
 from stenolog.projections.timeline import cut_words
-from stenolog.projections.usage import Usage, usage
+from stenolog.projections.usage import Usage, is_new_session, usage
 
-from .chat_status import Hints, at_work, not_called
+from .chat_status import Hints, at_work
 from .chat_terminal import (
     Stopwatch,
     StreamWrapper,
@@ -245,8 +245,7 @@ class RunPrinter:
             self._cancelled([where])
             self._told.discard(where)
             return
-        # A restart of ours, or a death between two turns: no call has failed.
-        if not_called(error) and error.retry_at is not None and not error.in_context:
+        if is_new_session(error):
             self.paper.text(f"· {where} begins a new session: {error.message}", "dim")
             return
         self.paper.text(f"✗ {where}: {error_words(error)}", "yellow" if error.retry_at else "red")
