@@ -6,6 +6,7 @@ import asyncio
 import logging
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,11 @@ import pytest
 
 from stenolog import Log
 from stenolog.contrib.telegram import Telegram
+from stenolog.contrib.telegram.service import channel
 from stenolog.errors import CallerError
 from tests.file_bytes import files_with
 
-from .given import at_once, echo, run, served, team
+from .given import BOT, OTHER, ROLE, at_once, echo, run, served, team, until
 from .standin import BROKEN, FLOOD, HANGS_UP, TOKEN, Answer, StandIn
 
 
@@ -112,3 +114,28 @@ def test_the_token_is_in_no_log_no_error_no_repr_and_no_file(
     assert any("HTTP Request: POST" in line for line in shown)
     assert files_with(tmp_path, secret.encode()) == []
     assert repr(telegram) == "<Telegram bot 123456 in 0 chats>"
+
+
+def test_the_channel_of_the_command_has_a_bot_for_each_role_in_chats_that_were_imported(
+    api: StandIn, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DEV", TOKEN)
+    monkeypatch.setenv("QA", OTHER)
+    api.say("And the cookie?", chat=42, bots=(BOT, ROLE))
+    options: dict[str, Any] = {"tokens": {"dev": "DEV", "qa": "QA"}, "conversation": "chat_{}"}
+    served_by = partial(channel, team(echo, "dev", "qa"), log, chats=[42], base_url=api.url)
+
+    async def main() -> None:
+        serving = asyncio.create_task((telegram := served_by(**options)).serve())
+        await until(lambda: len(api.sent) > 1 and not api.unconfirmed())
+        telegram.stop()
+        await serving
+
+    asyncio.run(main())
+
+    assert (list(log), sorted(sent.bot for sent in api.sent)) == (["chat_42"], [BOT, ROLE])
+    with pytest.raises(
+        CallerError, match="expected the bot's token in the environment variable that is"
+    ) as no:
+        channel(team(echo, "dev"), log, chats=[], tokens={"dev": OTHER})
+    assert OTHER not in str(no.value)

@@ -173,7 +173,7 @@ LIMIT = 100_000_000
 
 
 class Silence(NamedTuple):
-    """What the silence of a program that has begun to answer means, after so many `seconds`.
+    """The meaning of `seconds` of silence of a program that has begun to answer.
 
     It `ends` the answer; else `warn` is called once, and the answer goes on.
     """

@@ -262,14 +262,44 @@ def channel(
     *,
     chats: Iterable[int],
     token_env: str = "TELEGRAM_BOT_TOKEN",
+    tokens: Mapping[str, str] | None = None,
+    conversation: str | Mapping[str, str] = "telegram-{}",
     base_url: str | None = None,
     names: Mapping[str, str] = NO_NAMES,
+    cuts: bool = False,
 ) -> Telegram:
-    """Make the chat channel `telegram` of one bot, whose token is in the environment variable `token_env`.
+    """Make the chat channel `telegram`.
 
-    Raises `CallerError` where the variable is not set, and as `Telegram`.
+    Its bot's token is in the environment variable `token_env`; or `tokens` names such a variable for each
+    agent. `conversation` is the name of a chat's conversation, with `{}` for its id, or the names by id.
+
+    Raises `CallerError` where a variable is not set, and as `Telegram`.
     """
-    token = os.environ.get(token_env)
-    if not token:
-        raise CallerError(f"expected the bot's token in the environment variable {token_env}, found none")
-    return Telegram(team, log, token=token, chats=chats, base_url=base_url, names=names)
+    known = {agent: _token_in(variable) for agent, variable in (tokens or {}).items()}
+    return Telegram(
+        team,
+        log,
+        token="" if known else _token_in(token_env),
+        tokens=known,
+        chats=chats,
+        base_url=base_url,
+        conversation=_naming(conversation),
+        names=names,
+        cuts=cuts,
+    )
+
+
+def _token_in(variable: str) -> str:
+    """Return a bot's token. Raises `CallerError`, which does not show what may be a token itself."""
+    if not (token := os.environ.get(variable)):
+        shown = variable if variable.isidentifier() else "that is named (not a token itself)"
+        raise CallerError(f"expected the bot's token in the environment variable {shown}, found none")
+    return token
+
+
+def _naming(conversation: str | Mapping[str, str]) -> Callable[[int], str]:
+    if isinstance(conversation, str):
+        if "{}" not in conversation:
+            raise CallerError(f"conversation: expected {{}} for its id, found {conversation!r}")
+        return lambda chat: conversation.replace("{}", str(chat))
+    return lambda chat: conversation.get(str(chat), conversation_of(chat))
