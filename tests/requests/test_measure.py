@@ -6,14 +6,16 @@ from typing import Any
 
 import pytest
 
-from stenolog import AgentCard, Entry, ModeSwitch, Tool, ToolCall
+from stenolog import AgentCard, Entry, ModeSwitch, Tool, ToolCall, ToolResult
 from stenolog.context import Budget
 from stenolog.parts import FilePart, ImagePart
-from stenolog.projections.requests import APIS, build
+from stenolog.projections.requests import APIS, build, lanes
 from stenolog.projections.requests.pipeline.measure import Measure, parameters_size
 from stenolog.projections.requests.request import Message, Size
-from stenolog.projections.requests.tokens import ESTIMATE
+from stenolog.projections.requests.tokens import ESTIMATE, IMAGE_TOKENS
 from tests.requests.given import ASKED, calls, log
+from tests.requests.histories import BLOBS, history
+from tests.requests.sizes import FRAMING, uneven
 
 PROVIDERS = [api for api in APIS if api != "plain"]
 FIELDS: dict[str, Any] = {f"field_{n}": {"type": "string"} for n in range(40)}
@@ -113,3 +115,28 @@ def test_the_name_of_a_file_is_measured() -> None:
 
 def bytes_of(measure: Measure, part: ImagePart | FilePart) -> int:
     return measure.of(Message("user", (part,), (1,), "user")).bytes
+
+
+@pytest.mark.parametrize("api", PROVIDERS)
+def test_a_picture_in_a_tool_result_weighs_what_a_picture_of_the_users_weighs(api: str) -> None:
+    blobs = {PICTURE.blob: b"\x89PNG" + bytes(300_000)}
+    result = log(ASKED, calls("", a_call("{}")), ToolResult(call_id="c1", parts=[PICTURE]))
+    empty_result = log(ASKED, calls("", a_call("{}")), ToolResult(call_id="c1", text=""))
+
+    request = build(result, "coder", api=api, blobs=blobs)
+
+    added = request.size.tokens - build(empty_result, "coder", api=api).size.tokens
+    assert IMAGE_TOKENS <= added <= IMAGE_TOKENS + FRAMING
+    assert sum(part.tokens_out for part in request.parts if part.positions == (3,)) >= IMAGE_TOKENS
+
+
+@pytest.mark.parametrize(
+    "first", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(200, 2_000, 200))]
+)
+def test_the_sizes_of_one_request_on_two_apis_differ_by_framing_only(first: int) -> None:
+    for seed in range(first, first + 200):
+        entries = history(seed)
+        for lane in lanes(entries):
+            on = {api: build(entries, lane.agent, task=lane.task, api=api, blobs=BLOBS) for api in APIS}
+
+            assert list(uneven(on)) == [], (seed, lane)

@@ -21,7 +21,7 @@ def render(messages: Sequence[Message], preamble: Preamble, blobs: Mapping[str, 
         if message.role == "tool":
             written["tool_name"] = message.tool
         body.messages.append(written)
-        body.explain(message, written["content"])
+        body.explain(message, written)
     tools = body.tools(preamble, lambda function: {"type": "function", "function": function})
     return body.rendered({"model": preamble.model, "messages": body.messages, "tools": tools})
 

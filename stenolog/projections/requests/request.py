@@ -19,7 +19,7 @@ from .body_digest import MESSAGES, MessageHash, compact, conversation, digest, s
 from .comparison import RequestDiff, diff, tokens_of
 from .explanation import Disposition, Explanation, Omission, Omitted, RequestPart
 from .rules import REPAIRS
-from .tokens import COUNTER, IMAGE_TOKENS
+from .tokens import COUNTER
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 Body: TypeAlias = dict[str, Any]
@@ -43,10 +43,10 @@ ARGUMENTS = frozenset(("input", "args"))
 """The keys of a call, beside its name, that hold its arguments as an object: all of it is read, keys too."""
 
 
-PICTURES = frozenset(
-    ("image_url", "file", "image", "document", "input_image", "input_file", "inlineData", "fileData")
-)
-"""Keys and types of the parts of a body that hold a picture or a file."""
+PICTURES = frozenset(("image_url", "file", "image", "document", "input_image", "input_file", "input_audio"))
+"""Types of the parts of a body that hold a picture or a file."""
+DATA = frozenset(("inlineData", "fileData"))
+"""Keys of those that have no type."""
 
 
 def sent_under(receipt: Receipt) -> Policy:
@@ -305,7 +305,7 @@ class Request:
     @cached_property
     def tokens(self) -> int:
         """The tokens of the request, as a budget counts them."""
-        return tokens_of(self.parts) + IMAGE_TOKENS * pictures(self.body)
+        return tokens_of(self.parts)
 
     def diff(self, other: Request) -> RequestDiff:
         """Return the difference from this request to another one of the same API."""
@@ -329,10 +329,10 @@ def _comparable(request: Request) -> tuple[object, ...]:
 
 
 def texts(value: object) -> Iterator[str]:
-    """Yield every text in a body that a model reads, without blobs and ids. Arguments are JSON."""
+    """Yield every text in a body that a model reads, without ids, pictures and files. Arguments are JSON."""
     if isinstance(value, str) and not isinstance(value, BlobText):
         yield value
-    elif isinstance(value, dict):
+    elif isinstance(value, dict) and not _is_picture(value):
         for key, inner in value.items():
             if key in ARGUMENTS and isinstance(inner, dict) and isinstance(value.get("name"), str):
                 yield compact(inner)
@@ -343,12 +343,17 @@ def texts(value: object) -> Iterator[str]:
             yield from texts(inner)
 
 
+def _is_picture(value: Mapping[str, object]) -> bool:
+    kind = value.get("type")
+    return (isinstance(kind, str) and kind in PICTURES) or not DATA.isdisjoint(value)
+
+
 def pictures(value: object) -> int:
     """Count the pictures and files in a body."""
     if isinstance(value, dict):
-        if value.get("type") in PICTURES or not PICTURES.isdisjoint(value):
+        if _is_picture(value):
             return 1
-        # Arguments of calls and schemas of tools may have such keys, and hold no picture.
+        # Arguments of calls and schemas of tools may look so, and hold no picture.
         if value.get("type") == "tool_use":
             return 0
         return sum(pictures(inner) for key, inner in value.items() if key not in ("tools", "functionCall"))

@@ -11,7 +11,7 @@ user's turn where not. A system note of the log is always quoted.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby, islice
 from typing import Any
 
@@ -162,7 +162,7 @@ def _assistant_turn(builder: BodyBuilder, run: list[Message], preamble: Preamble
         if made:
             _turn(builder, "assistant").extend(block for block, _ in made)
             rule = next((mended for _, mended in made if mended), "")
-            builder.explain(message, "".join(_size(block) for block, _ in made), rule=rule)
+            builder.explain(message, [block for block, _ in made], rule=rule)
 
 
 def _assistant_blocks(
@@ -239,7 +239,7 @@ def _user_message(builder: BodyBuilder, message: Message, ids: CallIds) -> None:
         blocks, rule = _content(builder, message)
     if blocks:
         _turn(builder, "user").extend(blocks)
-        builder.explain(message, "".join(_size(block) for block in blocks), rule=rule)
+        builder.explain(message, blocks, rule=rule)
 
 
 def _tool_result(builder: BodyBuilder, message: Message, ids: CallIds) -> tuple[Body, str]:
@@ -290,20 +290,3 @@ def _tool_shape(name: str, description: str, parameters: dict[str, Any]) -> Body
         shape["description"] = description
     shape["input_schema"] = schema(parameters)
     return shape
-
-
-def _size(block: Body) -> str:
-    """Return the text of a block that is counted."""
-    if block["type"] in ("image", "document"):
-        return ""
-    return "".join(
-        _counted_text(value for key, value in block.items() if key not in ("type", "id", "tool_use_id"))
-    )
-
-
-def _counted_text(values: Iterable[object]) -> Iterator[str]:
-    for value in values:
-        if isinstance(value, str):
-            yield value
-        elif isinstance(value, dict | list):
-            yield compact(value)

@@ -11,10 +11,12 @@ from stenolog.domain.parts import FilePart, ImagePart, Part, ProviderPart, Refus
 from stenolog.projections.requests.pipeline.identifiers import arguments_object, called, tool_name
 from stenolog.projections.requests.pipeline.prompt import Preamble
 from stenolog.projections.requests.pipeline.quoting import TOO_LARGE, note, placeholder, quote
-from stenolog.projections.requests.request import BlobText, Body, Message, Rendered, Section
+from stenolog.projections.requests.request import BlobText, Body, Message, Rendered, Section, pictures
+from stenolog.projections.requests.request import texts as said_in
 from stenolog.projections.requests.rules import NOT_CARRIED
 from stenolog.projections.requests.tokens import (
     ESTIMATE,
+    IMAGE_TOKENS,
     Counter,
     count_json,
     count_part,
@@ -92,13 +94,16 @@ class BodyBuilder:
     def explain(
         self,
         message: Message,
-        out: str,
+        written: object,
         *,
         rule: str = "",
         index: int | None = None,
         continues: bool = False,
     ) -> None:
-        """Explain the source of the text just written; `continues`: it belongs to the message before it."""
+        """Explain the source of what was just written: its text, or its JSON with all that is in it.
+
+        `continues`: it belongs to the message before it.
+        """
         if not self.explaining:
             return
         if message.role != "assistant":
@@ -110,7 +115,8 @@ class BodyBuilder:
             self._explain_sections(message.sections, at, message.role)
             return
         disposition: Disposition = message.disposition if not rule else "reworded"
-        tokens = self.counter.count(out)
+        out = "".join(said_in(written))
+        tokens = self.counter.count(out) + IMAGE_TOKENS * pictures(written)
         said = self._message_tokens(message, out, tokens)
         rule = rule or message.rule
         self.parts.append(

@@ -40,7 +40,6 @@ from stenolog.projections.requests.pipeline.quoting import placeholder, quote
 from stenolog.projections.requests.request import Body, Message
 from stenolog.projections.tool_pairs import CallKey
 
-from ..body_digest import compact
 from .body_builder import OPENING, BodyBuilder, content_blocks, explain_tools, media, schema, texts
 from .model_families import goes_back, since_gemini_3
 from .parameters import parameters
@@ -134,7 +133,7 @@ def _model_turn(builder: BodyBuilder, run: Iterator[Message], preamble: Preamble
         if made:
             _content(builder, "model").extend(part for part, _ in made)
             rule = next((mended for _, mended in made if mended), "")
-            builder.explain(message, "".join(_size(part) for part, _ in made), rule=rule)
+            builder.explain(message, [_without_placeholder(part) for part, _ in made], rule=rule)
 
 
 def _user_turn(builder: BodyBuilder, run: list[Message], preamble: Preamble, calls: Calls) -> None:
@@ -169,7 +168,7 @@ def _result(builder: BodyBuilder, message: Message, calls: Calls) -> None:
     if held:
         answer["parts"] = held
     _content(builder, "user", of_results=True).append({"functionResponse": answer})
-    builder.explain(message, text, rule=rule)
+    builder.explain(message, {**answer, "name": ""}, rule=rule)
 
 
 def _write_answer(builder: BodyBuilder, message: Message) -> None:
@@ -183,7 +182,7 @@ def _write_answer(builder: BodyBuilder, message: Message) -> None:
     parts = [{key: value for key, value in block.items() if key != "type"} for block in shown]
     if parts:
         _content(builder, "user").extend(parts)
-        builder.explain(message, "".join(_size(part) for part in parts), rule=rule)
+        builder.explain(message, parts, rule=rule)
 
 
 def _medium(builder: BodyBuilder, part: ImagePart | FilePart, *, in_result: bool = False) -> Body:
@@ -204,14 +203,9 @@ def _tool_shape(name: str, description: str, parameters: dict[str, Any]) -> Body
     return shape | {"parametersJsonSchema": schema(parameters)}
 
 
-def _size(part: Body) -> str:
-    """Return the counted text of a part: its text and its own signature, not its pictures."""
-    if "inlineData" in part or "fileData" in part:
-        return ""
-    if "functionCall" in part:
-        call, signed = part["functionCall"], part.get("thoughtSignature", UNSIGNED)
-        return str(call["name"]) + compact(call["args"]) + (str(signed) if signed != UNSIGNED else "")
-    return "".join(part.values()) if "text" in part else compact(part)
+def _without_placeholder(part: Body) -> Body:
+    """Return the part without the value that stands for a signature."""
+    return {key: value for key, value in part.items() if value != UNSIGNED}
 
 
 GOOGLE = frozenset({"google", "gemini"})

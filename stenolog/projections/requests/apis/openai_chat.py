@@ -157,9 +157,7 @@ def described(output: Output) -> Body:
 
 def _write(builder: BodyBuilder, message: Message, written: Body, rule: str = "") -> None:
     builder.messages.append(written)
-    content = written.get("content")
-    said = content if isinstance(content, str) else "".join(part.get("text", "") for part in content or ())
-    builder.explain(message, said, rule=rule, continues=message.rule == "media-after-results")
+    builder.explain(message, written, rule=rule, continues=message.rule == "media-after-results")
 
 
 def _spoken(message: Message) -> list[str]:
@@ -203,19 +201,13 @@ def _assistant(
     if calls:
         written["tool_calls"] = calls
     builder.messages.append(written)
-    builder.explain(
-        message, "".join([*thoughts, *texts(message), *(_counted_text(call) for call in calls)]), rule=rule
-    )
+    shown = written if thoughts else {**written, "reasoning_content": ""}
+    builder.explain(message, shown, rule=rule)
 
 
 def _is_readable(thought: ReasoningPart) -> bool:
     """Return whether a thought came as plain text, without a provider's proof or ciphertext."""
     return bool(thought.text) and not (thought.signature or thought.encrypted)
-
-
-def _counted_text(call: Body) -> str:
-    """Return the text of a call that is counted."""
-    return "".join(call[call["type"]].values())
 
 
 def _flat(content: list[Body]) -> str | list[Body] | None:

@@ -172,24 +172,12 @@ def _say(name: str, value: Any) -> Body | None:
 def _write(builder: BodyBuilder, message: Message, made: Written, *, continues: bool = False) -> None:
     builder.messages.append(made.item)
     said = message._replace(parts=made.parts)
-    builder.explain(said, _counted_text(made.item), rule=made.rule, continues=continues)
+    builder.explain(said, _read(made.item), rule=made.rule, continues=continues)
 
 
-def _counted_text(item: Body) -> str:
-    """Return the text of an item that is counted."""
-    if item["type"] in STANDING:
-        return compact(item)
-    match item:
-        case {"content": str(text)} | {"output": str(text)}:
-            return text
-        case {"content": list(parts)} | {"output": list(parts)}:
-            return "".join(part.get("text") or part.get("refusal") or "" for part in parts)
-        case {"name": name, "arguments": said} | {"name": name, "input": said}:
-            return f"{name}{said}"
-        case {"summary": summary, "encrypted_content": encrypted}:
-            return "".join([*(part["text"] for part in summary), encrypted])
-        case _:
-            return compact(item)
+def _read(item: Body) -> object:
+    """Return what a model reads of an item: all of one that only OpenAI understands."""
+    return compact(item) if item["type"] in STANDING or item["type"].startswith("tool_search") else item
 
 
 def _answers(builder: BodyBuilder, run: Iterator[Message], preamble: Preamble, ids: CallIds) -> None:
@@ -359,7 +347,7 @@ def _compacted(builder: BodyBuilder, message: Message, preamble: Preamble, ids: 
         else:
             compacted |= item["type"] == "compaction"
             builder.messages.append(item)
-            builder.explain(message._replace(parts=(), disposition="kept"), _counted_text(item))
+            builder.explain(message._replace(parts=(), disposition="kept"), _read(item))
     left = () if compacted and said == [UNREADABLE] else tuple(said)
     return message._replace(parts=left)
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from stenolog.projections.requests.apis import Api
 from stenolog.projections.requests.apis.writer import Writer
-from stenolog.projections.requests.explanation import RequestPart
-from stenolog.projections.requests.request import EMPTY_BLOBS, Body, pictures
+from stenolog.projections.requests.request import EMPTY_BLOBS
 from stenolog.projections.requests.sendable import check_askable
-from stenolog.projections.requests.tokens import IMAGE_TOKENS, OVERHEAD
 
-from ..body_digest import conversation
+from ..comparison import tokens_of
 from .session import RequestSession
 from .window import Window
 
@@ -29,7 +27,6 @@ class TokenMeter(RequestSession):
         super().__init__(window, api, blobs)
         self._counted: Writer | None = None
         self._parts = self._frozen = 0
-        self._drawn = self._pictures = 0
         self.is_missing = False
 
     def tokens(self) -> int:
@@ -43,31 +40,14 @@ class TokenMeter(RequestSession):
         builder = writer.builder
         if self._counted is not writer:
             self._counted, self._parts, self._frozen = writer, 0, 0
-            self._drawn = self._pictures = 0
-        self._frozen += _tokens(builder.parts[self._parts :])
+        self._frozen += tokens_of(builder.parts[self._parts :])
         self._parts = len(builder.parts)
-        body = writer.body(inputs.rest)
-        tail = _tokens(builder.parts[self._parts :])
+        writer.body(inputs.rest)
+        tail = tokens_of(builder.parts[self._parts :])
         del builder.parts[self._parts :]
         builder.omitted.clear()
-        found = self._frozen + tail + IMAGE_TOKENS * self._pictures_in(body, writer)
+        found = self._frozen + tail
         # What stands for a missing blob must not be frozen: the blob may be there by the next request.
         if builder.missing:
             self.writer, self.is_missing = None, True
         return found
-
-    def _pictures_in(self, body: Body, writer: Writer) -> int:
-        """Count the pictures of a body; those in messages that stay are counted once."""
-        messages = conversation(body, self.api.messages)
-        if not isinstance(messages, list):
-            return pictures(body)
-        stays = max(len(writer.builder.messages) - 1, self._drawn)
-        self._pictures += pictures(messages[self._drawn : stays])
-        self._drawn = stays
-        around = {name: value for name, value in body.items() if value is not messages}
-        return self._pictures + pictures(messages[stays:]) + pictures(around)
-
-
-def _tokens(parts: Sequence[RequestPart]) -> int:
-    """Return the tokens of parts; those that continue a message have no frame of their own."""
-    return sum(part.tokens_out + (0 if part.continues else OVERHEAD) for part in parts)
