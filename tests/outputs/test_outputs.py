@@ -11,13 +11,8 @@ import pytest
 
 import stenolog
 from stenolog import AssistantMessage, Conversation, Log, TextPart, ToolCall, ToolResult, UserMessage
-from stenolog.adapters.queries.outputs import (
-    READ,
-    read_output,
-    read_output_tool,
-    run_read_output,
-    store_large,
-)
+from stenolog.adapters.queries.outputs import READ, store_large
+from stenolog.adapters.queries.read_output import read_output, read_output_tool, run_read_output
 from stenolog.errors import BlobNotFoundError, CallerError, PositionNotFoundError
 from stenolog.parts import FilePart
 from stenolog.projections.requests.pipeline.truncation import LONGEST_READ, alias
@@ -124,7 +119,7 @@ def test_a_file_with_another_name_is_no_artifact(log: Log) -> None:
 
 
 def test_a_fork_has_what_it_inherits_and_nothing_that_came_later(conversation: Conversation) -> None:
-    fork = conversation.fork(after=4)
+    fork = conversation.fork(after=5)
     conversation.append(ToolResult(call_id="c5", text="later"), id="later")
     fork.append(ToolResult(call_id="c5", text="otherwise"), id="later")
     fork.append(ToolResult(call_id="c6", text="mine"), id="mine")
@@ -185,7 +180,7 @@ def test_an_agent_reads_on_where_the_preview_ends(conversation: Conversation) ->
     call = ToolCall(
         id="r1", name="read_output", arguments=f'{{"path": "{RESULTS}/large.json", "offset": 10}}'
     )
-    result = read_output(conversation, call)
+    result = read_output(conversation, call, "coder")
 
     assert (result.call_id, result.name, result.is_error) == ("r1", "read_output", False)
     text, _, ending = result.text.rpartition("\n")
@@ -194,13 +189,13 @@ def test_an_agent_reads_on_where_the_preview_ends(conversation: Conversation) ->
 
 
 def test_the_end_is_told(conversation: Conversation) -> None:
-    read = run_read_output(conversation, f'{{"path": "{RESULTS}/small.json"}}')
+    read = run_read_output(conversation, f'{{"path": "{RESULTS}/small.json"}}', "coder")
 
     assert read == "a\nb\n[characters 0 to 3 of 3; this is the end]"
 
 
 def test_an_agent_reads_at_most_so_much_at_a_time(conversation: Conversation) -> None:
-    read = run_read_output(conversation, f'{{"path": "{RESULTS}/large.json", "limit": 1000000}}')
+    read = run_read_output(conversation, f'{{"path": "{RESULTS}/large.json", "limit": 1000000}}', "coder")
 
     assert read.startswith(LARGE[:LONGEST_READ])
     assert read.endswith(f"go on with offset={LONGEST_READ}]")
@@ -226,8 +221,8 @@ def test_a_wrong_call_is_an_error_that_the_agent_is_told(
     conversation: Conversation, arguments: str, what: str
 ) -> None:
     with pytest.raises(CallerError) as caught:
-        run_read_output(conversation, arguments)
-    result = read_output(conversation, ToolCall(id="r1", name="read_output", arguments=arguments))
+        run_read_output(conversation, arguments, "coder")
+    result = read_output(conversation, ToolCall(id="r1", name="read_output", arguments=arguments), "coder")
 
     assert what in str(caught.value)
     assert (result.is_error, result.text) == (True, str(caught.value))

@@ -213,7 +213,7 @@ def test_a_result_of_five_megabytes_costs_the_request_400_tokens_and_is_read_by_
     assert alias in words(after)[-1]
     assert room.look(lambda conversation: conversation.outputs[alias]) == FIVE_MB
     read = ToolCall(id="c2", name="read_output", arguments=json.dumps({"path": alias, "limit": 28}))
-    assert room.look(lambda conversation: read_output(conversation, read)).text.startswith(
+    assert room.look(lambda conversation: read_output(conversation, read, "crew")).text.startswith(
         "0000000 passed, all is well\n"
     )
 

@@ -57,7 +57,7 @@ def test_the_file_of_a_whole_output_comes_in_and_is_read_by_the_path_that_the_pr
     conversation = into.log["talk"]
     assert conversation.outputs[ALIAS] == WHOLE
     asked = ToolCall(id="c9", name="read_output", arguments=json.dumps({"path": ALIAS, "limit": 20}))
-    assert read_output(conversation, asked).text.startswith(WHOLE[:20])
+    assert read_output(conversation, asked, "assistant").text.startswith(WHOLE[:20])
     [shown] = [said for said in conversation.request("assistant").body["messages"] if said["role"] == "tool"]
     assert shown["content"].startswith(PREVIEW), "a model is sent the preview that it was sent before"
     assert_sound(into.log)

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from stenolog.adapters.answers.lanes import only_agent
 from stenolog.domain.errors import BlobNotFoundError
 
+from .agent_request import takes_agent_else
 from .database import Database
 from .framework import command
 from .lines import CommandResult, Piece, line, paragraph
@@ -35,6 +37,7 @@ DIRECTORY = click.Path(file_okay=False, path_type=Path)
     help="Write them as read-only files under DIR.",
 )
 @click.option("--mcp", is_flag=True, help="Serve them over MCP on stdin and stdout.")
+@takes_agent_else("with --mcp, who reads; else the only one")
 @click.option(
     "--offset", metavar="N", type=click.IntRange(min=0), default=0, help="With ALIAS: from this character on."
 )
@@ -43,7 +46,13 @@ DIRECTORY = click.Path(file_okay=False, path_type=Path)
 )
 @takes_conversation_and("[ALIAS]")
 def outputs_command(
-    db: Database, words: tuple[str, ...], directory: Path | None, mcp: bool, offset: int, length: int | None
+    db: Database,
+    words: tuple[str, ...],
+    directory: Path | None,
+    mcp: bool,
+    agent: str | None,
+    offset: int,
+    length: int | None,
 ) -> CommandResult | None:
     """List what tools gave back, or show one by its alias.
 
@@ -63,8 +72,10 @@ def outputs_command(
     if mcp:
         from stenolog.adapters.tools.mcp.contents import serve_outputs
 
-        serve_outputs(conversation)
+        serve_outputs(conversation, agent or only_agent(conversation, conversation.position))
         return None
+    if agent:
+        raise click.UsageError("--agent is for --mcp: it says who reads")
     return _listed(conversation, directory)
 
 

@@ -11,7 +11,6 @@ followed: no file can come to lie outside the root.
 from __future__ import annotations
 
 import errno
-import json
 import os
 import stat
 from collections.abc import Callable, Container, Iterator, Mapping
@@ -19,7 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from stenolog.adapters.store.handle import LogHandle, StreamHandle
 from stenolog.domain.entry import Entry
@@ -27,17 +26,13 @@ from stenolog.domain.errors import (
     BlobNotFoundError,
     CallerError,
     PositionNotFoundError,
-    StenologError,
     StoreError,
 )
 from stenolog.domain.events import ToolResult
-from stenolog.domain.parts import ToolCall
 from stenolog.domain.policy import TruncateToolOutput
 from stenolog.domain.redaction import redacted
-from stenolog.domain.values import Tool
 from stenolog.projections.artifacts import ARTIFACTS, artifacts, artifacts_of, is_artifact
 from stenolog.projections.requests.pipeline.truncation import (
-    LONGEST_READ,
     READ_OUTPUT,
     RESULTS,
     alias,
@@ -52,7 +47,6 @@ from stenolog.projections.tool_pairs import ToolCallIndex
 
 from .folds import fold_at, persistent
 
-T = TypeVar("T")
 READ = 3_000
 """The default number of characters to read."""
 
@@ -147,8 +141,12 @@ class Outputs(Mapping[str, str]):
         if found is None and not is_alias:
             raise CallerError(f"expected {RESULTS}<entry id>.json or {ARTIFACTS}<name>, found {path!r:.200}")
         if found is None:
-            raise PositionNotFoundError(f"{self._talk.name!r}: no entry has the alias {path}")
+            raise PositionNotFoundError(self.no_entry(path))
         return found
+
+    def no_entry(self, path: object) -> str:
+        """Say that an alias is nobody's."""
+        return f"{self._talk.name!r}: no entry has the alias {path}"
 
     def content(self, output: Output) -> bytes:
         """Return all of an output. Raises `BlobNotFoundError`."""
@@ -216,74 +214,6 @@ class Outputs(Mapping[str, str]):
 def _output(entry: Entry, result: ToolResult) -> Output:
     text = "" if result.blob else result.text
     return Output(given_alias(result) or alias(entry.id), entry.position, result.name, result.blob, text)
-
-
-def read_output_tool() -> Tool:
-    """Return the tool that an agent reads the rest of a large output with, for its card."""
-    return Tool(
-        name=READ_OUTPUT,
-        description="Read a tool output or an artifact that was shown as a preview, piece by piece.",
-        parameters={
-            "type": "object",
-            "properties": {
-                "path": {"type": "string", "description": f"Its alias, such as {RESULTS}….json"},
-                "offset": {
-                    "type": "integer",
-                    "minimum": 0,
-                    "description": "The character to begin at; 0 unless given.",
-                },
-                "limit": {
-                    "type": "integer",
-                    "minimum": 1,
-                    "maximum": LONGEST_READ,
-                    "description": f"How many characters to read; {READ:,} unless given.",
-                },
-            },
-            "required": ["path"],
-            "additionalProperties": False,
-        },
-    )
-
-
-def run_read_output(conversation: StreamHandle, arguments: str) -> str:
-    """Run `read_output` with a call's arguments (raw JSON); return the text and a line on how to go on.
-
-    Raises `CallerError` for arguments that the tool does not take, and the errors of `Outputs.read`.
-    """
-    given = _arguments(arguments)
-    limit = min(_argument(given, "limit", READ), LONGEST_READ)
-    read = Outputs(conversation).read(_argument(given, "path", ""), _argument(given, "offset", 0), limit)
-    ending = f"go on with offset={read.next}" if read.next is not None else "this is the end"
-    return f"{read.text}\n[characters {read.offset:,} to {read.end:,} of {read.total:,}; {ending}]"
-
-
-def read_output(conversation: StreamHandle, call: ToolCall) -> ToolResult:
-    """Return the result of a call of `read_output`, ready to append; a failure is reported to the agent."""
-    try:
-        text, failed = run_read_output(conversation, call.arguments), False
-    except StenologError as error:
-        text, failed = str(error), True
-    return ToolResult(call_id=call.id, name=READ_OUTPUT, text=text, is_error=failed)
-
-
-def _arguments(text: str) -> dict[str, Any]:
-    try:
-        given = json.loads(text)
-    except (ValueError, RecursionError):
-        given = None
-    if not isinstance(given, dict) or not given.keys() <= {"path", "offset", "limit"}:
-        raise CallerError(
-            f'{READ_OUTPUT}: expected {{"path": …, "offset": …, "limit": …}}, found {text!r:.200}'
-        )
-    return given
-
-
-def _argument(given: dict[str, Any], name: str, default: T) -> T:
-    value = given.get(name, default)
-    if type(value) is not type(default):
-        kind = "a text" if isinstance(default, str) else "a whole number"
-        raise CallerError(f"{READ_OUTPUT}: {name}: expected {kind}, found {value!r:.100}")
-    return value
 
 
 def store_large(

@@ -12,7 +12,8 @@ from typing import Any
 from pydantic_core import PydanticSerializationError, from_json, to_json, to_jsonable_python
 
 from stenolog.adapters.providers.failures import hide, hide_known
-from stenolog.adapters.queries.outputs import offload_large, read_output_tool, run_read_output
+from stenolog.adapters.queries.outputs import offload_large
+from stenolog.adapters.queries.read_output import read_output_tool, run_read_output
 from stenolog.domain.errors import StenologError, ToolError
 from stenolog.domain.events import ToolResult
 from stenolog.domain.model import check_json
@@ -282,6 +283,6 @@ def _read(call: ToolContext) -> str:
     if call.conversation is None:
         raise ToolError("read_output: expected a call in a conversation, found one without")
     try:
-        return run_read_output(call.conversation, call.arguments)
+        return run_read_output(call.conversation, call.arguments, call.lane)
     except StenologError as error:
         raise ToolError(str(error)) from None

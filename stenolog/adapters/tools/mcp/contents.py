@@ -8,7 +8,8 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from stenolog.adapters.log import Conversation
-from stenolog.adapters.queries.outputs import READ, read_output_tool, run_read_output
+from stenolog.adapters.queries.outputs import READ
+from stenolog.adapters.queries.read_output import read_output_tool, run_read_output
 from stenolog.adapters.tools.base import Attachment, ToolOutput
 from stenolog.domain.errors import MissingExtraError, StenologError
 from stenolog.projections.requests.pipeline.quoting import note
@@ -94,8 +95,8 @@ def _resource(block: EmbeddedResource) -> Iterator[str | Attachment]:
         yield _media(resource.blob, resource.mime_type, resource.uri.rpartition("/")[2])
 
 
-def serve_outputs(conversation: Conversation) -> None:
-    """Serve the tool `read_output` on stdin and stdout, until the client has gone.
+def serve_outputs(conversation: Conversation, address: str) -> None:
+    """Serve the tool `read_output` to one lane on stdin and stdout, until the client has gone.
 
     Raises `MissingExtraError`.
     """
@@ -108,7 +109,8 @@ def serve_outputs(conversation: Conversation) -> None:
 
     def read(path: str, offset: int = 0, limit: int = READ) -> str:
         try:
-            return run_read_output(conversation, json.dumps({"path": path, "offset": offset, "limit": limit}))
+            asked = json.dumps({"path": path, "offset": offset, "limit": limit})
+            return run_read_output(conversation, asked, address)
         except StenologError as error:
             raise ToolError(str(error)) from None
 
