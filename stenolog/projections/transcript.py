@@ -11,11 +11,20 @@ from .terminal_text import safe
 from .timeline import TimelineItem
 
 MARKS = {"ok": "✓", "failed": "✗", "no result": "-", "running": "…", "awaiting approval": "?"}
+HTML = re.compile(r"<(?=[A-Za-z/!?])")
+"""The beginning of HTML, and of a link in pointed brackets."""
+_HARMLESS = r"https?://|mailto:|\)|[^\s:&()<>]+(?:[\s)>]|$)"
+LINK = re.compile(rf"(?<=\])(?=[(:])(?![(:][ \t]*<?(?:{_HARMLESS}))", re.IGNORECASE)
+"""The place where a link begins that leads elsewhere than to the web or a file: to a script, say."""
+FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})")
 SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
 
 def markdown(title: str, items: Iterable[TimelineItem]) -> Iterator[str]:
-    """Yield the lines of a Markdown document; what was said stays the Markdown that it is."""
+    """Yield the lines of a Markdown document.
+
+    What was said stays the Markdown that it is, but for HTML and links that run code: they are shown as text.
+    """
     yield f"# {_plain(title)}\n"
     for item in items:
         yield ""
@@ -31,7 +40,7 @@ def markdown(title: str, items: Iterable[TimelineItem]) -> Iterator[str]:
                 detail = f" · {_plain(item.detail)}" if item.detail else ""
                 yield f"{_heading(item)}{detail}"
                 if said := item.text or in_words(item.parts):
-                    yield f"\n{safe(said).rstrip()}"
+                    yield f"\n{_harmless(safe(said)).rstrip()}"
 
 
 def _heading(item: TimelineItem) -> str:
@@ -56,6 +65,24 @@ def _aside(item: TimelineItem) -> str:
 def _plain(words: str) -> str:
     """Return words on one line in which nothing is Markdown."""
     return SPECIAL.sub(r"\\\1", " ".join(safe(words).split()))
+
+
+def _harmless(said: str) -> str:
+    """Return Markdown in which, outside of blocks of code, no HTML begins and no link leads to a script.
+
+    A block of code that is left open is closed.
+    """
+    lines, fence = [], ""
+    for line in said.split("\n"):
+        found = FENCE.match(line)
+        if not fence:
+            fence = found[1] if found else ""
+            lines.append(line if found else LINK.sub(r"\\", HTML.sub("&lt;", line)))
+        else:
+            lines.append(line)
+            is_end = found and found[1].startswith(fence) and not line[found.end() :].strip()
+            fence = "" if is_end else fence
+    return "\n".join([*lines, fence] if fence else lines)
 
 
 def _code(words: str) -> str:

@@ -86,6 +86,32 @@ def test_names_are_no_markdown(nasty: Conversation) -> None:
     assert "\\!" in heading or "!\\[x\\]" in heading
 
 
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("<script>alert(1)</script>", "&lt;script>alert(1)&lt;/script>"),
+        ("<img src=x onerror=alert(1)>", "&lt;img src=x onerror=alert(1)>"),
+        ("a < b, 1<2 and **bold**", "a < b, 1<2 and **bold**"),
+        ("[x](javascript:alert(1))", "[x]\\(javascript:alert(1))"),
+        ("[x](  java&Tab;script:alert(1))", "[x]\\(  java&Tab;script:alert(1))"),
+        ("[x](&#106;avascript:a)", "[x]\\(&#106;avascript:a)"),
+        ("[x](\njavascript:a)", "[x]\\(\njavascript:a)"),
+        ("![x](data:text/html,a)", "![x]\\(data:text/html,a)"),
+        ("[x][1]\n\n[1]: vbscript:a", "[x][1]\n\n[1]\\: vbscript:a"),
+        ("[x](https://a.example/?q=1) [y](docs/a.md)", "[x](https://a.example/?q=1) [y](docs/a.md)"),
+        ("```html\n<b>\n```\n<b>", "```html\n<b>\n```\n&lt;b>"),
+        ("```a`b\n<b>", "```a`b\n&lt;b>"),
+        ("~~~\n```\n<b>\n~~~\n<b>", "~~~\n```\n<b>\n~~~\n&lt;b>"),
+        ("````\n```\n<b>", "````\n```\n<b>\n````"),
+    ],
+)
+def test_what_was_said_is_markdown_without_html_and_links_to_scripts(said: str, shown: str) -> None:
+    with stenolog.open(":memory:") as log:
+        log["talk"].append(UserMessage(said))
+        document = log["talk"].export("markdown")
+    assert document.partition("\n\n**user**")[2].partition("\n\n")[2] == f"{shown}\n"
+
+
 def test_a_document_has_nothing_that_a_terminal_obeys(nasty: Conversation) -> None:
     for form in ("markdown", "html"):
         assert not {"\x1b", "\u202e"} & set(nasty.export(form))

@@ -16,7 +16,7 @@ from stenolog import (
     ToolResult,
     UserMessage,
 )
-from stenolog.adapters.queries.outputs import read_output, read_output_tool
+from stenolog.adapters.queries.read_output import read_output, read_output_tool
 from stenolog.context import Budget, Policy, Prompt, TruncateToolOutput, policy
 from stenolog.events import PositionRange, WorkflowRun, dump_event
 from stenolog.projections.requests import APIS
