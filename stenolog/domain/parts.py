@@ -13,12 +13,16 @@ class TextPart:
     """Plain text, as it was said.
 
     `phase` is what OpenAI calls the message that it is of (`commentary`, `final_answer`), and takes back.
+    `raw` is what else its `provider` said of it, such as citations: a JSON object of those fields, or the
+    whole block if it has a `type`. It goes back to that provider, and to nobody else.
     """
 
     positional = ("text",)
     type: Literal["text"] = tag("text")
     text: str = Field(kw_only=False)
     phase: str = ""
+    provider: str = ""
+    raw: str = ""
 
 
 @frozen_value
@@ -69,7 +73,8 @@ class ToolCall:
     order. Ids repeat in real logs: the call is known by its entry and index.
 
     `namespace` tells tools of one name apart. `form` is what its provider calls the call where that is no
-    function's: of a `custom` tool, whose input is any text, or a `tool_search`.
+    function's: of a `custom` tool, whose input is any text, or a `tool_search`. `raw` is what else its
+    `provider` said of it, such as the program that made it, as that of a `TextPart`.
     """
 
     type: Literal["tool_call"] = tag("tool_call")
@@ -78,6 +83,8 @@ class ToolCall:
     arguments: str = "{}"
     namespace: str = ""
     form: str = ""
+    provider: str = ""
+    raw: str = ""
 
 
 @frozen_value

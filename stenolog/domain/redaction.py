@@ -66,12 +66,16 @@ def without(value: Any, keys: Collection[str]) -> Any:
 
 def _part(part: Any, keys: Collection[str], *, is_result: bool) -> Part:
     match part:
-        case ToolCall(arguments=text) if (changed := redacted_text(text, keys)) != text:
-            return replace(part, arguments=changed)
-        case ProviderPart(raw=text) if (changed := redacted_text(text, keys)) != text:
-            return replace(part, raw=changed)
-        case TextPart(text=text) if is_result and (changed := redacted_text(text, keys)) != text:
-            return replace(part, text=changed)
+        case ToolCall(arguments=text, raw=raw) if (
+            changed := (redacted_text(text, keys), redacted_text(raw, keys))
+        ) != (text, raw):
+            return replace(part, arguments=changed[0], raw=changed[1])
+        case ProviderPart(raw=text) if (fields := redacted_text(text, keys)) != text:
+            return replace(part, raw=fields)
+        case TextPart(text=text, raw=raw) if (
+            said := (redacted_text(text, keys) if is_result else text, redacted_text(raw, keys))
+        ) != (text, raw):
+            return replace(part, text=said[0], raw=said[1])
         case _:
             kept: Part = part
             return kept

@@ -188,12 +188,13 @@ def test_a_block_of_a_kind_yet_unknown_is_kept_as_it_came(server: Server) -> Non
     )
 
 
-def test_citations_leave_the_text_as_it_is(server: Server) -> None:
+def test_citations_are_kept_beside_the_text_that_they_are_of(server: Server) -> None:
     begun, *said, stop = api.block(TextPart(text="Hello"))
     cited = api.changed("citations_delta", citation={"type": "char_location", "cited_text": "x"})
     server.add(Reply(events(begun, *said, cited, stop)))
 
-    assert ask(at(server)).answer.parts == (TextPart(text="Hello"),)
+    raw = '{"citations":[{"type":"char_location","cited_text":"x"}]}'
+    assert ask(at(server)).answer.parts == (TextPart(text="Hello", provider="anthropic", raw=raw),)
 
 
 def test_halves_of_characters_in_a_block_are_mended(server: Server) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from stenolog import AgentCard, AssistantMessage, ModeSwitch
 from stenolog.parts import ProviderPart
 from stenolog.projections.requests import APIS, build
-from stenolog.projections.requests.apis.openai_responses import STANDING
+from stenolog.projections.requests.apis.own_parts import STANDING
 from stenolog.projections.requests.validation import LAWS, validate
 from tests.requests.given import ASKED, log
 

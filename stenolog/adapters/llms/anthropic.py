@@ -236,8 +236,11 @@ class AnthropicEvents:
         elif kind in STREAMED:
             streamed, where = STREAMED[kind]
             return self._collecting.add(index, streamed, as_str(delta.get(where)))
-        # Other deltas, such as a signature, are fields of the block; a text of ours has no citations.
-        elif kind != "citations_delta":
+        elif kind == "citations_delta":
+            cited = _mended(as_dict(delta.get("citation")))
+            block["citations"] = [*as_list(block.get("citations")), cited]
+        # Other deltas, such as a signature, are fields of the block.
+        else:
             block |= _mended({name: value for name, value in delta.items() if name != "type"})
         return []
 

@@ -28,6 +28,7 @@ from .json_fields import (
     compact_json,
     keep,
     keep_base64,
+    rest_of,
 )
 
 PROVIDER = "anthropic"
@@ -47,7 +48,7 @@ def assistant_part(block: dict[str, Any], model: str, call_id: str) -> Assistant
     """Return one block of an answer; `call_id` stands in for the id of a call that has none."""
     match block.get("type"):
         case "text" if isinstance(block.get("text"), str):
-            return TextPart(text=block["text"])
+            return TextPart(text=block["text"], **rest_of(block, PROVIDER, "text"))
         case "thinking" if isinstance(block.get("thinking"), str):
             return ReasoningPart(
                 text=block["thinking"], provider=PROVIDER, signature=as_str(block.get("signature"))
@@ -59,13 +60,17 @@ def assistant_part(block: dict[str, Any], model: str, call_id: str) -> Assistant
                 id=as_str(block.get("id")) or call_id,
                 name=as_str(block.get("name")),
                 arguments=arguments(block.get("input")),
+                **rest_of(block, PROVIDER, "id", "name", "input"),
             )
         case _:
             return ProviderPart(provider=PROVIDER, model=model, raw=compact_json(block))
 
 
 def user_part(block: dict[str, Any], blobs: Blobs) -> UserPart:
-    """Return one block of a user message or a tool result; an unknown block becomes its JSON text."""
+    """Return one block of a user message or a tool result; an unknown block becomes its JSON text.
+
+    The result of a search has its words, and the whole block beside them, which another provider is not sent.
+    """
     source = as_dict(block.get("source"))
     match block.get("type"):
         case "text" if isinstance(block.get("text"), str):
@@ -74,6 +79,12 @@ def user_part(block: dict[str, Any], blobs: Blobs) -> UserPart:
             return _image(block, source, blobs)
         case "document":
             return _document(block, source, blobs)
+        case "search_result":
+            texts = (as_str(each.get("text")) for each in blocks(block.get("content")))
+            said = (as_str(block.get("title")), as_str(block.get("source")), *texts)
+            return TextPart(text="\n".join(filter(None, said)), provider=PROVIDER, raw=compact_json(block))
+        case "tool_reference" | "container_upload":
+            return ProviderPart(provider=PROVIDER, raw=compact_json(block))
         case _:
             return TextPart(text=compact_json(block))
 

@@ -22,6 +22,8 @@ LONGEST_TITLE = 100
 """Characters of a title that is made of somebody's words."""
 TAKEN = frozenset({"user", "system"})
 """Names that requests use for senders that are no agents."""
+_OF_NO_PART = ("type", "cache_control")
+"""Fields of a block that are none of its part."""
 
 
 def as_dict(value: Json) -> dict[str, Any]:
@@ -48,6 +50,17 @@ def as_int(value: Json) -> int:
 def compact_json(value: Json) -> str:
     """Return the value as JSON without blanks, keys in their own order."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def rest_of(block: dict[str, Any], provider: str, *said: str) -> dict[str, Any]:
+    """Return what else a provider says of a text or a call, as the fields of its part; empty for nothing.
+
+    `said` are the fields that the part has. A call by the model itself has no caller to tell.
+    """
+    left = {name: value for name, value in block.items() if value and name not in (*said, *_OF_NO_PART)}
+    if as_dict(left.get("caller")).get("type") == "direct":
+        del left["caller"]
+    return {"provider": provider, "raw": compact_json(left)} if left else {}
 
 
 def arguments(value: Json) -> str:

@@ -17,7 +17,18 @@ from stenolog.domain.parts import (
 )
 from stenolog.domain.values import Usage
 
-from .json_fields import Blobs, Json, arguments, as_dict, as_int, as_list, as_str, compact_json, keep_data_url
+from .json_fields import (
+    Blobs,
+    Json,
+    arguments,
+    as_dict,
+    as_int,
+    as_list,
+    as_str,
+    compact_json,
+    keep_data_url,
+    rest_of,
+)
 
 PROVIDER = "openai"
 CALLS = ("function_call", "custom_tool_call", "tool_search_call", "local_shell_call")
@@ -119,6 +130,7 @@ def _call(item: dict[str, Any], call_id: str, name: str, given: Json, form: str 
         id=as_str(item.get("call_id")) or as_str(item.get("id")) or call_id,
         name=name,
         arguments=arguments(given),
+        **rest_of({"caller": item.get("caller")}, PROVIDER),
         namespace=as_str(item.get("namespace")),
         form=form,
     )

@@ -210,3 +210,4 @@ ITEM_FORMS = frozenset({"id", "status", "internal_chat_message_metadata_passthro
 FORMS = frozenset({"thoughtSignature", "thought_signature", "cache_control"})
 """Keys that say nothing that was said."""
 TEXT_FORMS = frozenset({"type", "annotations", "logprobs", "citations"})
+"""Keys of a text that some clients leave out of their history; the log keeps the citations of an answer."""

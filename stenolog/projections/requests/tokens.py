@@ -64,12 +64,16 @@ def measure(text: str, counter: Counter) -> int:
 def count_part(part: Part, counter: Counter = ESTIMATE) -> int:
     """Count the tokens of a part."""
     match part:
+        case TextPart(text=text, raw=raw) if raw:
+            return measure(text, counter) + measure(raw, counter)
         case TextPart(text=text) | RefusalPart(text=text):
             return measure(text, counter)
         case ReasoningPart(text=text, encrypted=encrypted, signature=signature):
             return measure(text, counter) + count(encrypted) + count(signature)
-        case ToolCall(name=name, arguments=arguments):
-            return measure(name, counter) + measure(arguments, counter)
+        case ToolCall(name=name, arguments=arguments, raw=raw):
+            return (
+                measure(name, counter) + measure(arguments, counter) + (measure(raw, counter) if raw else 0)
+            )
         case ProviderPart(raw=raw):
             return measure(raw, counter)
         case ImagePart() | FilePart():

@@ -2,7 +2,8 @@
 
 Messages of one role that follow each other are one turn. Results stand first in the turn behind their
 calls; thinking goes back signed and unmodified, to the model family that thought it, and never last. So does
-what Anthropic's own tools did: a call and its result in one answer, neither without the other.
+what Anthropic's own tools did: a call and its result in one turn, neither without the other; and so do
+citations, and the caller of a call whose program stands in the turn.
 
 Notes that stand behind the conversation are a system turn where the model takes one, and quoted in the
 user's turn where not. A system note of the log is always quoted.
@@ -10,8 +11,7 @@ user's turn where not. A system note of the log is always quoted.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import groupby, islice
 from typing import Any
 
@@ -31,15 +31,24 @@ from stenolog.projections.requests.request import Body, Message
 
 from ..body_digest import compact
 from .anthropic_parameters import anthropic_parameters, mark_prefix, set_breakpoints
-from .body_builder import OPENING, PICTURES, BodyBuilder, content_blocks, explain_tools, media, schema, texts
+from .body_builder import (
+    OPENING,
+    PICTURES,
+    BodyBuilder,
+    content_blocks,
+    explain_tools,
+    media,
+    schema,
+    texts,
+)
 from .model_families import goes_back, takes_system_turns
+from .own_parts import OwnBlocks, fields, own_blocks, own_tools
 from .writer import Writer
 
 NAME = "anthropic"
 VERSION = 1
 ANTHROPIC = frozenset({NAME})
 THINKING = frozenset({"thinking", "redacted_thinking"})
-SERVER_ID = re.compile(r"srvtoolu_[a-zA-Z0-9_]+")
 PDF = "application/pdf"
 # 5 MB a picture ("image exceeds 5 MB maximum"), and 32 MB a request (its API overview).
 LIMITS = {ImagePart: 5 * 1024 * 1024, FilePart: 32 * 1024 * 1024}
@@ -55,6 +64,7 @@ class AnthropicWriter(Writer):
         self.tools = [
             _tool_shape(tool.name, tool.description, tool.parameters) for tool in self.preamble.tools
         ]
+        self.names = frozenset(tool["name"] for tool in self.tools)
 
     def write(self, messages: Sequence[Message]) -> None:
         builder, ids = self.builder, self.ids
@@ -63,7 +73,7 @@ class AnthropicWriter(Writer):
                 _assistant_turn(builder, list(run), self.preamble, ids)
             else:
                 for message in run:
-                    _user_message(builder, message, ids)
+                    _user_message(builder, message, ids, self.names)
 
     def close(self, messages: Sequence[Message]) -> Body:
         builder, preamble = self.builder, self.preamble
@@ -150,7 +160,15 @@ def _turn(builder: BodyBuilder, role: str) -> list[Body]:
 
 def _assistant_turn(builder: BodyBuilder, run: list[Message], preamble: Preamble, ids: CallIds) -> None:
     """Write consecutive messages of the lane as one turn; omit thinking that nothing follows."""
-    blocks = [(message, list(_assistant_blocks(builder, message, preamble, ids))) for message in run]
+    # Until version 6, what its tools did went back only if it was in one message, and nothing else did.
+    if preamble.version < 6:
+        own = [made for message in run for made in own_tools([message], preamble, ANTHROPIC)]
+    else:
+        own = own_tools(run, preamble, ANTHROPIC)
+    blocks = [
+        (message, list(_assistant_blocks(builder, message, preamble, ids, each)))
+        for message, each in zip(run, own, strict=True)
+    ]
     # Thinking must not stand last in a turn.
     while blocks and (not blocks[-1][1] or blocks[-1][1][-1][0]["type"] in THINKING):
         message, made = blocks[-1]
@@ -162,17 +180,26 @@ def _assistant_turn(builder: BodyBuilder, run: list[Message], preamble: Preamble
         if made:
             _turn(builder, "assistant").extend(block for block, _ in made)
             rule = next((mended for _, mended in made if mended), "")
-            builder.explain(message, [block for block, _ in made], rule=rule)
+            written = [block for block, _ in made]
+            builder.explain(message, written, rule=rule, carried=message.parts)
 
 
 def _assistant_blocks(
-    builder: BodyBuilder, message: Message, preamble: Preamble, ids: CallIds
+    builder: BodyBuilder, message: Message, preamble: Preamble, ids: CallIds, own: OwnBlocks
 ) -> Iterator[tuple[Body, str]]:
     """Yield the blocks of one message, each with the rule that mended it."""
     calls = iter(message.calls)
-    own_tools = _own_tools(message, preamble)
     for i, part in enumerate(message.parts):
         match part:
+            case TextPart(text=text, raw=raw) if raw:
+                yield (
+                    {
+                        "type": "text",
+                        "text": text,
+                        **fields(builder, part, message, own),
+                    },
+                    "",
+                )
             case TextPart(text=text) | RefusalPart(text=text):
                 yield {"type": "text", "text": text}, ""
             case ToolCall() as call:
@@ -181,6 +208,8 @@ def _assistant_blocks(
                 given, wrapped = arguments_object(call.arguments)
                 rule = "raw-arguments" if wrapped else "tool-name" if name != called(call) else ""
                 block = {"type": "tool_use", "id": id, "name": name, "input": given}
+                if call.raw:
+                    block |= fields(builder, call, message, own)
                 yield block, rule or ("call-id" if new_id else "")
             case ReasoningPart():
                 thought = _thinking(part, message, preamble)
@@ -188,8 +217,8 @@ def _assistant_blocks(
                     builder.omit(message, part, "foreign-reasoning")
                 else:
                     yield thought, ""
-            case ProviderPart() if i in own_tools:
-                yield own_tools[i], ""
+            case ProviderPart() if i in own.blocks:
+                yield own.blocks[i], ""
             case ProviderPart():
                 builder.omit(message, part)
             case _:
@@ -207,42 +236,29 @@ def _thinking(part: ReasoningPart, message: Message, preamble: Preamble) -> Body
     return None
 
 
-def _own_tools(message: Message, preamble: Preamble) -> dict[int, Body]:
-    """Return an answer's calls of Anthropic's own tools, each with its one result, by the part's index."""
-    asked_for: dict[str, tuple[int, Body]] = {}
-    whole: dict[int, Body] = {}
-    for i, part in enumerate(message.parts):
-        if not isinstance(part, ProviderPart) or not goes_back(part, message, preamble, ANTHROPIC):
-            continue
-        block, _ = arguments_object(part.raw)
-        kind, id = str(block.get("type")), str(block.get("tool_use_id") or block.get("id"))
-        # An id of another form is none that Anthropic gave.
-        if kind == "server_tool_use" and SERVER_ID.fullmatch(id):
-            asked_for.setdefault(id, (i, block))
-        elif kind.endswith("_tool_result") and id in asked_for and asked_for[id][0] not in whole:
-            at, call = asked_for[id]
-            whole |= {at: call, i: block}
-    return whole
-
-
-def _user_message(builder: BodyBuilder, message: Message, ids: CallIds) -> None:
+def _user_message(
+    builder: BodyBuilder, message: Message, ids: CallIds, names: Set[str] = frozenset()
+) -> None:
     blocks: list[Body]
-    rule = ""
+    rule, own = "", own_blocks(message, names, ANTHROPIC)
     if message.role == "tool":
-        block, rule = _tool_result(builder, message, ids)
+        block, rule = _tool_result(builder, message, ids, own)
         blocks = [block]
     elif message.role == "system":
         # Always quoted: a system turn may not stand before words of the user. What was sent would change when
         # the user speaks next.
         blocks = [{"type": "text", "text": quote("note", "\n".join(_noted(message)))}]
     else:
-        blocks, rule = _content(builder, message)
+        blocks, rule = _content(builder, message, own)
     if blocks:
         _turn(builder, "user").extend(blocks)
-        builder.explain(message, blocks, rule=rule)
+        carried = [message.parts[i] for i in own]
+        builder.explain(message, blocks, rule=rule, carried=carried)
 
 
-def _tool_result(builder: BodyBuilder, message: Message, ids: CallIds) -> tuple[Body, str]:
+def _tool_result(
+    builder: BodyBuilder, message: Message, ids: CallIds, own: Mapping[int, Body]
+) -> tuple[Body, str]:
     assert message.call is not None
     content: list[Body] = [{"type": "text", "text": text} for text in texts(message) if text.strip()]
     rule = ""
@@ -252,7 +268,7 @@ def _tool_result(builder: BodyBuilder, message: Message, ids: CallIds) -> tuple[
         if not content:
             content, rule = [{"type": "text", "text": NO_OUTPUT}], "empty-error"
     else:
-        content, rule = _content(builder, message)
+        content, rule = _content(builder, message, own)
         content = [shown for shown in content if shown.get("text", "-").strip()]
     block: Body = {"type": "tool_result", "tool_use_id": ids.of(message.call)}
     if len(content) == 1 and content[0]["type"] == "text":
@@ -264,10 +280,9 @@ def _tool_result(builder: BodyBuilder, message: Message, ids: CallIds) -> tuple[
     return block, rule
 
 
-def _content(builder: BodyBuilder, message: Message) -> tuple[list[Body], str]:
-    return content_blocks(
-        message, lambda part: _medium(builder, part), lambda part: builder.fits(part, LIMITS[type(part)])
-    )
+def _content(builder: BodyBuilder, message: Message, own: Mapping[int, Body]) -> tuple[list[Body], str]:
+    fits = lambda part: builder.fits(part, LIMITS[type(part)])  # noqa: E731
+    return content_blocks(message, lambda part: _medium(builder, part), fits, own)
 
 
 def _medium(builder: BodyBuilder, part: ImagePart | FilePart) -> Body:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from stenolog.domain.model import deep_copy_json
@@ -29,6 +29,7 @@ from ..explanation import Disposition, Omitted, RequestPart
 PICTURES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 ANSWERS = frozenset({"response_format", "text", "output_config", "generationConfig"})
 """The parameters of the APIs that hold the JSON Schema of the answer, where there is one."""
+NO_FORMS: Mapping[int, Body] = {}
 OPENING = note("the conversation begins with your own words")
 """The message that an API puts before an agent's own words, where it wants the user to begin."""
 
@@ -99,17 +100,21 @@ class BodyBuilder:
         rule: str = "",
         index: int | None = None,
         continues: bool = False,
+        carried: Collection[Part] = (),
     ) -> None:
         """Explain the source of what was just written: its text, or its JSON with all that is in it.
 
-        `continues`: it belongs to the message before it.
+        `continues`: it belongs to the message before it. `carried` are the parts whose provider's own fields
+        were written, or omitted already.
         """
         if not self.explaining:
             return
-        if message.role != "assistant":
-            for part in message.parts:
-                if isinstance(part, ProviderPart):
+        for part in message.parts:
+            if isinstance(part, ProviderPart):
+                if message.role != "assistant" and part not in carried:
                     self.omit(message, part)
+            elif isinstance(part, TextPart | ToolCall) and part.raw and part not in carried:
+                self.omit_fields(message, part)
         at = len(self.messages) - 1 if index is None else index
         if message.sections:
             self._explain_sections(message.sections, at, message.role)
@@ -162,8 +167,22 @@ class BodyBuilder:
         """Say that a part of a message cannot be carried on this API."""
         if not self.explaining:
             return
+        what = provider_form(part).get("type", "") if isinstance(part, ProviderPart) else ""
         self.omitted.append(
-            Omitted(message.positions, rule or NOT_CARRIED[type(part)], count_part(part, self.counter))
+            Omitted(
+                message.positions, rule or NOT_CARRIED[type(part)], count_part(part, self.counter), str(what)
+            )
+        )
+
+    def omit_fields(self, message: Message, part: TextPart | ToolCall, names: Iterable[str] = ()) -> None:
+        """Say which of the provider's own fields of a part are not carried; without names, all of them."""
+        if not self.explaining:
+            return
+        form = provider_form(part)
+        lost = {name: form[name] for name in names or form}
+        what = str(form.get("type") or ", ".join(lost))
+        self.omitted.append(
+            Omitted(message.positions, "fields-not-carried", count_json(lost, self.counter), what)
         )
 
     def omit_parameters(self, preamble: Preamble, lost: Body) -> None:
@@ -215,6 +234,12 @@ class BodyBuilder:
         return (len(self.blobs.get(part.blob, b"")) + 2) // 3 * 4 <= limit
 
 
+def provider_form(part: ProviderPart | TextPart | ToolCall) -> Body:
+    """Return what only its provider understands of a part, as an object; empty if it is none."""
+    form, broken = arguments_object(part.raw) if part.raw else ({}, True)
+    return {} if broken else form
+
+
 def texts(message: Message) -> list[str]:
     """Return the texts of a message; another author's are quoted as one, with the name."""
     said = [part.text for part in message.parts if isinstance(part, TextPart | RefusalPart)]
@@ -232,16 +257,19 @@ def content_blocks(
     message: Message,
     show: Callable[[ImagePart | FilePart], Body],
     fits: Callable[[ImagePart | FilePart], bool] = lambda part: True,
+    own: Mapping[int, Body] = NO_FORMS,
 ) -> tuple[list[Body], str]:
     """Return the texts, pictures and files of a message, and the rule if one of them became a text.
 
     Somebody else's words come first, quoted as one, and what stands for their media with them. What does
-    not fit is not shown.
+    not fit is not shown. `own` are the blocks that a part is written as, by its index.
     """
     blocks: list[Body] = []
     rule = ""
-    for part in message.parts:
-        if isinstance(part, ImagePart | FilePart):
+    for i, part in enumerate(message.parts):
+        if i in own:
+            blocks.append(own[i])
+        elif isinstance(part, ImagePart | FilePart):
             too_large = not fits(part)
             blocks.append({"type": "text", "text": placeholder(part, TOO_LARGE)} if too_large else show(part))
             if "text" in blocks[-1]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Set
 
-from stenolog.domain.parts import ProviderPart, ReasoningPart
+from stenolog.domain.parts import ProviderPart, ReasoningPart, TextPart, ToolCall
 from stenolog.projections.requests.pipeline.prompt import Preamble
 from stenolog.projections.requests.request import Message
 
@@ -38,7 +38,10 @@ def family(model: str) -> str:
 
 
 def goes_back(
-    part: ReasoningPart | ProviderPart, message: Message, preamble: Preamble, providers: Set[str]
+    part: ReasoningPart | ProviderPart | TextPart | ToolCall,
+    message: Message,
+    preamble: Preamble,
+    providers: Set[str],
 ) -> bool:
     """Return whether one of these providers, and a model of the current model's family, made the part."""
     maker = part.model if isinstance(part, ProviderPart) and part.model else message.model

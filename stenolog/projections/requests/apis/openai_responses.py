@@ -41,45 +41,21 @@ from ..body_digest import compact
 from .body_builder import PICTURES, BodyBuilder, content_blocks, explain_tools, media, schema, texts
 from .model_families import encrypts_reasoning, goes_back, same_family
 from .openai_chat import LARGEST, NO_OUTPUT, PDF, described, json_note
+from .own_parts import NOTES, PROGRAMS, STANDING, caller_of, has_program
 from .parameters import parameters
 from .writer import Writer
 
 NAME = "openai-responses"
 VERSION = 1
 PARAMETERS = frozenset(
-    [
-        "include",
-        "max_output_tokens",
-        "max_tool_calls",
-        "metadata",
-        "prompt_cache_key",
-        "prompt_cache_options",
-        "prompt_cache_retention",
-        "reasoning",
-        "safety_identifier",
-        "service_tier",
-        "stream",
-        "stream_options",
-        "temperature",
-        "text",
-        "top_logprobs",
-        "top_p",
-        "truncation",
-        "user",
-    ]
-)
+    {
+        "include", "max_output_tokens", "max_tool_calls", "metadata", "prompt_cache_key",
+        "prompt_cache_options", "prompt_cache_retention", "reasoning", "safety_identifier", "service_tier",
+        "stream", "stream_options", "temperature", "text", "top_logprobs", "top_p", "truncation", "user",
+    }
+)  # fmt: skip
 PROVIDERS = frozenset({"openai"})
 ENCRYPTED = "reasoning.encrypted_content"
-STANDING: Mapping[str, bool] = {
-    "code_interpreter_call": True,
-    "compaction": False,
-    "file_search_call": True,
-    "image_generation_call": True,
-    "mcp_call": True,
-    "mcp_list_tools": True,
-    "web_search_call": False,
-}
-"""The items of OpenAI's own tools that no output of ours has to follow, and whether they need their id."""
 OUTPUTS: Mapping[str, str] = {
     "function_call": "function_call_output",
     "custom_tool_call": "custom_tool_call_output",
@@ -88,16 +64,18 @@ OUTPUTS: Mapping[str, str] = {
 """The calls that an output of ours follows, each with what the output is called."""
 PHASES = frozenset({"commentary", "final_answer"})
 """The phases that a message of the model's may have."""
-NOTES = ("metadata", "internal_chat_message_metadata_passthrough")
-"""Fields that Codex adds to items for its own use."""
 
 
 class Written(NamedTuple):
-    """An item, the parts of the message that it says, and the rule that mended it (empty: none had to)."""
+    """An item, the parts of the message that it says, and the rule that mended it (empty: none had to).
+
+    `is_whole`: what else OpenAI said of the parts is in it, too.
+    """
 
     item: Body
     parts: tuple[Part, ...]
     rule: str = ""
+    is_whole: bool = False
 
 
 class ResponsesWriter(Writer):
@@ -172,7 +150,8 @@ def _say(name: str, value: Any) -> Body | None:
 def _write(builder: BodyBuilder, message: Message, made: Written, *, continues: bool = False) -> None:
     builder.messages.append(made.item)
     said = message._replace(parts=made.parts)
-    builder.explain(said, _read(made.item), rule=made.rule, continues=continues)
+    carried = made.parts if made.is_whole else ()
+    builder.explain(said, _read(made.item), rule=made.rule, continues=continues, carried=carried)
 
 
 def _read(item: Body) -> object:
@@ -221,9 +200,16 @@ def _items(builder: BodyBuilder, message: Message, preamble: Preamble, ids: Call
                 made = _own_form(part, id, "call-id" if new_id else "") if is_own else None
                 if made is not None:
                     ids.forms[key] = OUTPUTS[made.item["type"]]
-                yield made or _call(part, id, "call-id" if new_id else "")
+                made = made or _call(part, id, "call-id" if new_id else "")
+                ids.callers.pop(key, None)
+                if part.raw and (caller := caller_of(part, message, preamble, ids, PROVIDERS)):
+                    ids.callers[key] = caller
+                    made = made._replace(item={**made.item, "caller": caller}, is_whole=True)
+                yield made
             elif isinstance(part, ReasoningPart | ProviderPart):
-                native = _native(part, ids) if goes_back(part, message, preamble, PROVIDERS) else None
+                native = (
+                    _native(part, ids, preamble) if goes_back(part, message, preamble, PROVIDERS) else None
+                )
                 if native is None:
                     builder.omit(
                         message, part, "foreign-reasoning" if isinstance(part, ReasoningPart) else ""
@@ -272,21 +258,23 @@ def _call(call: ToolCall, id: str, rule: str) -> Written:
     return Written(item, (call,), rule)
 
 
-def _native(part: ReasoningPart | ProviderPart, ids: CallIds) -> Body | None:
+def _native(part: ReasoningPart | ProviderPart, ids: CallIds, preamble: Preamble) -> Body | None:
     """Return the item itself, where OpenAI can read it without its store."""
     if isinstance(part, ProviderPart):
-        return _provider_item(part.raw, ids)
+        return _provider_item(part.raw, ids, preamble)
     if not part.encrypted:
         return None
     summary = [{"type": "summary_text", "text": part.text}] if part.text else []
     return {"type": "reasoning", "summary": summary, "encrypted_content": part.encrypted}
 
 
-def _provider_item(raw: str, ids: CallIds) -> Body | None:
+def _provider_item(raw: str, ids: CallIds, preamble: Preamble) -> Body | None:
     """Return the item of one of OpenAI's own tools, without notes; None if it cannot be sent alone."""
     item, broken = arguments_object(raw)
     kind = item.get("type")
     if broken or not isinstance(kind, str) or kind not in STANDING:
+        return None
+    if kind in PROGRAMS and not (preamble.version > 5 and has_program(kind, item.get("call_id"), ids)):
         return None
     if STANDING[kind] and not ids.keep(item.get("id")):
         return None
@@ -325,6 +313,8 @@ def _write_input(builder: BodyBuilder, message: Message, ids: CallIds) -> None:
             "status": "completed",
             "tools": found or [],
         }
+    if message.call in ids.callers:
+        item["caller"] = ids.callers[message.call]
     _write(builder, message, Written(item, message.parts, rule))
 
 
@@ -341,7 +331,7 @@ def _compacted(builder: BodyBuilder, message: Message, preamble: Preamble, ids: 
     compacted = False
     for part in message.parts:
         fits = isinstance(part, ProviderPart) and goes_back(part, message, preamble, PROVIDERS)
-        item = _provider_item(part.raw, ids) if isinstance(part, ProviderPart) and fits else None
+        item = _provider_item(part.raw, ids, preamble) if isinstance(part, ProviderPart) and fits else None
         if item is None:
             said.append(part)
         else:

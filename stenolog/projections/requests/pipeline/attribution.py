@@ -122,6 +122,9 @@ def _quoted(position: int, message: AssistantMessage, style: AttributionStyle) -
 
 def _user(position: int, message: UserMessage, style: AttributionStyle) -> Message:
     parts, unsaid = drop_blank(representable(message.parts)), unrepresentable(message.parts)
+    if parts and unsaid:
+        # An API that has a place for a part of its provider's takes it; the others say that they do not.
+        parts, unsaid = drop_blank(message.parts), ()
     if message.author_kind == "system":
         return Message("system", parts, (position,), "system-note", unsaid=unsaid)
     is_mine = (
@@ -229,19 +232,22 @@ def _result(
     rule = "result" if own else "attributed" if call else "second-result" if pair.second else "orphan-result"
     message = Message(
         "tool",
-        representable(result.parts),
+        tuple(result.parts) if own else representable(result.parts),
         (entry.position,),
         rule,
         call=call.key if call is not None and own else None,
         failed=result.is_error,
         tool=call.name if call is not None and own else result.name,
         raw_id=result.call_id,
-        unsaid=unrepresentable(result.parts),
+        unsaid=() if own else unrepresentable(result.parts),
     )
     if shorter is not None:
         tokens, rule = count_parts(result.parts, style.counter), "compact" if own else rule
         parts = representable(shorter)
-        message = message._replace(parts=parts, rule=rule, disposition="reworded", tokens_in=tokens)
+        unsaid = unrepresentable(result.parts)
+        message = message._replace(
+            parts=parts, rule=rule, disposition="reworded", tokens_in=tokens, unsaid=unsaid
+        )
     return message if own else in_prose_result(message, style)
 
 

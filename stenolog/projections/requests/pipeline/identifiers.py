@@ -41,6 +41,8 @@ class CallIds:
         self._given: list[tuple[CallKey | None, str]] = []
         self.forms: dict[CallKey, str] = {}
         """The calls that are written in a form of their provider's own, whose results have that form, too."""
+        self.callers: dict[CallKey, dict[str, Any]] = {}
+        """The programs that made a call, as their provider names them: its result names them, too."""
 
     def give(self, key: CallKey, call: ToolCall) -> tuple[str, bool]:
         """Return the id of a call, and whether it had to be rewritten."""
@@ -57,6 +59,10 @@ class CallIds:
             return False
         self._take(None, id)
         return True
+
+    def has(self, id: object) -> bool:
+        """Return whether an id was given or kept earlier in this request."""
+        return id in self._taken
 
     def of(self, key: CallKey) -> str:
         """Return the id given to a call earlier in this request."""

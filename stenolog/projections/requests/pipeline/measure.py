@@ -111,12 +111,14 @@ def said_in(message: Message) -> list[str]:
     words: list[str] = []
     for part in message.parts:
         match part:
+            case TextPart(text=text, raw=raw) if raw:
+                words += [text, raw]
             case TextPart(text=text) | RefusalPart(text=text):
                 words.append(text)
             case ReasoningPart(text=text, signature=signature, encrypted=encrypted):
                 words += [word for word in (text, signature, encrypted) if word]
-            case ToolCall(name=name, arguments=arguments):
-                words += [name, arguments_longest(arguments)]
+            case ToolCall(name=name, arguments=arguments, raw=raw):
+                words += [name, arguments_longest(arguments), *([raw] if raw else ())]
             case ProviderPart(raw=raw):
                 words.append(raw)
             case ImagePart() | FilePart():

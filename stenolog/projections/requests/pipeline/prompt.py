@@ -21,7 +21,7 @@ from stenolog.domain.model import construct
 from stenolog.domain.parts import TextPart, ToolCall, text_of
 from stenolog.domain.policy import History, MissedMessages, Prompt, Reminder
 from stenolog.domain.values import Tool, WorkflowRun
-from stenolog.projections.requests.request import Message, Section, Size, total
+from stenolog.projections.requests.request import PIPELINE, PIPELINES, Message, Section, Size, total
 from stenolog.projections.requests.tokens import ESTIMATE, Counter
 
 from ..body_digest import compact
@@ -66,6 +66,7 @@ def surround(view: View, tools: Iterable[str], shown: Iterable[Entry]) -> Surrou
         set_at=_set_at(view, "card") + (() if offered is None else _set_at(view, "mode")),
         counter=view.counter,
         offered=offered,
+        version=view.version,
     )
     # The persona stands in this very request, so a reminder need not say it again.
     stands = view.policy.history.delta and any(each.rule == "persona" for each in sections)
@@ -287,6 +288,7 @@ class Preamble(NamedTuple):
 
     `persona` is the text of all its `sections`. `stubs` are those of the tools that were made by rule;
     `set_at` is the position of the mode switch that the card is from, none where there is no card.
+    `version` is that of the pipeline whose rules are in force.
     """
 
     speaker: str
@@ -298,6 +300,7 @@ class Preamble(NamedTuple):
     set_at: tuple[int, ...] = ()
     sections: tuple[Section, ...] = ()
     counter: Counter = ESTIMATE
+    version: int = PIPELINES[PIPELINE]
 
 
 def preamble_of(
@@ -310,6 +313,7 @@ def preamble_of(
     set_at: tuple[int, ...] = (),
     counter: Counter = ESTIMATE,
     offered: Collection[str] | None = None,
+    version: int = PIPELINES[PIPELINE],
 ) -> Preamble:
     """Return the preamble of a lane, from its card and its history.
 
@@ -337,4 +341,5 @@ def preamble_of(
         set_at=set_at,
         sections=sections,
         counter=counter,
+        version=version,
     )

@@ -200,7 +200,7 @@ def own_tools_closed(at: str, message: Body) -> Iterator[Finding]:
     open_calls: dict[str, str] = {}
     for place, block in _blocks(at, message):
         kind = str(block["type"])
-        if kind == "server_tool_use":
+        if kind in ("server_tool_use", "mcp_tool_use"):
             open_calls[block["id"]] = place
         elif kind.endswith("_tool_result") and open_calls.pop(str(block.get("tool_use_id")), None) is None:
             yield f"{place}/tool_use_id", f"no call {block.get('tool_use_id')!r}"

@@ -47,6 +47,8 @@ ITEMS = (
             "mcp_call",
             "mcp_list_tools",
             "message",
+            "program",
+            "program_output",
             "reasoning",
             "web_search_call",
         }

@@ -1,0 +1,137 @@
+"""Parts that only their own provider understands, and which of them go back to it.
+
+What a provider's own tools did goes back whole or not at all: a call with its result, a program with its
+calls and its end. Other providers, and other families of models, are not sent it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence, Set
+from typing import NamedTuple
+
+from stenolog.domain.parts import ProviderPart, TextPart, ToolCall
+from stenolog.projections.requests.pipeline.identifiers import CallIds
+from stenolog.projections.requests.pipeline.prompt import Preamble
+from stenolog.projections.requests.request import Body, Message
+
+from .body_builder import BodyBuilder, provider_form
+from .model_families import goes_back, same_family
+
+OWN_CALLS = {"server_tool_use": re.compile(r"srvtoolu_[a-zA-Z0-9_]+"), "mcp_tool_use": re.compile(r"[\w-]+")}
+"""The calls that Anthropic runs itself, and the form of their ids."""
+FIELDS = {"text": "citations", "tool_call": "caller"}
+"""The field of the provider's own that a text and a call may have."""
+USER_BLOCKS = frozenset({"search_result", "container_upload"})
+RESULT_BLOCKS = frozenset({"search_result", "tool_reference"})
+"""Blocks of the provider's own that a user's message and a result may have."""
+STANDING: Mapping[str, bool] = {
+    "code_interpreter_call": True,
+    "compaction": False,
+    "file_search_call": True,
+    "image_generation_call": True,
+    "mcp_call": True,
+    "mcp_list_tools": True,
+    "program": True,
+    "program_output": True,
+    "web_search_call": False,
+}
+"""The items of OpenAI's own tools that no output of ours has to follow, and whether they need their id."""
+PROGRAMS = frozenset({"program", "program_output"})
+"""The items of a program of the model's, which calls tools itself, and of its end."""
+NOTES = ("metadata", "internal_chat_message_metadata_passthrough")
+"""Fields that Codex adds to items for its own use."""
+
+
+class OwnBlocks(NamedTuple):
+    """The blocks of a message that their provider made for itself, by the part's index.
+
+    `calls` are the ids of its own calls in the turn. `is_family`: a model of the family that is asked now
+    said the message.
+    """
+
+    blocks: dict[int, Body]
+    calls: set[str]
+    providers: Set[str] = frozenset()
+    is_family: bool = False
+
+
+def own_tools(run: Sequence[Message], preamble: Preamble, providers: Set[str]) -> list[OwnBlocks]:
+    """Return the provider's own blocks of one turn: calls, each with its one result, and compactions."""
+    asked_for: dict[str, tuple[int, int, Body]] = {}
+    own_calls = [*OWN_CALLS][: 1 if preamble.version < 6 else None]
+    made = [OwnBlocks({}, set()) for _ in run]
+    for nth, message in enumerate(run):
+        for i, part in enumerate(message.parts):
+            if not isinstance(part, ProviderPart) or not goes_back(part, message, preamble, providers):
+                continue
+            block = provider_form(part)
+            kind, id = str(block.get("type")), str(block.get("tool_use_id") or block.get("id"))
+            # An id of another form is none that Anthropic gave.
+            if kind in own_calls and OWN_CALLS[kind].fullmatch(id):
+                asked_for.setdefault(id, (nth, i, block))
+            elif kind.endswith("_tool_result") and id in asked_for and id not in made[0].calls:
+                at, index, call = asked_for[id]
+                made[at].blocks[index] = call
+                made[nth].blocks[i] = block
+                made[0].calls.add(id)
+            # What stands before it need not be read again; an empty one is refused.
+            elif kind == "compaction" and preamble.version > 5 and block.get("content") != "":
+                made[nth].blocks[i] = block
+    return [
+        OwnBlocks(own.blocks, made[0].calls, providers, same_family(message.model, preamble.model))
+        for own, message in zip(made, run, strict=True)
+    ]
+
+
+def fields(builder: BodyBuilder, part: TextPart | ToolCall, message: Message, own: OwnBlocks) -> Body:
+    """Return the provider's own field of a text or a call, if it may go back; say what does not."""
+    name, given = FIELDS[part.type], provider_form(part)
+    found = given.get(name) if own.is_family and part.provider in own.providers else None
+    kept: Body = {}
+    match found:
+        case [dict(), *_]:
+            # Answers tell the id of a file that requests must not have.
+            kept = {name: [_without(each, "file_id") for each in found if isinstance(each, dict)]}
+        case {"tool_id": id} if id in own.calls:
+            kept = {name: found}
+        case _:
+            pass
+    if lost := given.keys() - kept.keys():
+        builder.omit_fields(message, part, sorted(lost))
+    return kept
+
+
+def _without(block: Body, field: str) -> Body:
+    return {name: value for name, value in block.items() if name != field}
+
+
+def own_blocks(message: Message, names: Set[str], providers: Set[str]) -> dict[int, Body]:
+    """Return the blocks of the provider's own in a user's message or a result, by the part's index.
+
+    A result refers only to tools that the request declares.
+    """
+    if message.speaker or message.failed:
+        return {}
+    allowed = RESULT_BLOCKS if message.role == "tool" else USER_BLOCKS
+    found: dict[int, Body] = {}
+    for i, part in enumerate(message.parts):
+        if isinstance(part, ProviderPart | TextPart) and part.raw and part.provider in providers:
+            block = provider_form(part)
+            is_there = block.get("tool_name", "") in names or block.get("type") != "tool_reference"
+            if block.get("type") in allowed and is_there:
+                found[i] = block
+    return found
+
+
+def has_program(kind: str, id: object, ids: CallIds) -> bool:
+    """Return whether the request has the program of an item; a program's id is kept for its calls and end."""
+    return ids.keep(id) if kind == "program" else ids.has(id)
+
+
+def caller_of(
+    call: ToolCall, message: Message, preamble: Preamble, ids: CallIds, providers: Set[str]
+) -> Body | None:
+    """Return the program that made a call, where that is in the request."""
+    found = provider_form(call).get("caller") if goes_back(call, message, preamble, providers) else None
+    return found if isinstance(found, dict) and ids.has(found.get("caller_id")) else None
