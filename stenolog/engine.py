@@ -4,8 +4,9 @@ from .adapters.engine.agent import Agent
 from .adapters.engine.approvals import PendingApproval
 from .adapters.engine.auto_context import AutoMemory, AutoSummary
 from .adapters.engine.auto_recall import AutoRecall
+from .adapters.engine.compaction import compact
 from .adapters.engine.delegate import AgentTool
-from .adapters.engine.forks import compact, regenerate
+from .adapters.engine.forks import regenerate
 from .adapters.engine.options import EntryAppended, Options, RunEvent, Runtime, StreamDelta
 from .adapters.engine.replay import Replay
 from .adapters.engine.retries import CircuitBreaker, RetryPolicy

@@ -261,8 +261,9 @@ def _around(stays: Iterable[int], first: int, last: int) -> Iterator[PositionRan
 
 
 def _new(messages: Iterable[Entry], spans: Sequence[PositionRange], state: State, lane: str) -> int:
-    """Count the messages in the spans that no summary for the lane has replaced and that are no summaries."""
+    """Count the messages in the spans behind the last summary for the lane that are no summaries."""
     summaries = {summary.position for summary in state.summaries}
-    taken = [span for summary in state.summaries if summary.is_for(lane) for span in summary.spans]
-    places = (entry.position for entry in messages if entry.position not in summaries)
-    return sum(any(p in span for span in spans) and not any(p in span for span in taken) for p in places)
+    # What stands before its end and is not in it is left alone: its writer was not sent it, or it stays.
+    last = max((summary.last for summary in state.summaries if summary.is_for(lane)), default=0)
+    places = (e.position for e in messages if e.position > last and e.position not in summaries)
+    return sum(any(place in span for span in spans) for place in places)

@@ -28,7 +28,7 @@ from stenolog import (
     UserMessage,
     evolve,
 )
-from stenolog.adapters.engine import forks
+from stenolog.adapters.engine import compaction
 from stenolog.context import Budget, LastN, Pins
 from stenolog.domain.decide import decide
 from stenolog.engine import compact
@@ -346,7 +346,7 @@ def test_a_crash_before_the_summary_is_merged_asks_no_model_again(
 
     with opened(tmp_path / "t.db") as conversation:
         conversation.extend([ModeSwitch(joins=["coder"]), *rounds(3)])
-        monkeypatch.setattr(forks, "merge_answer", dies)
+        monkeypatch.setattr(compaction, "merge_answer", dies)
         with pytest.raises(KeyboardInterrupt):
             run(compact(conversation, "coder", brief(), over=400, keep=4))
     monkeypatch.undo()

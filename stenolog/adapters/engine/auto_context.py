@@ -17,15 +17,16 @@ from typing import NamedTuple
 from stenolog.adapters.log import Conversation
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError
-from stenolog.domain.events import UNCHANGED, AssistantMessage, ModeSwitch, UserMessage
+from stenolog.domain.events import UNCHANGED, AssistantMessage, ModeSwitch
 from stenolog.domain.policy import FullHistory, SummaryAndRecent, policy
 from stenolog.domain.turn_taking import is_pass
 from stenolog.domain.values import TurnPolicy
 from stenolog.projections.fold import fold
 
 from .agent import Agent, Upkeep
+from .compaction import TASK, ask_in_fork, compact
 from .effect_names import short_key
-from .forks import TASK, ask_in_fork, compact, fork_of, merge_answer, reader_of
+from .forks import fork_of, merge_answer
 
 KEEP = 20
 REMEMBER = (
@@ -64,17 +65,19 @@ class AutoSummary(Upkeep):
         begun = SummaryAndRecent(window, step) if window else FullHistory()
         measured = chosen | begun if chosen.history.delta else None
         plain = replace(worker, summary=None, memory=None, recall=None)
-        least = await asyncio.to_thread(_untold, conversation, agent) if chosen.history.delta else 1
-        return await compact(
-            conversation,
-            agent,
-            plain,
-            over=self.over,
-            keep=max(keep, least),
-            task=self.task,
-            policy=measured,
-            least=least,
-        )
+        for where in await asyncio.to_thread(_lanes, conversation, agent):
+            least = await asyncio.to_thread(_untold, conversation, where) if chosen.history.delta else 1
+            await compact(
+                conversation,
+                where,
+                plain,
+                over=self.over,
+                keep=max(keep, least),
+                task=self.task,
+                policy=measured,
+                least=least,
+            )
+        return None
 
 
 @dataclass(frozen=True)
@@ -99,10 +102,8 @@ class AutoMemory(Upkeep):
             return None
         mark = short_key(sha256(f"{conversation.stream.key}/{agent}/{due}".encode()).hexdigest())
         fork = await asyncio.to_thread(fork_of, conversation, due.answered, f"{worker.name}~{mark}")
-        reader = reader_of(fork, agent, replace(worker, summary=None, memory=None, recall=None))
-        task = self.task.replace("{agent}", agent)
-        said = UserMessage(text=task, to=[reader.name])
-        text, meta = await ask_in_fork(fork, reader, said)
+        writer = replace(worker, summary=None, memory=None, recall=None)
+        text, meta = await ask_in_fork(fork, agent, writer, self.task.replace("{agent}", agent))
         made = AssistantMessage(
             agent=agent, purpose="memory", text=text, meta=meta, replaces=due.memory or None
         )
@@ -156,12 +157,20 @@ def MEMORIES(known: Memories, entry: Entry) -> Memories:
             return known
 
 
-def _untold(conversation: Conversation, agent: str) -> int:
-    """Return how many of the last entries a session that lives was not told yet; 1 where none lives."""
-    if not any(run.rule == "delivered" for run in conversation.request(agent).omissions):
+def _lanes(conversation: Conversation, agent: str) -> list[str]:
+    """Return the addresses of an agent's own lane, if it was used, and of tasks that wait for a model."""
+    own, *tasks = conversation.state().lanes_of(agent)
+    waiting = [lane.address for lane in tasks if lane.status == "awaiting_llm"]
+    return [own.address] * bool(own.asked or own.answered or not tasks) + waiting
+
+
+def _untold(conversation: Conversation, where: str) -> int:
+    """Return how many of the last entries a session that lives was not told yet; 1 if none lives."""
+    agent, _, task = where.partition("/")
+    if not any(run.rule == "delivered" for run in conversation.request(agent, task=task).omissions):
         return 1
     state = conversation.state()
-    return max(1, state.position - state.lane(agent).seen)
+    return max(1, state.position - state.lane(where).seen)
 
 
 def _check_by(by: object) -> None:

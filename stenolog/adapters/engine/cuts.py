@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stenolog.domain.state import State
 from stenolog.projections.requests import Request
 from stenolog.projections.requests.rules import CUTS
 
@@ -13,3 +14,8 @@ def last_cut(request: Request, context_from: int) -> int:
     """
     cut = (run.last for run in request.omissions if run.rule in CUTS and run.last >= context_from)
     return max(cut, default=0)
+
+
+def last_summarised(state: State, where: str) -> int:
+    """Return the last position that a summary for a lane covers; 0: there is none."""
+    return max((summary.last for summary in state.summaries if summary.is_for(where)), default=0)

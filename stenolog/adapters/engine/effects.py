@@ -30,7 +30,7 @@ from stenolog.projections.requests.transport import Outgoing
 from stenolog.projections.timeline import cut_of
 
 from .agent import Agent
-from .cuts import last_cut
+from .cuts import last_cut, last_summarised
 from .dispatch import DispatchCheck
 from .effect_names import Key, key
 from .journal import ClaimedEffect, Instead, Journal, Outcome
@@ -150,7 +150,7 @@ def _tell_of_cut(host: EffectHost, where: str, request: Request) -> None:
         return
     # Once for each cut in a run: a cut stays, and would be told again with every request.
     host.cuts[where] = request.cuts
-    ended = max((s.last for summary in host.journal.state.summaries for s in summary.spans), default=0)
+    ended = last_summarised(host.journal.state, where)
     # What is in a summary is shown in other words.
     start = host.journal.settings.context_from_of(where.partition("/")[0])
     if last_cut(request, start) <= ended:

@@ -1,15 +1,11 @@
-"""Forks in which an agent works: a summary of the middle of a conversation, or an answer made anew.
-
-    async for happened in team.run(conversation, message):
-        await compact(conversation, "coder", Agent("summariser", llm=…), over=16_000)
-
-Nothing is lost or copied: the log keeps every word, the fork shares them, and a later summary may take the
-place of this one. Killed in between, the next call goes on with the fork that is there.
+"""Forks in which an agent works: what they share, and an answer that is made anew.
 
     entry = await regenerate(conversation, 12, writer, "Shorter, please.")
 
-The wish is said in the fork alone, with the answer that it is about. The new answer then takes the place of
-the old one in the conversation, or stays where it is, for whoever wants to compare.
+Nothing is lost or copied: the log keeps every word, and the fork shares them. Killed in between, the next
+call goes on with the fork that is there. The wish is said in the fork alone, with the answer that it is
+about. The new answer then takes the place of the old one in the conversation, or stays where it is, for
+whoever wants to compare.
 """
 
 from __future__ import annotations
@@ -32,15 +28,12 @@ from stenolog.domain.errors import (
     VersionConflictError,
 )
 from stenolog.domain.events import AssistantMessage, ModeSwitch, UserMessage
-from stenolog.domain.policy import PolicyLike
-from stenolog.domain.settings import DEFAULT_SCOPE, Settings
+from stenolog.domain.settings import Settings
 from stenolog.domain.state import LaneState
-from stenolog.domain.summaries import summary_of
 from stenolog.domain.values import PositionRange
-from stenolog.projections.entry_context import Context, context, middle
+from stenolog.projections.entry_context import Context, context
 
 from .agent import Agent
-from .cuts import last_cut
 from .delegate import worker_output
 from .effect_names import short_key
 from .team import Team
@@ -75,138 +68,6 @@ def merge_answer(conversation: Conversation, made: AssistantMessage, id: str) ->
         decide(state, made)
         with suppress(VersionConflictError):
             return conversation.append(made, id=id, expected=state.position)
-
-
-TASK = (
-    "Summarise the conversation up to here for whoever goes on with it: what was asked, what was found out "
-    "and decided, with names and numbers, and what is still open. Answer with the summary alone."
-)
-ASKED = "condense"
-"""The id of the message that asks for a summary, in its fork."""
-
-
-class Away(NamedTuple):
-    """The positions out of context now: before `context_from`, hidden, or replaced by an edit."""
-
-    context_from: int
-    hides: tuple[PositionRange, ...]
-
-
-class CompactionPlan(NamedTuple):
-    """The spans to summarise, the positions hidden from the writer, and that of the last ended summary."""
-
-    spans: tuple[PositionRange, ...]
-    away: Away
-    ended: int
-
-    @property
-    def last(self) -> int:
-        """The last position that it is to cover."""
-        return self.spans[-1].last
-
-
-async def compact(
-    conversation: Conversation,
-    agent: str,
-    summariser: Agent,
-    *,
-    over: int | None = None,
-    keep: int = 20,
-    task: str = TASK,
-    policy: PolicyLike = None,
-    least: int = 1,
-) -> Entry | None:
-    """Have the middle summarised once the agent's request has more than `over` tokens, or its policy cut it.
-
-    The last `keep` messages stay (fewer, down to `least`, where these alone are too large), and so do open
-    calls, what was last said to the agent, what the system says, what the agent's policy pins, and what
-    others were last asked and have not answered. `over` None: only once something was cut. `policy`, where
-    given, is the one that the request is measured under, in the place of the agent's own. The summariser
-    reads what the agent may see, as it is in context now. Gives the summary's entry; None where nothing was
-    to be done. Raises `ModelError` where it fails, `IllegalCommandError` where a part of it was summarised,
-    or taken out of context, meanwhile.
-    """
-    plan = await asyncio.to_thread(_plan, conversation, agent, over, keep, policy, least)
-    if plan is None:
-        return None
-    # The plan names the fork, so the same compaction that was killed goes on in the fork that is there.
-    whole = f"{conversation.stream.key}/{agent}/{summariser.name}/{task}/{plan}"
-    mark = short_key(sha256(whole.encode()).hexdigest())
-    fork = await asyncio.to_thread(fork_of, conversation, plan.last, f"{summariser.name}~{mark}")
-    await asyncio.to_thread(hide_spans, fork, *plan.away)
-    reader = await asyncio.to_thread(reader_of, fork, agent, summariser)
-    said = UserMessage(text=task, to=[reader.name])
-    text, meta = await ask_in_fork(fork, reader, said)
-    if (
-        # While the summariser worked, a person may have hidden some of it: the summary would bring it back.
-        await asyncio.to_thread(lambda: _away(context([*conversation.entries()]), agent, plan.last))
-        != plan.away
-    ):
-        raise IllegalCommandError(
-            f"{conversation.name!r}: what is in context has changed while it was summarised"
-        )
-    summary = AssistantMessage(agent=agent, purpose="summary", covers=plan.spans, text=text, meta=meta)
-    return await asyncio.to_thread(merge_answer, conversation, summary, f"condensed-{mark}")
-
-
-def _plan(
-    conversation: Conversation, agent: str, over: int | None, keep: int, policy: PolicyLike, least: int
-) -> CompactionPlan | None:
-    """Return the plan of the summary due now; None if none is due.
-
-    A summary is due if the agent's request is too large or was cut, and has a middle part to summarise.
-    """
-    request = conversation.request(agent, policy=policy)
-    is_large = over is not None and request.size.tokens > over
-    # What was cut before the end of a summary is in that summary.
-    ended = max((s.last for summary in conversation.state().summaries for s in summary.spans), default=0)
-    start = conversation.settings().context_from_of(agent)
-    cut = last_cut(request, start)
-    if not is_large and cut <= ended:
-        return None
-    log = [*conversation.entries()]
-    spans = middle(log, agent, keep)
-    # The last messages alone may be too large, or cut; then fewer of them stay.
-    while keep > least and (not spans or spans[-1].last < cut):
-        keep = max(keep // 2, least)
-        spans = middle(log, agent, keep) or spans
-    if not spans:
-        return None
-    now = context(log)
-    # The last summary that has ended is part of the plan: after it, the same spans need a new fork.
-    holding = {summary.position for summary in now.summaries}
-    past = (e.position for e in log if summary_of(e.position, e.event) and e.position not in holding)
-    return CompactionPlan(spans, _away(now, agent, spans[-1].last), max(past, default=0))
-
-
-def _away(now: Context, agent: str, last: int) -> Away:
-    """Return the fork's positions that are out of context by now, though they were in context at `last`."""
-    since = sorted(old for old, edit in now.replaced_by.items() if old <= last < edit)
-    hides = (*spans_at(now.settings.hides, last), *(PositionRange(first=old, last=old) for old in since))
-    return Away(now.settings.context_from_of(agent), hides)
-
-
-def reader_of(fork: Conversation, agent: str, summariser: Agent) -> Agent:
-    """Return the summariser; it takes the agent's place if that is shown only its own messages."""
-    # A summariser of another name would not be shown an agent's private messages.
-    is_open = fork.settings().scope_of(agent) == DEFAULT_SCOPE
-    return summariser if is_open else replace(summariser, name=agent)
-
-
-async def ask_in_fork(fork: Conversation, summariser: Agent, said: UserMessage) -> tuple[str, dict[str, Any]]:
-    """Return the summary, and the link to the fork; of a summariser that has failed before, a new attempt."""
-    team, lane = Team([summariser], join=False), LaneState(summariser.name)
-    team.options = replace(team.options, lane=lane.address)
-    # From an earlier call with the same plan, whose model failed.
-    if (await asyncio.to_thread(fork.state)).lane(lane.address).status == "failed":
-        await team.resume(fork, lane.agent)
-    async for _ in team.run(fork, said, id=ASKED):
-        pass
-    made = await asyncio.to_thread(worker_output, fork, lane)
-    text = str(made.content[0])
-    if made.is_error or not text.strip():
-        raise ModelError("other", f"no summary: {text or 'it was empty'}")
-    return text, {**made.meta}
 
 
 WISH = "wish"

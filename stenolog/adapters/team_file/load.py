@@ -21,7 +21,7 @@ from stenolog.adapters.agents.command_line import HealthCheck
 from stenolog.adapters.engine.agent import Agent
 from stenolog.adapters.engine.auto_context import REMEMBER, AutoMemory, AutoSummary
 from stenolog.adapters.engine.auto_recall import AutoRecall
-from stenolog.adapters.engine.forks import TASK
+from stenolog.adapters.engine.compaction import TASK
 from stenolog.adapters.engine.retries import ATTEMPTS, CircuitBreaker, RetryPolicy
 from stenolog.adapters.engine.team import Team
 from stenolog.adapters.llms.base import Model

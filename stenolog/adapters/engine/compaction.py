@@ -1,0 +1,245 @@
+"""Compaction: a summary of the middle of a conversation, for a lane, which another agent writes in a fork.
+
+    async for happened in team.run(conversation, message):
+        await compact(conversation, "coder", Agent("summariser", llm=…), over=16_000)
+
+Nothing is lost: the log keeps every word, and a later summary may take the place of this one. Killed in
+between, the next call goes on with the fork that is there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from stenolog.adapters.log import Conversation
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import IllegalCommandError, ModelError
+from stenolog.domain.events import AssistantMessage, UserMessage
+from stenolog.domain.policy import FullHistory, PolicyLike
+from stenolog.domain.policy import policy as policy_of
+from stenolog.domain.settings import DEFAULT_SCOPE
+from stenolog.domain.state import LaneState
+from stenolog.domain.summaries import summary_of, without
+from stenolog.domain.values import PositionRange
+from stenolog.projections.entry_context import Context, context, middle
+from stenolog.projections.requests import LaneId
+
+from .agent import Agent
+from .cuts import last_cut, last_summarised
+from .delegate import worker_output
+from .effect_names import short_key
+from .forks import fork_of, hide_spans, merge_answer, spans_at
+from .team import Team
+
+TASK = (
+    "Summarise the conversation up to here for whoever goes on with it: what was asked, what was found out "
+    "and decided, with names and numbers, and what is still open. Answer with the summary alone."
+)
+ASKED = "condense"
+"""The id of the message that asks for a summary, in its fork."""
+
+
+class Away(NamedTuple):
+    """The positions out of context now: before `context_from`, hidden, or replaced by an edit."""
+
+    context_from: int
+    hides: tuple[PositionRange, ...]
+
+
+class CompactionPlan(NamedTuple):
+    """The spans to summarise, the positions hidden from the writer, and that of the last ended summary."""
+
+    spans: tuple[PositionRange, ...]
+    away: Away
+    ended: int
+
+    @property
+    def last(self) -> int:
+        """The last position that it is to cover."""
+        return self.spans[-1].last
+
+
+async def compact(
+    conversation: Conversation,
+    agent: str,
+    summariser: Agent,
+    *,
+    over: int | None = None,
+    keep: int = 20,
+    task: str = TASK,
+    policy: PolicyLike = None,
+    least: int = 1,
+    to: Sequence[str] = (),
+) -> Entry | None:
+    """Have the middle summarised once the agent's request has more than `over` tokens, or its policy cut it.
+
+    The last `keep` messages stay (fewer, down to `least`, where these alone are too large), and so do open
+    calls, what was last said to the agent, what the system says, what the agent's policy pins, and what
+    others were last asked and have not answered. `over` None: only once something was cut. `policy`, where
+    given, is the one that the request is measured under, in the place of the agent's own. `agent` is an
+    agent, or the address of a lane. The summariser reads what that lane may see, as it is in context now; no
+    window of its own policy counts. The summary is for that lane, and for those in `to`, and hides what was
+    read from these alone. Gives the summary's entry; None if nothing was to be done. Raises `ModelError` if
+    it fails, `IllegalCommandError` if a part of it was summarised, or taken out of context, meanwhile.
+    """
+    plan = await asyncio.to_thread(_plan, conversation, agent, over, keep, policy, least)
+    if plan is None:
+        return None
+    # The plan names the fork, so the same compaction that was killed goes on in the fork that is there.
+    whole = f"{conversation.stream.key}/{agent}/{summariser.name}/{task}/{plan}"
+    mark = short_key(sha256(whole.encode()).hexdigest())
+    fork = await asyncio.to_thread(fork_of, conversation, plan.last, f"{summariser.name}~{mark}")
+    await asyncio.to_thread(hide_spans, fork, *plan.away)
+    made = await ask_in_fork(fork, agent, _reading_all(summariser), task)
+    if (
+        # While the summariser worked, a person may have hidden some of it: the summary would bring it back.
+        await asyncio.to_thread(
+            lambda: _away(context([*conversation.entries()]), agent.partition("/")[0], plan.last)
+        )
+        != plan.away
+    ):
+        raise IllegalCommandError(
+            f"{conversation.name!r}: what is in context has changed while it was summarised"
+        )
+    name, _, lane_task = agent.partition("/")
+    summary = AssistantMessage(
+        agent=name,
+        task=lane_task,
+        purpose="summary",
+        covers=await asyncio.to_thread(_sent, fork, plan.spans),
+        to=to,
+        text=made.text,
+        meta=made.meta,
+    )
+    return await asyncio.to_thread(merge_answer, conversation, summary, f"condensed-{mark}")
+
+
+def _plan(
+    conversation: Conversation, agent: str, over: int | None, keep: int, policy: PolicyLike, least: int
+) -> CompactionPlan | None:
+    """Return the plan of the summary due now; None if none is due.
+
+    A summary is due if the agent's request is too large or was cut, and has a middle part to summarise.
+    """
+    name, _, task = agent.partition("/")
+    request = conversation.request(name, task=task, policy=policy)
+    is_large = over is not None and request.size.tokens > over
+    # What was cut before the end of a summary is in that summary.
+    ended = last_summarised(conversation.state(), agent)
+    start = conversation.settings().context_from_of(name)
+    cut = last_cut(request, start)
+    if not is_large and cut <= ended:
+        return None
+    log = [*conversation.entries()]
+    spans = middle(log, agent, keep)
+    # The last messages alone may be too large, or cut; then fewer of them stay.
+    while keep > least and (not spans or spans[-1].last < cut):
+        keep = max(keep // 2, least)
+        spans = middle(log, agent, keep) or spans
+    if not spans:
+        return None
+    now = context(log)
+    # The last summary that has ended is part of the plan: after it, the same spans need a new fork.
+    holding = {summary.position for summary in now.summaries}
+    past = (e.position for e in log if summary_of(e.position, e.event) and e.position not in holding)
+    return CompactionPlan(spans, _away(now, name, spans[-1].last), max(past, default=0))
+
+
+def _away(now: Context, agent: str, last: int) -> Away:
+    """Return the fork's positions that are out of context by now, though they were in context at `last`."""
+    since = sorted(old for old, edit in now.replaced_by.items() if old <= last < edit)
+    hides = (*spans_at(now.settings.hides, last), *(PositionRange(first=old, last=old) for old in since))
+    return Away(now.settings.context_from_of(agent), hides)
+
+
+def _reading_all(summariser: Agent) -> Agent:
+    """Return the summariser without a window, which would keep from it what it is to summarise."""
+    has_window = policy_of(summariser.policy).history.window[0] is not None
+    return (
+        replace(summariser, policy=policy_of(summariser.policy, FullHistory())) if has_window else summariser
+    )
+
+
+def _sent(fork: Conversation, spans: Sequence[PositionRange]) -> tuple[PositionRange, ...]:
+    """Return the part of the spans that the summariser was sent. Raises `ModelError` if there is none.
+
+    A budget of its own may have cut some of them, and the notes that an agent keeps are that agent's alone.
+    """
+    said = [entry for entry in fork.entries() if isinstance(entry.event, AssistantMessage)]
+    position, answer = next(
+        (e.position, e.event) for e in reversed(said) if getattr(e.event, "receipt", None)
+    )
+    assert isinstance(answer, AssistantMessage), "see above"
+    reader = LaneId(answer.agent, answer.task)
+    notes = [
+        PositionRange(first=entry.position, last=entry.position)
+        for entry in said
+        if getattr(entry.event, "purpose", "") in ("memory", "routing") and not reader.wrote(entry.event)
+    ]
+    covers = without(spans, notes)
+    made = summary_of(position, replace(answer, covers=covers), fork.state().summaries) if covers else None
+    if made is None:
+        raise ModelError("other", "no summary: its writer was sent nothing of what it was to summarise")
+    return made.spans
+
+
+class Made(NamedTuple):
+    """The text written in a fork, and the link to that."""
+
+    text: str
+    meta: dict[str, Any]
+
+
+def reader_of(fork: Conversation, where: str, writer: Agent) -> LaneState:
+    """Return the lane that a writer reads a lane's conversation by: its own, if that is shown as much."""
+    agent, _, task = where.partition("/")
+    # A writer of another name would not be shown an agent's private messages.
+    is_open = fork.settings().scope_of(agent) == DEFAULT_SCOPE
+    return LaneState(writer.name) if is_open else LaneState(agent, task)
+
+
+def _tell(fork: Conversation, where: str, reader: LaneState) -> None:
+    """Say to the reader what the summaries for a lane say: they were not made for the reader."""
+    if reader.address == where:
+        return
+    agent, _, task = where.partition("/")
+    for summary in fork.state().summaries:
+        id = f"told-{summary.position}"
+        if summary.is_for(where) and not summary.is_for(reader.address) and not fork.entry_by_id(id):
+            said = fork.entry(summary.position).event
+            assert isinstance(said, AssistantMessage), "summaries are of agents"
+            told = AssistantMessage(
+                agent=agent,
+                task=task,
+                purpose="summary",
+                covers=summary.spans,
+                parts=said.parts,
+                to=[reader.address],
+            )
+            fork.append(told, id=id, expected=fork.position)
+
+
+async def ask_in_fork(fork: Conversation, where: str, writer: Agent, task: str) -> Made:
+    """Have a task about a lane done in a fork, by a writer that is shown what the lane is shown.
+
+    A writer that has failed before is asked once more.
+    """
+    lane = await asyncio.to_thread(reader_of, fork, where, writer)
+    await asyncio.to_thread(_tell, fork, where, lane)
+    team = Team([replace(writer, name=lane.agent)], join=False)
+    team.options = replace(team.options, lane=lane.address)
+    said = UserMessage(text=task, to=[lane.address])
+    # From an earlier call with the same plan, whose model failed.
+    if (await asyncio.to_thread(fork.state)).lane(lane.address).status == "failed":
+        await team.resume(fork, lane.agent, lane.task)
+    async for _ in team.run(fork, said, id=ASKED):
+        pass
+    made = await asyncio.to_thread(worker_output, fork, lane)
+    text = str(made.content[0])
+    if made.is_error or not text.strip():
+        raise ModelError("other", f"no summary: {text or 'it was empty'}")
+    return Made(text, {**made.meta})
