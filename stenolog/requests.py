@@ -21,6 +21,7 @@ from .projections.requests import (
 from .projections.requests.apis import written_by
 from .projections.requests.apis.body_builder import BodyBuilder, explain_tools, schema, texts, tool_function
 from .projections.requests.apis.writer import Writer
+from .projections.requests.pipeline.identifiers import CallIds
 from .projections.requests.pipeline.prompt import Preamble
 from .projections.requests.proofs import Proof, proofs
 from .projections.requests.request import Message, Rendered
@@ -38,6 +39,7 @@ __all__ = [
     "RULES",
     "Api",
     "BodyBuilder",
+    "CallIds",
     "Counter",
     "LaneId",
     "Law",

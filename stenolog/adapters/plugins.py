@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from threading import RLock
+from traceback import walk_tb
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from stenolog.domain.errors import CallerError, PluginError
@@ -32,6 +33,8 @@ _LOCK = RLock()
 _named: list[str] = []
 _failed: dict[str, str] = {}
 _loaded: set[str] = set()
+_modules: dict[str, str] = {}
+"""The names of plugins, by those of their modules or packages."""
 
 
 def load_plugins() -> None:
@@ -91,6 +94,17 @@ def failed_plugins() -> dict[str, str]:
     return dict(_failed)
 
 
+def plugin_at_fault(error: BaseException) -> str:
+    """Return the name of the plugin whose code has raised, and where; empty if it is not a plugin's."""
+    for frame, line in reversed([*walk_tb(error.__traceback__)]):
+        top = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if top == "stenolog":
+            return ""
+        if top in _modules:
+            return f"{_modules[top]} ({Path(frame.f_code.co_filename).name}, line {line})"
+    return ""
+
+
 def _load_installed(point: EntryPoint) -> None:
     try:
         _call(point)
@@ -99,6 +113,7 @@ def _load_installed(point: EntryPoint) -> None:
 
 
 def _call(point: EntryPoint) -> None:
+    _modules.setdefault(point.module.partition(".")[0], point.name)
     found = point.load()
     if point.attr:
         found()
@@ -111,6 +126,7 @@ def _run_file(path: Path) -> None:
     spec = spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None or not path.is_file():
         raise FileNotFoundError(f"expected a Python file, found none: {path}")
+    _modules.setdefault(path.stem, str(path))
     sys.modules[path.stem] = module = module_from_spec(spec)
     spec.loader.exec_module(module)
 

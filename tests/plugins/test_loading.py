@@ -149,3 +149,33 @@ def states_kept(folder: Path) -> int:
     with closing(sqlite3.connect(folder / "talks.db-checkpoints")) as connection:
         (count,) = connection.execute("SELECT count(*) FROM checkpoints WHERE fold = 'state'").fetchone()
     return int(count)
+
+
+def test_an_error_in_a_plugin_names_the_plugin_and_is_no_defect_of_stenolog(
+    stenolog: Stenolog, tmp_path: Path
+) -> None:
+    (tmp_path / "telegraph.py").write_text(API.replace("texts(message)", "message.words"))
+    stenolog("demo", "--db", "d.db")
+    ran = stenolog(
+        "request", "demo", "--agent", "coder", "--api", "telegraph", "--db", "d.db", "--plugin", "telegraph"
+    )
+
+    assert ran.returncode == 6
+    assert "AttributeError: 'Message' object has no attribute 'words'" in ran.stderr
+    assert "in the plugin telegraph (telegraph.py, line 7); --traceback shows more" in ran.stderr
+    assert "defect" not in ran.stderr
+
+
+def test_an_api_whose_messages_cannot_be_found_is_refused_at_its_first_body(
+    stenolog: Stenolog, tmp_path: Path
+) -> None:
+    (tmp_path / "telegraph.py").write_text(API.replace('"messages"', '"lines"'))
+    stenolog("demo", "--db", "d.db")
+    ran = stenolog(
+        "request", "demo", "--agent", "coder", "--api", "telegraph", "--db", "d.db", "--plugin", "telegraph"
+    )
+
+    assert ran.returncode == 2
+    assert (
+        "the API telegraph: expected its messages under 'messages', found the keys model, lines" in ran.stderr
+    )

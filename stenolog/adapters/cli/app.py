@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import click
 
 from stenolog._version import __version__
-from stenolog.adapters.plugins import failed_plugins, load_plugins
+from stenolog.adapters.plugins import failed_plugins, load_plugins, plugin_at_fault
 from stenolog.domain import errors
 
 from .suggest import did_you_mean
@@ -284,7 +284,7 @@ CORRUPT = Exit(4, "the stored data is damaged, of a later release, or no log", (
 CONFLICT = Exit(5, "somebody else appended first; nothing was written", (errors.VersionConflictError,))
 ADAPTER = Exit(
     6,
-    "a provider, a tool or the machine has failed",
+    "a provider, a tool, a plugin or the machine has failed",
     (errors.ProviderError, errors.ToolError, errors.OperationalError, OSError),
 )
 DEFECT = Exit(70, "a defect of stenolog itself: please report it")
@@ -302,4 +302,5 @@ EXITS = (OK, FAILED, USAGE, NOT_FOUND, CORRUPT, CONFLICT, ADAPTER, DEFECT, INTER
 def exit_of(error: BaseException) -> Exit:
     """Return the exit of an error: that of the nearest class above it that the table names."""
     named = {cls: exit for exit in EXITS for cls in exit.errors}
-    return next((named[cls] for cls in type(error).__mro__ if cls in named), DEFECT)
+    found = next((named[cls] for cls in type(error).__mro__ if cls in named), DEFECT)
+    return ADAPTER if found is DEFECT and plugin_at_fault(error) else found

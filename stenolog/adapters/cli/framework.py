@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import click
 
+from stenolog.adapters.plugins import plugin_at_fault
 from stenolog.adapters.store.address import hide_passwords
 from stenolog.domain.errors import CorruptLogError, PluginError, StenologError
 from stenolog.projections.terminal_text import safe_json
@@ -179,6 +180,12 @@ def _let_go_of_stdout() -> None:
 def _message(error: BaseException, exit: Exit) -> str:
     if exit in (INTERRUPTED, TERMINATED):
         return str(error) or "interrupted"
+    if (
+        isinstance(error, Exception)
+        and not isinstance(error, StenologError)
+        and (plugin := plugin_at_fault(error))
+    ):
+        return f"{type(error).__name__}: {error}\n  in the plugin {plugin}; --traceback shows more"
     if exit is DEFECT:
         return f"{type(error).__name__}: {error}\n  {REPORT}"
     if isinstance(error, OSError) and not isinstance(error, StenologError):

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from stenolog.adapters.plugins import plugin_at_fault
 from stenolog.domain import errors
 from stenolog.domain.errors import StenologError
 
@@ -73,9 +74,11 @@ def rpc_code(error: BaseException) -> int:
 def error_data(error: BaseException) -> dict[str, Any]:
     """Return an error as JSON: `type`, `message`, and for a version conflict what was expected and found."""
     if not isinstance(error, StenologError):
-        LOGGER.error("a call has failed by a defect of stenolog", exc_info=error)
+        plugin = plugin_at_fault(error)
+        whose = f"the plugin {plugin}" if plugin else "a defect of stenolog"
+        LOGGER.error("a call has failed by %s", whose, exc_info=error)
         # Words of a defect may hold anything, also what was sent.
-        return {"type": "InternalError", "message": f"a defect of stenolog: {type(error).__name__}"}
+        return {"type": "InternalError", "message": f"{whose}: {type(error).__name__}"}
     data: dict[str, Any] = {"type": type(error).__name__, "message": str(error)}
     if isinstance(error, errors.VersionConflictError):
         data |= {"expected": error.expected, "found": error.found}

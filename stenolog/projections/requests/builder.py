@@ -140,7 +140,7 @@ def request_of(view: ReadView, api: str | Api, blobs: Mapping[str, bytes] = EMPT
     messages = [*around.first, *said, *preview_note(end), *around.behind]
     chosen = api_of(api)
     # Rendered before the omissions are listed: an API may leave out parts as well.
-    rendered = chosen.render(messages, around.preamble, blobs)  # 8
+    rendered = chosen.rendered(messages, around.preamble, blobs)  # 8
     # An entry that is out of context is told so, though the backend may have it.
     rules = {**dict.fromkeys(delivered, "delivered"), **shown.left_out}
     gone = dropped(view.left_out, view.entries, rules, messages, rendered.omitted, view.counter)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
+from stenolog.domain.errors import CallerError
 from stenolog.domain.registry import Registry
 from stenolog.projections.requests.pipeline.prompt import Preamble
 from stenolog.projections.requests.request import Message, Rendered
@@ -30,6 +31,18 @@ class Api(NamedTuple):
     render: Render
     writer: type[Writer] | None = None
     messages: str = MESSAGES
+
+    def rendered(
+        self, messages: Sequence[Message], preamble: Preamble, blobs: Mapping[str, bytes]
+    ) -> Rendered:
+        """Return the body. Raises `CallerError` for one without messages: it could not be compared."""
+        made = self.render(messages, preamble, blobs)
+        if not isinstance(made.body.get(self.messages), list | str):
+            raise CallerError(
+                f"the API {self.name}: expected its messages under {self.messages!r}, found the keys "
+                f"{', '.join(made.body)}: name theirs, Api(…, messages=…)"
+            )
+        return made
 
 
 def written_by(name: str, version: int, writer: type[Writer], messages: str = MESSAGES) -> Api:

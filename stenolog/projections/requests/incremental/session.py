@@ -75,7 +75,7 @@ class ExplainedLater:
     def __call__(self, rendered: Rendered | None = None) -> Explanation:
         inputs, told = self.inputs, self.inputs.told
         messages = inputs.messages
-        made = rendered or self.api.render(messages, inputs.preamble, self.blobs)
+        made = rendered or self.api.rendered(messages, inputs.preamble, self.blobs)
         rules = dict.fromkeys(inputs.delivered, "delivered")
         for nth, row in enumerate(islice(self.rows, self.number)):
             left_out = told.frozen.left_out if nth < told.rows else told.left_out
@@ -141,7 +141,7 @@ class RequestSession:
         """Return the body, and its explanation."""
         # An API of a plugin may render only a whole body.
         if self.api.writer is None or self.explained:
-            rendered = self.api.render(inputs.messages, inputs.preamble, self.blobs)
+            rendered = self.api.rendered(inputs.messages, inputs.preamble, self.blobs)
             return rendered.body, lambda: explain(rendered)
         before = self.writer
         writer = self._at_work(inputs, self.api.writer)
