@@ -319,12 +319,11 @@ def test_a_call_that_waits_for_a_person_is_found_from_the_callers_conversation(
     team = Team([lead(reader, context=context)])
 
     async def main() -> list[str]:
-        task = asyncio.create_task(worked(team, conversation, "Go"))
-        while not (found := waiting(conversation)):
-            await asyncio.sleep(0.01)
-        ((lane, asked, name, arguments, where),) = found
+        await worked(team, conversation, "Go")  # it ends, as for a call of the caller itself
+        ((lane, asked, name, arguments, where),) = waiting(conversation)
+        assert not results(conversation)
         await team.approve(conversation.log[where], asked)
-        await task
+        await worked(team, conversation)
         return [lane.partition("/")[0], name, arguments]
 
     with opened(tmp_path / "t.db") as conversation:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 from stenolog.adapters.log import Conversation
+from stenolog.adapters.tools.base import BaseTool
 from stenolog.adapters.tools.calls import call_at
 from stenolog.domain.effects import Effect, RunTool, effects, ref
 from stenolog.domain.errors import IllegalCommandError, InvalidEventError
@@ -18,6 +19,7 @@ from stenolog.domain.values import CallRef, Control
 from stenolog.projections.json_checks import misfit
 from stenolog.projections.terminal_text import call_code
 
+from .agent import WorkerTool
 from .effect_names import short_key, tool_key
 
 
@@ -73,10 +75,24 @@ def refuse_at_workers(conversation: Conversation, said: Event) -> None:
                 child.submit(reason)
 
 
-def only_waits(conversation: Conversation) -> bool:
-    """Return whether a person has to go first, here and in each worker's conversation that is waited for."""
+def are_delegates(under_way: Iterable[Effect], tools: Mapping[str, Mapping[str, BaseTool]]) -> bool:
+    """Return whether something is under way, and all of it are calls of delegates."""
+    found = [*under_way]
+    return bool(found) and all(
+        isinstance(each, RunTool)
+        and isinstance(tools.get(each.lane.agent, {}).get(each.call.name), WorkerTool)
+        for each in found
+    )
+
+
+def only_waits(conversation: Conversation, agent: str = "") -> bool:
+    """Return whether a person has to go first, here and in each worker's conversation that is waited for.
+
+    `agent`: the worker whose conversation it is; in a fork, lanes of its callers are busy, but not there.
+    """
     state = conversation.state()
-    if not (found := [*effects(state)]):
+    found = [each for each in effects(state) if agent in ("", each.lane.agent) or each.lane.task]
+    if not found:
         # Without an approval it has come to rest, and its caller is about to hear of it.
         return any(call.approval for _, call in state.open_calls())
     children = {name.rpartition("~")[2]: name for name in workers(conversation)}
@@ -89,7 +105,8 @@ def _waits_below(conversation: Conversation, effect: Effect, children: Mapping[s
         return False
     worker = short_key(tool_key(conversation, effect))
     if worker in children:
-        return only_waits(conversation.log[children[worker]])
+        name = children[worker]
+        return only_waits(conversation.log[name], name.rpartition("~")[0])
     # A worker in a scope has a lane here; while that works, it has effects of its own.
     lanes = conversation.state().lanes.values()
     return any(lane.task == worker and lane.status == "awaiting_approval" for lane in lanes)

@@ -34,6 +34,7 @@ from stenolog.domain.lifecycle import BUSY
 
 from . import recovery
 from .agent import Agent
+from .approvals import are_delegates, only_waits
 from .commit_listener import CommitListener
 from .draft_keeper import DraftKeeper
 from .effect_names import Key, key
@@ -88,8 +89,7 @@ class Runner:
         self.due: float | None = None  # after `run`: seconds until more is to do; None: a person goes first
 
     @property
-    def journal(self) -> Journal:
-        """The journal of the conversation; set once the runner was opened."""
+    def journal(self) -> Journal:  # set once the runner was opened
         assert self._journal is not None, "open the runner first"
         return self._journal
 
@@ -118,6 +118,8 @@ class Runner:
                 if not self._is_at_work(poll, patience) and not self._is_woken:
                     self.due = 0.0 if self.is_draining else poll.due
                     return
+                if self._waits_for_delegates(poll) and await self.write(only_waits, self.conversation):
+                    return
                 async for delta in self._until_woken(poll):
                     yield delta
 
@@ -138,8 +140,8 @@ class Runner:
 
     async def close(self) -> None:
         """Stop the work under way: the log says so, and another runner continues from there."""
-        running = {*(task for _, task in self._tasks.values()), *self._asks.values()}
-        running |= {self._drafts.task} if self._drafts.task else set()
+        drafts = [self._drafts.task] if self._drafts.task else []
+        running = {*(task for _, task in self._tasks.values()), *self._asks.values(), *drafts}
         for task in running:
             task.cancel()
         try:
@@ -198,8 +200,7 @@ class Runner:
 
     def _begin(self, begin: Callable[[Journal], object]) -> None:
         self._ident = threading.get_ident()
-        log = self.conversation.log
-        presence = log.recorder.presence(log.edge.id())
+        presence = self.conversation.log.recorder.presence(self.conversation.log.edge.id())
         try:
             self._journal = Journal(self.conversation, presence, self.agents, self.options)
         except BaseException:
@@ -325,6 +326,11 @@ class Runner:
         waits = not self.is_draining and (poll.held or (poll.due is not None and poll.due <= patience))
         return bool(self._tasks or self._asks or waits)
 
+    def _waits_for_delegates(self, poll: Poll) -> bool:
+        """Return whether only delegates are at work, whose tools wait as long as a person takes."""
+        others = self.options.lane or self._asks or poll.held or poll.due is not None
+        return not others and are_delegates((each.effect for each, _ in self._tasks.values()), self.tools)
+
     def _start(self, claimed: ClaimedEffect) -> None:
         name = key(claimed.effect)
         self._unstarted.discard(claimed.claim.fence)
@@ -387,9 +393,8 @@ class Runner:
 
     async def _wake_later(self, poll: Poll) -> None:
         """Poll again when the next effect is due, and now and then while others are at one."""
-        waits = [OTHERS] if poll.held else []
-        if poll.due is not None:
-            waits.append(poll.due)
+        waits = [OTHERS] if poll.held or self._waits_for_delegates(poll) else []
+        waits += [] if poll.due is None else [poll.due]
         if waits:
             await self.options.world.sleep(min(waits))
             self.wake()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from hashlib import sha256
 
@@ -10,9 +9,7 @@ from stenolog.adapters.log import Conversation
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.effects import effects
 
-from .approvals import only_waits
 from .journal import Journal
-from .runner import Runner
 from .start import settings_of
 from .team import Team
 
@@ -46,16 +43,8 @@ async def visit(
 
         runner.gather = GATHER
         begun(drain)
-        running = asyncio.create_task(_run(runner, patience))
-        try:
-            while not (await asyncio.wait({running}, timeout=patience))[0]:
-                # The tool of such an agent would wait for the person, however long that takes.
-                if await asyncio.to_thread(only_waits, conversation):
-                    return None
-            await running
-        finally:
-            running.cancel()
-            await asyncio.wait({running})
+        async for _ in runner.run(patience):
+            pass
         # A run that was drained may have come to rest all the same.
         return runner.due if runner.due != 0 or _has_work(runner.journal) else None
 
@@ -63,8 +52,3 @@ async def visit(
 def _has_work(journal: Journal) -> bool:
     """Return whether there is an effect to be done, or a message to be said."""
     return bool(journal.queue) or any(True for _ in effects(journal.state))
-
-
-async def _run(runner: Runner, patience: float) -> None:
-    async for _ in runner.run(patience):
-        pass
