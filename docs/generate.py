@@ -62,7 +62,7 @@ PREFACE = """\
 | `cost` | `conversations`, `by`, `rows`, `total` |
 | `cost --cache` | `conversations`, `calls`, `total`; of each call `conversation`, `position`, `view`, `lane`, `api`, `model`, `before`, `prompt`, `same`, `expected`, `read`, `written`, `missed`, `seconds`, `cause`, `is_miss`, `agreement`, `cost_micro_usd` |
 | `drift` | `client`, `roles`; of each role `client`, `role`, `begins`, `versions`, `changes` |
-| `stats` | `conversation`, `position`, `agents`, `agent`, `api`, `largest`, `budget`, `not_in_log`, `cuts`, `compactions`, `resets`, `rewinds`, `steps`, `marks`, `samples` |
+| `stats` | `conversation`, `position`, `agents`, `agent`, `api`, `largest`, `budget`, `unexplained`, `cuts`, `compactions`, `resets`, `rewinds`, `steps`, `marks`, `samples` |
 | `cost --plan` | `conversation`, `agent`, `api`, `rows` |
 | `append` | `conversation`, `appended`, `already`, `entries`; these are as those of `log`, also what stood there before |
 | `import` | a list of reports: `file`, `format`, `conversations`, `skipped`, `repaired`, `incomplete`, `left_out` |

@@ -15,7 +15,7 @@ from .projections.analysis.cache_misses import CacheCall, cache_calls
 from .projections.analysis.drift import RoleDrift, drift
 from .projections.analysis.explain import Explanation, Reason, explain, why
 from .projections.analysis.knowledge import view
-from .projections.analysis.provider_bill import Bill, NotInLog
+from .projections.analysis.provider_bill import Bill, Unexplained
 from .projections.analysis.whatif import WhatIf, whatif
 from .projections.context_curve import ContextCurve, context_curve
 from .projections.describe import call_in_words, describe
@@ -37,7 +37,6 @@ __all__ = [
     "Context",
     "ContextCurve",
     "Explanation",
-    "NotInLog",
     "Price",
     "Prices",
     "Reached",
@@ -46,6 +45,7 @@ __all__ = [
     "RoleDrift",
     "TimelineItem",
     "Trace",
+    "Unexplained",
     "UsageTotals",
     "WhatIf",
     "bisect",

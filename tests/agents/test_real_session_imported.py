@@ -133,5 +133,5 @@ def test_the_imported_request_has_all_that_was_sent_and_is_in_the_file(
     added = {line for line in lines(body) - lines(sent) if line not in ("<note>", "</note>")}
     assert added == set()
     assert "of PostToolUse" not in str(sent)
-    assert bill.not_in_log is not None
-    assert bill.not_in_log.parts == ("system prompt", "tools")
+    assert bill.unexplained is not None
+    assert bill.unexplained.parts == ("system prompt", "tools")

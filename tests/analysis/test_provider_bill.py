@@ -11,11 +11,12 @@ from stenolog import AgentCard, AssistantMessage, Entry, LlmError, ModeSwitch, T
 from stenolog.events import Origin, Usage
 from stenolog.projections.analysis.provider_bill import (
     Bill,
-    NotInLog,
+    Unexplained,
     answer_to,
     bill,
     last_answer,
     program_of,
+    unexplained,
     usual_api,
 )
 from stenolog.projections.requests import LaneId, build
@@ -102,19 +103,21 @@ def test_an_answer_with_a_receipt_answers_the_request_that_the_receipt_names() -
     assert [getattr(answer_to(log, LANE, at), "position", None) for at in range(1, 5)] == [2, None, 4, None]
 
 
-def test_what_was_billed_beyond_the_log_is_missing_if_another_program_sent_it() -> None:
+def test_what_was_billed_beyond_the_log_is_unexplained_if_another_program_sent_it() -> None:
     foreign, own = (entry for entry in asked(3) if entry.event.kind == "assistant_message")
 
     assert bill(foreign, 1, 39, is_its_own=True) == Bill("claude-code", 2, 1, 35_000, 30_000, 39, True)
-    assert bill(foreign, 1, 39, is_its_own=True).missing == 34_961
-    assert bill(own, 3, 39, is_its_own=True).missing == 0
+    assert bill(foreign, 1, 39, is_its_own=True).is_short
+    assert bill(own, 3, 39, is_its_own=True).unexplained is None
 
 
-@pytest.mark.parametrize(("rebuilt", "missing"), [(34_501, 0), (31_501, 0), (31_500, 3_500), (40_000, 0)])
-def test_a_small_difference_to_the_bill_is_one_of_counting(rebuilt: int, missing: int) -> None:
+@pytest.mark.parametrize(
+    ("rebuilt", "is_short"), [(34_501, False), (31_501, False), (31_500, True), (40_000, False)]
+)
+def test_a_small_difference_to_the_bill_is_one_of_counting(rebuilt: int, *, is_short: bool) -> None:
     (answer,) = entries(said(source=CLAUDE))
 
-    assert bill(answer, 0, rebuilt, is_its_own=True).missing == missing
+    assert bill(answer, 0, rebuilt, is_its_own=True).is_short is is_short
 
 
 def test_the_last_answer_tells_the_program_and_the_last_bill() -> None:
@@ -126,26 +129,57 @@ def test_the_last_answer_tells_the_program_and_the_last_bill() -> None:
     assert last_answer(log, LaneId("b"), 3) is None
 
 
+BOTH = ("system prompt", "tools")
+
+
 @pytest.mark.parametrize(
     ("made", "expected"),
     [
         (Bill(), None),
-        (Bill("claude-code"), NotInLog(("system prompt", "tools"), None, 0, 0, 0)),
+        (Bill("claude-code"), Unexplained(BOTH, None, 0, 0, 0, 0, 0)),
+        (Bill("claude-code", 2, 1, 100, 0, 39), Unexplained(BOTH, 0, 0, 0, 100, 39, 1)),
         (
-            Bill("claude-code", 2, 1, 35_000, 0, 39),
-            NotInLog(("system prompt", "tools"), 34_961, 35_000, 39, 1),
-        ),
-        (Bill("claude-code", 2, 1, 100, 0, 39), NotInLog(("system prompt", "tools"), 0, 100, 39, 1)),
-        (
-            Bill("codex", 2, 1, 35_000, 0, 39, has_prompt=True),
-            NotInLog(("tools",), 34_961, 35_000, 39, 1),
+            Bill("claude-code", 2, 1, 35_000, 0, 39, first=34_961),
+            Unexplained(BOTH, 34_961, 34_961, 0, 35_000, 39, 1),
         ),
         (
-            Bill("codex", 2, 1, 35_000, 0, 39, has_prompt=True, has_tools=True),
-            NotInLog(("what else was sent",), 34_961, 35_000, 39, 1),
+            Bill("claude-code", 2, 1, 35_000, 0, 39, first=20_000),
+            Unexplained(BOTH, 34_961, 20_000, 14_961, 35_000, 39, 1),
+        ),
+        (
+            Bill("codex", 2, 1, 35_000, 0, 39, has_prompt=True, first=20_000),
+            Unexplained(("tools",), 34_961, 20_000, 14_961, 35_000, 39, 1),
+        ),
+        (
+            Bill("codex", 2, 1, 35_000, 0, 39, has_prompt=True, has_tools=True, first=20_000),
+            Unexplained((), 34_961, 20_000, 14_961, 35_000, 39, 1),
         ),
         (Bill("codex", 2, 1, 100, 0, 90, has_prompt=True, has_tools=True), None),
     ],
 )
-def test_what_is_not_in_a_log_is_named_with_its_tokens(made: Bill, expected: NotInLog | None) -> None:
-    assert made.not_in_log == expected
+def test_what_is_not_explained_has_two_parts(made: Bill, expected: Unexplained | None) -> None:
+    assert made.unexplained == expected
+
+
+@pytest.mark.parametrize(
+    ("sizes", "first", "named", "words"),
+    [
+        ([(9_000, 1_000)], 8_000, BOTH, "8,000 from the start: system prompt, tools"),
+        (
+            [(9_000, 1_000), (20_000, 6_000)],
+            8_000,
+            BOTH,
+            "16,000 from the start: system prompt, tools; 6,000 grown since",
+        ),
+        # What was there at first is gone later: it was no system prompt.
+        ([(9_000, 1_000), (9_000, 4_000)], 8_000, (), "13,000 from the start"),
+        ([(2_000, 2_600), (20_000, 10_000)], -600, BOTH, "9,400 grown since"),
+    ],
+)
+def test_only_what_was_there_at_first_and_stays_is_called_system_prompt_and_tools(
+    sizes: list[tuple[int, int]], first: int, named: tuple[str, ...], words: str
+) -> None:
+    found = unexplained(BOTH, sizes, first, 7)
+
+    assert (found.parts, found.in_words) == (named, words)
+    assert found.first + found.grown == found.tokens == max(found.billed - found.rebuilt, 0)

@@ -102,12 +102,23 @@ def test_a_summary_a_rewind_and_a_shorter_request_are_the_causes_that_entries_sh
     assert causes[2].words == "the request is 8,000 tokens shorter"
 
 
-def test_where_entries_show_no_cause_the_log_is_said_to_lack_it() -> None:
+def test_a_miss_without_a_cause_in_the_log_shows_what_the_log_has() -> None:
     given = asked()
-    given.answer(20, 20_400, 2_000)
+    given.answer(20, 20_400, 0)
+    first = given.last()
+    given.append(UserMessage("And then?", to=("claude",)), 30)
+    given.answer(63, 20_900, 2_000)
+    second = given.last()
+    given.append(UserMessage("Tests passed.", author_kind="system", to=("claude",)), 63)
+    given.answer(70, 21_900, 2_000)
+    third = given.last()
 
-    call = given.last()
-    assert (call.is_miss, call.missed, call.cause.kind) == (True, 18_000, "not in this log")
+    assert (second.is_miss, second.missed, second.cause.kind) == (True, 18_400, "not in this log")
+    assert [call.cause.words.partition(";")[0] for call in (first, second, third)] == [
+        "19 s after the call before, no person spoke between, nothing was read",
+        "43 s after the call before, a person spoke between, 2,000 tokens were read",
+        "7 s after the call before, no person spoke between, 2,000 tokens were read, as at 1 miss before",
+    ]
 
 
 def test_another_model_begins_anew_and_the_first_one_goes_on() -> None:

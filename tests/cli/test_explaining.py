@@ -305,7 +305,15 @@ def test_a_value_is_told_in_a_sentence_with_the_entry_that_had_it_first(
     assert cli("explain", "value", text).out.startswith(told)
 
 
-NOT_IN_LOG = {"parts": ["system prompt", "tools"], "tokens": 1976, "billed": 2100, "rebuilt": 124, "at": 7}
+UNEXPLAINED = {
+    "parts": ["system prompt", "tools"],
+    "tokens": 1976,
+    "first": 1976,
+    "grown": 0,
+    "billed": 2100,
+    "rebuilt": 124,
+    "at": 7,
+}
 
 
 @pytest.mark.parametrize(
@@ -313,33 +321,35 @@ NOT_IN_LOG = {"parts": ["system prompt", "tools"], "tokens": 1976, "billed": 210
     [("request", "s", "--at", "7"), ("request", "s", "--at", "7", "--why"), ("explain", "s", "8")],
     ids=" ".join,
 )
-def test_of_a_log_that_was_imported_the_part_that_is_not_in_it_is_counted_by_the_bill(
+def test_of_a_log_that_was_imported_the_part_that_is_not_explained_is_counted_by_the_bill(
     cli: Callable[..., Any], command: tuple[str, ...]
 ) -> None:
     cli("import", SESSION, "--name", "s")
 
-    assert cli(*command, "--json").envelope["data"]["bill"]["not_in_log"] == NOT_IN_LOG
-    assert "not in this log: " in " ".join(cli(*command).out.split())
+    assert cli(*command, "--json").envelope["data"]["bill"]["unexplained"] == UNEXPLAINED
+    assert "not explained: " in " ".join(cli(*command).out.split())
 
 
-def test_the_request_of_an_imported_log_has_a_row_for_what_is_not_in_it(cli: Callable[..., Any]) -> None:
+def test_the_request_of_an_imported_log_has_a_row_for_what_is_not_explained(cli: Callable[..., Any]) -> None:
     cli("import", SESSION, "--name", "s")
-    (row,) = [line.split() for line in cli("request", "s", "--at", "7").out.splitlines() if "missing" in line]
+    rows = [" ".join(line.split()) for line in cli("request", "s", "--at", "7").out.splitlines()]
 
-    assert " ".join(row) == "missing 1,976 not in this log: system prompt, tools and more"
+    assert "billed 1,976 unexplained, from the start: system prompt, tools" in rows
 
 
-def test_the_numbers_of_an_imported_log_say_how_much_is_not_in_it(cli: Callable[..., Any]) -> None:
+def test_the_numbers_of_an_imported_log_say_how_much_is_not_explained(cli: Callable[..., Any]) -> None:
     cli("import", SESSION, "--name", "s")
 
-    assert cli("stats", "s", "--json").envelope["data"]["not_in_log"] == {
+    assert cli("stats", "s", "--json").envelope["data"]["unexplained"] == {
         "parts": ["system prompt", "tools"],
         "tokens": 11728,
+        "first": 11728,
+        "grown": 0,
         "billed": 12600,
         "rebuilt": 872,
         "at": 15,
     }
-    assert "  not in this log: 11,728 of the 12,600 tokens billed" in cli("stats", "s").out
+    assert "  not explained: 11,728 of the 12,600 tokens billed" in cli("stats", "s").out
     assert cli("cost", "s").err.startswith("· the requests were sent by claude-code: tokens are as billed")
 
 
@@ -352,4 +362,4 @@ def test_a_log_that_stenolog_wrote_lacks_nothing(
         for command in (("request",), ("request", "--why"), ("stats",))
     ]
 
-    assert [(data.get("bill") or data)["not_in_log"] for data in found] == [None, None, None]
+    assert [(data.get("bill") or data)["unexplained"] for data in found] == [None, None, None]

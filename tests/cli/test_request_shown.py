@@ -46,8 +46,8 @@ def test_beside_the_tokens_stands_the_bill_and_how_much_of_it_the_log_does_not_h
     data = cli("request", "x", "--at", "2", "--json").envelope["data"]
 
     assert "billed 35,261 tokens, 10,403 of them cached, by the answer at 3" in out
-    assert "not in this log: some 35,000 tokens, by the provider's bill" in out
-    assert data["bill"]["missing"] == 35_261 - data["size"]["tokens"]
+    assert "billed, not explained: some 35,000 tokens" in out
+    assert data["bill"]["unexplained"]["tokens"] == 35_261 - data["size"]["tokens"]
 
 
 def test_a_request_that_has_no_answer_yet_is_told_beside_the_one_before_it(cli: Cli, tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_a_request_that_has_no_answer_yet_is_told_beside_the_one_before_it(cli: 
     out = " ".join(cli("request", "x").out.split())
 
     assert "the request before it, at 2:" in out
-    assert "not in this log: some 35,000 tokens" in out
+    assert "billed for the request at 2, not explained: some 35,000 tokens" in out
 
 
 def test_without_a_bill_it_says_that_nothing_tells_how_much_was_sent_besides(
@@ -71,6 +71,7 @@ def test_without_a_bill_it_says_that_nothing_tells_how_much_was_sent_besides(
 def test_of_a_request_that_stenolog_sent_nothing_is_missing(demo: Cli) -> None:
     out = demo("request", "--agent", "coder", "--at", "2").out
 
+    assert "not explained" not in out
     assert "not in this log" not in out
     assert "came from" not in out
 
@@ -262,7 +263,7 @@ def test_python_has_the_note_beside_the_bill(tmp_path: Path) -> None:
     with stenolog.open(tmp_path / "talks.db") as log:
         bill = log["x"].bill("claude", at=2)
 
-        assert (bill.tokens, bill.missing > 30_000) == (35_261, True)
+        assert (bill.tokens, bill.is_short) == (35_261, True)
         assert bill.note.startswith(REBUILT)
         with pytest.raises(PositionNotFoundError):
             log["x"].bill("claude", at=9)

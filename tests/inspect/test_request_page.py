@@ -211,13 +211,14 @@ def test_what_the_log_cannot_know_stands_at_the_head(web: TestClient, log: steno
     made.append(AssistantMessage(agent="claude", parts=[TextPart(text="x")], usage=used, source=source))
     shown = words(web.get("/request/session?at=2").text)
     assert "Not known from this log. The answers came from claude-code" in shown
-    assert "not in this log: some 35,000 tokens, by the provider's bill." in shown
-    part = "not in this log 34,991 tokens: billed 35,000, rebuilt 9"
-    assert f"{part} system prompt, tools" in shown
+    assert "billed, not explained: some 35,000 tokens." in shown
+    part = "billed, not explained 34,991 tokens: billed 35,000, rebuilt 9"
+    words_of_it = "34,991 from the start: system prompt, tools"
+    assert f"{part} {words_of_it}" in shown
     later = words(web.get("/request/session?at=3").text)
-    assert f"{part}, for the request at 2 system prompt, tools" in later
+    assert f"{part}, for the request at 2 {words_of_it}" in later
     entry = words(web.get("/entry/session?at=3").text)
-    assert "billed 35,000 tokens, rebuilt 9. Not in this log: 34,991 (system prompt, tools)." in entry
+    assert f"billed 35,000 tokens, rebuilt 9. Not explained: {words_of_it}." in entry
 
 
 def test_a_conversation_without_an_agent_is_shown_and_has_no_request(

@@ -132,9 +132,12 @@ def bill_data(billed: Bill) -> dict[str, Any] | None:
     """Return a bill as JSON; None if there is none, and nobody else sent the request."""
     if billed == NO_BILL:
         return None
-    gone = billed.not_in_log
-    lacking = None if gone is None else gone._asdict()
-    return {**billed._asdict(), "missing": billed.missing, "note": billed.note, "not_in_log": lacking}
+    gone = billed.unexplained
+    return {
+        **billed._asdict(),
+        "note": billed.note,
+        "unexplained": None if gone is None else gone._asdict(),
+    }
 
 
 def real_data(request: Request, billed: Bill) -> dict[str, Any]:

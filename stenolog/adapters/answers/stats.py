@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stenolog.adapters.queries import curves
 from stenolog.domain.errors import InvalidEventError
-from stenolog.projections.analysis.provider_bill import NotInLog, lacking_parts
+from stenolog.projections.analysis.provider_bill import Unexplained, lacking_parts, unexplained
 from stenolog.projections.context_curve import ContextCurve
 from stenolog.projections.usage import Usage, usage
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Stats(NamedTuple):
     """A conversation up to `position`: its usage by lane, and the curve of the lane at an address.
 
-    `not_in_log` sums up what was billed for all of the lane's requests beyond what is rebuilt; None where
+    `unexplained` sums up what was billed for all of the lane's requests beyond what is rebuilt; None if
     stenolog sent them.
     """
 
@@ -29,7 +29,7 @@ class Stats(NamedTuple):
     used: Usage
     agent: str
     curve: ContextCurve
-    not_in_log: NotInLog | None = None
+    unexplained: Unexplained | None = None
 
 
 def stats(conversation: Conversation, agent: str, at: int, seconds: float = inf) -> Stats:
@@ -43,19 +43,20 @@ def stats(conversation: Conversation, agent: str, at: int, seconds: float = inf)
     if not chosen:
         raise InvalidEventError(f"{conversation.name!r} at {at}: no agent has answered yet")
     curve = curves.context_curve(conversation, *lane(chosen), at=at, seconds=seconds)
-    return Stats(conversation.name, at, used, chosen, curve, _not_in_log(conversation, chosen, curve))
+    return Stats(conversation.name, at, used, chosen, curve, _unexplained(conversation, chosen, curve))
 
 
-def _not_in_log(conversation: Conversation, agent: str, curve: ContextCurve) -> NotInLog | None:
+def _unexplained(conversation: Conversation, agent: str, curve: ContextCurve) -> Unexplained | None:
     program, has_prompt, has_tools = sender(conversation, agent)
     if not program:
         return None
     sizes = [
         (one.billed, one.tokens) for one in curve.samples if one.billed is not None and one.tokens is not None
     ]
-    billed, rebuilt = sum(size for size, _ in sizes), sum(size for _, size in sizes)
     parts = lacking_parts(has_prompt=has_prompt, has_tools=has_tools)
-    return NotInLog(parts, max(billed - rebuilt, 0) if sizes else None, billed, rebuilt, curve.position)
+    if not sizes:
+        return Unexplained(parts, None, 0, 0, 0, 0, curve.position)
+    return unexplained(parts, sizes, sizes[0][0] - sizes[0][1], curve.position)
 
 
 def busiest(used: Usage) -> str:
@@ -75,7 +76,7 @@ def stats_data(found: Stats) -> dict[str, Any]:
         "api": curve.api,
         "largest": curve.largest,
         "budget": curve.budget,
-        "not_in_log": None if found.not_in_log is None else found.not_in_log._asdict(),
+        "unexplained": None if found.unexplained is None else found.unexplained._asdict(),
         "cuts": curve.count("cut"),
         "compactions": curve.count("compaction"),
         "resets": curve.count("reset"),

@@ -138,7 +138,7 @@ def _imported(conversations: Sequence[Conversation]) -> tuple[Diagnostic, ...]:
     programs = ", ".join(sorted(set(systems.values())))
     words = (
         f"the requests{of} were sent by {programs}: tokens are as billed; `stenolog stats` counts those that "
-        "are not in this log"
+        "the log does not explain"
     )
     return (Diagnostic("note", "rebuilt", words, next(iter(systems)) if len(conversations) == 1 else ""),)
 

@@ -39,11 +39,11 @@ def explanation_drawn(told: Explanation, log: Sequence[Entry], bill: Bill = NO_B
     `bill` is that of the request which the entry answers.
     """
     yield entry_line(told.entry, erased=erasures(log))
-    if (gone := bill.not_in_log) is not None and gone.tokens:
+    if (gone := bill.unexplained) is not None and gone.tokens:
         yield heading("It answers")
         yield wrapped(
             f"the request at {gone.at}: billed {gone.billed:,} tokens, rebuilt {gone.rebuilt:,}; ",
-            (f"not in this log: {gone.tokens:,} ({', '.join(gone.parts)})", "yellow"),
+            (f"not explained: {gone.in_words}", "yellow"),
             hang=2,
         )
     yield heading("In the requests of")

@@ -11,7 +11,7 @@ from stenolog.adapters.providers.prices import usd
 from stenolog.domain.entry import Entry
 from stenolog.domain.state import address
 from stenolog.projections.analysis.explain import Missing
-from stenolog.projections.analysis.provider_bill import BESIDES, NO_BILL, Bill, not_recorded
+from stenolog.projections.analysis.provider_bill import NO_BILL, Bill, not_recorded
 from stenolog.projections.prices import Prices, unpriced
 from stenolog.projections.requests import Omission, Request, RequestPart
 from stenolog.projections.requests.comparison import part_text
@@ -40,7 +40,7 @@ def drawn_request(request: Request, entries: Iterable[Entry], bill: Bill = NO_BI
     shared = Counter(part.message for part in request.parts)
     columns = (">#", ">ENTRIES", "ROLE", "WHAT", "RULE", ">TOKENS", "*TEXT")
     rows = [_row(row, request, words, shared) for row in _in_order(request)]
-    yield table(columns, [*_not_in_log(bill), *rows], TEXT, spare=("WHAT",))
+    yield table(columns, [*_unexplained(bill), *rows], TEXT, spare=("WHAT",))
 
 
 def head_lines(request: Request, bill: Bill = NO_BILL) -> Iterator[Piece]:
@@ -67,17 +67,19 @@ def bill_lines(bill: Bill) -> Iterator[Piece]:
         before = f"the request before it, at {bill.at}: {bill.rebuilt:,} tokens in this log, "
         yield wrapped((had if bill.is_its_own else before + had, "dim"), hang=2)
     if bill.program:
-        style = "bold yellow" if bill.missing else "yellow"
+        style = "bold yellow" if bill.is_short else "yellow"
         note = f"{not_recorded(bill.program, has_prompt=bill.has_prompt, has_tools=bill.has_tools)}; "
         yield wrapped((note, "yellow"), (bill.difference, style), hang=2)
 
 
-def _not_in_log(bill: Bill) -> Iterator[Sequence[Cell]]:
-    """Yield a row for what was sent and is not in the log."""
-    if (gone := bill.not_in_log) is not None:
-        tokens = "?" if gone.tokens is None else f"{gone.tokens:,}" if gone.tokens else ""
-        text = ", ".join(gone.parts) + " and more" * bool(gone.tokens and BESIDES not in gone.parts)
-        yield ("", "", "", ("missing", "yellow"), "", (tokens, "yellow"), (f"not in this log: {text}", "dim"))
+def _unexplained(bill: Bill) -> Iterator[Sequence[Cell]]:
+    """Yield rows for what was billed and is not explained; without a bill, for what the log lacks."""
+    if (gone := bill.unexplained) is None:
+        return
+    rows = [("billed", f"{tokens:,}", f"unexplained, {words}") for tokens, words in gone.pieces]
+    lacking = f"not in this log: {', '.join(gone.parts)}"
+    for what, tokens, text in rows or [("missing", "?" if gone.tokens is None else "", lacking)]:
+        yield ("", "", "", (what, "yellow"), "", (tokens, "yellow"), (text, "dim"))
 
 
 def _in_order(request: Request) -> list[Row]:

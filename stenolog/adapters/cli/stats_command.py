@@ -45,7 +45,7 @@ def stats_command(db: Database, target: str, at: str, plot: Path | None, agent: 
 
 
 def _drawn(found: Stats, plot: Path | None) -> Iterator[Piece]:
-    from .layout import table
+    from .layout import table, wrapped
 
     rows = [
         (
@@ -71,10 +71,9 @@ def _drawn(found: Stats, plot: Path | None) -> Iterator[Piece]:
     if made or curve.budget:
         budget = [f"a budget of {curve.budget:,} tokens"] if curve.budget else []
         yield line(f"  {', '.join([*budget, *made])}")
-    if (gone := found.not_in_log) is not None and gone.tokens:
-        lacking = f": {', '.join(gone.parts)}" if gone.parts else ""
-        words = f"  not in this log: {gone.tokens:,} of the {gone.billed:,} tokens billed for its requests"
-        yield line((f"{words}{lacking}", "yellow"))
+    if (gone := found.unexplained) is not None and gone.tokens:
+        words = f"  not explained: {gone.tokens:,} of the {gone.billed:,} tokens billed for its requests"
+        yield wrapped((f"{words}: {gone.in_words}", "yellow"), hang=4)
     for step in curve.steps(STEPS):
         yield line((f"  {step.tokens:+,} tokens with the request at {step.at:,}", "dim"))
     if plot is not None:

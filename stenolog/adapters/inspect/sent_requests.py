@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from stenolog.adapters.answers.caches import cache_line
@@ -50,12 +50,13 @@ def explained_and_sent(query: Query) -> tuple[Request, Sent]:
     """
     calls = query.index.filtered("model calls", query.agent)
     earlier = calls[: bisect_right(calls, query.at)]
-    last = _last_billed(query, earlier)
+    last = _billed(query, reversed(earlier[-BACK:]))
+    first = _billed(query, earlier[:BACK]) if last is not None else _billed(query, calls[:BACK])
     before = call_before(query.conversation, query.agent, earlier[-1]) if earlier else 0
     then = _request_at(query, before) if before else None
     request = known_request(query.asked_request)
     shared = same_prefix(then, request) if then is not None and then.api == request.api else -1
-    answers = Answers(_answer(query, calls), last, _program(query, calls))
+    answers = Answers(_answer(query, calls), last, first, _program(query, calls))
     followed = answers.own or _error(query, calls)
     billed = bill_by(request, answers, lambda at: _request_at(query, at).size.tokens)
     cache = _cache(query, earlier, before, then, request, followed)
@@ -89,10 +90,9 @@ def _request_at(query: Query, at: int) -> Request:
     return known_request(AskedRequest(query.conversation, query.agent, at, asked.api, None, ()))
 
 
-def _last_billed(query: Query, earlier: Sequence[int]) -> Entry | None:
-    """Return the last answer that states what its request was billed."""
-    billed = query.index.billed
-    found = next((position for position in reversed(earlier[-BACK:]) if position in billed), 0)
+def _billed(query: Query, positions: Iterable[int]) -> Entry | None:
+    """Return the first of these answers that states what its request was billed."""
+    found = next((position for position in positions if position in query.index.billed), 0)
     return query.conversation.entry(found) if found else None
 
 

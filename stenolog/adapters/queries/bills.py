@@ -12,6 +12,7 @@ from stenolog.projections.analysis.provider_bill import (
     Bill,
     answer_to,
     bill,
+    first_answer,
     last_answer,
     program_of,
     states_input,
@@ -32,12 +33,13 @@ def bill_at(conversation: StreamHandle, agent: str, task: str, at: int | None) -
 class Answers(NamedTuple):
     """The answers that tell of a request's bill.
 
-    `own` answers the request itself, `last` is the last one before it that states what it was billed, and
-    `program` is the one that the lane's answers come from.
+    `own` answers the request itself, `last` is the last one before it that states what it was billed, `first`
+    the lane's first that does, and `program` is the one that the lane's answers come from.
     """
 
     own: Entry | None
     last: Entry | None
+    first: Entry | None
     program: str
 
 
@@ -55,6 +57,7 @@ def bill_of(conversation: StreamHandle, request: Request, entries: Sequence[Entr
     answers = Answers(
         answer_to(entries, lane, request.at),
         last_answer(entries, lane, request.at),
+        first_answer(entries, lane),
         program_of(reversed(entries), lane),
     )
     return bill_by(request, answers, rebuilt)
@@ -82,8 +85,17 @@ def bill_by(request: Request, answers: Answers, rebuilt: Callable[[int], int]) -
 
 def _bill(request: Request, answers: Answers, rebuilt: Callable[[int], int]) -> Bill:
     if answers.own is not None and states_input(answers.own.event):
-        return bill(answers.own, request.at, request.size.tokens, is_its_own=True)
-    if answers.last is None:
+        found = bill(answers.own, request.at, request.size.tokens, is_its_own=True)
+    elif answers.last is None:
         return Bill(answers.program)
-    at = answers.last.position - 1
-    return bill(answers.last, at, rebuilt(at), is_its_own=False)
+    else:
+        at = answers.last.position - 1
+        found = bill(answers.last, at, rebuilt(at), is_its_own=False)
+    first = answers.first
+    if not found.is_short or first is None:
+        return found
+    if first.position == found.position:
+        return found._replace(first=found.tokens - found.rebuilt)
+    at = first.position - 1
+    then = bill(first, at, rebuilt(at), is_its_own=False)
+    return found._replace(first=then.tokens - then.rebuilt)

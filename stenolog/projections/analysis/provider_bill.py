@@ -1,7 +1,8 @@
 """The provider's side of a request: the API it came by, and the tokens billed for it.
 
-A log that another program wrote seldom has all that the program sent: its system prompt and its tools are
-missing. The bill tells how much that is.
+A log that another program wrote seldom has all that the program sent. The bill says how much more that was,
+not what: at the first request mostly system prompt and tools; what grows since is counted otherwise, or was
+said and not written down.
 """
 
 from __future__ import annotations
@@ -26,21 +27,53 @@ LEAST, PART = 500, 10
 """A difference to the bill is no mere error of counting from so many tokens on, and from this part of it."""
 
 
-BESIDES = "what else was sent"
+class Unexplained(NamedTuple):
+    """The tokens that were billed for a request and are not explained by the log.
 
-
-class NotInLog(NamedTuple):
-    """The part of a request that the log does not have: named `parts`, and their tokens.
-
-    `tokens` are those `billed` beyond what was `rebuilt`, for the request at `at`; None where no bill tells.
-    0: the difference may be one of counting.
+    `tokens` are those `billed` beyond what was `rebuilt`, for the request at `at`; None if no bill says how
+    many, 0 if the difference may be one of counting. `first` of them were there at the lane's first request,
+    `grown` came since. `parts` name what the log lacks and may be the first part: system prompt, tools. They
+    are empty if that part did not stay.
     """
 
     parts: tuple[str, ...]
     tokens: int | None
+    first: int
+    grown: int
     billed: int
     rebuilt: int
     at: int
+
+    @property
+    def pieces(self) -> tuple[tuple[int, str], ...]:
+        """The two parts in words, each with its tokens; without a part of no tokens."""
+        named = f": {', '.join(self.parts)}" if self.parts else ""
+        both = ((self.first, f"from the start{named}"), (self.grown, "grown since"))
+        return tuple(piece for piece in both if piece[0])
+
+    @property
+    def in_words(self) -> str:
+        """The two parts in a line."""
+        return "; ".join(f"{tokens:,} {words}" for tokens, words in self.pieces)
+
+
+def unexplained(
+    lacking: tuple[str, ...], sizes: Sequence[tuple[int, int]], first: int, at: int
+) -> Unexplained:
+    """Return what is not explained of requests, by the tokens billed and rebuilt of each.
+
+    `first` are those not explained of the first request. They stay if each request has nearly all of them.
+    """
+    billed, rebuilt = sum(size for size, _ in sizes), sum(size for _, size in sizes)
+    over = [max(size - known, 0) for size, known in sizes]
+    tokens = max(billed - rebuilt, 0)
+    there = min(sum(min(max(first, 0), each) for each in over), tokens)
+    stays = all(each >= first - _tolerance(first) for each in over)
+    return Unexplained(lacking if stays else (), tokens, there, tokens - there, billed, rebuilt, at)
+
+
+def _tolerance(tokens: int) -> int:
+    return max(LEAST, tokens // PART)
 
 
 class Bill(NamedTuple):
@@ -49,9 +82,10 @@ class Bill(NamedTuple):
     `at` is the position of the request that it answers, `rebuilt` the tokens that the log has of that
     request. Without a bill all of them are 0. `is_its_own`: that is the request that was asked about, not one
     before it. `program` is the one that the agent's answers came from; it is empty if stenolog sent the
-    requests, or if there are no answers. `model` is the one that the answer at `answer` names, where the
+    requests, or if there are no answers. `model` is the one that the answer at `answer` names, if the
     request that it answers names none yet; else it is empty, and `answer` 0. `has_prompt`, `has_tools`: the
-    log has the system prompt, the tools.
+    log has the system prompt, the tools. `first` are the tokens billed beyond what is rebuilt of the lane's
+    first request.
     """
 
     program: str = ""
@@ -65,39 +99,41 @@ class Bill(NamedTuple):
     model: str = ""
     has_prompt: bool = False
     has_tools: bool = False
+    first: int = 0
 
     @property
-    def missing(self) -> int:
-        """The tokens that were sent and are not in the log; 0 where the difference may be one of counting."""
-        over = self.tokens - self.rebuilt
-        return over if self.program and over >= max(LEAST, self.tokens // PART) else 0
+    def is_short(self) -> bool:
+        """True if more was billed than is rebuilt, and than an error of counting explains."""
+        return bool(self.program) and self.tokens - self.rebuilt >= _tolerance(self.tokens)
 
     @property
-    def not_in_log(self) -> NotInLog | None:
-        """The part of the request that the log does not have; None where it lacks none, as far as known."""
+    def unexplained(self) -> Unexplained | None:
+        """The part of the request that the log does not explain; None if it lacks none, as far as known."""
         lacking = lacking_parts(has_prompt=self.has_prompt, has_tools=self.has_tools) if self.program else ()
-        if not lacking and not self.missing:
+        if self.is_short:
+            return unexplained(lacking, [(self.tokens, self.rebuilt)], self.first, self.at)
+        if not lacking:
             return None
-        tokens = self.missing if self.tokens else None
-        return NotInLog(lacking or (BESIDES,), tokens, self.tokens, self.rebuilt, self.at)
+        tokens = 0 if self.tokens else None
+        return Unexplained(lacking, tokens, 0, 0, self.tokens, self.rebuilt, self.at)
 
     @property
     def note(self) -> str:
-        """The part of the request that is not known, in one line; empty where stenolog sent it."""
+        """The part of the request that is not known, in one line; empty if stenolog sent it."""
         lacking = not_recorded(self.program, has_prompt=self.has_prompt, has_tools=self.has_tools)
         return "; ".join(filter(None, (lacking, self.difference)))
 
     @property
     def difference(self) -> str:
-        """The bill beside what was rebuilt, in words; empty where stenolog sent the request."""
+        """The bill beside what was rebuilt, in words; empty if stenolog sent the request."""
         if not self.program:
             return ""
         if not self.tokens:
             return "no bill tells how much"
         over = self.tokens - self.rebuilt
-        if self.missing:
-            bill = "the provider's bill" if self.is_its_own else f"the bill of the request at {self.at}"
-            return f"not in this log: some {_rounded(over):,} tokens, by {bill}"
+        if self.is_short:
+            bill = "" if self.is_its_own else f" for the request at {self.at}"
+            return f"billed{bill}, not explained: some {_rounded(over):,} tokens"
         billed = "billed" if self.is_its_own else f"the request at {self.at} was billed"
         if over > 0:
             return f"{billed} {_tokens(over)} more than rebuilt: sent besides, or counted otherwise"
@@ -216,6 +252,11 @@ lane_apis = Fold("lane-apis", LaneApis(), _tell, state=LaneApis)
 
 def _known_api(name: str) -> str:
     return name if name in APIS else DEFAULT_API
+
+
+def first_answer(entries: Iterable[Entry], lane: LaneId) -> Entry | None:
+    """Return the lane's first answer that states its usage."""
+    return next((entry for entry in entries if lane.owns(entry.event) and states_input(entry.event)), None)
 
 
 def answer_to(entries: Iterable[Entry], lane: LaneId, at: int) -> Entry | None:

@@ -1,7 +1,8 @@
 """Misses of the prompt cache in a log that has no requests: by what providers state, and when.
 
 An import has the tokens of each answer, and not what was sent. The causes are those that entries show: a
-pause, another model, a summary, a shorter history. Where they show none, the change is not in the log.
+pause, another model, a summary, a shorter history. If they show none, the change is not in the log: then the
+cause has the observations that the log has, and claims nothing.
 """
 
 from __future__ import annotations
@@ -12,14 +13,16 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.events import AssistantMessage
+from stenolog.domain.events import AssistantMessage, UserMessage
 from stenolog.domain.values import Usage
 from stenolog.projections.requests import LaneId
 
-from .cache_causes import NO_CAUSE, Cause, hiding, is_summary
+from .cache_causes import NO_CAUSE, Cause, Kind, hiding, is_summary
 from .cache_misses import LEAST, TOLERANCE, CacheCall, stated
 from .prompt_blocks import HOUR, MINUTES_5
 from .provider_caches import IDLE, minimum_of
+
+UNKNOWN: Kind = "not in this log"
 
 
 class StatedCall(NamedTuple):
@@ -57,6 +60,7 @@ def _compared(lane: LaneId, calls: Sequence[StatedCall], entries: Sequence[Entry
     """Yield what each call of a lane read, beside the last one of the same model before it."""
     last: dict[str, StatedCall] = {}
     keeps: dict[str, int] = {}
+    reads: list[int] = []
     previous: StatedCall | None = None
     for call in calls:
         before = last.get(call.model)
@@ -64,7 +68,13 @@ def _compared(lane: LaneId, calls: Sequence[StatedCall], entries: Sequence[Entry
         if before is not None:
             # With the call before: it may be what wrote the summary.
             between = entries[before.position - 1 : call.position - 1]
-            found = found._replace(cause=_cause(lane, found, before, between, keeps[call.model]))
+            cause = _cause(lane, found, before, between, keeps[call.model])
+            if cause.kind == UNKNOWN:
+                cause = cause._replace(
+                    words=_observed(lane, found, between, reads.count(call.usage.cache_read))
+                )
+                reads.append(call.usage.cache_read)
+            found = found._replace(cause=cause)
         elif previous is None:
             found = found._replace(cause=Cause("cold start"))
         else:
@@ -124,4 +134,21 @@ def _cause(lane: LaneId, found: CacheCall, before: StatedCall, between: Sequence
     shorter = before.usage.input - found.prompt
     if shorter > TOLERANCE:
         return Cause("history", words=f"the request is {shorter:,} tokens shorter")
-    return Cause("not in this log", words="what the client sent; `stenolog tap` records it")
+    return Cause(UNKNOWN)
+
+
+def _observed(lane: LaneId, found: CacheCall, between: Sequence[Entry], before: int) -> str:
+    """Say what the log has that bears on a miss; `before` misses read as many tokens."""
+    again = f", as at {before} {'miss' if before == 1 else 'misses'} before" if before else ""
+    read = f"{found.read:,} tokens were read" if found.read else "nothing was read"
+    who = "a person" if any(_is_spoken_by_person(entry, lane) for entry in between) else "no person"
+    pause = f"{found.seconds:,} s after the call before"
+    return f"{pause}, {who} spoke between, {read}{again}; `stenolog tap` records what is sent"
+
+
+def _is_spoken_by_person(entry: Entry, lane: LaneId) -> bool:
+    match entry.event:
+        case UserMessage(author_kind="person", in_context=True, to=to):
+            return not to or lane.address in to
+        case _:
+            return False
