@@ -41,6 +41,7 @@ from stenolog.domain.events import (
     ToolResult,
     UserMessage,
 )
+from stenolog.domain.parts import ReasoningPart, TextPart
 from stenolog.domain.values import Origin, PositionRange, Usage
 
 from .answers import Answer
@@ -95,6 +96,8 @@ class Codex:
         """Codex's own total, as written last; `_counted` is the part of it that answers have."""
         self._counted = Usage()
         self._aborted = self._has_failed = False
+        self._said, self._streamed = "", list[ReasoningPart | TextPart]()
+        """The words of the turn's items, and those that were written for the screen."""
         self._about: dict[str, Any] | None = None
         self._prompts: list[int] = []
         self._compaction = Compaction()
@@ -200,11 +203,13 @@ class Codex:
         if self.writer.starts_message(line.key, MAIN, self._response):
             self.setup.settle(line.key, line.time)
         model = self.setup.cards[MAIN].model
+        parts = assistant_parts(line.payload, model, line.key)
+        self._said += "".join(part.text for part in parts if isinstance(part, TextPart | ReasoningPart))
         heard = Answer(
             agent=MAIN,
             source_id=self._response,
             time=line.time,
-            parts=assistant_parts(line.payload, model, line.key),
+            parts=parts,
             to=(USER,),
             model=model,
         )
@@ -227,6 +232,8 @@ class Codex:
 
     def _message(self, line: Line) -> None:
         self._responded()
+        if not any(_ABORTED.match(as_str(part.get("text"))) for part in content(line.payload.get("content"))):
+            self._said, self._streamed = "", []
         runs = list(_runs(line.payload))
         words = [(kind, as_str(part.get("text"))) for kind, run in runs for part in run]
         if any(self._instructions.strip() in text for _, text in words):
@@ -270,11 +277,15 @@ class Codex:
             self._turn(line, kind)
         elif kind == "token_count":
             self._count(line)
+        elif kind == "agent_reasoning" and (words := as_str(line.payload.get("text"))):
+            self._streamed.append(ReasoningPart(text=words, provider=PROVIDER))
+        elif kind == "agent_message" and (words := as_str(line.payload.get("message"))):
+            self._streamed.append(TextPart(text=words))
         elif kind == "turn_aborted" and not self._aborted:
             self._aborted = True
             self._failed(line, line.key, as_str(line.payload.get("reason")) or "aborted", "cancelled")
         elif kind in ("error", "stream_error"):
-            words = as_str(line.payload.get("message"))
+            words = as_str(line.payload.get("message")) or _words_of(line.payload.get("error"))
             self._failed(line, line.key, words, error_category(words))
         elif kind == "thread_rolled_back":
             self._roll_back(as_int(line.payload.get("num_turns")))
@@ -283,10 +294,11 @@ class Codex:
         """Begin or end a turn; one that ends with an error, which no other record has, has failed."""
         if kind in ("task_started", "turn_started"):
             self._aborted = self._has_failed = False
+            self._said, self._streamed = "", []
         self._responded()
         error = line.payload.get("error")
         if error and not (self._has_failed or self._aborted):
-            words = as_str(as_dict(error).get("message")) or as_str(error) or compact_json(error)
+            words = _words_of(error)
             self._failed(line, line.key, words, error_category(words))
 
     def _count(self, line: Line) -> None:
@@ -313,7 +325,14 @@ class Codex:
         self._has_failed = True
         self._responded()
         self.setup.settle(line.key, line.time)
-        error = LlmError(agent=MAIN, category=named, message=words, source=self._source(line, "", "error"))
+        error = LlmError(
+            agent=MAIN,
+            category=named,
+            message=words,
+            parts=tuple(part for part in self._streamed if part.text not in self._said),
+            source=self._source(line, "", "error"),
+        )
+        self._streamed = []
         return self.writer.write(error, id, line.time)
 
     # What leaves the context
@@ -362,6 +381,11 @@ class Codex:
                 self._user(fresh, f"{line.key}:{nth}.{part}", kind, run) for part, (kind, run) in runs
             ]
             self._compaction.add_message(item, positions)
+
+
+def _words_of(error: Any) -> str:
+    """Return the words of an error; empty without one."""
+    return as_str(as_dict(error).get("message")) or as_str(error) or (compact_json(error) if error else "")
 
 
 def _runs(message: dict[str, Any]) -> Iterator[tuple[AuthorKind, list[dict[str, Any]]]]:

@@ -33,6 +33,8 @@ _CONTEXT = re.compile(r"\s*<session_context>")
 _FOLDER = re.compile(r"Workspace Directories:\*\*\s+- (.+)")
 FAILED = ("error", "cancelled")
 """The states of a call that did not succeed."""
+_SPOKEN = ("user", "gemini", "model")
+"""The types of messages, those of answers last."""
 
 
 class GeminiCli(GeminiSession):
@@ -60,6 +62,8 @@ class GeminiCli(GeminiSession):
             self._message(value)
         elif "sessionId" in value:
             self._begin(value)
+        elif value.get("type") in _SPOKEN:
+            self._message({**value, "id": f"line-{record.line}"})
         else:
             self.ignored["record"] += 1
         return self.writer.drain()
@@ -80,7 +84,9 @@ class GeminiCli(GeminiSession):
     def _update(self, changes: JsonObject) -> None:
         if title := title_of(as_str(changes.get("summary"))):
             self.setup.title = title
-        if messages := [each for each in map(as_dict, as_list(changes.get("messages"))) if _id(each)]:
+        told = enumerate(filter(None, map(as_dict, as_list(changes.get("messages")))), 1)
+        # A message without an id is known by its place.
+        if messages := [each if _id(each) else {**each, "id": f"message-{nth}"} for nth, each in told]:
             self._flush()
             self._list = messages
 
@@ -89,7 +95,7 @@ class GeminiCli(GeminiSession):
         id, kind = _id(value), as_str(value.get("type"))
         if _id(self._waiting) not in ("", id):
             self._flush()
-        if kind in ("gemini", "model"):
+        if kind in _SPOKEN[1:]:
             self._waiting = value
             if id in self.positions:
                 self._flush()

@@ -24,7 +24,8 @@ class Line(NamedTuple):
 
     @property
     def message(self) -> dict[str, Any]:
-        return as_dict(self.value.get("message"))
+        told = self.value.get("message")
+        return {"content": told} if isinstance(told, str) else as_dict(told)
 
     @property
     def uuid(self) -> str:

@@ -23,7 +23,7 @@ from stenolog.adapters.providers.json_fields import (
     as_str,
     compact_json,
 )
-from stenolog.domain.events import AssistantMessage, LlmError, ToolResult, UserMessage
+from stenolog.domain.events import AssistantMessage, ErrorCategory, LlmError, ToolResult, UserMessage
 from stenolog.domain.parts import TextPart
 from stenolog.domain.values import Origin, PositionRange
 
@@ -337,13 +337,30 @@ class ClaudeMessages:
         )
         self.writer.add_part(line.key, heard)
 
+    def refused(self, line: Line) -> None:
+        """Write a refusal with its reason; the answers that it took back leave the context."""
+        value = line.value
+        named = (self._positions.get(as_str(uuid)) for uuid in as_list(value.get("retractedMessageUuids")))
+        # An answer that goes on in the file has its position already.
+        self._take_out(sorted(self.writer.with_calls(position for position in named if position)))
+        reasons = (as_str(value.get(name)) for name in ("apiRefusalCategory", "apiRefusalExplanation"))
+        self.settle(line)
+        self.failed(line, ": ".join(filter(None, reasons)) or as_str(value.get("content")), named="refused")
+
     def failed(
-        self, line: Line, words: str, *, status: int = 0, attempt: int = 1, retry_in_ms: float | None = None
+        self,
+        line: Line,
+        words: str,
+        *,
+        status: int = 0,
+        attempt: int = 1,
+        retry_in_ms: float | None = None,
+        named: ErrorCategory | None = None,
     ) -> None:
         """Write a model call that failed."""
         error = LlmError(
             agent=line.agent,
-            category=error_category(words, status),
+            category=named or error_category(words, status),
             message=words,
             attempt=max(attempt, 1),
             retry_at=None if retry_in_ms is None else line.time + timedelta(milliseconds=retry_in_ms),

@@ -185,6 +185,9 @@ class ClaudeCode:
         elif subtype == "microcompact_boundary":
             self.conversation.note(line, begins=True)
             self.conversation.microcompact(line)
+        elif subtype in ("api_refusal", "model_refusal_fallback"):
+            self._beyond(line, f"system/{subtype}", begins=True)
+            self.conversation.refused(line)
         elif subtype == "local_command" and (words := as_str(line.value.get("content"))):
             self.conversation.note(line)
             self.conversation.settle(line)
