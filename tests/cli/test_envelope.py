@@ -155,7 +155,7 @@ def test_commands_that_are_not_tried_here_need_a_model_a_fault_a_backup_or_a_sec
         (("log", "nobody"), 3, "ConversationNotFoundError"),
         (("log", "demo", "--db", "nowhere.db"), 3, "FileNotFoundError"),
         (("show", "demo", "99"), 3, "PositionNotFoundError"),
-        (("request", "demo", "--agent", "codr"), 3, "AgentNotFoundError"),
+        (("request", "demo", "--agent", "codr"), 2, "AgentNotFoundError"),
         (("request", "demo"), 2, "InvalidEventError"),
         (("explain", "demo", "99"), 3, "PositionNotFoundError"),
         (("explain", "call", "demo", "3/2"), 3, "PositionNotFoundError"),
@@ -163,7 +163,7 @@ def test_commands_that_are_not_tried_here_need_a_model_a_fault_a_backup_or_a_sec
         (("request", "--why", "demo", "--agent", "coder", "--message", "99"), 2, "InvalidEventError"),
         (("request", "--why", "demo", "--agent", "coder", "--policy", "lots"), 2, "InvalidPolicyError"),
         (("request", "demo", "--agent", "coder", "--diff", "99"), 3, "PositionNotFoundError"),
-        (("explain", "agent", "demo", "coder", "--minus", "nobody"), 3, "AgentNotFoundError"),
+        (("explain", "agent", "demo", "coder", "--minus", "nobody"), 2, "AgentNotFoundError"),
         (("log", "demo", "--at", "sometime"), 2, "InvalidEventError"),
         (("outputs", "demo", "../secret"), 2, "CallerError"),
         (("outputs", "demo", "@state/logs/tool-results/none.json"), 3, "PositionNotFoundError"),
@@ -207,7 +207,7 @@ def test_every_error_of_ours_has_an_exit_code(cls: type[Exception]) -> None:
     world = dict.fromkeys(
         ("ProviderError", "ModelError", "ToolError", "OperationalError", "StoreTimeoutError", "StoreError"), 6
     )
-    missing = dict.fromkeys(("ConversationNotFoundError", "PositionNotFoundError", "AgentNotFoundError"), 3)
+    missing = dict.fromkeys(("ConversationNotFoundError", "PositionNotFoundError"), 3)
     expected = {**data, **world, **missing, "VersionConflictError": 5, "StenologError": 70}
 
     assert exit_of(error).code == expected.get(cls.__name__, 2)

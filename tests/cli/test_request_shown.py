@@ -245,16 +245,31 @@ def test_an_imported_chat_of_several_agents_has_no_main_one(cli: Cli, tmp_path: 
     assert "expected --agent, one of: ann, bob" in cli("request", "chat_1").err
 
 
-def test_an_agent_of_a_name_that_nobody_has_is_shown_with_a_warning(cli: Cli, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("request", "42", "--agent", "nobody"),
+        ("request", "42", "--agent", "nobody/task", "--raw"),
+        ("request", "42", "--agent", "assistant", "--other", "nobody"),
+        ("explain", "text", "42", "Hi", "--agent", "nobody"),
+        ("explain", "compaction", "42", "--agent", "nobody"),
+        ("explain", "agent", "42", "assistant", "--minus", "nobody"),
+        ("export", "42", "--as", "openai", "--agent", "nobody"),
+        ("stats", "42", "--agent", "nobody"),
+        ("state", "42", "--steps", "--agent", "nobody"),
+        ("cost", "42", "--cache", "--agent", "nobody"),
+        ("cost", "42", "--plan", "--agent", "nobody"),
+        ("outputs", "42", "--mcp", "--agent", "nobody"),
+    ],
+)
+def test_an_agent_of_a_name_that_nobody_has_is_refused_with_those_that_are_there(
+    words: tuple[str, ...], cli: Cli, tmp_path: Path
+) -> None:
     thread(tmp_path)
-    ran = cli("request", "42", "--agent", "agent")
+    ran = cli(*words)
 
-    assert (ran.status, ran.err) == (0, "! nobody here is called agent; there is assistant\n")
-    assert cli("request", "42", "--agent", "agent", "--raw").err == ran.err
-    assert (
-        cli("request", "42", "--agent", "agent", "--json").envelope["diagnostics"][0]["code"]
-        == "unknown-agent"
-    )
+    assert (ran.status, ran.out) == (2, "")
+    assert "No agent 'nobody' here. Agents: assistant" in ran.err
     assert cli("request", "42", "--agent", "assistant", "--at", "2").err == ""
 
 

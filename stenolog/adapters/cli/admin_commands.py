@@ -16,8 +16,8 @@ from stenolog.projections.analysis.quotes import quoting
 from .database import Database
 from .framework import command
 from .lines import CommandResult, Diagnostic, Piece, counted, done, line
-from .lookup import find_both, find_conversation, open_log
-from .options import OneOf, names, takes_conversation, takes_conversation_and, takes_db
+from .lookup import find_conversation, open_log
+from .options import OneOf, names, takes_db
 from .position_argument import resolve
 from .terminal import ask
 
@@ -41,7 +41,8 @@ target_argument = click.argument("target", metavar="CONVERSATION", shell_complet
     show_default=True,
     help="Calls that were running.",
 )
-@takes_conversation
+@target_argument
+@takes_db
 def fork_command(
     db: Database,
     target: str,
@@ -52,7 +53,7 @@ def fork_command(
 ) -> CommandResult:
     """Begin a new conversation that shares a beginning.
 
-    No entry is copied. Without CONVERSATION it is a fork of the newest.
+    No entry is copied.
     """
     if (after is None) == (before is None):
         raise click.UsageError("say where: --after POSITION or --before POSITION")
@@ -68,17 +69,15 @@ def fork_command(
 
 
 @command("rename", example="stenolog rename demo parser")
-@takes_conversation_and("NEW")
-def rename_command(db: Database, words: tuple[str, ...]) -> CommandResult:
+@target_argument
+@click.argument("new")
+@takes_db
+def rename_command(db: Database, target: str, new: str) -> CommandResult:
     """Give a conversation another name.
 
     Its digests stay what they are. An import of its file goes on with it.
     """
-    log = open_log(db)
-    # Who forgets the new name would give that of the conversation meant to the newest one.
-    if len(words) == 1 and log.names(archived=True, prefix=words[0], limit=1):
-        raise click.UsageError(f"say the new name too: stenolog rename {words[0]} NEW")
-    conversation, new = find_both(log, words)
+    conversation = find_conversation(open_log(db), target)
     old = conversation.name
     conversation.rename(new)
     return done(f"{old} is now {new}", old=old, conversation=new)
@@ -86,7 +85,8 @@ def rename_command(db: Database, words: tuple[str, ...]) -> CommandResult:
 
 @command("archive", example="stenolog archive demo")
 @click.option("--undo", is_flag=True, help="Bring it back.")
-@takes_conversation
+@target_argument
+@takes_db
 def archive_command(db: Database, target: str, undo: bool) -> CommandResult:
     """Put a conversation away.
 

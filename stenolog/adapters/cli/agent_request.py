@@ -5,15 +5,21 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
+from stenolog.adapters.answers.lanes import lane, only_agent
+from stenolog.adapters.queries import folds
+from stenolog.domain.errors import AgentNotFoundError
 from stenolog.projections.requests import APIS, Request
 
 from .lines import Diagnostic
 from .options import RegisteredName
 from .terminal import say
+
+if TYPE_CHECKING:
+    from stenolog.adapters.log import Conversation
 
 F = TypeVar("F", bound=Callable[..., Any])
 AGENT = "agent, or agent/task"
@@ -54,6 +60,28 @@ def address(written: str | None, option: str) -> str | None:
     if written is not None and not all(written.split("/", 1)):
         raise click.UsageError(f"{option}: expected an {AGENT}, found an empty name")
     return written
+
+
+def known_agent(conversation: Conversation, written: str) -> str:
+    """Return the address if the conversation has such an agent, or no agent yet.
+
+    Raises `AgentNotFoundError`.
+    """
+    named = lane(written).agent
+    settings, state = folds.folds_at(conversation, (folds.SETTINGS, folds.STATE))
+    working = (each.agent for each in state.lanes.values())
+    known = [*dict.fromkeys([*settings.members, *settings.cards, *working])]
+    if known and named not in known:
+        raise AgentNotFoundError(f"No agent {named!r} here. Agents: {', '.join(known)}")
+    return written
+
+
+def agent_or_only(conversation: Conversation, written: str | None, position: int) -> str:
+    """Return the agent that was named, or else the only or main one.
+
+    Raises `AgentNotFoundError` for one that is not there, `InvalidEventError` if there are none or several.
+    """
+    return known_agent(conversation, written) if written else only_agent(conversation, position)
 
 
 def say_on_stderr(notes: Iterable[Diagnostic]) -> None:

@@ -272,11 +272,10 @@ USAGE = Exit(
 )
 NOT_FOUND = Exit(
     3,
-    "there is no such database, conversation, position, agent or file",
+    "there is no such database, conversation, position or file",
     (
         errors.ConversationNotFoundError,
         errors.PositionNotFoundError,
-        errors.AgentNotFoundError,
         FileNotFoundError,
     ),
 )

@@ -13,9 +13,8 @@ from stenolog.adapters.answers.compactions import (
     compaction_data,
     compactions_of,
 )
-from stenolog.adapters.answers.lanes import only_agent
 
-from .agent_request import takes_agent, takes_api
+from .agent_request import agent_or_only, takes_agent, takes_api
 from .database import Database
 from .framework import command
 from .lines import CommandResult, Piece, counted, line
@@ -43,7 +42,7 @@ def explain_compaction_command(
     """
     conversation, written = find_both(open_log(db), words, "@")
     at = resolve(conversation, written)
-    named = agent or only_agent(conversation, at)
+    named = agent_or_only(conversation, agent, at)
     found = compactions_of(conversation, named)
     position = chosen_compaction(found, at)
     back = None if restore is None else resolve(conversation, restore)

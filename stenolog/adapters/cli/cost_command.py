@@ -16,7 +16,7 @@ from stenolog.adapters.queries.overviews import title_of
 from stenolog.projections.prices import Prices
 from stenolog.projections.usage import NOTHING, By, Histogram, Usage, UsageTotals, together, usage, usage_of
 
-from .agent_request import takes_agent_else, takes_api
+from .agent_request import known_agent, takes_agent_else, takes_api
 from .database import Database
 from .framework import command
 from .lines import CommandResult, Diagnostic, Piece
@@ -93,6 +93,8 @@ def cost_command(
     if cache:
         from .cost_cache import cached
 
+        if agent and len(conversations) == 1:
+            known_agent(conversations[0], agent)
         return cached(log, conversations, agent=agent, prices=prices, at=at, verbose=verbose)
     if times.first is not None:
         active = set(log.names(archived=True, active_since=times.first))

@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stenolog.adapters.answers.lanes import lane, means, on_card, only_agent, own_api
+from stenolog.adapters.answers.lanes import lane, means, on_card, own_api
 from stenolog.adapters.providers.prices import prices_of, source
 from stenolog.domain.policy import Policy
 from stenolog.domain.policy_text import amount, policy_of
 from stenolog.projections.analysis.budget import BudgetRow, budget
 
+from .agent_request import agent_or_only
 from .lines import CommandResult, Piece
 from .position_argument import resolve
 from .terminal import progress
@@ -32,7 +33,7 @@ def planned(
 ) -> CommandResult:
     """Try policies and budgets on an agent's requests: what fits, what is lost, what it costs."""
     position = resolve(conversation, at)
-    named = agent or only_agent(conversation, position)
+    named = agent_or_only(conversation, agent, position)
     api = api or own_api(conversation, named)
     rows = list(
         progress(

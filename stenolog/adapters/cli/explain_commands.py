@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stenolog.adapters.answers.lanes import lacking, lane, means, only_agent, own_api
+from stenolog.adapters.answers.lanes import lacking, lane, means, own_api
 from stenolog.adapters.answers.positions import is_number
 from stenolog.domain.errors import InvalidEventError
 from stenolog.domain.events import LlmError, ModeSwitch, ToolResult
 from stenolog.domain.policy_text import policy_of
 
-from .agent_request import AGENT, address, takes_agent, takes_conditions
+from .agent_request import AGENT, address, agent_or_only, known_agent, takes_agent, takes_conditions
 from .database import Database
 from .framework import command
 from .lines import CommandResult, Piece, describe, line
@@ -127,7 +127,7 @@ def explain_text_command(
     if not text:
         raise InvalidEventError("expected a text, found nothing")
     position = resolve(conversation, at)
-    named = agent or only_agent(conversation, position)
+    named = agent_or_only(conversation, agent, position)
     api = api or own_api(conversation, named)
     entries = progress(
         conversation.entries(at=position), f"looking through the requests of {named}", position
@@ -169,8 +169,9 @@ def explain_agent_command(
     from stenolog.projections.analysis.knowledge import view
 
     conversation, agent = find_both(open_log(db), words)
-    address(agent, "AGENT")
-    address(minus, "--minus")
+    for written, option in ((agent, "AGENT"), (minus, "--minus")):
+        address(written, option)
+        known_agent(conversation, written)
     log = list(conversation.entries(at=resolve(conversation, at)))
     api = api or own_api(conversation, agent)
     told = view(log, lane(agent), lane(minus), api=api, policy=policy_of(policy), **means(conversation))

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import click
 
-from stenolog.adapters.answers.lanes import lane, only_agent, unrecorded
+from stenolog.adapters.answers.lanes import lane, unrecorded
 from stenolog.adapters.one_file.redaction import Redaction, Taken
 from stenolog.adapters.queries.exporters import EXPORTERS, Exporter, moment
 from stenolog.domain.policy_text import policy_of
 from stenolog.projections.terminal_text import EscapedStream
 
-from .agent_request import say_on_stderr, takes_agent_else, takes_conditions
+from .agent_request import agent_or_only, say_on_stderr, takes_agent_else, takes_conditions
 from .database import Database
 from .framework import command
 from .lines import CommandResult, Diagnostic, counted, done
@@ -166,14 +166,14 @@ def _writing(
 ) -> tuple[Callable[[TextIO], object], tuple[Diagnostic, ...]]:
     """Return the function that writes to a stream, and what is to be said beside it."""
     if position is not None:
-        named = agent or only_agent(conversation, position)
+        named = agent_or_only(conversation, agent, position)
         text = moment(conversation, named, position, exporter.name, api=api, policy=policy_of(policy))
         return lambda stream: stream.write(text), unrecorded(conversation, named)
     assert exporter.write is not None, "an exporter writes to a stream, into a folder, or one request"
     write, whose = exporter.write, ""
     notes = tuple[Diagnostic, ...]()
     if exporter.of_one_agent:
-        whose = lane(agent or only_agent(conversation, conversation.position)).agent
+        whose = lane(agent_or_only(conversation, agent, conversation.position)).agent
         notes = unrecorded(conversation, whose)
     return lambda stream: write(conversation, stream, whose), notes
 

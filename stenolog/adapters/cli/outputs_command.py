@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stenolog.adapters.answers.lanes import only_agent
 from stenolog.domain.errors import BlobNotFoundError
 
-from .agent_request import takes_agent_else
+from .agent_request import agent_or_only, takes_agent_else
 from .database import Database
 from .framework import command
 from .lines import CommandResult, Piece, line, paragraph
@@ -72,7 +71,7 @@ def outputs_command(
     if mcp:
         from stenolog.adapters.tools.mcp.contents import serve_outputs
 
-        serve_outputs(conversation, agent or only_agent(conversation, conversation.position))
+        serve_outputs(conversation, agent_or_only(conversation, agent, conversation.position))
         return None
     if agent:
         raise click.UsageError("--agent is for --mcp: it says who reads")

@@ -8,7 +8,7 @@ from functools import partial
 import click
 
 from stenolog.adapters.answers.differences import call_before, difference, difference_data
-from stenolog.adapters.answers.lanes import means, only_agent, slip, unrecorded
+from stenolog.adapters.answers.lanes import means, unrecorded
 from stenolog.adapters.answers.positions import position_ranges
 from stenolog.adapters.answers.requests import (
     AskedRequest,
@@ -21,7 +21,15 @@ from stenolog.adapters.answers.requests import (
 from stenolog.adapters.queries.bills import bill_of
 from stenolog.domain.errors import InvalidEventError
 
-from .agent_request import address, print_raw, say_on_stderr, takes_agent, takes_api
+from .agent_request import (
+    address,
+    agent_or_only,
+    known_agent,
+    print_raw,
+    say_on_stderr,
+    takes_agent,
+    takes_api,
+)
 from .database import Database
 from .framework import command
 from .lines import CommandResult, Piece
@@ -82,7 +90,9 @@ def request_command(
         )
     conversation = find_conversation(open_log(db), target)
     position = resolve(conversation, at)
-    named = agent or only_agent(conversation, position)
+    if other:
+        known_agent(conversation, other)
+    named = agent_or_only(conversation, agent, position)
     chosen = policy_asked(conversation, named, position, policy, budget)
     asked = AskedRequest(
         conversation,
@@ -95,10 +105,9 @@ def request_command(
         edits_asked(edit),
         as_built=built,
     )
-    warnings = slip(conversation, named)
     if raw:
         print_raw(asked.request())
-        say_on_stderr((*warnings, *unrecorded(conversation, named)))
+        say_on_stderr(unrecorded(conversation, named))
         return None
     if reasons:
         shown = _reasons(asked, message)
@@ -110,7 +119,7 @@ def request_command(
         shown = _whatif(asked, exit_code=exit_code) if asked.is_changed else _real(asked)
     has_note = reasons or not (dropped or differs or asked.is_changed)
     notes = () if has_note else unrecorded(conversation, named)
-    return shown._replace(diagnostics=(*warnings, *notes))
+    return shown._replace(diagnostics=notes)
 
 
 def _real(asked: AskedRequest) -> CommandResult:

@@ -11,7 +11,7 @@ from stenolog.adapters.answers.lanes import unrecorded
 from stenolog.adapters.answers.stats import Stats, agent_rows, stats, stats_data
 from stenolog.projections.context_curve.samples import MARK_WORDS
 
-from .agent_request import takes_agent_else
+from .agent_request import known_agent, takes_agent_else
 from .database import Database
 from .framework import command
 from .lines import CommandResult, Piece, counted, line
@@ -36,7 +36,7 @@ def stats_command(db: Database, target: str, at: str, plot: Path | None, agent: 
     The tokens of each request as rebuilt, as billed and read from the cache; what made it smaller.
     """
     conversation = find_conversation(open_log(db), target)
-    found = stats(conversation, agent or "", resolve(conversation, at))
+    found = stats(conversation, known_agent(conversation, agent) if agent else "", resolve(conversation, at))
     if plot is not None:
         with whole_or_not_at_all(plot) as file:
             file.write(found.curve.svg())

@@ -15,7 +15,7 @@ from stenolog.domain.state import State
 from stenolog.domain.step import Transition
 from stenolog.domain.turns import TURN_RULES
 
-from .agent_request import takes_agent_else
+from .agent_request import known_agent, takes_agent_else
 from .database import Database
 from .entry_lines import carries_settings_of, not_shown
 from .framework import command
@@ -73,6 +73,8 @@ def state_command(db: Database, target: str, at: str, steps: bool, agent: str | 
         raise click.UsageError("--agent goes with --steps")
     conversation = find_conversation(open_log(db), target)
     position = resolve(conversation, at)
+    if agent:
+        known_agent(conversation, agent)
     if steps:
         made = [step for step in conversation.transitions(at=position) if agent in (None, step.lane)]
         data = {"conversation": conversation.name, "transitions": made}
