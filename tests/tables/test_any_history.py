@@ -44,7 +44,8 @@ def act(log: Log, what: str, name: str, text: str, number: int) -> None:
         edits = number if 0 < number <= conversation.position else None
         conversation.append(UserMessage(text=text, replaces=edits))
     elif what == "score":
-        conversation.append(AssistantMessage(agent="writer", text=text))
+        edits = number if 0 < number <= conversation.position else None
+        conversation.append(AssistantMessage(agent="writer", text=text, replaces=edits))
     elif name in log:
         try:
             if what == "fork":
@@ -73,7 +74,13 @@ def line_rows(name: str, entries: list[Entry]) -> Iterator[tuple[Any, ...]]:
 def score_rows(name: str, entries: list[Entry]) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of `scores`, in the same way."""
     standing: dict[str, float] = {}
-    for given_ in (row for entry in entries for row in scores_in(entry)):
+    first: dict[int, int] = {}
+    for entry in entries:
+        edited = getattr(entry.event, "replaces", None)
+        first[entry.position] = entry.position if edited is None else first[edited]
+    latest = {place: at for at, place in first.items()}
+    counted = (entry for entry in entries if latest[first[entry.position]] == entry.position)
+    for given_ in (row for entry in counted for row in scores_in(entry)):
         if isinstance(given_, Delete):
             standing.pop(str(given_.key), None)
         else:
@@ -108,3 +115,18 @@ def test_a_table_kept_is_the_table_made_anew_and_what_its_function_says(
         }
         assert expected == found
         assert found == {name: plain_sql(path, query) for name, query in QUERIES.items()}
+
+
+def test_a_row_of_an_edited_entry_is_gone_in_a_table_with_a_key_too_and_what_it_hid_is_back(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "talks.db"
+    log = stenolog.open(path)
+    attach_table(log, scores)
+    log["demo"].append(AssistantMessage(agent="writer", text="ann x"))
+    log["demo"].append(AssistantMessage(agent="writer", text="ann xx"))
+    log["demo"].append(AssistantMessage(agent="writer", text="bob xxx", replaces=3))
+    log["demo"].append(AssistantMessage(agent="writer", text="cat", replaces=4))
+
+    assert plain_sql(path, "SELECT mail, score FROM scores ORDER BY mail") == [("ann", 1.0), ("cat", 0.0)]
+    log.close()

@@ -1,9 +1,10 @@
 """A table in a database: what it is made of there, and how rows come in. The same in SQLite and PostgreSQL.
 
 A table is a view. Under it are the rows as they were made, none of which is ever changed: each knows its
-stream and its position, and a later row of the same key takes the place of an earlier one. The view goes
-through the ancestors of each conversation, as reading does; so a fork copies no rows either, and shows those
-that stood where it was made. Names are those of `conversations`: a rename shows at once.
+stream and its position, and a later row of the same key takes the place of an earlier one. Where a table has
+a key of its own, an edit also has rows with an `nth` below 0: the positions whose rows no longer count. The
+view goes through the ancestors of each conversation, as reading does; so a fork copies no rows either, and
+shows those that stood where it was made. Names are those of `conversations`: a rename shows at once.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.errors import TableError
 from stenolog.domain.model import clean
 
-from .table import CONVERSATION, POSITION, Column, Table
+from .table import CONVERSATION, POSITION, Column, RowOf, Table, edited_by
 
 FAULT_LENGTH = 300
 
@@ -102,12 +103,23 @@ def make(database: Database, table: Table) -> None:
         FROM {database.conversations} c
         JOIN stenolog_lineage l ON l.conversation = c.stream
         JOIN {rows} r ON r.stream = l.stream AND r.position <= l.upto
-        WHERE NOT r.gone AND NOT EXISTS (
+        WHERE NOT r.gone {_counts(table, "r")} AND NOT EXISTS (
             SELECT 1 FROM stenolog_lineage m
             JOIN {rows} n ON n.stream = m.stream AND n.position <= m.upto
-            WHERE m.conversation = l.conversation AND n.key = r.key AND n.position > r.position)"""
+            WHERE m.conversation = l.conversation AND n.key = r.key AND n.position > r.position
+            {_counts(table, "n")})"""
     )
     database.run("INSERT INTO stenolog_tables VALUES (?, ?, '')", (table.name, table.signature))
+
+
+def _counts(table: Table, row: str) -> str:
+    """Return the condition of a row of a keyed table that it was not edited away."""
+    if not table.key:
+        return ""
+    return f"""AND {row}.nth >= 0 AND NOT EXISTS (
+        SELECT 1 FROM stenolog_lineage o
+        JOIN "{table.name}__rows" e ON e.stream = o.stream AND e.position <= o.upto
+        WHERE o.conversation = l.conversation AND e.nth < 0 AND e.key = CAST({row}.position AS TEXT))"""
 
 
 def drop(database: Database, name: str) -> None:
@@ -137,9 +149,12 @@ class Intake:
         self._rows: list[tuple[Any, ...]] = []
         holes = ", ".join("?" * (5 + len(table.declared_columns)))
         self._insert = f'INSERT INTO "{table.name}__rows" VALUES ({holes})'
-        self._key_at = f"""SELECT r.key FROM stenolog_lineage l
+        rows = f"""FROM stenolog_lineage l
             JOIN "{table.name}__rows" r ON r.stream = l.stream AND r.position <= l.upto
-            WHERE l.conversation = ? AND r.position = ? LIMIT 1"""
+            WHERE l.conversation = ?"""
+        self._key_at = f"SELECT r.key {rows} AND r.position = ? LIMIT 1"
+        self._edited_at = f"SELECT r.key {rows} AND r.nth = -1 AND r.position = ?"
+        self._edits_of = f"SELECT r.position {rows} AND r.nth = -1 AND r.key = ?"
 
     def take(self, entries: Iterable[Committed]) -> tuple[int, str]:
         """Take the rows of the entries in: up to which notification (0: none), and why no further.
@@ -170,9 +185,19 @@ class Intake:
     def _take(self, committed: Committed) -> None:
         stream, entry = committed.stream, committed.entry
         nothing = (None,) * len(self._table.declared_columns)
-        for nth, key, values in self._table.rows_of(entry, lambda position: self._key(stream, position)):
+        made = self._table.rows_of(entry, lambda position: self._key(stream, position))
+        if self._table.key and (edited := edited_by(entry)):
+            made += [RowOf(-nth, key, None) for nth, key in enumerate(self._edited(stream, edited), 1)]
+        for nth, key, values in made:
             row = (stream, entry.position, nth, key, values is None, *(values or nothing))
             self._rows.append(row)
+
+    def _edited(self, stream: int, position: int) -> list[str]:
+        """Return the position of what was edited at first, and those of its earlier edits."""
+        self.flush()
+        found = self._database.run(self._edited_at, (stream, position))
+        first = str(found[0][0]) if found else str(position)
+        return [first, *(str(at) for (at,) in self._database.run(self._edits_of, (stream, first)))]
 
     def _key(self, stream: int, position: int) -> str:
         """Return the key of the rows at a position of the conversation, its ancestors included."""

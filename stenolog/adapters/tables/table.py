@@ -95,8 +95,8 @@ class Table:
     `POSITION`. `rows` says which rows an entry makes; it must be pure and quick, and is told no
     conversation's name, since that may change. With `key`, the name of a column, a row takes the place of an
     earlier one of the same conversation that has the same value there, and `Delete(value)` takes it out.
-    Without, the rows of an edit take the place of those of what it edits. Another `version` has the table
-    made anew; so have other columns. `indexes` names columns to be looked up by. Raises `CallerError`.
+    With or without, the rows of an edit take the place of those of what it edits. Another `version` has the
+    table made anew; so have other columns. `indexes` names columns to be looked up by. Raises `CallerError`.
     """
 
     name: str
@@ -137,7 +137,9 @@ class Table:
             f"{name} {column.__name__ if isinstance(column, type) else column!r}"
             for name, column in self.columns.items()
         )
-        more = [f"key {self.key}"] * bool(self.key) + [f"index {name}" for name in self.indexes]
+        more = [f"key {self.key}, less what was edited"] * bool(self.key) + [
+            f"index {name}" for name in self.indexes
+        ]
         return "; ".join([f"version {self.version}", *columns, *more])
 
     def rows_of(self, entry: Entry, first: Callable[[int], str]) -> list[RowOf]:
@@ -149,11 +151,10 @@ class Table:
         if self.key:
             latest = dict(map(self._keyed, given))
             return [RowOf(nth, key, values) for nth, (key, values) in enumerate(latest.items())]
-        edited = getattr(entry.event, "replaces", None) or entry.position
-        is_edit = edited < entry.position
-        key = first(edited) if is_edit else str(entry.position)
+        edited = edited_by(entry)
+        key = first(edited) if edited else str(entry.position)
         made = [RowOf(nth, key, self._values(one)) for nth, one in enumerate(given)]
-        return made or ([RowOf(0, key, None)] if is_edit else [])
+        return made or ([RowOf(0, key, None)] if edited else [])
 
     def _rows_of(self, entry: Entry) -> list[Mapping[str, Value] | Delete]:
         """Return the rows that the table's own function gives; its exceptions are its own fault."""
@@ -196,6 +197,12 @@ class Table:
             case _:
                 pass
         raise TableError(f"{self.name}.{name}: expected {kind.__name__}, found {type(value).__name__}")
+
+
+def edited_by(entry: Entry) -> int:
+    """Return the position of the entry that an entry edits; 0 for one that edits none."""
+    edited = getattr(entry.event, "replaces", None) or 0
+    return edited if edited < entry.position else 0
 
 
 def _short(key: str) -> str:
