@@ -43,7 +43,7 @@ def test_a_long_note_of_the_system_is_cut_and_the_words_of_a_person_are_not(
         log["x"].append(UserMessage(text=LINES, author_kind=kind, to=["coder"]))
     short, full = cli("timeline", "x").out, cli("timeline", "x", "--full").out
 
-    assert ("line 30" in short, "… 22 more lines" in short) == (shown, not shown)
+    assert ("line 30" in short, "… 29 more lines" in short) == (shown, not shown)
     assert "line 30" in full
 
 
@@ -104,6 +104,18 @@ def test_entries_that_were_trimmed_are_no_rewind_and_a_single_one_is_shown(cli: 
 
     assert short[1:5] == ["3 entries hidden  2-4", "user  5", "  question 4", "user  6 (out of context)"]
     assert short[-1] == "system  hides 2-4, 6-6  8"
+
+
+def test_what_a_compaction_took_from_the_model_is_shown_to_the_reader(cli: Cli, tmp_path: Path) -> None:
+    summary = AssistantMessage(
+        agent="coder", text="Three questions.", purpose="summary", covers=[PositionRange(first=2, last=4)]
+    )
+    with stenolog.open(tmp_path / "talks.db") as log:
+        log["x"].extend([*questions(3), summary, spans((2, 4))], expected=0)
+    short = cli("timeline", "x").out
+
+    assert "question 2" in short
+    assert "entries hidden" not in short
 
 
 def test_a_rewind_of_everything_leads_back_to_the_beginning(cli: Cli, tmp_path: Path) -> None:

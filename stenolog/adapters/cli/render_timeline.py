@@ -35,6 +35,8 @@ STATUS = {
     "no result": ("-", "dim"),
 }
 LINES_OF_OUTPUT = 8
+LINES_OF_NOTE = 1
+"""The lines of a note that a client wrote by itself, such as a reminder."""
 
 
 def drawn_timeline(
@@ -43,14 +45,19 @@ def drawn_timeline(
     *,
     full: bool = False,
     hides: Iterable[PositionRange] = (),
+    compacted: Iterable[PositionRange] = (),
 ) -> Iterator[Piece]:
     """Yield the whole timeline. An answer that is but the `pass_token` is shown as a pass.
 
-    `hides` are the positions that are out of context by now. Unless `full`, long outputs and notes are cut;
-    several entries in a row out of context are one line, and so are the errors of a call that was tried
-    again.
+    `hides` are the positions that are out of context by now, `compacted` those that a summary stands for.
+    Unless `full`, long outputs and notes are cut; several entries in a row that were taken back are one line,
+    and so are the errors of a call that was tried again.
     """
-    is_hidden, rest = within(hides), deque(items)
+    is_out, is_compacted, rest = within(hides), within(compacted), deque(items)
+
+    def is_hidden(position: int) -> bool:
+        return is_out(position) and not is_compacted(position)
+
     before = 0
     while rest:
         run = [rest.popleft()]
@@ -150,7 +157,7 @@ def _message(item: TimelineItem, full: bool) -> Iterator[Piece]:
     said = item.text or in_words(item.parts)
     if said:
         is_note = item.kind == "message" and item.author == "system"
-        most = LINES_OF_OUTPUT if is_note and not full else None
+        most = LINES_OF_NOTE if is_note and not full else None
         yield paragraph(said.lstrip("\n"), "dim" if item.hidden else "", indent=2, lines=most)
 
 

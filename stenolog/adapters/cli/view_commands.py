@@ -10,7 +10,7 @@ import click
 
 from stenolog.adapters.answers.states import state_at, state_data
 from stenolog.domain.erasure import ERASED, is_erased
-from stenolog.domain.events import ModeSwitch
+from stenolog.domain.events import AssistantMessage, ModeSwitch
 from stenolog.domain.state import State
 from stenolog.domain.step import Transition
 from stenolog.domain.turns import TURN_RULES
@@ -55,7 +55,16 @@ def timeline_command(db: Database, target: str, at: str, full: bool) -> CommandR
         from .render_timeline import drawn_timeline
 
         settings = conversation.settings(position)
-        return drawn_timeline(items, pass_token(settings.turns), full=full, hides=settings.hides)
+        # A compaction took its words from the model, not from the reader; whoever rewinds takes them back.
+        compacted = [
+            span
+            for entry in (conversation.entries(0, position) if settings.hides else ())
+            if isinstance(entry.event, AssistantMessage)
+            for span in entry.event.covers
+        ]
+        return drawn_timeline(
+            items, pass_token(settings.turns), full=full, hides=settings.hides, compacted=compacted
+        )
 
     return CommandResult({"conversation": conversation.name, "items": items}, draw)
 
