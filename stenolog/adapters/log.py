@@ -350,11 +350,11 @@ class Conversation(ReadableConversation):
         `by` None is the system's user. Tables in the log's database, drafts, checkpoints, the search index
         and blobs that nothing else names lose the words too. A process that is killed meanwhile has erased
         nothing, or whoever opens the log next finishes it. A lane that would be set to work by the erasure
-        is cancelled. Another process that has the conversation open may have the words in memory until it
-        ends. An entry that is erased already stays as it is.
+        is cancelled. Of a mode switch the effects stay. Another process that has the conversation open may
+        have the words in memory until it ends. An entry that is erased already stays as it is.
 
-        Raises `PositionNotFoundError`, `InvalidEventError` for a setting, a receipt, and an entry that a
-        fork inherits, and `ConversationExistsError` while a call of an entry has no result.
+        Raises `PositionNotFoundError`, `InvalidEventError` for a record of an erasure and for an entry that
+        a fork inherits, and `ConversationExistsError` while a call of an entry has no result.
         """
         from .maintenance.erase import erase  # late: few programs need it
 

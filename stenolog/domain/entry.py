@@ -14,11 +14,11 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import NamedTuple
 
-from stenolog.domain.erasure import ERASED
+from stenolog.domain.erasure import ERASED, SWITCH, effects_of
 
 from .codec import REGISTRY, Registry
 from .errors import CorruptLogError, InvalidEventError
-from .events import Event
+from .events import Event, ModeSwitch
 from .model import EPOCH as EPOCH
 from .model import in_utc
 from .value_help import quoted
@@ -58,7 +58,8 @@ class Record(NamedTuple):
     """An entry as it is stored: `time` in microseconds since 1970 (UTC), the event as its bytes.
 
     `erased` holds the sha256 of salt and payload once the payload was erased; salt and payload are
-    empty then, and `size` still tells how long it was. Beside a salt or a payload no digest is right.
+    empty then, and `size` still tells how long it was. Beside a salt or a payload no digest is right. The
+    payload of an erased mode switch is its effects, of which the history has the hash.
     """
 
     position: int
@@ -77,6 +78,17 @@ def content_hash(salt: bytes, payload: bytes) -> bytes:
     # Hashed by itself, so that the chain still verifies when the payload is gone. The salt keeps the hash of
     # a short payload from being guessed.
     return sha256(salt + payload).digest()
+
+
+def effects_left(topic: str, payload: bytes) -> bytes:
+    """Return the payload that an erasure leaves: the effects of a mode switch, and nothing of all others."""
+    event = REGISTRY.load(topic, payload) if topic == SWITCH else None
+    return REGISTRY.dump(effects_of(event))[1] if isinstance(event, ModeSwitch) else b""
+
+
+def left_hash(left: bytes) -> str:
+    """Return the hash of what an erasure left, as the history has it; empty for nothing."""
+    return sha256(left).hexdigest() if left else ""
 
 
 def chain(previous: bytes, position: int, id: str, at: int, topic: str, size: int, content: bytes) -> bytes:
@@ -101,7 +113,7 @@ def digest_of(previous: bytes, record: Record) -> bytes:
     content = record.erased
     if content is None:
         content = content_hash(record.salt, record.payload)
-    elif record.salt or record.payload:
+    elif record.salt or (record.payload and record.topic != SWITCH):
         # No hash at all: beside a payload, the hash of another one would vouch for it.
         content = b""
     return chain(previous, record.position, record.id, record.time, record.topic, record.size, content)
@@ -114,7 +126,8 @@ def to_entry(conversation: str, record: Record, registry: Registry = REGISTRY) -
     """
     try:
         # The topic of an erased entry stays in its row, but there is nothing to decode by it.
-        stored = (record.topic, record.payload) if record.erased is None else (ERASED, b"")
+        is_readable = record.erased is None or (record.payload and record.topic == SWITCH)
+        stored = (record.topic, record.payload) if is_readable else (ERASED, b"")
         event = registry.load(*stored)
         at = EPOCH + record.time * MICROSECOND
     except (CorruptLogError, OverflowError) as error:

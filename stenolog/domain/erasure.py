@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
-from .events import Event, Unknown, UserMessage
+from .card import AgentCard
+from .events import UNCHANGED, Event, ModeSwitch, Unknown, UserMessage
+from .model import construct
+from .values import Tool, WorkflowRun
 
 ERASED = "erased"
 """The topic that an entry is read with once its payload was erased: an `Unknown` that may be passed over."""
@@ -13,6 +18,50 @@ DAMAGED = "damaged"
 """The topic of an entry that cannot be read, or is not what was written; see `Damaged`."""
 LOST = "lost@1"
 """The topic of a mark that a salvage writes in the place of a lost entry: it may be passed over."""
+
+
+SWITCH: Final = "mode_switch@1"
+"""The topic of entries that leave their effects when they are erased: later entries rest on them."""
+WORDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"away": ("title",), "reminder": ("text",), "instructions": ("base", "tools", "modes", "banner")}
+)
+"""The fields of a policy's rules, by slot, that hold words for a model."""
+MARK: Mapping[str, Any] = MappingProxyType({"stenolog": {"erased": True}})
+"""The `meta` of a mode switch whose words were erased."""
+
+
+def effects_of(switch: ModeSwitch) -> ModeSwitch:
+    """Return what is left of an erased mode switch: its effects on members, turns and context, without words.
+
+    Gone are the title, instructions, descriptions and schemas of tools, a provider's parameters, the words of
+    a workflow run, and whatever an application added.
+    """
+    cards = {name: None if card is None else _without_words(card) for name, card in switch.cards.items()}
+    run = switch.active_run
+    return replace(
+        switch,
+        cards=cards,
+        title=switch.title if switch.title is UNCHANGED else None,
+        active_run=construct(WorkflowRun, id=run.id, node=run.node) if isinstance(run, WorkflowRun) else run,
+        meta=dict(MARK),
+        tags=(),
+        source=None,
+    )
+
+
+def _without_words(card: AgentCard) -> AgentCard:
+    rules = {
+        slot: {key: value for key, value in rule.items() if key not in WORDS.get(slot, ())}
+        for slot, rule in card.policy.items()
+        if isinstance(rule, dict)
+    }
+    tools = card.tools and tuple(construct(Tool, name=one.name, approval=one.approval) for one in card.tools)
+    return construct(AgentCard, model=card.model, provider=card.provider, tools=tools, policy=rules)
+
+
+def is_effects(event: Event) -> bool:
+    """Return whether the event is a mode switch whose words were erased."""
+    return isinstance(event, ModeSwitch) and event.meta == MARK
 
 
 def is_erased(event: Event) -> bool:
@@ -82,4 +131,4 @@ def erasure_of(event: Event) -> Erasure | None:
 
 def is_gone(event: Event) -> bool:
     """Return whether the words of an entry are gone: it was erased, is damaged, or was lost in a salvage."""
-    return isinstance(event, Unknown) and event.topic in (ERASED, DAMAGED, LOST)
+    return is_effects(event) or (isinstance(event, Unknown) and event.topic in (ERASED, DAMAGED, LOST))

@@ -40,7 +40,8 @@ class Change(NamedTuple):
 
     `value` is the fork's position, the time of archiving (microseconds since 1970, UTC), the position that
     was erased, the last one that was imported, or the log's newest notification id when a conversation was
-    deleted; else 0. `parent` is the stream forked from, or the first imported position; else 0.
+    deleted; else 0. `parent` is the stream forked from, or the first imported position; else 0. `name` of an
+    erasure is the sha256 of what it left of the entry (see `erasure.effects_of`), as hexadecimal digits.
     """
 
     number: int
@@ -145,7 +146,7 @@ class History:
         self.listed: dict[int, Listed] = {}
         self.gone: set[int] = set()
         self.unnamed: set[int] = set()
-        self.erased: set[tuple[int, int]] = set()
+        self.erased: dict[tuple[int, int], str] = {}
         self.imported: dict[int, tuple[int, int]] = {}
         self.deleted_up_to = 0
         self.faults: list[Fault] = []
@@ -192,7 +193,7 @@ class History:
                 self.gone.add(change.stream)
                 self.deleted_up_to = max(self.deleted_up_to, change.value)
             case "erased":
-                self.erased.add((change.stream, change.value))
+                self.erased[change.stream, change.value] = change.name
             case "imported":
                 first, last = self.imported.get(change.stream, (change.parent, change.value))
                 # One range a stream: entries between two imports count as imported.

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from pydantic_core import from_json
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.erasure import ERASED, LOST, erasure_of
+from stenolog.domain.erasure import ERASED, LOST, erasure_of, is_effects
 from stenolog.domain.events import (
     UNCHANGED,
     AssistantMessage,
@@ -284,6 +284,8 @@ def changes(switch: ModeSwitch) -> str:
     if isinstance(switch.parent, ConversationRef):
         how = "fork of" if switch.fork else "child of"
         changed.append(f"{how} {switch.parent.conversation}@{switch.parent.position}")
+    if is_effects(switch):
+        changed.append("words erased")
     return "; ".join(changed)
 
 

@@ -9,11 +9,27 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
 
 import stenolog
-from stenolog import AssistantMessage, Log, ModeSwitch, ToolCall, ToolResult, UserMessage
+from stenolog import (
+    AgentCard,
+    AssistantMessage,
+    Conversation,
+    Entry,
+    Log,
+    ModeSwitch,
+    Tool,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
 from stenolog.adapters.verify.integrity import verify
-from stenolog.domain.erasure import erasure_of
+from stenolog.adapters.verify.requests import prove
+from stenolog.context import LastN, Prompt
+from stenolog.domain.entry import effects_left
+from stenolog.domain.erasure import effects_of, erasure_of
+from stenolog.domain.step import fold
 from stenolog.errors import (
     ConversationExistsError,
     ConversationNotFoundError,
@@ -21,10 +37,11 @@ from stenolog.errors import (
     InvalidEventError,
     PositionNotFoundError,
 )
-from stenolog.events import PositionRange, Unknown
+from stenolog.events import Damaged, PositionRange, Unknown, dump_event
 from stenolog.importers import import_file
 from stenolog.maintenance import salvage
 from tests.file_bytes import words_in
+from tests.strategies import logs
 
 FORGED = b'{"parts":[{"type":"text","text":"Pay Mallory"}]}'
 WHERE = "WHERE originator_version = 2"
@@ -163,6 +180,7 @@ class TestErase:
             assert report.notes == (
                 "'demo' at position 42: erased",
                 "'demo' at position 44: keeper erased 42: a zoo's secret",
+                "'demo' at position 42: erased since that head",
             )
             record = conversation.timeline()[-1]
             assert (record.author, record.text) == ("keeper", "Entry 42 erased: a zoo's secret")
@@ -240,7 +258,6 @@ class TestErase:
         fork = conversation.fork(pending="keep")
 
         for subject, position, error in (
-            (conversation, 1, InvalidEventError),
             (fork, 2, InvalidEventError),
             (conversation, 3, ConversationExistsError),
             (conversation, 9, PositionNotFoundError),
@@ -249,3 +266,106 @@ class TestErase:
             with pytest.raises(error):
                 subject.erase(position)
         assert verify(log).notes == ()
+
+
+SWITCH = ModeSwitch(
+    mode="agent",
+    title="the zebra's title",
+    joins=("a",),
+    cards={
+        "a": AgentCard(
+            model="m",
+            persona="The zebra flies at noon.",
+            tools=[Tool(name="pay", description="Pays the zebra.", approval=True)],
+            parameters={"user": "zebra"},
+            policy=Prompt(base="Be brief.", tools_in={"agent": ["pay"]}) | LastN(5),
+        )
+    },
+    meta={"app": "zebra"},
+    tags=("zebra",),
+)
+
+
+class TestEraseSwitch:
+    """An erased mode switch loses its words, and keeps its effects."""
+
+    @pytest.fixture
+    def talk(self, path: Path) -> Iterator[Conversation]:
+        with stenolog.open(path) as log:
+            talk = log["demo"]
+            talk.append(SWITCH, expected=0)
+            talk.append(UserMessage(text="go"))
+            request = talk.request("a")
+            call = ToolCall(id="c", name="pay")
+            talk.append(AssistantMessage(agent="a", tool_calls=(call,), receipt=request.receipt))
+            talk.fork(after=2, name="fork")
+            yield talk
+
+    def test_state_and_requests_rest_on_its_effects_and_no_word_stays(
+        self, talk: Conversation, path: Path
+    ) -> None:
+        before, head = [talk.state(at=at) for at in range(1, 4)], verify(talk.log).head
+        done = talk.erase(1, reason="a zoo's secret", by="keeper")
+
+        assert (done.positions, talk.erase(1).positions) == ((1,), ())
+        assert [talk.state(at=at) for at in range(1, 4)] == before
+        for each in (talk, talk.log["fork"]):
+            settings = each.settings()
+            assert (settings.mode, settings.title, settings.members) == ("agent", "", ("a",))
+            assert settings.card_of("a").policy["instructions"] == {"tools_in": {"agent": ["pay"]}}
+            assert verify(each).problems == ()
+        assert verify(talk.log, head=head).notes[0] == "'demo' at position 1: erased, but for its effects"
+        assert talk.timeline()[0].detail.endswith("; words erased")
+        talk.append(ToolResult(call_id="c", text="Paid."))
+        assert talk.request("a").sendable
+        ((proof,),) = (each.proofs for each in prove(talk.log) if each.conversation == "demo")
+        assert proof.reason.startswith("the entry at 1 was erased by keeper")
+        for file in path.parent.iterdir():
+            assert b"zebra" not in words_in(file), file
+
+    @pytest.mark.parametrize("way", ["a log", "an export", "a salvage"])
+    def test_a_copy_has_its_effects(self, talk: Conversation, path: Path, way: str) -> None:
+        talk.erase(1)
+        other, export = path.with_name("other.db"), path.with_name("demo.jsonl")
+        export.write_text(talk.export("jsonl"))
+        talk.log.close()
+        if way == "a salvage":
+            salvage(path, other)
+        with stenolog.open(other) as log:
+            if way != "a salvage":
+                import_file(log, export if way == "an export" else path)
+            assert log["demo"].settings().members == ("a",)
+            assert verify(log).problems == verify(log["demo"]).problems == ()
+
+    def test_effects_that_the_erasure_did_not_leave_are_damage(self, talk: Conversation, path: Path) -> None:
+        talk.erase(1)
+        talk.log.close()
+        connection = sqlite3.connect(path)
+        ((left,),) = connection.execute("SELECT state FROM stored_events WHERE rowid = 1").fetchall()
+        assert b'"approval":true' in left
+        forged = left.replace(b',"approval":true', b"")
+        connection.execute("UPDATE stored_events SET state = ? WHERE rowid = 1", (forged,))
+        connection.commit()
+        connection.close()
+
+        with stenolog.open(path) as log:
+            for report in (verify(log), verify(log["demo"])):
+                assert {(p.position, p.code) for p in report.problems} == {(1, "erased")}
+            assert isinstance(log["demo"].entry(1).event, Damaged)
+            for reads in (log["demo"].settings, lambda: log["demo"].request("a")):
+                with pytest.raises(CorruptLogError):
+                    reads()
+
+    @settings(max_examples=200, deadline=None, derandomize=True)
+    @given(logs())
+    def test_no_state_rests_on_the_words_of_a_switch(self, entries: list[Entry]) -> None:
+        erased = [
+            entry._replace(event=effects_of(entry.event)) if isinstance(entry.event, ModeSwitch) else entry
+            for entry in entries
+        ]
+
+        assert fold(erased) == fold(entries)
+        for entry in erased:
+            if isinstance(entry.event, ModeSwitch):
+                topic, payload = dump_event(entry.event)
+                assert effects_left(topic, payload) == payload

@@ -18,7 +18,17 @@ from typing import IO, TYPE_CHECKING, BinaryIO, NamedTuple, TypeAlias
 from stenolog.adapters.providers.json_fields import compact_json
 from stenolog.adapters.store.store_values import BlobContent, Continuation, ExportPart
 from stenolog.domain.codec import REGISTRY
-from stenolog.domain.entry import EPOCH, GENESIS, MICROSECOND, Record, check_name, digest_of, microseconds
+from stenolog.domain.entry import (
+    EPOCH,
+    GENESIS,
+    MICROSECOND,
+    Record,
+    check_name,
+    digest_of,
+    effects_left,
+    microseconds,
+)
+from stenolog.domain.erasure import SWITCH
 from stenolog.domain.errors import (
     ConversationExistsError,
     CorruptLogError,
@@ -99,7 +109,8 @@ def _out(record: Record) -> JsonObject:
 def _content(record: Record) -> JsonObject:
     """Return the salt and the payload; of an erased entry, what its digest is computed from."""
     if record.erased is not None:
-        return {"erased": record.erased.hex(), "size": record.size}
+        left = {"payload": record.payload.decode()} if record.payload else {}
+        return {"erased": record.erased.hex(), "size": record.size, **left}
     try:
         payload = {"payload": record.payload.decode()}
     except UnicodeDecodeError:
@@ -214,6 +225,9 @@ class Proof:
         if record.erased is not None:
             if not (record.topic in REGISTRY.events or record.topic in REGISTRY.upcasts):
                 raise self._corrupt(f"a {record.topic:.60} cannot be erased")
+            # What it left has no words, and its form is that of this release.
+            if record.payload and effects_left(record.topic, record.payload) != record.payload:
+                raise self._corrupt("beside the mark of an erasure stands what it did not leave")
             return
         try:
             event = REGISTRY.load(record.topic, record.payload)
@@ -277,10 +291,11 @@ def _parse_piece(line: JsonObject) -> Piece:
 def _record(line: JsonObject) -> Record:
     """Return the entry of a line; an erased one has no salt and no payload."""
     if "erased" in line:
-        erased, size, salt, payload = bytes.fromhex(line["erased"]), line["size"], b"", b""
+        erased, size, salt = bytes.fromhex(line["erased"]), line["size"], b""
+        payload = _text(line.get("payload", "")).encode()
         if len(erased) != SHA256_BYTES or type(size) is not int or not 0 <= size <= LARGEST_SIZE:
             raise ValueError("an erased entry needs the length and the sha256 of what was erased")
-        if not line.keys().isdisjoint(("salt", "payload", "payload_base64")):
+        if not line.keys().isdisjoint(("salt", "payload_base64")) or (payload and line["topic"] != SWITCH):
             raise ValueError("an erased entry has no payload")
     else:
         erased, salt, payload = None, bytes.fromhex(line["salt"]), _payload(line)

@@ -11,7 +11,15 @@ from stenolog.adapters.store import appends, erasures
 from stenolog.adapters.store.handle import StreamHandle
 from stenolog.adapters.store.store_values import PendingEntry, Stream
 from stenolog.domain.entry import NewEntry
-from stenolog.domain.erasure import ERASED, erasure_message, erasure_of, is_checkpointed, is_erased
+from stenolog.domain.erasure import (
+    ERASED,
+    effects_of,
+    erasure_message,
+    erasure_of,
+    is_checkpointed,
+    is_effects,
+    is_erased,
+)
 from stenolog.domain.errors import ConversationExistsError, InvalidEventError, VersionConflictError
 from stenolog.domain.events import AssistantMessage, Event, ModeSwitch, Unknown, UserMessage
 from stenolog.domain.lifecycle import BUSY
@@ -68,10 +76,10 @@ def _is_erasable(conversation: StreamHandle, position: int) -> bool:
     """Return whether an entry has words to be erased. Raises `InvalidEventError` for one that must stay."""
     conversation.checked(position, least=1)
     (entry,) = conversation.entries(position - 1, position)
-    if is_erased(entry.event):
+    if is_erased(entry.event) or is_effects(entry.event):
         return False
     what = "record of an erasure" if erasure_of(entry.event) else entry.event.kind
-    if isinstance(entry.event, ModeSwitch | Unknown) or what != entry.event.kind:
+    if isinstance(entry.event, Unknown) or what != entry.event.kind:
         raise InvalidEventError(f"{conversation.name!r} at position {position}: a {what} cannot be erased")
     if is_checkpointed(entry.event):
         raise InvalidEventError(
@@ -124,7 +132,8 @@ def _repairs(conversation: StreamHandle, positions: Sequence[int]) -> tuple[int,
     gone = Unknown(topic=ERASED, payload=b"", ignorable=True)
     for each in conversation.entries():
         before = evolve(before, each)
-        after = evolve(after, each._replace(event=gone) if each.position in positions else each)
+        left = effects_of(each.event) if isinstance(each.event, ModeSwitch) else gone
+        after = evolve(after, each._replace(event=left) if each.position in positions else each)
     for _, call in before.open_calls():
         if call.position in positions:
             raise ConversationExistsError(

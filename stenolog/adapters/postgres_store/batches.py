@@ -6,7 +6,7 @@ import pickle
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from stenolog.adapters.store.appends import Sources, fork_opening, make_records, once
 from stenolog.adapters.store.continued import ExportWriter
@@ -215,8 +215,8 @@ class PostgresExportWriter(ExportWriter):
     def advance(self, name: str, to: Cursor) -> None:
         tracking_rows.advance(self._connection, name, to)
 
-    def add_change(self, key: int, what: str, *, value: int, parent: int = 0) -> None:
-        conversation_rows.add_change(self._connection, key, what, value=value, parent=parent)
+    def add_change(self, key: int, what: str, **values: Any) -> None:
+        conversation_rows.add_change(self._connection, key, what, **values)
 
     def write(self, key: int, records: Sequence[Record]) -> None:
         write_rows(self._connection, key, Head(records[0].position - 1, b""), records)

@@ -212,6 +212,8 @@ INSERT_CHANGE = f"""INSERT INTO {{s}}.history ({HISTORY_COLUMNS})
     VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)"""
 NAMED = "SELECT number, salt, name FROM {s}.history WHERE stream = %s AND erased IS NULL AND name <> ''"
 UNNAME = "UPDATE {s}.history SET erased = %s, salt = '', name = '' WHERE number = %s"
+LEFT = """SELECT name FROM {s}.history WHERE stream = %s AND what = 'erased' AND value = %s
+    ORDER BY number DESC LIMIT 1"""
 IMPORTED_RANGE = "SELECT min(parent), max(value) FROM {s}.history WHERE stream = %s AND what = 'imported'"
 IS_OLD = "SELECT 1 FROM {s}.meta WHERE version < %s FOR UPDATE"
 SET_VERSION = "UPDATE {s}.meta SET version = %s"
@@ -263,6 +265,12 @@ def upgrade(connection: LogConnection) -> None:
             note_import(connection, stream, first, last)
         connection.run(DROP_IMPORT_MARKS)
         connection.run(SET_VERSION, (schema.VERSION,))
+
+
+def left_hash(connection: LogConnection, key: int, position: int) -> str:
+    """Return the hash of what an erasure left of an entry; empty for nothing."""
+    row = connection.run(LEFT, (key, position)).fetchone()
+    return str(row[0]) if row else ""
 
 
 def erase_name(connection: LogConnection, key: int) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from stenolog.adapters.store.blob_shas import shas_in
 from stenolog.adapters.store.store_values import Cursor
-from stenolog.domain.entry import content_hash
+from stenolog.domain.entry import content_hash, effects_left, left_hash
 from stenolog.domain.history import ERASED
 
 from . import conversation_rows, tracking_rows
@@ -19,9 +19,9 @@ STREAM_MARK = "erasing"
 BLOB_MARK = "erasing blob "
 WITH_ENTRY = """SELECT stream, name FROM {s}.conversations
     WHERE parent = %s AND fork_position >= %s ORDER BY stream"""
-STORED = """SELECT salt, state FROM {s}.stored_events
+STORED = """SELECT topic, salt, state FROM {s}.stored_events
     WHERE stream = %s AND position = %s AND erased IS NULL"""
-ERASE = """UPDATE {s}.stored_events SET size = %s, erased = %s, salt = '', state = ''
+ERASE = """UPDATE {s}.stored_events SET size = %s, erased = %s, salt = '', state = %s
     WHERE stream = %s AND position = %s"""
 NEW_KEY = "UPDATE {s}.meta SET seal_key = %s"
 DRAFTS = """DELETE FROM {s}.drafts WHERE fence IN (
@@ -54,11 +54,12 @@ def overwrite(
         if row is None:
             # Of an erased entry the hash is all that is left, and must stay.
             continue
-        salt, payload = row
+        topic, salt, payload = row
+        left = effects_left(topic, payload)
         named |= shas_in(payload)
         # Length and hash stay, because the digest of the entry is made of them.
-        connection.run(ERASE, (len(payload), content_hash(salt, payload), key, position))
-        conversation_rows.add_change(connection, key, ERASED, value=position)
+        connection.run(ERASE, (len(payload), content_hash(salt, payload), left, key, position))
+        conversation_rows.add_change(connection, key, ERASED, value=position, name=left_hash(left))
     # With another seal key, checkpoints that other processes made of the words are not used any more.
     connection.run(NEW_KEY, (seal_key,))
     # A greater number for each erasure, so that `end` takes the marks of earlier ones alone.

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from stenolog.adapters.store.store_values import START, Head, Row, Segment
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.entry import Record
+from stenolog.domain.erasure import SWITCH
 
 from .datastore import LogConnection
 
@@ -17,6 +18,8 @@ WHOLE = "position, entry_id, at, topic, salt, state, digest, coalesce(size, octe
 """The columns of a `Record`, in its order."""
 CHECKED = "position, entry_id, at, digest, topic, state, salt, size, erased"
 """The columns from which an `Entry` is built and checked against its digest."""
+# Whatever stands beside the mark of an erasure is no payload, but for the effects of a mode switch.
+READABLE = f"(erased IS NULL OR (topic = '{SWITCH}' AND state <> ''))"
 BETWEEN = "FROM {s}.stored_events WHERE stream = %s AND position > %s AND position <= %s"
 # The length of a long payload is known without reading it. The first row comes whatever its length.
 PAGE = f"""SELECT {{columns}} FROM (
@@ -75,7 +78,7 @@ def _only(topics: Sequence[str]) -> tuple[str, tuple[list[str], ...]]:
         return "", ()
     # Excluded by name: a topic that is not known may be a damaged one, and has to be read.
     others = [known for known in (*REGISTRY.events, *REGISTRY.upcasts) if known not in topics]
-    return "AND erased IS NULL AND topic <> ALL(%s)", (others,)
+    return f"AND {READABLE} AND topic <> ALL(%s)", (others,)
 
 
 def stretch(connection: LogConnection, key: int, after: int, upto: int) -> tuple[int, Head] | None:

@@ -21,6 +21,7 @@ from stenolog.adapters.store.store_values import LAST, CommittedRow, Conversatio
 from stenolog.domain.erasure import ERASED
 
 from .datastore import LogConnection
+from .event_rows import READABLE
 from .schema import MARK_BITS
 
 # The snapshot is taken as the statement begins, and the locks are looked at after it: a transaction that is
@@ -40,7 +41,7 @@ bound AS MATERIALIZED (SELECT (SELECT base FROM {{s}}.meta) + (coalesce(
     (SELECT pg_snapshot_xmax(now.snapshot)::text::bigint FROM now)) << {MARK_BITS}) AS mark)"""
 # Rows are few where they are long, but the first comes whatever its length.
 PAGE_BYTES = 4_000_000
-PAYLOAD = "CASE WHEN e.erased IS NULL THEN e.state END"
+PAYLOAD = f"CASE WHEN {READABLE} THEN e.state END"
 # Each name is looked up once, and not for each entry: while a transaction of others is open for long, nothing
 # removes the rows that a conversation had before, and every look at it passes all of them.
 NAMES = """names AS MATERIALIZED (SELECT stream, name FROM {s}.conversations
@@ -70,7 +71,7 @@ DELETED = "SELECT coalesce(max(value), 0) FROM {s}.history WHERE what = 'deleted
 DIGEST = "SELECT digest FROM {s}.stored_events WHERE notification = %s"
 CONVERSATIONS = "SELECT stream, name, parent, fork_position FROM {s}.conversations ORDER BY stream"
 NOTIFIED = f"""{BOUND}, next_rows AS MATERIALIZED (
-    SELECT e.stream, e.position, CASE WHEN e.erased IS NULL THEN e.topic ELSE '{ERASED}' END AS topic,
+    SELECT e.stream, e.position, CASE WHEN {READABLE} THEN e.topic ELSE '{ERASED}' END AS topic,
         coalesce({PAYLOAD}, '') AS payload, e.notification
     FROM {{s}}.stored_events AS e
     WHERE e.notification BETWEEN %s AND %s AND e.notification < (SELECT mark FROM bound)

@@ -158,6 +158,9 @@ class PostgresRows(LogRecorder):
     def end_erasures(self, upto: int) -> None:
         self.datastore.write(lambda c: erasure_rows.end(c, upto))
 
+    def left_hash(self, key: int, position: int) -> str:
+        return self.datastore.read(lambda c: conversation_rows.left_hash(c, key, position))
+
     # Imports
 
     def imported(self, key: int) -> tuple[int, int]:

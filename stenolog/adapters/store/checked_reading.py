@@ -15,8 +15,8 @@ from contextlib import suppress
 from hashlib import sha256
 from typing import Any, TypeAlias
 
-from stenolog.domain.entry import EPOCH, MICROSECOND, Entry, chain
-from stenolog.domain.erasure import ERASED
+from stenolog.domain.entry import EPOCH, MICROSECOND, Entry, chain, left_hash
+from stenolog.domain.erasure import ERASED, SWITCH
 from stenolog.domain.errors import CorruptLogError, StoredDataError
 from stenolog.domain.events import Damaged, Event
 
@@ -82,18 +82,23 @@ def following(
     return found if len(found) == len(rows) else None
 
 
-def check_row(name: str, row: Row, before: bytes | None) -> None:
+def check_row(recorder: LogRecorder, stream: Stream, row: Row, before: bytes | None) -> None:
     """Raise `CorruptLogError` for a row that does not follow from the digest before it, if that is known."""
-    position, id, time, digest, topic, state, salt, size, _ = row
+    position, id, time, digest, topic, state, salt, size, erased = row
     try:
         length = len(state) if size is None else size
         content = sha256(salt + state).digest()
+        if erased is not None:
+            # Beside the mark of an erasure nothing else counts, but the effects that it left.
+            (key,) = [one.key for one in recorder.lineage(stream) if one.after < position <= one.upto]
+            is_left = not (salt or state) or recorder.left_hash(key, position) == left_hash(state)
+            content = erased if is_left else b""
         if before is None or chain(before, position, id, time, topic, length, content) == digest:
             return
         reason = "its digest is not that of its bytes"
     except FAULTS as error:
         reason = _reason(error)
-    raise CorruptLogError(f"{name!r} at position {position}: {reason}")
+    raise CorruptLogError(f"{stream.name!r} at position {position}: {reason}")
 
 
 def is_checked(recorder: LogRecorder, stream: Stream, position: int) -> bool:
@@ -161,7 +166,7 @@ class _Reading:
                         id,
                         EPOCH + time * MICROSECOND,
                         digest.hex(),
-                        decoders[topic](state) if erased is None else decoders[ERASED](b""),
+                        decoders[topic](state) if erased is None or state else decoders[ERASED](b""),
                     ),
                 )
                 for position, id, time, digest, topic, state, _, _, erased in rows
@@ -197,9 +202,9 @@ class _Reading:
                 content = sha256(salt + state).digest()
                 if erased is not None:
                     # An erased entry has neither: a payload beside the mark was put there afterwards.
-                    if salt or state:
+                    if salt or (state and not self._is_left(position, topic, state)):
                         break
-                    content, topic_, state_ = erased, ERASED, b""
+                    content, topic_, state_ = erased, topic if state else ERASED, state
                 else:
                     topic_, state_ = topic, state
                 header = f"{position}\n{id}\n{time}\n{topic}\n{len(state) if size is None else size}\n"
@@ -225,6 +230,10 @@ class _Reading:
                 self._note_checked(self.position + 1, at)
             self.position, self.before = at, (bytes.fromhex(found[-1].digest),)
         return found
+
+    def _is_left(self, position: int, topic: str, state: bytes) -> bool:
+        """Return whether these bytes beside the mark of an erasure are the effects that it left."""
+        return topic == SWITCH and self.recorder.left_hash(self.key, position) == left_hash(state)
 
     def _damaged(self, row: Row) -> Iterator[Entry]:
         """Yield a stand-in for each row that is not as it was written."""

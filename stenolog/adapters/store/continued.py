@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from typing import Any
 
-from stenolog.domain.entry import GENESIS, Record, digest_of
+from stenolog.domain.entry import GENESIS, Record, digest_of, left_hash
 from stenolog.domain.errors import ConversationNotFoundError, CorruptLogError, VersionConflictError
 from stenolog.domain.history import ERASED, IMPORTED
 
@@ -37,7 +38,7 @@ class ExportWriter(ABC):
     @abstractmethod
     def advance(self, name: str, to: Cursor) -> None: ...
     @abstractmethod
-    def add_change(self, key: int, what: str, *, value: int, parent: int = 0) -> None: ...
+    def add_change(self, key: int, what: str, **values: Any) -> None: ...
     @abstractmethod
     def write(self, key: int, records: Sequence[Record]) -> None: ...
 
@@ -66,7 +67,7 @@ class ExportWriter(ABC):
         self.write(key, records)
         for record in records:
             if record.erased is not None:
-                self.add_change(key, ERASED, value=record.position)
+                self.add_change(key, ERASED, value=record.position, name=left_hash(record.payload))
 
     def _begin(self, asked: Continuation) -> _Continued:
         """Return a conversation, created where it is missing."""

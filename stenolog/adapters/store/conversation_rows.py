@@ -223,6 +223,8 @@ NEWEST_CHANGE = "SELECT number, digest FROM history ORDER BY number DESC LIMIT 1
 INSERT_CHANGE = f"INSERT INTO history ({HISTORY_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 NAMED = "SELECT number, salt, name FROM history WHERE stream = ? AND erased IS NULL AND name <> ''"
 UNNAME = "UPDATE history SET erased = ?, salt = x'', name = '' WHERE number = ?"
+LEFT = """SELECT name FROM history WHERE stream = ? AND what = 'erased' AND value = ?
+    ORDER BY number DESC LIMIT 1"""
 IMPORTED_RANGE = f"SELECT min(parent), max(value) FROM history WHERE stream = ? AND what = '{IMPORTED}'"
 HISTORY_PAGE = f"SELECT {HISTORY_COLUMNS} FROM history WHERE number > ? ORDER BY number LIMIT 1000"
 ERASED_ENTRIES = "SELECT originator_id, originator_version FROM stored_events WHERE erased IS NOT NULL"
@@ -263,6 +265,12 @@ def imported(connection: sqlite3.Connection, key: int) -> tuple[int, int]:
     """Return the first and the last imported position of a stream itself; (0, 0) for none."""
     first, last = connection.execute(IMPORTED_RANGE, (key,)).fetchone() or (0, 0)
     return first or 0, last or 0
+
+
+def left_hash(connection: sqlite3.Connection, key: int, position: int) -> str:
+    """Return the hash of what an erasure left of an entry; empty for nothing."""
+    row = connection.execute(LEFT, (key, position)).fetchone()
+    return str(row[0]) if row else ""
 
 
 def erase_name(connection: sqlite3.Connection, key: int) -> None:

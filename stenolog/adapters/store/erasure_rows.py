@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Collection, Iterator, Sequence
 
-from stenolog.domain.entry import content_hash
+from stenolog.domain.entry import content_hash, effects_left, left_hash
 from stenolog.domain.history import ERASED
 
 from . import conversation_rows, tracking_rows
@@ -20,9 +20,9 @@ from .store_values import Cursor
 STREAM_MARK = "erasing"
 BLOB_MARK = "erasing blob "
 WITH_ENTRY = "SELECT stream, name FROM conversations WHERE parent = ? AND fork_position >= ? ORDER BY stream"
-STORED = f"""SELECT salt, {PAYLOAD} FROM stored_events
+STORED = f"""SELECT topic, salt, {PAYLOAD} FROM stored_events
     WHERE originator_id = ? AND originator_version = ? AND erased IS NULL"""
-ERASE = """UPDATE stored_events SET size = ?, erased = ?, salt = x'', state = x''
+ERASE = """UPDATE stored_events SET size = ?, erased = ?, salt = x'', state = ?
     WHERE originator_id = ? AND originator_version = ?"""
 NEW_KEY = "UPDATE secret SET bytes = ? WHERE name = 'sidecars'"
 DRAFTS = "DELETE FROM drafts WHERE fence IN (SELECT fence FROM claims WHERE stream = ?)"
@@ -60,11 +60,12 @@ def overwrite(
         if row is None:
             # Of an erased entry the hash is all that is left, and must stay.
             continue
-        salt, payload = row
+        topic, salt, payload = row
+        left = effects_left(topic, payload)
         named |= shas_in(payload)
         # Length and hash stay, because the digest of the entry is made of them.
-        connection.execute(ERASE, (len(payload), content_hash(salt, payload), key, position))
-        conversation_rows.add_change(connection, key, ERASED, value=position)
+        connection.execute(ERASE, (len(payload), content_hash(salt, payload), left, key, position))
+        conversation_rows.add_change(connection, key, ERASED, value=position, name=left_hash(left))
     if connection.execute(HAS_TABLES).fetchone():
         for (table,) in connection.execute(TABLES).fetchall():
             # Rows of tables that follow the log were made of the words.

@@ -11,7 +11,7 @@ from typing import Any
 
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.entry import Record
-from stenolog.domain.erasure import ERASED
+from stenolog.domain.erasure import ERASED, SWITCH
 
 from .compression import compressed, decompressed
 from .self_closing import SelfClosingConnection
@@ -29,9 +29,10 @@ PAYLOAD = """iif(size IS NULL OR erased IS NOT NULL, state,
 WHOLE = f"""originator_version, entry_id, at, topic, salt, {PAYLOAD}, digest, coalesce(size, length(state)),
     erased"""
 """The columns of a `Record`, in its order."""
-# Whatever stands beside the mark of an erasure is no payload.
-TOPIC = f"iif(erased IS NULL, topic, '{ERASED}')"
-STATE = f"iif(erased IS NULL, {PAYLOAD}, x'')"
+# Whatever stands beside the mark of an erasure is no payload, but for the effects of a mode switch.
+READABLE = f"(erased IS NULL OR (topic = '{SWITCH}' AND state <> x''))"
+TOPIC = f"iif({READABLE}, topic, '{ERASED}')"
+STATE = f"iif({READABLE}, {PAYLOAD}, x'')"
 """Topic and payload as they are read."""
 CHECKED = f"originator_version, entry_id, at, digest, topic, {PAYLOAD}, salt, size, erased"
 """The columns from which an `Entry` is built and checked against its digest."""
@@ -52,7 +53,7 @@ STRETCH = f"""SELECT count(*), max(position) FROM (
 """Counts the next rows and returns the position of the last one, reading only the index."""
 # Both tables are read in the order of their keys, so nothing is sorted.
 COMMITTED = f"""SELECT e.rowid, e.originator_id, c.name, e.originator_version, e.entry_id, e.at, e.digest,
-    e.topic, CASE WHEN e.erased IS NULL THEN {PAYLOAD} END
+    e.topic, CASE WHEN {READABLE} THEN {PAYLOAD} END
     FROM stored_events e JOIN conversations c ON c.stream = e.originator_id WHERE"""
 """The columns of a `CommittedRow`."""
 BEHIND = f"{COMMITTED} e.rowid > ? AND e.rowid <= ? ORDER BY e.rowid"
@@ -98,7 +99,11 @@ def insert_stored(connection: sqlite3.Connection, key: int, records: Sequence[Re
 def rows(key: int, records: Iterable[Record]) -> list[Row]:
     """Return the records as `insert_rows` takes them."""
     return [
-        (key, r.position, r.id, r.time, r.topic, r.salt, r.digest, *compressed(r.payload)) for r in records
+        (
+            *(key, r.position, r.id, r.time, r.topic, r.salt, r.digest),
+            *(compressed(r.payload) if r.erased is None else (r.payload, None)),
+        )
+        for r in records
     ]
 
 
@@ -147,7 +152,7 @@ def _only(topics: Sequence[str]) -> tuple[str, Sequence[str]]:
         return "", ()
     # Excluded by name: a topic that is not known may be a damaged one, and has to be read.
     others = [known for known in (*REGISTRY.events, *REGISTRY.upcasts) if known not in topics]
-    return f"AND erased IS NULL AND topic NOT IN ({', '.join('?' * len(others))})", others
+    return f"AND {READABLE} AND topic NOT IN ({', '.join('?' * len(others))})", others
 
 
 def _bytes(rows: list[Row]) -> int:

@@ -72,7 +72,7 @@ def of_kinds(
                 if checked_reading.is_checked(recorder, stream, row[0]):
                     continue
                 # Each with the digest before it, as the entries between were not read.
-                checked_reading.check_row(stream.name, row, recorder.digest_at(stream, row[0] - 1))
+                checked_reading.check_row(recorder, stream, row, recorder.digest_at(stream, row[0] - 1))
             yield from _decoded(stream.name, rows)
         yield head
         position = head.position
@@ -128,7 +128,7 @@ def _decoded(name: str, rows: list[Row]) -> Iterator[Entry]:
     position = 0
     try:
         for position, id, at, digest, topic, payload, _, _, erased in rows:
-            event = DECODERS[topic](payload) if erased is None else DECODERS[ERASED](b"")
+            event = DECODERS[topic](payload) if erased is None or payload else DECODERS[ERASED](b"")
             yield new(Entry, (name, position, id, EPOCH + at * MICROSECOND, digest.hex(), event))
     except (StoredDataError, TypeError, ValueError, OverflowError, AttributeError) as error:
         raise _undecodable(name, position, topic, payload, error) from None

@@ -310,6 +310,10 @@ class LogRecorder(ClaimRecorder, LiveRecorder, ProcessRecorder):
     def end_erasures(self, upto: int) -> None:
         """Note that nothing is left of those up to a number: others may have come since."""
 
+    @abstractmethod
+    def left_hash(self, key: int, position: int) -> str:
+        """Return the hash of what an erasure left of a stream's entry; empty for nothing."""
+
     # Imports
 
     @abstractmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from stenolog.domain.entry import Record, check_name
 from stenolog.domain.errors import (
@@ -129,8 +129,8 @@ class SqliteExportWriter(ExportWriter):
     def advance(self, name: str, to: Cursor) -> None:
         tracking_rows.advance(self._connection, name, to)
 
-    def add_change(self, key: int, what: str, *, value: int, parent: int = 0) -> None:
-        conversation_rows.add_change(self._connection, key, what, value=value, parent=parent)
+    def add_change(self, key: int, what: str, **values: Any) -> None:
+        conversation_rows.add_change(self._connection, key, what, **values)
 
     def write(self, key: int, records: Sequence[Record]) -> None:
         event_rows.insert_stored(self._connection, key, records)

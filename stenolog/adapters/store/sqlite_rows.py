@@ -134,6 +134,10 @@ class SqliteRows(LogRecorder):
         with self.datastore.writing() as connection:
             erasure_rows.end(connection, upto)
 
+    def left_hash(self, key: int, position: int) -> str:
+        with self.datastore.reading() as connection:
+            return conversation_rows.left_hash(connection, key, position)
+
     # Imports
 
     def imported(self, key: int) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, overload
 from eventsourcing.persistence import StoredEvent
 
 from stenolog.domain.entry import GENESIS, Record
-from stenolog.domain.erasure import ERASED
+from stenolog.domain.erasure import ERASED, SWITCH
 
 InTransaction: TypeAlias = Callable[[Any, int], object]
 """A function that is given the connection of a transaction, and the key of the stream that it appends to."""
@@ -103,7 +103,7 @@ class StoredEntries(Sequence[StoredEvent]):
         if isinstance(index, slice):
             return StoredEntries(self.name, self.rows[index])
         position, _, _, _, topic, payload, _, _, erased = self.rows[index]
-        if erased is not None:
+        if erased is not None and not (payload and topic == SWITCH):
             topic, payload = ERASED, b""
         return StoredEvent(self.name, position, topic, payload)
 

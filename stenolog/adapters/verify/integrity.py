@@ -7,7 +7,7 @@ cannot find by itself: give it a head digest that was kept elsewhere.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from glob import escape, glob
@@ -163,6 +163,7 @@ def _check(inspection: Inspection, found: Findings, only: str | None) -> None:
     newest = inspection.newest()
     history = History()
     then = (history.digest, dict(history.listed)) if kept is not None and not kept.number else None
+    erased_then: set[tuple[int, int]] = set()
     unreadable = False
     for record in inspection.history():
         if isinstance(record, DamagedRow):
@@ -171,7 +172,7 @@ def _check(inspection: Inspection, found: Findings, only: str | None) -> None:
             break
         history.take(record)
         if kept is not None and history.number == kept.number:
-            then = history.digest, dict(history.listed)
+            then, erased_then = (history.digest, dict(history.listed)), set(history.erased)
     history.end()
     _compare(held, history, found, only, whole=not unreadable)
     if not unreadable:
@@ -182,6 +183,11 @@ def _check(inspection: Inspection, found: Findings, only: str | None) -> None:
         found.log_head = str(head)
     if kept is not None:
         found.head_seen = True
+        found.notes += [
+            f"{history.listed[stream].name!r} at position {position}: erased since that head"
+            for stream, position in sorted(history.erased.keys() - erased_then)
+            if stream in history.listed
+        ]
         _check_head(inspection, kept, then, history, newest, found)
 
 
@@ -209,25 +215,27 @@ def _compare(
 
 def _compare_erasures(inspection: Inspection, history: History, found: Findings, only: str | None) -> None:
     """Compare the erased entries with the records of erasures."""
-    # An entry of the conversation itself is proof enough: logs that were imported or salvaged by an earlier
-    # release have no record.
-    unrecorded = found.erased - history.erased - found.told_erased
     names = {key: listed.name for key, listed in history.listed.items()}
-    for stream, position in sorted(unrecorded):
-        expected = "a record of its erasure"
-        found.problems.append(
-            Problem(
-                names.get(stream, ""), position, "/event", "erased", expected, "none: erased past the log"
-            )
-        )
-    for stream, position in sorted(history.erased - found.erased):
-        if (name := names.get(stream)) is None or only not in (None, name):
+    for place, left in sorted(found.erased.items()):
+        # An entry of the conversation itself is proof enough: logs that were imported or salvaged by an
+        # earlier release have no record.
+        recorded = history.erased.get(place, "" if place in found.told_erased else None)
+        if recorded != left:
+            expected = "a record of its erasure" if recorded is None else "what its record left of it"
+            found.problems.append(_not_erased(names, place, expected, left or "nothing left of it"))
+    for stream, position in sorted(history.erased.keys() - found.erased.keys()):
+        if stream not in names or only not in (None, names[stream]):
             continue
         for record in inspection.records(stream, position - 1, position):
             if isinstance(record, Record) and record.erased is None:
-                found.problems.append(
-                    Problem(name, position, "/event", "erased", "an erased entry", "words in their place")
-                )
+                there = "words in their place"
+                found.problems.append(_not_erased(names, (stream, position), "an erased entry", there))
+
+
+def _not_erased(names: Mapping[int, str], place: tuple[int, int], expected: str, there: str) -> Problem:
+    """Return the problem of an entry that was not erased as the history says."""
+    stream, position = place
+    return Problem(names.get(stream, ""), position, "/event", "erased", expected, there)
 
 
 def _fork(held: ConversationRow) -> int | None:

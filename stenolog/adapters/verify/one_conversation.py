@@ -16,7 +16,7 @@ from stenolog.adapters.store.checkpoints import CheckpointRun
 from stenolog.adapters.store.inspection import ConversationRow, DamagedRow, Inspection
 from stenolog.adapters.store.store_values import LAST, Segment
 from stenolog.domain.codec import REGISTRY
-from stenolog.domain.entry import GENESIS, Entry, Record, digest_of, to_entry
+from stenolog.domain.entry import GENESIS, Entry, Record, digest_of, left_hash, to_entry
 from stenolog.domain.erasure import erasure_of
 from stenolog.domain.errors import StenologError
 from stenolog.domain.events import AssistantMessage, Event, ModeSwitch, Unknown
@@ -182,8 +182,10 @@ class Check:
                 self._problem("/event", "payload", record.topic, str(error), record.position)
             return None
         if own and record.erased is not None:
-            self.found.erased.add((self._stream_of(record.position), record.position))
-            self.found.notes.append(f"{self.held.name!r} at position {record.position}: erased")
+            left = left_hash(record.payload)
+            self.found.erased[self._stream_of(record.position), record.position] = left
+            kept = ", but for its effects" if left else ""
+            self.found.notes.append(f"{self.held.name!r} at position {record.position}: erased{kept}")
         if own and topic == record.topic and payload != record.payload:
             self._differs(record, payload)
         return entry

@@ -115,8 +115,8 @@ class Findings:
         self.problems: list[Problem] = []
         self.anomalies: list[Anomaly] = []
         self.notes: list[str] = []
-        self.erased: set[tuple[int, int]] = set()
-        """The erased entries, by stream and position."""
+        self.erased: dict[tuple[int, int], str] = {}
+        """The erased entries, by stream and position, and the hash of what is left of each."""
         self.told_erased: set[tuple[int, int]] = set()
         """Those that an entry behind them says were erased."""
         self.named_blobs: dict[str, tuple[str, int, str]] = {}

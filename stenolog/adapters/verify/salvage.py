@@ -18,7 +18,7 @@ from stenolog.adapters.log import Log
 from stenolog.adapters.log import open as open_log
 from stenolog.adapters.store import backups, conversation_rows, durable_head, event_rows, raw_pages
 from stenolog.domain.codec import dump_event
-from stenolog.domain.entry import GENESIS, Record, check_name, digest_of, make_record
+from stenolog.domain.entry import GENESIS, Record, check_name, digest_of, left_hash, make_record
 from stenolog.domain.erasure import LOST
 from stenolog.domain.errors import (
     CallerError,
@@ -166,7 +166,8 @@ class _Writer:
             event_rows.insert_stored(connection, key, records)
             for record in records:
                 if record.erased is not None:
-                    conversation_rows.add_change(connection, key, ERASED, value=record.position)
+                    left = left_hash(record.payload)
+                    conversation_rows.add_change(connection, key, ERASED, value=record.position, name=left)
             if old_key in self.found.imported:
                 conversation_rows.note_import(connection, key, *self.found.imported[old_key])
             if one.archived_at is not None:

@@ -10,7 +10,7 @@ from itertools import chain, takewhile
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.erasure import erasure_of, is_erased, is_gone
+from stenolog.domain.erasure import erasure_of, is_effects, is_erased, is_gone
 from stenolog.domain.errors import CallerError, InvalidPolicyError, StenologError, StoredDataError
 from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.policy import policy
@@ -206,7 +206,8 @@ def _compared(sent: Sent, request: Request, log: Sequence[Entry], blobs: Mapping
         return _bytes_compared(sent, request, log, blobs)
     # Asked only once the digests differ: an entry that was lost later may not have been shown.
     if lost := next((entry for entry in log[: sent.receipt.view] if is_gone(entry.event)), None):
-        how = _erased_by(log, lost.position) if is_erased(lost.event) else "was lost"
+        is_lost = not (is_erased(lost.event) or is_effects(lost.event))
+        how = "was lost" if is_lost else _erased_by(log, lost.position)
         return sent.proof("not-provable", f"the entry at {lost.position} {how}")
     if gone := _missing_blob(request, log, blobs):
         return sent.proof("not-provable", f"blob {gone[:12]}… is gone")

@@ -6,7 +6,7 @@ import pytest
 
 from stenolog.adapters.store.recorder import LogRecorder
 from stenolog.adapters.store.store_values import LAST, Stream
-from stenolog.domain.entry import GENESIS, content_hash, digest_of
+from stenolog.domain.entry import GENESIS, content_hash, digest_of, effects_left, left_hash
 from stenolog.domain.errors import VersionConflictError
 from stenolog.domain.history import BEGUN, ERASED, Change
 
@@ -45,7 +45,9 @@ def test_of_erased_entries_lengths_and_hashes_stay_and_the_chain_holds(
     for old, new in zip(before, after[:4], strict=True):
         if new.position in positions:
             erased = content_hash(old.salt, old.payload)
-            assert new == old._replace(salt=b"", payload=b"", erased=erased)
+            left = effects_left(old.topic, old.payload)
+            assert new == old._replace(salt=b"", payload=left, erased=erased)
+            assert recorder.left_hash(key_of(recorder, demo), new.position) == left_hash(left)
         else:
             assert new == old
     assert (after[-1].position, after[-1].payload != b"") == (5, True)
@@ -88,6 +90,25 @@ def test_erased_entries_are_left_out_where_some_topics_are_asked_for(
     for page in (False, True):
         found = recorder.select_events("demo", topics=["user_message@1"], page=page)
         assert [event.originator_version for event in found] == [3, 4, 5]
+
+
+def test_the_effects_of_an_erased_switch_are_read_in_every_way_of_reading(
+    recorder: LogRecorder, demo: Stream
+) -> None:
+    (mark, topic) = next((row.notification, row.topic) for row in recorder.committed(0))
+    erase(recorder, demo, 1)
+    (record,) = recorder.select_records(demo, 0, 1)
+    (event,) = recorder.select_events("demo", lte=1)
+    (paged,) = recorder.select_events(demo, lte=1, page=True, topics=[topic])
+    (notified,) = recorder.select_notifications(mark, 1)
+    (committed,) = recorder.committed_at([mark])
+    left = (topic, record.payload)
+
+    assert record.payload
+    assert {(each.topic, each.state) for each in (event, paged, notified)} == {left}
+    assert (committed.topic, committed.payload) == left
+    assert recorder.record_by_id(demo, record.id) == record
+    assert faults(recorder) == []
 
 
 def test_forks_that_have_the_entry_get_an_entry_of_their_own(recorder: LogRecorder, demo: Stream) -> None:
