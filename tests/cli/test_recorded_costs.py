@@ -86,12 +86,14 @@ def test_who_follows_a_conversation_is_told_of_a_costly_miss(cli: Cli, tmp_path:
         for words in ("one", "two", "three"):
             body = BODIES["anthropic"](turns("anthropic", [words]))
             body["tools"] = [tool("anthropic", words), *tools] if words == "three" else tools
-            read = {"one": 0, "two": 6_000, "three": 0}[words]
-            tap.ask("anthropic", body, answered("anthropic", words, id=words, tokens=6_200, read=read))
+            read, verdict = {"one": (0, ""), "two": (6_000, ""), "three": (0, "tools_changed")}[words]
+            reply = answered("anthropic", words, id=words, tokens=6_200, read=read, verdict=verdict)
+            tap.ask("anthropic", body, reply)
     out = cli("tail", "claude-s1", "--timeout", "0").out
 
     [line] = [line for line in out.splitlines() if "cache:" in line]
-    assert line.startswith("    cache: 0 of 6,200 tokens read; ")
+    said = "cache: 0 of 6,200 tokens read (the provider says: tools changed, 6,200); "
+    assert line.startswith(f"    {said}")
 
 
 def test_a_price_of_ones_own_is_taken(missed: Cli, tmp_path: Path) -> None:

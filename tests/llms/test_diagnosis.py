@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from stenolog.adapters.llms.base import Model, ModelRequest
-from stenolog.domain.parts import TextPart
+from stenolog import TextPart
 from stenolog.events import Usage
+from stenolog.models import Model, ModelRequest
 from tests.llms.apis import MESSAGES, RESPONSES, Api
 from tests.llms.listening import heard, prompt
 from tests.llms.server import Reply, Server
