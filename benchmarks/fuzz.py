@@ -18,10 +18,11 @@ from stenolog.projections.requests import lanes
 from stenolog.projections.requests.incremental.session import from_window, window, windows
 from stenolog.projections.requests.incremental.window import Window
 from stenolog.projections.requests.sendable import takes_part
-from tests.requests.histories import BLOBS, history
+from tests.requests.histories import BLOBS, crowded, history
 from tests.requests.judging import HERE, MODELS, faults
 from tests.requests.lossless import unaccounted
 from tests.requests.policies import SMALL
+from tests.requests.sizes import oversize, uneven
 
 STRETCH = 250
 """Histories a job."""
@@ -45,6 +46,7 @@ FAULTS = {
     "judge": "errors found by the judges",
     "law": "violations of the laws",
     "budget": "sendable requests over budget",
+    "size": "sizes that differ between APIs by more than framing, or exceed the budget though sendable",
     "again": "requests built again from the log, or from a mark, with other bytes",
     "entry": "entries neither shown nor left out by a rule",
     "words": "words and calls that are said to be shown and are not",
@@ -55,13 +57,14 @@ def tried(seeds: Iterable[int]) -> Found:
     """Return the faults of the requests of some histories."""
     found = Found()
     for seed in seeds:
-        random, entries = Random(seed), history(seed)
+        random, entries = Random(seed), crowded(seed) if seed % 4 == 1 else history(seed)
         name = random.choice(list(SMALL))
         positions = {len(entries), random.randint(1, len(entries))}
         for lane in lanes(entries):
             for made in windows(entries, lane, SMALL[name]):
                 if made.position in positions and made.state.blocked is None and takes_part(made):
                     where = f"(seed {seed}, {name}, {lane.address}@{made.position}, "
+                    found.faults += (f"{fault} {where}*)" for fault in _uneven(made))
                     for api in MODELS:
                         found.counts["requests"] += 1
                         found.faults += (f"{fault} {where}{api})" for fault in _faults(made, api, entries))
@@ -75,6 +78,11 @@ def _faults(made: Window, api: str, entries: list[Entry]) -> Iterator[str]:
         if from_window(again, api, BLOBS).bytes != request.bytes:
             yield f"again: other bytes {how}"
     yield from unaccounted(entries[: made.position], request)
+    yield from oversize(request)
+
+
+def _uneven(made: Window) -> Iterator[str]:
+    return uneven({api: from_window(made, api, BLOBS) for api in MODELS})
 
 
 def afresh(made: Window, entries: list[Entry]) -> Window:

@@ -88,6 +88,29 @@ def history(seed: int, longest: int = 14) -> list[Entry]:
     return log
 
 
+def crowded(seed: int) -> list[Entry]:
+    """Return a history in which the coder also calls many tools that no card has, under long names."""
+    random, log = Random(seed), history(seed)
+    for _ in range(random.randint(1, 3)):
+        names = [
+            f"tool_{random.randint(0, 40)}_".ljust(random.choice((4, 30, 60, 90)), "x") for _ in range(6)
+        ]
+        calls = [ToolCall(id=f"q{len(log)}_{i}", name=name) for i, name in enumerate(names)]
+        shown = [*map(_result_of, calls[random.randint(0, 3) :])]
+        log += _behind(log, [AssistantMessage(agent="coder", tool_calls=calls), *shown])
+        log += _behind(log, [UserMessage(text="go on")] * random.randint(0, 1))
+    return log
+
+
+def _result_of(call: ToolCall) -> Event:
+    return ToolResult(call_id=call.id, parts=[ImagePart(media_type="image/png", blob=PNG)])
+
+
+def _behind(log: list[Entry], events: list[Event]) -> list[Entry]:
+    first = len(log) + 1
+    return [Entry("fuzz", n, f"e{n}", START, "", event) for n, event in enumerate(events, first)]
+
+
 def _user(random: Random, position: int, log: list[Entry]) -> Event:
     text = random.choice(TEXTS)
     parts: tuple[Any, ...] = (TextPart(text=text),) if random.random() < 0.9 else ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from stenolog import Request
+from stenolog.projections.requests.pipeline.budget import limits
 from stenolog.projections.requests.request import pictures
 from stenolog.projections.requests.tokens import IMAGE_TOKENS
 
@@ -21,6 +22,13 @@ def uneven(requests: Mapping[str, Request]) -> Iterator[str]:
         pieces = max(map(_pieces, (requests[api], requests[least])))
         if found - weights[least] > FRAMING * pieces:
             yield f"size: {found:,} tokens of words on {api}, {weights[least]:,} on {least}"
+
+
+def oversize(request: Request) -> Iterator[str]:
+    """Yield what a request weighs, if it may be sent and exceeds its budget."""
+    budget = request.policy.budget
+    if budget is not None and request.ready and not request.size.fits(limits(budget)):
+        yield f"size: {request.size} of {budget}"
 
 
 def _words(request: Request) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
@@ -9,13 +10,15 @@ import pytest
 from stenolog import AgentCard, Entry, ModeSwitch, Tool, ToolCall, ToolResult
 from stenolog.context import Budget
 from stenolog.parts import FilePart, ImagePart
-from stenolog.projections.requests import APIS, build, lanes
+from stenolog.projections.requests import APIS, build, every_request, lanes
+from stenolog.projections.requests.builder import build_reference
 from stenolog.projections.requests.pipeline.measure import Measure, parameters_size
 from stenolog.projections.requests.request import Message, Size
 from stenolog.projections.requests.tokens import ESTIMATE, IMAGE_TOKENS
 from tests.requests.given import ASKED, calls, log
-from tests.requests.histories import BLOBS, history
-from tests.requests.sizes import FRAMING, uneven
+from tests.requests.histories import BLOBS, crowded, history
+from tests.requests.policies import SMALL
+from tests.requests.sizes import FRAMING, oversize, uneven
 
 PROVIDERS = [api for api in APIS if api != "plain"]
 FIELDS: dict[str, Any] = {f"field_{n}": {"type": "string"} for n in range(40)}
@@ -130,13 +133,44 @@ def test_a_picture_in_a_tool_result_weighs_what_a_picture_of_the_users_weighs(ap
     assert sum(part.tokens_out for part in request.parts if part.positions == (3,)) >= IMAGE_TOKENS
 
 
-@pytest.mark.parametrize(
-    "first", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(200, 2_000, 200))]
+STRETCH = 100
+some = pytest.mark.parametrize(
+    "first", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(STRETCH, 2_000, STRETCH))]
 )
+
+
+@some
 def test_the_sizes_of_one_request_on_two_apis_differ_by_framing_only(first: int) -> None:
-    for seed in range(first, first + 200):
+    for seed in range(first, first + STRETCH):
         entries = history(seed)
         for lane in lanes(entries):
             on = {api: build(entries, lane.agent, task=lane.task, api=api, blobs=BLOBS) for api in APIS}
 
             assert list(uneven(on)) == [], (seed, lane)
+
+
+@some
+def test_a_request_that_may_be_sent_fits_its_budget(first: int) -> None:
+    for seed in range(first, first + STRETCH):
+        random, entries = Random(seed), random_log(seed)
+        chosen = Budget(tokens=random.choice((300, 900, 1_800, 4_000))) | SMALL[random.choice([*SMALL])]
+        for lane in lanes(entries):
+            for api in APIS:
+                made = build(entries, lane.agent, task=lane.task, api=api, policy=chosen, blobs=BLOBS)
+
+                assert list(oversize(made)) == [], (seed, lane, api)
+
+
+@pytest.mark.parametrize("budget", [300, 900, 1_800, 4_000])
+def test_stubs_of_tools_are_cut_with_the_units_that_called_them_by_both_builders(budget: int) -> None:
+    for seed in range(25):
+        chosen = Budget(tokens=budget)
+        for made in every_request(crowded(seed), "coder", policy=chosen, blobs=BLOBS):
+            log = crowded(seed)[: made.at]
+
+            assert made == build_reference(log, "coder", policy=chosen, blobs=BLOBS), (seed, made.at)
+
+
+def random_log(seed: int) -> list[Entry]:
+    """Return a random history, every second one crowded with tools."""
+    return crowded(seed) if seed % 2 else history(seed)

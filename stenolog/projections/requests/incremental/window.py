@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.events import ToolResult
+from stenolog.domain.events import AssistantMessage, ToolResult
+from stenolog.domain.parts import ToolCall
 from stenolog.domain.policy import Policy
 from stenolog.projections.entry_context import read_context
 from stenolog.projections.requests.pipeline.attribution import in_prose_result
@@ -24,6 +25,7 @@ from stenolog.projections.requests.pipeline.edits import (
     parts_wordings,
     with_notes,
 )
+from stenolog.projections.requests.pipeline.identifiers import called
 from stenolog.projections.requests.pipeline.lane import LaneId, pinned
 from stenolog.projections.requests.pipeline.prompt import titles
 from stenolog.projections.requests.pipeline.tool_groups import ToolGrouper
@@ -45,10 +47,6 @@ from .frozen import (
     thaws,
 )
 from .snapshot import START, WindowSnapshot, runs
-
-# Counted in advance: which of these a call gets is known only later.
-PER_CALL = 24
-"""Tokens that the placeholder of a call, a stub of its tool, or its late result as text, may take."""
 
 NO_SIZE = Size()
 
@@ -214,10 +212,10 @@ class Window(View):
         if messages and is_edit(entry.event):
             # It may stand behind a note.
             size = size.plus(self.measure.of(edit_note(messages[0])))
-        calls = sum([len(message.calls) for message in messages])
-        extra = PER_CALL * (2 * calls + isinstance(entry.event, ToolResult))
-        if extra:
-            size = size.plus(Size(calls, 4 * extra, extra, 16 * extra))
+        # Counted in advance: whether a call gets a placeholder, and its tool a stub, is known only later.
+        for message in messages if isinstance(entry.event, AssistantMessage) else ():
+            names = [called(part) for part in message.parts if isinstance(part, ToolCall)]
+            size = total([size, *map(self.measure.stub, names), *[self.measure.placeholder] * len(names)])
         if self.policy.reminder is not None and pinned(entry, self.policy.pins):
             # It may be said again, in a reminder.
             size = size.plus(size)

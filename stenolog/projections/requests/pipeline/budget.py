@@ -5,7 +5,7 @@ The cut moves only when what is shown outgrows its room, and then far enough tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from itertools import islice
 from types import MappingProxyType
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from stenolog.projections.describe import was_retried
 from stenolog.projections.requests.request import Message, Size, total
 
 from .lane import pinned
-from .prompt import Unit, reserved_size
+from .prompt import Unit, reserved_size, stubs, tools_called
 from .view import Contents, View
 
 ENDLESS = 2**63 - 1
@@ -102,8 +102,8 @@ def fit(view: View, contents: Callable[[], Contents]) -> list[tuple[Cap, Size]]:
     Return the caps under the settings of now, each with the size of what counts against it.
     """
     shown = contents()
-    sizes, must_stay = unit_sizes(view, shown), must_keep(view, shown)
-    now = caps_now(view, shown)
+    must_stay = must_keep(view, shown)
+    sizes, now = unit_sizes(view, shown, must_stay), caps_now(view, shown)
     for cap in now:
         if not view.counts(cap.rule):
             continue
@@ -111,7 +111,8 @@ def fit(view: View, contents: Callable[[], Contents]) -> list[tuple[Cap, Size]]:
         if len(kept) < len(shown.units):
             view.cut(positions_to_cut(view, shown, kept), cap.rule)
             shown = contents()
-            sizes, must_stay = unit_sizes(view, shown), must_keep(view, shown)
+            must_stay = must_keep(view, shown)
+            sizes = unit_sizes(view, shown, must_stay)
     return [(cap, total(counted_sizes(sizes, cap, must_stay))) for cap in now]
 
 
@@ -157,9 +158,17 @@ def caps_now(view: View, shown: Contents) -> tuple[Cap, ...]:
     return caps(view.policy, reserved_size(view, shown) if view.policy.budget else NOTHING)
 
 
-def unit_sizes(view: View, shown: Contents) -> list[Size]:
-    """Return the size of each unit, at most, on any API."""
-    return [total(message.size or view.measure.of(message) for message in unit) for unit in shown.units]
+def unit_sizes(view: View, shown: Contents, must_stay: Collection[int] = ()) -> list[Size]:
+    """Return the size of each unit, at most, on any API, with the stubs of tools that it brings."""
+    sizes = [total(message.size or view.measure.of(message) for message in unit) for unit in shown.units]
+    counted = set[str]()
+    for i in range(len(sizes) - 1, -1, -1) if view.version > 5 else ():
+        called = stubs(view, tools_called(shown.units[i])) if shown.units[i][0].calls else []
+        # By the last unit that needs it, for that is cut last; one that must stay may outlast it.
+        brought = [name for name in called if name not in counted or i in must_stay]
+        sizes[i] = total([sizes[i], *map(view.measure.stub, brought)])
+        counted.update(brought)
+    return sizes
 
 
 def positions_to_cut(view: View, shown: Contents, kept: Set[int]) -> set[int]:

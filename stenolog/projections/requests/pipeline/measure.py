@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 
 from stenolog.domain.card import AgentCard
+from stenolog.domain.model import construct
 from stenolog.domain.parts import (
     FilePart,
     ImagePart,
@@ -16,6 +17,7 @@ from stenolog.domain.parts import (
     ToolCall,
 )
 from stenolog.domain.policy import Budget
+from stenolog.domain.values import Tool
 from stenolog.projections.requests.request import EMPTY_BLOBS, Message, Size
 from stenolog.projections.requests.tokens import (
     ESTIMATE,
@@ -26,8 +28,9 @@ from stenolog.projections.requests.tokens import (
     has_schema,
 )
 
+from ..body_digest import compact
 from .identifiers import arguments_longest
-from .quoting import TOO_LARGE, placeholder, quote
+from .quoting import TOO_LARGE, note, placeholder, quote
 
 MEDIA = (ImagePart, FilePart)
 # Upper bounds for any API: one cut holds for all. A request is some 4 % smaller than its budget (decision 7).
@@ -37,6 +40,16 @@ CHARACTERS = 80
 """Characters that an API may add to a message."""
 FRAME, CALL_FRAME = 90, 120
 """Bytes of JSON around a message, and around each of its parts, at most."""
+AROUND = 120
+"""Characters of JSON around a tool and its parameters, at most."""
+WITHHELD = "Not available in this mode: do not call it."
+"""The description of a tool that was called before, and that the mode does not have."""
+RUNNING = note("no result yet: the call is still running")
+UNRECORDED = note("no result was recorded")
+INTERRUPTED = note("no result: the call was interrupted")
+HIDDEN = note("there was a result; it is not shown here")
+LONGEST_PLACEHOLDER = max(RUNNING, UNRECORDED, INTERRUPTED, HIDDEN, key=len)
+"""The longest text in the place of a result."""
 WRAPPING = 32
 """Tokens of an API's own words around the schema of an answer, at most."""
 
@@ -45,17 +58,26 @@ class Measure:
     """Measures messages in what a budget limits, and in messages; what is not limited is 0.
 
     A picture or file is as large as its blob in `blobs`, as its url, and as the line that may stand for it.
-    `missing` tells whether a blob was not there: it may be by the next time.
+    `missing` tells whether a blob was not there: it may be by the next time. `in_modes`: some modes lack
+    tools, which their stubs say. `placeholder` is the size of what stands for a result, at most.
     """
 
     def __init__(
-        self, budget: Budget | None, counter: Counter, blobs: Mapping[str, bytes] = EMPTY_BLOBS
+        self,
+        budget: Budget | None,
+        counter: Counter,
+        blobs: Mapping[str, bytes] = EMPTY_BLOBS,
+        *,
+        in_modes: bool = False,
     ) -> None:
         self.counter, self.blobs = counter, blobs
         self.missing = False
+        self._stubs: dict[str, Size] = {}
+        self._told = WITHHELD if in_modes else ""
         self.tokens = budget is not None and budget.tokens is not None
         self.characters = budget is not None and budget.characters is not None
         self.bytes = budget is not None and budget.bytes is not None
+        self.placeholder = self.of(Message("tool", (TextPart(text=LONGEST_PLACEHOLDER),), (), ""))
 
     def of(self, message: Message) -> Size:
         """Return the size of a message."""
@@ -67,6 +89,18 @@ class Measure:
             self._tokens(words, len(media)) if self.tokens else 0,
             _bytes(message, words) + sum(map(self._sent, media)) if self.bytes else 0,
         )
+
+    def tool(self, tool: Tool) -> Size:
+        """Return the size of a tool beside the conversation, on any API, at most."""
+        written = compact([tool.name, tool.description, tool.parameters, tool.strict])
+        text = self.of(Message("system", (TextPart(text=written),), (), ""))
+        return Size(0, text.characters + AROUND, text.tokens + AROUND // 4, text.bytes + AROUND)
+
+    def stub(self, name: str) -> Size:
+        """Return the size at most of the stub of a tool that was called and is not on the card."""
+        if name not in self._stubs:
+            self._stubs[name] = self.tool(construct(Tool, name=name, description=self._told))
+        return self._stubs[name]
 
     def _tokens(self, words: list[str], media: int) -> int:
         return sum(map(self.counter.count, words)) + media * IMAGE_TOKENS + OVERHEAD + SLACK

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import chain
 from typing import NamedTuple
 
 from stenolog.domain.card import AgentCard
@@ -27,7 +28,7 @@ from stenolog.projections.requests.tokens import ESTIMATE, Counter
 from ..body_digest import compact
 from .identifiers import called, tool_name
 from .lane import LaneId, author_of, pinned
-from .measure import parameters_size
+from .measure import WITHHELD, parameters_size
 from .quoting import END_OF, note, quote
 from .view import Contents, View
 
@@ -56,7 +57,7 @@ def surround(view: View, tools: Iterable[str], shown: Iterable[Entry]) -> Surrou
     if view.continues_session:
         seen, card_set = view.state.lane(view.lane.address).seen, view.memory.set_at.get("card", 0)
         sections = tuple(each for each in sections if max((card_set, *each.positions)) > seen)
-    offered = _instructions(view).tools_in.get(view.settings.mode_of(view.lane.agent))
+    offered = _offered(view)
     preamble = preamble_of(
         view.lane.address,
         card,
@@ -112,13 +113,26 @@ def reserved_size(view: View, shown: Contents) -> Size:
     # The note that it is the agent's turn, behind another's word that is shown as its own.
     count = bool(before) + bool(_non_empty(behind)) + _instructions(view).cut_note + view.voice.shared
     texts = [section.text for section in (*before, *behind) if section.text]
-    texts += [compact([tool.name, tool.description, tool.parameters]) for tool in card.tools or ()]
+    if view.version < 6:
+        texts += [compact([tool.name, tool.description, tool.parameters]) for tool in card.tools or ()]
     messages = (Message("system", (TextPart(text=text),), (), "") for text in texts)
     told = with_away(shown.units, shown.entries, view.lane, view.policy.away, view.memory.began)
     notes = [message for unit in told for message in unit if message.rule == "away-note"]
     around = total(view.measure.of(message) for message in messages)
     around = around.plus(Size(tokens=parameters_size(card, view.counter)))
-    return _NOTES.plus(around._replace(messages=count)).plus(total(map(view.measure.of, notes)))
+    tools = map(view.measure.tool, card.tools or ()) if view.version > 5 else ()
+    beside = total(chain(tools, map(view.measure.of, notes)))
+    return _NOTES.plus(around._replace(messages=count)).plus(beside)
+
+
+def stubs(view: View, tools: Iterable[str]) -> list[str]:
+    """Return those of some called tools that the agent does not have now, and that get a stub."""
+    declared = declared_tools(view.settings.card_of(view.lane.agent), _offered(view))
+    return [name for name in tools if tool_name(name) not in declared]
+
+
+def _offered(view: View) -> Collection[str] | None:
+    return _instructions(view).tools_in.get(view.settings.mode_of(view.lane.agent))
 
 
 def cut_note(view: View) -> Message | None:
@@ -277,8 +291,6 @@ def _is_missed(entry: Entry, lane: LaneId) -> bool:
             return False
 
 
-WITHHELD = "Not available in this mode: do not call it."
-"""The description of a tool that was called before, and that the mode does not have."""
 DEFAULT_MODEL = "unspecified"
 """The model named in a body where neither a card nor an answer names one."""
 
@@ -303,6 +315,15 @@ class Preamble(NamedTuple):
     version: int = PIPELINES[PIPELINE]
 
 
+def declared_tools(card: AgentCard, offered: Collection[str] | None) -> dict[str, Tool]:
+    """Return the tools of a card that are offered, by the name that is sent: two may have the same."""
+    declared: dict[str, Tool] = {}
+    for tool in card.tools or ():
+        if offered is None or tool.name in offered:
+            declared.setdefault(tool_name(tool.name), tool)
+    return declared
+
+
 def preamble_of(
     speaker: str,
     card: AgentCard,
@@ -320,11 +341,7 @@ def preamble_of(
     `called` are the names of the tools that it called, each once, and `model` is the one it last answered
     with. `offered` are the names of the card's tools that the mode has; None: all.
     """
-    declared: dict[str, Tool] = {}
-    for tool in card.tools or ():
-        # By the name that is sent, under which two tools may be one.
-        if offered is None or tool.name in offered:
-            declared.setdefault(tool_name(tool.name), tool)
+    declared = declared_tools(card, offered)
     tools = tuple(declared.values())
     told = "" if offered is None else WITHHELD
     # Whatever was called is declared, since Anthropic refuses tool blocks without tools.

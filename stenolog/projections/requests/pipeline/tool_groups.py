@@ -17,12 +17,9 @@ from stenolog.projections.requests.request import Message
 from stenolog.projections.tool_pairs import CallKey
 
 from .attribution import AttributionStyle, in_prose_result
+from .measure import HIDDEN, INTERRUPTED, RUNNING, UNRECORDED
 from .quoting import note
 
-RUNNING = note("no result yet: the call is still running")
-UNRECORDED = note("no result was recorded")
-INTERRUPTED = note("no result: the call was interrupted")
-HIDDEN = note("there was a result; it is not shown here")
 PREVIEW = note("a preview: there is nothing to answer here yet")
 TURN = note("it is your turn")
 

@@ -102,7 +102,8 @@ class View:
         self.style = attribution_style(lane, policy, counter)
         self.voice = self.style.lane
         self.transforms = chosen(policy.rewrites)
-        self.measure = Measure(policy.budget, counter, blobs)
+        in_modes = policy.instructions is not None and bool(policy.instructions.tools_in)
+        self.measure = Measure(policy.budget, counter, blobs, in_modes=in_modes)
         self.position = 0
         self.state: State = INITIAL
         self.settings: Settings = NOTHING
