@@ -17,6 +17,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from .errors import InvalidPolicyError
+from .near_names import closest
 from .policy import (
     FullHistory,
     History,
@@ -53,7 +54,7 @@ def policy_of(written: str | None, option: str = "--policy") -> Policy | None:
     try:
         return _from_json(text) if text.startswith("{") else _from_short(text)
     except InvalidPolicyError as error:
-        raise InvalidPolicyError(f"{option}: {error}") from None
+        raise InvalidPolicyError(f"{option}: {error}" if option else str(error)) from None
 
 
 def amount(written: str, what: str) -> int:
@@ -126,7 +127,9 @@ def _history(name: str, number: str, counted: bool, text: str) -> History:
     if name in COUNTED and (counted or name != "last"):
         kind, field = COUNTED[name]
         return kind(**({field: amount(number, name)} if counted else {}))
-    raise InvalidPolicyError(f"policy {text!r}: {HINT}")
+    meant = closest(name, [*PLAIN, *COUNTED, *LIMITS], begins=False)
+    slip = f"; did you mean {meant!r}?" if meant and meant != name else ""
+    raise InvalidPolicyError(f"policy {text!r}: {HINT}{slip}")
 
 
 def _once(again: bool, piece: str, text: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from stenolog import Agent
 from stenolog.context import (
     Budget,
     FullHistory,
@@ -69,7 +70,8 @@ def test_nothing_written_is_no_policy_so_that_the_cards_holds() -> None:
 @pytest.mark.parametrize(
     ("written", "complaint"),
     [
-        ("lst:50", r"policy 'lst:50': expected full, delta, delta:N, last:N"),
+        ("lst:50", r"policy 'lst:50': expected full, delta, delta:N, last:N.*; did you mean 'last'\?$"),
+        ("summery:20", r"did you mean 'summary'\?$"),
         ("", r"policy '': expected full"),
         ("last", r"policy 'last': expected full"),
         ("full:3", r"policy 'full:3': expected full"),
@@ -95,3 +97,9 @@ def test_an_amount_is_written_in_thousands_and_millions() -> None:
     written = {"1": 1, "16k": 16_000, "1.5m": 1_500_000, "2M": 2_000_000}
 
     assert {text: amount(text, "--tokens") for text in written} == written
+
+
+def test_an_agent_takes_the_short_form_as_a_team_file_does_and_its_error_names_the_agent() -> None:
+    assert Agent("coder", policy="memory:4").policy == policy_of("memory:4")
+    with pytest.raises(InvalidPolicyError, match=r"^agent 'coder': policy 'memry:4'.* 'memory'\?$"):
+        Agent("coder", policy="memry:4")

@@ -18,6 +18,7 @@ from stenolog.domain.errors import CallerError
 from stenolog.domain.events import AssistantMessage
 from stenolog.domain.limits import Limits
 from stenolog.domain.policy import PolicyLike, SinceLastTurn, policy
+from stenolog.domain.policy_text import policy_of
 from stenolog.domain.values import Tool
 
 from .options import Options
@@ -32,8 +33,9 @@ class Agent:
 
     `tools` are plain functions, or values of `stenolog.tools`. `parameters` are the request's (temperature,
     max_tokens …). `llm` is a value of `stenolog.models`, or what `model_from_string` makes one of, such as
-    "openai:gpt-5.2". `policy` is a value of `stenolog.context`; where it names no history, a model that
-    `remembers` is told only what is new (`SinceLastTurn`). `llm` None: it has a card, and nobody answers.
+    "openai:gpt-5.2". `policy` is a value of `stenolog.context`, or its short form, such as "memory:4";
+    where it names no history, a model that `remembers` is told only what is new (`SinceLastTurn`). `llm` None:
+    it has a card, and nobody answers.
     `metadata` returns what is kept as `meta` with each of its answers, such as a score, and `tags` its tags,
     by which `Pins` may keep it; both are pure and quick.
     `summary`, an `AutoSummary`, has what its policy cuts summarised, and `memory`, an `AutoMemory`, has facts
@@ -65,7 +67,7 @@ class Agent:
             persona: str = "",
             tools: Sequence[ToolLike] = (),
             parameters: Mapping[str, Any] = ...,
-            policy: PolicyLike = None,
+            policy: PolicyLike | str = None,
             limits: Limits = LIMITS,
             retries: RetryPolicy = RETRIES,
             metadata: Callable[[AssistantMessage], Mapping[str, Any]] | None = None,
@@ -79,6 +81,8 @@ class Agent:
         if isinstance(self.llm, str):
             # The dataclass is frozen.
             object.__setattr__(self, "llm", model_from_string(self.llm))
+        if isinstance(self.policy, str):
+            object.__setattr__(self, "policy", policy_of(self.policy, f"agent {self.name!r}"))
         # A slash separates agent and task in the address of a lane.
         if not self.name or "/" in self.name:
             raise CallerError(f"expected the name of an agent, without a slash, found {self.name!r}")

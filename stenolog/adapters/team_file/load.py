@@ -31,7 +31,7 @@ from stenolog.adapters.tools.base import BaseTool, Toolset
 from stenolog.adapters.tools.functions import ToolLike, as_runnables, tool
 from stenolog.adapters.tools.functions import checked as checked_function
 from stenolog.adapters.tools.mcp import MCPServer
-from stenolog.domain.errors import CallerError, InvalidPolicyError
+from stenolog.domain.errors import CallerError
 from stenolog.domain.limits import Limits
 from stenolog.domain.policy import Policy, policy
 from stenolog.domain.policy_text import policy_of
@@ -240,10 +240,7 @@ def _server(given: ServerTable, folder: Path, keys: bool) -> MCPServer:
 
 def _policy(given: Any) -> Policy | None:
     """Return a policy in its short form, or as the table of a card."""
-    try:
-        return policy_of(given, "") if isinstance(given, str) else policy(given) if given else None
-    except InvalidPolicyError as error:
-        raise InvalidPolicyError(str(error).removeprefix(": ")) from None
+    return policy_of(given, "") if isinstance(given, str) else policy(given) if given else None
 
 
 def _check_kept(given: AgentTable, summary: object, memory: object) -> None:
