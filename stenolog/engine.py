@@ -4,6 +4,7 @@ from .adapters.engine.agent import Agent
 from .adapters.engine.approvals import PendingApproval
 from .adapters.engine.auto_context import AutoMemory, AutoSummary
 from .adapters.engine.auto_recall import AutoRecall
+from .adapters.engine.auto_score import AutoScore
 from .adapters.engine.compaction import compact
 from .adapters.engine.delegate import AgentTool
 from .adapters.engine.forks import regenerate
@@ -37,6 +38,7 @@ __all__ = [
     "AgentTool",
     "AutoMemory",
     "AutoRecall",
+    "AutoScore",
     "AutoSummary",
     "ByAddress",
     "CircuitBreaker",

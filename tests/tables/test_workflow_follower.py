@@ -237,3 +237,13 @@ def test_a_follower_killed_at_any_instant_loses_no_row_and_doubles_none(
 
     numbers = [int(content) for *_, content in application.messages()]
     assert sorted(numbers) == [*range(150)]
+
+
+def test_a_column_that_is_too_short_for_a_long_message_is_warned_of_at_the_start(
+    log: Log, application: Application, caplog: pytest.LogCaptureFixture
+) -> None:
+    application.run(*DDL[application.kind].split(";"))
+    follow(log, application)
+
+    told = [message for message in caplog.messages if "MODIFY content MEDIUMTEXT" in message]
+    assert len(told) == (application.kind == "mysql")

@@ -34,13 +34,13 @@ class Agent:
     `tools` are plain functions, or values of `stenolog.tools`. `parameters` are the request's (temperature,
     max_tokens …). `llm` is a value of `stenolog.models`, or what `model_from_string` makes one of, such as
     "openai:gpt-5.2". `policy` is a value of `stenolog.context`, or its short form, such as "memory:4";
-    where it names no history, a model that `remembers` is told only what is new (`SinceLastTurn`). `llm` None:
-    it has a card, and nobody answers.
+    where it names no history, a model that `remembers` is told only what is new (`SinceLastTurn`). `llm`
+    None: it has a card, and nobody answers.
     `metadata` returns what is kept as `meta` with each of its answers, such as a score, and `tags` its tags,
     by which `Pins` may keep it; both are pure and quick.
     `summary`, an `AutoSummary`, has what its policy cuts summarised, and `memory`, an `AutoMemory`, has facts
     written down for it, whenever they are due in a run; `recall`, an `AutoRecall`, has passages of other
-    conversations recorded for it.
+    conversations recorded for it. `score`, an `AutoScore`, has its answers scored by a model.
     """
 
     name: str
@@ -56,6 +56,7 @@ class Agent:
     memory: Upkeep | None = None
     recall: Upkeep | None = None
     tags: Callable[[AssistantMessage], Iterable[str]] | None = None
+    score: Upkeep | None = None
 
     # A dataclass has one type for a field: here `llm` also takes a model's name.
     if TYPE_CHECKING:
@@ -75,6 +76,7 @@ class Agent:
             memory: Upkeep | None = None,
             recall: Upkeep | None = None,
             tags: Callable[[AssistantMessage], Iterable[str]] | None = None,
+            score: Upkeep | None = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -91,6 +93,7 @@ class Agent:
         _check(self.name, "limits", self.limits, Limits, "Limits(…)")
         _check(self.name, "summary", self.summary, Upkeep | None, "AutoSummary(by=…)")
         _check(self.name, "memory", self.memory, Upkeep | None, "AutoMemory(by=…)")
+        _check(self.name, "score", self.score, Upkeep | None, "AutoScore(by=…)")
         _check(self.name, "recall", self.recall, Upkeep | None, "AutoRecall(…)")
         _check(self.name, "retries", self.retries, RetryPolicy, "RetryPolicy(…)")
 

@@ -52,7 +52,7 @@ class AutoSummary(Upkeep):
 
     def __post_init__(self) -> None:
         if self.by is not None:
-            _check_by(self.by)
+            check_by(self.by)
         _check_count("over", self.over)
         _check_count("keep", self.keep)
 
@@ -64,7 +64,7 @@ class AutoSummary(Upkeep):
         # A backend that remembers is sent little; what counts is what a new session would be sent.
         begun = SummaryAndRecent(window, step) if window else FullHistory()
         measured = chosen | begun if chosen.history.delta else None
-        plain = replace(worker, summary=None, memory=None, recall=None)
+        plain = replace(worker, summary=None, memory=None, recall=None, score=None)
         for where in await asyncio.to_thread(_lanes, conversation, agent):
             least = await asyncio.to_thread(_untold, conversation, where) if chosen.history.delta else 1
             await compact(
@@ -93,7 +93,7 @@ class AutoMemory(Upkeep):
     task: str = REMEMBER
 
     def __post_init__(self) -> None:
-        _check_by(self.by)
+        check_by(self.by)
         _check_count("every", self.every)
 
     async def apply(self, conversation: Conversation, agent: str, worker: Agent) -> object:
@@ -102,7 +102,7 @@ class AutoMemory(Upkeep):
             return None
         mark = short_key(sha256(f"{conversation.stream.key}/{agent}/{due}".encode()).hexdigest())
         fork = await asyncio.to_thread(fork_of, conversation, due.answered, f"{worker.name}~{mark}")
-        writer = replace(worker, summary=None, memory=None, recall=None)
+        writer = replace(worker, summary=None, memory=None, recall=None, score=None)
         text, meta = await ask_in_fork(fork, agent, writer, self.task.replace("{agent}", agent))
         made = AssistantMessage(
             agent=agent, purpose="memory", text=text, meta=meta, replaces=due.memory or None
@@ -173,7 +173,8 @@ def _untold(conversation: Conversation, where: str) -> int:
     return max(1, state.position - state.lane(where).seen)
 
 
-def _check_by(by: object) -> None:
+def check_by(by: object) -> None:
+    """Raise `CallerError` for what is no agent and no name."""
     if not isinstance(by, Agent | str) or not by:
         raise CallerError(f"by: expected an agent, or the name of one of the team, found {by!r:.100}")
 

@@ -63,6 +63,6 @@ class UpkeepSchedule:
 def upkeeps(agents: Mapping[str, Agent]) -> Iterator[tuple[str, Upkeep]]:
     """Yield every upkeep of some agents, with the name of the agent that it is for."""
     for name, agent in agents.items():
-        for upkeep in (agent.recall, agent.summary, agent.memory):
+        for upkeep in (agent.recall, agent.summary, agent.memory, agent.score):
             if upkeep is not None:
                 yield name, upkeep

@@ -21,6 +21,7 @@ from stenolog.adapters.agents.command_line import HealthCheck
 from stenolog.adapters.engine.agent import Agent
 from stenolog.adapters.engine.auto_context import REMEMBER, AutoMemory, AutoSummary
 from stenolog.adapters.engine.auto_recall import AutoRecall
+from stenolog.adapters.engine.auto_score import JUDGE, AutoScore
 from stenolog.adapters.engine.compaction import TASK
 from stenolog.adapters.engine.retries import ATTEMPTS, CircuitBreaker, RetryPolicy
 from stenolog.adapters.engine.team import Team
@@ -44,6 +45,7 @@ from .schema import (
     AgentTable,
     MemoryTable,
     RecallTable,
+    ScoreTable,
     ServerTable,
     SummaryTable,
     TeamFileSchema,
@@ -139,6 +141,7 @@ class TeamFileReader:
             summary=summary,
             memory=memory,
             recall=make("recall", self._recall, given.recall),
+            score=make("score", self._score, given.score),
         )
 
     def turns(self) -> TurnRule | None:
@@ -185,6 +188,9 @@ class TeamFileReader:
         if given is None:
             return None
         return AutoMemory(self._helper(given.by), given.every, given.task or REMEMBER)
+
+    def _score(self, given: ScoreTable | None) -> AutoScore | None:
+        return AutoScore(self._helper(given.by), given.task or JUDGE) if given else None
 
     def _recall(self, given: RecallTable | None) -> AutoRecall | None:
         if given is None:

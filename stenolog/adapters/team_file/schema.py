@@ -74,6 +74,13 @@ class MemoryTable(Table):
     task: str = ""
 
 
+class ScoreTable(Table):
+    """Scores of an agent's answers: `by` whom, and the task of `AutoScore`."""
+
+    by: str
+    task: str = ""
+
+
 class RecallTable(Table):
     """Conversations whose words an agent is given: by name, and by a `rule`, `module:function`."""
 
@@ -106,6 +113,7 @@ class AgentTable(Table):
     summary: Annotated[SummaryTable | None, BeforeValidator(_by)] = None
     memory: Annotated[MemoryTable | None, BeforeValidator(_by)] = None
     recall: Annotated[RecallTable | None, BeforeValidator(_names)] = None
+    score: Annotated[ScoreTable | None, BeforeValidator(_by)] = None
 
 
 class BreakerTable(Table):
@@ -194,6 +202,8 @@ def _table(loc: tuple[int | str, ...]) -> type[BaseModel]:
             return SummaryTable
         case ("agents" | "helpers", _, "memory", *_):
             return MemoryTable
+        case ("agents" | "helpers", _, "score", *_):
+            return ScoreTable
         case ("agents" | "helpers", _, "recall", *_):
             return RecallTable
         case ("agents" | "helpers", _, *_):

@@ -5,6 +5,7 @@ A table that an application has already is used as it is; one that is missing is
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +15,9 @@ from typing import Any, NamedTuple
 
 from stenolog.errors import CallerError, TableError
 
+LOGGER = logging.getLogger("stenolog.tables")
+SHORT_TEXT = 65_535
+"""The bytes of a TEXT in MySQL."""
 MESSAGES, WORKFLOWS = "conversation_messages", "workflows"
 COLUMNS = ("id", "workflowId", "role", "content", "agent", "createdAt", "cutOff")
 ROLES = "'system', 'user', 'assistant'"
@@ -201,6 +205,7 @@ class WorkflowDatabase:
                 added = f"{self._quoted('cutOff')} BOOLEAN NOT NULL DEFAULT FALSE"
                 self.run(f"ALTER TABLE {MESSAGES} ADD COLUMN {added}")
                 self._columns[MESSAGES]["cutOff"] = "cutOff"
+            self._warn_of_short_text()
             self.connection.commit()
         except self.raised as error:
             self._undo()
@@ -209,6 +214,20 @@ class WorkflowDatabase:
             raise CallerError(
                 f"expected a table {MESSAGES} with {', '.join(COLUMNS)}; {missing[0]} is missing"
             )
+
+    def _warn_of_short_text(self) -> None:
+        """Say which messages an application's own column cannot hold, before one of them stops a workflow."""
+        if self.dialect.driver != "pymysql":
+            return
+        asked = """SELECT character_octet_length FROM information_schema.columns
+            WHERE table_schema = DATABASE() AND table_name = ? AND column_name = 'content'"""
+        for (most,) in self.run(asked, MESSAGES):
+            if most is not None and most <= SHORT_TEXT:
+                LOGGER.warning(
+                    "%s.content holds %s bytes at most, and a longer message will stop its workflow: "
+                    "ALTER TABLE %s MODIFY content MEDIUMTEXT NOT NULL",
+                    *(MESSAGES, f"{most:,}", MESSAGES),
+                )
 
     def _definitions(self) -> Iterator[str]:
         kind, at = self.dialect, self._quoted("createdAt")
