@@ -21,6 +21,9 @@ from .summaries import Summary
 from .summaries import address as address
 from .values import CallRef, TurnPolicy
 
+PAUSED = "pause_turn"
+"""The finish reason of an answer that its provider goes on with, once it is sent back."""
+
 
 class OpenCall(NamedTuple):
     """A tool call without its result: the entry that holds it, and its place among that entry's calls.

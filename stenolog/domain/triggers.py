@@ -26,7 +26,7 @@ from .events import (
 from .frozen import FrozenDict
 from .lifecycle import Trigger
 from .settings import members_after
-from .state import Blocked, LaneState, OpenCall, State, address, find_call, named_call
+from .state import PAUSED, Blocked, LaneState, OpenCall, State, address, find_call, named_call
 from .summaries import Summary, fault, joined, summary_of
 from .turn_taking import (
     after_turn,
@@ -184,6 +184,9 @@ def _on_answer(state: State, message: AssistantMessage, entry: Entry) -> Interpr
     # The calls of the response's earlier parts still run.
     if goes_on(lane, message):
         calls, steps = lane.calls + calls, lane.steps
+    # The provider goes on with a paused answer, which the lane has not seen the end of.
+    if message.finish_reason == PAUSED and not calls:
+        lane, seen = lane._replace(asked=entry.position), min(seen, entry.position - 1)
     answered = lane._replace(
         answered=entry.position,
         seen=seen,

@@ -183,7 +183,12 @@ BROKEN: dict[str, list[tuple[str, Body]]] = {
         ),
         (
             "own-tools-closed",
-            {"messages": [{"role": "assistant", "content": [{"type": "server_tool_use", "id": "s1"}]}]},
+            {
+                "messages": [
+                    {"role": "assistant", "content": [{"type": "server_tool_use", "id": "s1"}]},
+                    {"role": "user", "content": "Go on"},
+                ]
+            },
         ),
         ("ends-with-a-user-turn", {"messages": [{"role": "assistant", "content": "x"}]}),
     ],

@@ -151,3 +151,53 @@ def test_others_are_told_by_name_what_they_are_not_sent(talk: Conversation, api:
         ("fields-not-carried", "search_result"),
         ("opaque-not-carried", "tool_reference"),
     } <= set(lost(talk, api))
+
+
+def test_a_paused_answer_is_sent_back_as_the_last_message(talk: Conversation) -> None:
+    paused = AssistantMessage(
+        agent="a", model="claude-opus-4-8", parts=[own(WEB[0])], finish_reason="pause_turn"
+    )
+    talk.append(paused)
+    first, last = sent(talk)
+
+    assert (last["role"], last["content"]) == ("assistant", WEB[:1])
+    assert talk.request("a", api="anthropic").sendable
+    assert talk.state().lane("a").status == "awaiting_llm"
+
+    say(talk, own(WEB[1]), TextPart("Done."))
+    talk.append(UserMessage("Go on"))
+
+    assert sent(talk)[:2] == [
+        first,
+        {"role": "assistant", "content": [*WEB, {"type": "text", "text": "Done."}]},
+    ]
+
+
+@pytest.mark.parametrize("api", ["openai-chat", "openai-responses", "gemini"])
+def test_a_paused_answer_is_ended_by_a_note_for_those_that_cannot_go_on_with_it(
+    talk: Conversation, api: str
+) -> None:
+    said: list[AssistantPart] = [TextPart("Looking"), own(WEB[0])]
+    talk.append(AssistantMessage(agent="a", model="claude-opus-4-8", parts=said, finish_reason="pause_turn"))
+    request = talk.request("a", api=api)
+
+    assert request.sendable
+    assert list(validate(api, request.body)) == []
+    assert "it is your turn" in request.bytes.decode()
+
+
+def test_words_after_a_paused_answer_leave_its_open_call_out(talk: Conversation) -> None:
+    said: list[AssistantPart] = [TextPart("Looking"), own(WEB[0])]
+    talk.append(AssistantMessage(agent="a", model="claude-opus-4-8", parts=said, finish_reason="pause_turn"))
+    talk.append(UserMessage("Never mind"))
+
+    assert sent(talk)[1]["content"] == [{"type": "text", "text": "Looking"}]
+
+
+def test_an_answer_that_anthropic_refused_is_taken_out_before_going_on(talk: Conversation) -> None:
+    parts = [TextPart("I would")]
+    talk.append(AssistantMessage(agent="a", model="claude-opus-4-8", parts=parts, finish_reason="refusal"))
+    talk.append(UserMessage("Then something else"))
+
+    assert [turn["role"] for turn in sent(talk)] == ["user"]
+    assert ("refused-answer", "") in lost(talk, "anthropic")

@@ -127,6 +127,8 @@ class Message(NamedTuple):
     raw_id: str = ""
     interrupts: bool = False
     unsaid: tuple[Part, ...] = ()
+    stop: str = ""
+    """The reason for which the provider ended an own answer, in its word."""
     tokens_in: int = -1
     """The size before the message was reworded, in tokens; -1: its parts are the original."""
     size: Size | None = None

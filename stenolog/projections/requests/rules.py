@@ -94,6 +94,7 @@ STAGES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "reasoning-not-carried": "the API has no place for reasoning",
             "foreign-reasoning": "reasoning of another model family, or unsigned",
             "trailing-thinking": "thinking that nothing follows",
+            "refused-answer": "an answer that its provider refused, and wants taken out before going on",
             "opaque-not-carried": "a part that only its own provider understands",
             "fields-not-carried": "what only its own provider understands of a text or a call",
             "unsigned-call": "a call that Gemini has not signed, with what it takes in a signature's place",

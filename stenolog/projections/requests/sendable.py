@@ -8,7 +8,7 @@ from itertools import islice
 
 from stenolog.domain.errors import AgentNotFoundError
 from stenolog.domain.near_names import closest
-from stenolog.domain.state import blocked_error
+from stenolog.domain.state import PAUSED, blocked_error
 
 from .apis import Api, plain
 from .apis.body_builder import OPENING
@@ -140,7 +140,7 @@ def unsendable_reason(view: View, end: Message | None) -> str:
     """
     if end is None:
         return NOTHING_SAID
-    if end.role == "assistant" and end.rule != "shared":
+    if end.role == "assistant" and end.rule != "shared" and end.stop != PAUSED:
         return f"{NOTHING} to answer: the last word is the agent's own"
     state, address = view.state, view.lane.address
     stands = state.lane(address)

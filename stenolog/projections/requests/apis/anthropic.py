@@ -24,6 +24,7 @@ from stenolog.domain.parts import (
     TextPart,
     ToolCall,
 )
+from stenolog.domain.state import PAUSED
 from stenolog.projections.requests.pipeline.identifiers import CallIds, arguments_object, called, tool_name
 from stenolog.projections.requests.pipeline.prompt import Preamble
 from stenolog.projections.requests.pipeline.quoting import placeholder, quote
@@ -48,6 +49,8 @@ from .writer import Writer
 NAME = "anthropic"
 VERSION = 1
 ANTHROPIC = frozenset({NAME})
+REFUSED = "refusal"
+"""The reason with which an answer stops that is refused: its turn is taken out before going on."""
 THINKING = frozenset({"thinking", "redacted_thinking"})
 PDF = "application/pdf"
 # 5 MB a picture ("image exceeds 5 MB maximum"), and 32 MB a request (its API overview).
@@ -66,11 +69,11 @@ class AnthropicWriter(Writer):
         ]
         self.names = frozenset(tool["name"] for tool in self.tools)
 
-    def write(self, messages: Sequence[Message]) -> None:
+    def write(self, messages: Sequence[Message], paused: Message | None = None) -> None:
         builder, ids = self.builder, self.ids
         for is_assistant, run in groupby(messages, key=lambda message: message.role == "assistant"):
             if is_assistant:
-                _assistant_turn(builder, list(run), self.preamble, ids)
+                _assistant_turn(builder, list(run), self.preamble, ids, paused)
             else:
                 for message in run:
                     _user_message(builder, message, ids, self.names)
@@ -78,7 +81,10 @@ class AnthropicWriter(Writer):
     def close(self, messages: Sequence[Message]) -> Body:
         builder, preamble = self.builder, self.preamble
         conversation, late = _apart(messages)
-        self.write(conversation)
+        if paused := None if late else _paused(conversation, preamble):
+            # Nothing may stand behind it; the note at the end is for APIs that cannot go on with it.
+            conversation.pop()
+        self.write(conversation, paused)
         # Taken before the late notes are written, since breakpoints must not stand behind them.
         ends = [*islice(_ends(builder.messages), 2)]
         _late(builder, late, preamble, self.ids)
@@ -130,6 +136,14 @@ def _apart(messages: Sequence[Message]) -> tuple[list[Message], list[Message]]:
     return conversation, late
 
 
+def _paused(conversation: Sequence[Message], preamble: Preamble) -> Message | None:
+    """Return the answer at the end that Anthropic goes on with: this family's, paused in its own tools."""
+    if len(conversation) < 2 or conversation[-1].rule != "turn-note" or conversation[-2].stop != PAUSED:
+        return None
+    (own,) = own_tools([conversation[-2]], preamble, ANTHROPIC, paused=True)
+    return conversation[-2] if own.blocks else None
+
+
 def _late(builder: BodyBuilder, late: list[Message], preamble: Preamble, ids: CallIds) -> None:
     """Write the notes behind the conversation, if the user spoke last: as a system turn, or quoted."""
     behind_user = bool(builder.messages) and builder.messages[-1]["role"] == "user"
@@ -158,13 +172,17 @@ def _turn(builder: BodyBuilder, role: str) -> list[Body]:
     return builder.last("content")
 
 
-def _assistant_turn(builder: BodyBuilder, run: list[Message], preamble: Preamble, ids: CallIds) -> None:
+def _assistant_turn(
+    builder: BodyBuilder, run: list[Message], preamble: Preamble, ids: CallIds, paused: Message | None
+) -> None:
     """Write consecutive messages of the lane as one turn; omit thinking that nothing follows."""
+    if preamble.version > 5:
+        run = [message for message in run if not _is_refused(builder, message)]
     # Until version 6, what its tools did went back only if it was in one message, and nothing else did.
     if preamble.version < 6:
         own = [made for message in run for made in own_tools([message], preamble, ANTHROPIC)]
     else:
-        own = own_tools(run, preamble, ANTHROPIC)
+        own = own_tools(run, preamble, ANTHROPIC, paused=paused in run)
     blocks = [
         (message, list(_assistant_blocks(builder, message, preamble, ids, each)))
         for message, each in zip(run, own, strict=True)
@@ -182,6 +200,15 @@ def _assistant_turn(builder: BodyBuilder, run: list[Message], preamble: Preamble
             rule = next((mended for _, mended in made if mended), "")
             written = [block for block, _ in made]
             builder.explain(message, written, rule=rule, carried=message.parts)
+
+
+def _is_refused(builder: BodyBuilder, message: Message) -> bool:
+    """Return whether Anthropic refused an answer, which has to be taken out before going on; omit it so."""
+    if message.stop != REFUSED or message.calls:
+        return False
+    for part in message.parts:
+        builder.omit(message, part, "refused-answer")
+    return True
 
 
 def _assistant_blocks(

@@ -56,8 +56,13 @@ class OwnBlocks(NamedTuple):
     is_family: bool = False
 
 
-def own_tools(run: Sequence[Message], preamble: Preamble, providers: Set[str]) -> list[OwnBlocks]:
-    """Return the provider's own blocks of one turn: calls, each with its one result, and compactions."""
+def own_tools(
+    run: Sequence[Message], preamble: Preamble, providers: Set[str], *, paused: bool = False
+) -> list[OwnBlocks]:
+    """Return the provider's own blocks of one turn: calls, each with its one result, and compactions.
+
+    In a turn that is `paused`, the results of calls are still to come.
+    """
     asked_for: dict[str, tuple[int, int, Body]] = {}
     own_calls = [*OWN_CALLS][: 1 if preamble.version < 6 else None]
     made = [OwnBlocks({}, set()) for _ in run]
@@ -78,6 +83,9 @@ def own_tools(run: Sequence[Message], preamble: Preamble, providers: Set[str]) -
             # What stands before it need not be read again; an empty one is refused.
             elif kind == "compaction" and preamble.version > 5 and block.get("content") != "":
                 made[nth].blocks[i] = block
+    for id, (nth, i, block) in asked_for.items() if paused else ():
+        if id not in made[0].calls:
+            made[nth].blocks[i] = block
     return [
         OwnBlocks(own.blocks, made[0].calls, providers, same_family(message.model, preamble.model))
         for own, message in zip(made, run, strict=True)

@@ -209,6 +209,7 @@ def _own_message(position: int, message: AssistantMessage, rule: str) -> Message
         calls=tuple([CallKey(position, nth) for nth in range(len(message.tool_calls))]),
         joins=response_of(message),
         model=message.model,
+        stop=message.finish_reason,
     )
 
 

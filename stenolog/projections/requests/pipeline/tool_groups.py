@@ -13,6 +13,7 @@ from functools import partial
 from typing import Protocol
 
 from stenolog.domain.parts import TextPart
+from stenolog.domain.state import PAUSED
 from stenolog.projections.requests.request import Message
 from stenolog.projections.tool_pairs import CallKey
 
@@ -168,11 +169,12 @@ def grouped(
 def preview_note(last: Message | None) -> list[Message]:
     """Return the note that closes a conversation which ends with the agent's own word, or has none at all.
 
-    Behind another agent's word that is shown as its own, the note says that it is the agent's turn.
+    After another agent's word that is shown as its own, and after an answer that its provider paused, the
+    note says that it is the agent's turn.
     """
     if last is not None and last.role != "assistant":
         return []
     positions = last.positions[-1:] if last else ()
-    if last is not None and last.rule == "shared":
+    if last is not None and (last.rule == "shared" or last.stop == PAUSED):
         return [Message("user", (TextPart(text=TURN),), positions, "turn-note", "added")]
     return [Message("user", (TextPart(text=PREVIEW),), positions, "preview-note", "added")]

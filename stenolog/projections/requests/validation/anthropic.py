@@ -194,18 +194,27 @@ def tools_declared(body: Body, used: Sequence[Finding]) -> Iterator[Finding]:
         yield "/tools", "none"
 
 
-@per_message
-def own_tools_closed(at: str, message: Body) -> Iterator[Finding]:
-    """A call of Anthropic's own tools has its result in the same turn, and a result its call before it."""
+OWN_CALLS = ("server_tool_use", "mcp_tool_use")
+"""The calls of tools that Anthropic runs itself."""
+
+
+def _unpaired_own_tools(at: str, message: Body) -> Iterator[Finding]:
     open_calls: dict[str, str] = {}
     for place, block in _blocks(at, message):
         kind = str(block["type"])
-        if kind in ("server_tool_use", "mcp_tool_use"):
+        if kind in OWN_CALLS:
             open_calls[block["id"]] = place
         elif kind.endswith("_tool_result") and open_calls.pop(str(block.get("tool_use_id")), None) is None:
             yield f"{place}/tool_use_id", f"no call {block.get('tool_use_id')!r}"
     for id, place in open_calls.items():
         yield place, f"no result for {id!r}"
+
+
+@collected(_unpaired_own_tools)
+def own_tools_closed(body: Body, found: Sequence[Finding]) -> Iterator[Finding]:
+    """A call of Anthropic's own tools has its result in the same turn, unless the last turn is paused."""
+    last = f"/messages/{len(body.get('messages') or ()) - 1}/"
+    yield from (each for each in found if not (each[0].startswith(last) and each[1].startswith("no result")))
 
 
 def _thinks_on_a_budget(body: Body) -> bool:
@@ -248,9 +257,10 @@ def four_breakpoints(body: Body, marked: Sequence[Finding]) -> Iterator[Finding]
 
 @law
 def ends_with_a_user_turn(body: Body) -> Iterator[Finding]:
-    """The conversation ends with a turn of the user, or with a system turn behind it."""
-    turns = body.get("messages")
-    if turns and turns[-1].get("role") == "assistant":
+    """The conversation ends with a turn of the user, a system turn behind it, or one paused in its tools."""
+    turns = body.get("messages") or [{}]
+    is_last = turns[-1].get("role") == "assistant"
+    if is_last and not any(block["type"] in OWN_CALLS for _, block in _blocks("", turns[-1])):
         yield f"/messages/{len(turns) - 1}/role", repr(turns[-1].get("role"))
 
 
