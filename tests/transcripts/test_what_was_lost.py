@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 
+import pytest
+
+import stenolog
 from stenolog import AssistantMessage, LlmError, UserMessage
-from stenolog.importers import import_file
+from stenolog.errors import UnknownFormatError
+from stenolog.importers import files_in, import_file
 from stenolog.parts import ReasoningPart, TextPart
 from tests.transcripts.given import (
     Import,
@@ -20,6 +27,7 @@ from tests.transcripts.given import (
     tool_use,
     user,
 )
+from tests.transcripts.opencode_given import TABLES
 
 REFUSED = record(
     "system",
@@ -92,3 +100,44 @@ def test_messages_of_gemini_cli_without_ids_are_known_by_their_places(into: Impo
     assert import_file(into.log, into._folder / "chat.json").conversations[0].appended == 1
     assert [getattr(event, "text", "") for event in into.said] == ["hello", "Hi", "And?"]
     assert any(isinstance(event, AssistantMessage) for event in into.said)
+
+
+def test_a_prompt_beside_the_messages_of_a_document_is_the_persona(into: Import) -> None:
+    said = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
+    into.file(json.dumps({"system_prompt": "Be brief.", "messages": said}).encode(), "hermes.json")
+
+    assert into.conversation.settings().cards["assistant"].persona == "Be brief."
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [
+            {"type": "message.received", "text": "Hi"},
+            {"type": "llm.input", "messages": [{"role": "user", "content": "Hi"}]},
+        ],
+        [
+            {"type": "user", "sessionId": "s", "message": {"role": "user", "content": "Hi"}},
+            {"type": "tool", "sessionId": "s", "tool_output": "rows"},
+        ],
+    ],
+)
+def test_lines_of_one_program_are_not_taken_for_those_of_another(
+    into: Import, lines: list[dict[str, object]]
+) -> None:
+    with pytest.raises(UnknownFormatError, match=r"telemetry|normalised logs"):
+        into.records(*lines)
+
+
+def test_a_folder_of_a_program_gives_its_databases_and_passes_over_its_settings(tmp_path: Path) -> None:
+    (tmp_path / "settings.json").write_text('{"theme": "dark"}')
+    (tmp_path / "projects.json").write_text("{}")
+    sqlite3.connect(tmp_path / "cache.db").close()
+    with stenolog.open(tmp_path / "own.db") as log:
+        log["x"].append(UserMessage("Hi"))
+    with closing(sqlite3.connect(tmp_path / "opencode.db")) as database:
+        database.executescript(TABLES)
+    passed: list[Path] = []
+
+    assert [path.name for path in files_in(tmp_path, passed_over=passed.append)] == ["opencode.db"]
+    assert {"settings.json", "projects.json"} <= {path.name for path in passed}

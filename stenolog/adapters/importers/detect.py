@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from stenolog.adapters.providers.json_fields import as_dict
-from stenolog.domain.errors import UnknownFormatError
+from stenolog.domain.errors import StenologError, UnknownFormatError
 
 from .claude import agent_notes
 from .claude.stream import is_stream, is_stream_record, other_stream
@@ -205,8 +205,12 @@ def _of_lines(stream: BinaryIO) -> str | None:
         if value.get("type") in _CODEX and isinstance(value.get("payload"), dict):
             return "codex"
         if _is_claude(value):
+            if "uuid" not in value and any(map(_is_normalised, _records(stream))):
+                raise UnknownFormatError(f"expected {supported()}, found normalised logs, {NO_IMPORTER}")
             return "claude-code"
         if are_messages(value.get("messages")):
+            if "." in str(value.get("type") or value.get("event") or ""):
+                raise UnknownFormatError(f"expected {supported()}, found telemetry, {NO_IMPORTER}")
             return "openai-chat"
         if is_message(value):
             return _openai_lines(_records(stream))
@@ -229,6 +233,11 @@ def _openai_lines(records: Iterator[Record]) -> str:
     return "openai-chat"
 
 
+def _is_normalised(record: Record) -> bool:
+    """Return whether a record is of a log that gives the sessions of several programs one form."""
+    return record.value.get("type") == "tool" and "tool_output" in record.value
+
+
 def _is_claude(value: JsonObject) -> bool:
     return (
         value.get("type") in ("user", "assistant")
@@ -239,17 +248,21 @@ def _is_claude(value: JsonObject) -> bool:
 
 SUFFIXES = frozenset({".jsonl", ".ndjson", ".json", ".csv", ".traj", ".zst", ".zstd"})
 """The suffixes, in small letters, of the files that are looked for in a folder."""
+DATABASES = frozenset({".db", ".sqlite", ".sqlite3"})
+"""The suffixes of files that are imported from a folder if they hold a program's sessions."""
+_SETTINGS = frozenset({"settings.json", "projects.json", "state.json", "installation_id"})
+"""Files that programs keep beside their sessions."""
 
 
 def files_in(path: Path, *, passed_over: Callable[[Path], object] = lambda _: None) -> Iterator[Path]:
     """Yield the files to import at a path: the file itself, or those in and below the folder.
 
     A folder of conversations in a format of its own counts as one file. Hidden files and folders are
-    skipped, and no folder is entered twice, whatever links lead to it; a folder that cannot be entered is
-    yielded itself, to be refused. A folder's own files come before those below it, by their names,
-    sub-agents' files of Claude Code after their sessions', those of agents that others started after theirs.
-    For a note of Claude Code on a sub-agent its file is yielded. `passed_over` is called with each file that
-    is skipped for its suffix.
+    skipped, as are settings of programs. No folder is entered twice, whatever links lead to it; a folder
+    that cannot be entered is yielded itself, to be refused. A folder's own files come before those below
+    it, by their names, sub-agents' files of Claude Code after their sessions', those of agents that
+    others started after theirs. For a note of Claude Code on a sub-agent its file is yielded.
+    `passed_over` is called with each file that is skipped for its suffix.
     """
     if path.is_dir():
         yield from _inside(path, set(), passed_over)
@@ -299,13 +312,23 @@ def _inside(
         return
     for file in (Path(each) for each in seen if each.is_file()):
         notes = (agent_notes.NOTE, *MAPPING_SUFFIXES)
-        if file.suffix.lower() in SUFFIXES and not file.name.endswith(notes):
+        is_wanted = file.suffix.lower() in SUFFIXES and file.name not in _SETTINGS
+        if (is_wanted or _is_session(file)) and not file.name.endswith(notes):
             yield file
         elif agent_notes.file_of(file) is None:
             passed_over(file)
     for each in seen:
         if each.is_dir():
             yield from _inside(Path(each), entered, passed_over)
+
+
+def _is_session(file: Path) -> bool:
+    """Return whether a database, or a file named like settings, holds conversations; not so a log."""
+    if file.suffix.lower() not in DATABASES and file.name not in _SETTINGS:
+        return False
+    with suppress(StenologError, OSError):
+        return recognise(file) != "stenolog-db"
+    return False
 
 
 def _sort_key(each: os.DirEntry[str]) -> tuple[bool, int, str]:

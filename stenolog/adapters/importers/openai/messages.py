@@ -93,7 +93,9 @@ class OpenAIChat:
             return
         self._opened = True
         card = self._card
-        dealt = AgentCard(model=card.model, provider="openai", persona=persona or "", tools=card.tools)
+        dealt = AgentCard(
+            model=card.model, provider="openai", persona=persona or card.persona, tools=card.tools
+        )
         lines = (key,) if persona is not None else ()
         switch = ModeSwitch(
             mode="chat",
@@ -154,13 +156,15 @@ class OpenAIChat:
 
 
 def card_of(document: dict[str, Any]) -> AgentCard:
-    """Return the agent's card from a document: its model, its tools."""
+    """Return the agent's card from a document: its model, its tools, a prompt beside its messages."""
     called_with = as_dict(document.get("kwargs"))
     tools = document.get("tools") or called_with.get("tools")
     model = as_str(document.get("model")) or as_str(called_with.get("model"))
     known = tuple(map(read_tool, as_list(tools)))
     return AgentCard(
-        model=model or as_str(as_dict(document.get("response")).get("model")), tools=known or None
+        model=model or as_str(as_dict(document.get("response")).get("model")),
+        persona=as_str(document.get("system_prompt")),
+        tools=known or None,
     )
 
 
@@ -287,7 +291,9 @@ def _of_object(document: dict[str, Any]) -> SourceConversation:
     answer = as_dict(as_dict(choices[0] if choices else None).get("message"))
     if answer.get("role") == "assistant":
         messages.append(answer)
-    ignored = Counter(name for name in document if name not in ("messages", "model", "tools"))
+    ignored = Counter(
+        name for name in document if name not in ("messages", "model", "tools", "system_prompt")
+    )
     return _source_conversation("", _numbered(messages), ignored, card_of(document))
 
 
