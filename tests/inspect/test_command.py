@@ -27,8 +27,10 @@ def test_the_command_prints_an_address_that_opens_the_page_and_follows_the_conve
             where = urlsplit(url)
             assert where.hostname == "127.0.0.1"
             with httpx.Client(base_url=f"http://{where.netloc}", follow_redirects=True) as web:
-                assert "Which test fails?" in web.get(url).text
-                with web.stream("GET", "/tail/demo", params={"after": 2}) as stream:
+                page = web.get(url)
+                assert "Which test fails?" in page.text
+                tail = page.url.path.replace("/c/", "/tail/")
+                with web.stream("GET", tail, params={"after": 2}) as stream:
                     log["demo"].append(stenolog.UserMessage("More."))
                     assert (
                         next(line for line in stream.iter_lines() if line.startswith("data: ")) == "data: 3"

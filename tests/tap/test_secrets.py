@@ -15,6 +15,7 @@ from pathlib import Path
 import h11
 import pytest
 
+from stenolog.adapters.tap.heads import recorded_target
 from stenolog.adapters.tap.journal import JournalReader
 from stenolog.adapters.tap.journal_writer import JournalWriter
 from stenolog.adapters.tap.recording import Recording, RequestCopy
@@ -273,3 +274,117 @@ def test_the_journal_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
         modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "a").rglob("*")}
 
     assert modes == {"run": 0o700, "000001-000001.segment": 0o600}
+
+
+KEY = "ghp_0123456789abcdefghijklmnopqrstuvwxyz"
+EVENTS = [
+    b'data: {"d": "%s"}\n\n' % part.encode() for part in ("It is ", KEY[:11], KEY[11:25], KEY[25:], "!")
+]
+
+
+@pytest.mark.parametrize("encoding", ["identity", "gzip"])
+@pytest.mark.parametrize("cut", [False, True])
+def test_an_answer_to_redact_is_passed_on_at_once_and_written_once_it_is_redacted(
+    tmp_path: Path, encoding: str, cut: bool
+) -> None:
+    content = b"".join(EVENTS)
+    sent = gzip.compress(content) if encoding == "gzip" else content
+    may_end = threading.Event()
+    head = f"HTTP/1.1 200 OK\r\nContent-Encoding: {encoding}\r\nContent-Length: {len(sent) + cut}\r\n\r\n"
+
+    def speak(connection: socket.socket) -> None:
+        read_head(connection)
+        connection.sendall(head.encode() + sent[:-1])
+        assert may_end.wait(30)
+        connection.sendall(sent[-1:])
+
+    with (
+        server(speak) as upstream,
+        relay(tmp_path / "run", upstream.port, redacts=True) as running,
+        running.connect() as client,
+    ):
+        client.sendall(f"GET {running.base}/v1 HTTP/1.1\r\nHost: {running.host}\r\n\r\n".encode())
+        # All of it has come while the server still speaks; so far nothing of it is on disk.
+        assert read_head(client) == head.encode()
+        assert read(client, len(sent) - 1) == sent[:-1]
+        assert [exchange.content("data") for exchange in running.exchanges()] == [b""]
+        may_end.set()
+        assert read(client, 1) == sent[-1:]
+        (exchange,) = running.ended(1)
+    end = exchange.json("end")
+
+    texts = [json.loads(line[6:])["d"] for line in exchange.content("data").decode().split("\n") if line]
+    assert texts == ["It is ", "[redacted github-token]", "", "", "!"]
+    assert (end["redacted"], end["decoded"]) == (["github-token"], True)
+    assert end["reason"] == ("upstream-closed" if cut else "")
+    assert [part for part in (KEY[:11], KEY[11:25], KEY[25:]) if part.encode() in on_disk(tmp_path)] == []
+
+
+MALFORMED = [
+    "Transfer-Encoding: chunked\r\n\r\nCANARY012zq345\r\nhello\r\n",
+    "Transfer-Encoding: chunked\r\n\r\n2\r\n{}CANARY012zq345\r\n0\r\n\r\n",
+    "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nAuthorization CANARY012zq345\r\n\r\n",
+]
+
+
+@pytest.mark.parametrize("rest", MALFORMED)
+@pytest.mark.parametrize("side", ["request", "answer"])
+def test_no_reason_quotes_what_was_not_understood(tmp_path: Path, rest: str, side: str) -> None:
+    def speak(connection: socket.socket) -> None:
+        read_head(connection)
+        connection.sendall(f"HTTP/1.1 200 OK\r\n{rest}".encode())
+
+    with (
+        server(speak) as upstream,
+        relay(tmp_path / "run", upstream.port) as running,
+        running.connect() as client,
+    ):
+        of_request = rest if side == "request" else "\r\n"
+        head = f"POST {running.base}/v1 HTTP/1.1\r\nHost: {running.host}\r\n"
+        client.sendall((head + of_request).encode())
+        read_all(client)
+        (exchange,) = running.ended(1)
+        printed = running.printed()
+    reason = exchange.json("end")["reason"]
+
+    assert reason.startswith(f"{side}-not-understood: a ")
+    assert "CANARY" not in reason + printed
+
+
+def test_what_two_readers_may_read_differently_is_passed_on_and_recorded_as_such(tmp_path: Path) -> None:
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"
+
+    def speak(connection: socket.socket) -> None:
+        read_head(connection)
+        connection.sendall(answer)
+
+    with (
+        server(speak) as upstream,
+        relay(tmp_path / "run", upstream.port) as running,
+        running.connect() as client,
+    ):
+        client.sendall(f"GET {running.base}/v1 HTTP/1.1\r\nHost: {running.host}\r\n\r\n".encode())
+        assert read_all(client) == answer
+        (exchange,) = running.ended(1)
+    assert exchange.json("end")["reason"] == (
+        "answer-not-understood: Content-Length beside Transfer-Encoding"
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "recorded"),
+    [
+        ("/k/CANARY012zq345678901/chat?alt=sse", "/k/[redacted]/chat?alt=sse"),
+        ("//user:secret@host/", "//[redacted]host/"),
+        (
+            "/v1?alt=secret&api-version=2024-10-21&beta=true",
+            "/v1?alt=%5Bredacted%5D&api-version=2024-10-21&beta=true",
+        ),
+        ("/v1/responses/resp_0123456789ABCDEFabcdef0123", "/v1/responses/resp_0123456789ABCDEFabcdef0123"),
+        ("/models/gemini-2.5-pro:streamGenerateContent", "/models/gemini-2.5-pro:streamGenerateContent"),
+    ],
+)
+def test_a_target_is_recorded_without_keys_passwords_and_values_that_nobody_knows(
+    path: str, recorded: str
+) -> None:
+    assert recorded_target(path) == recorded

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import pty
 import signal
 import socket
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -120,22 +123,45 @@ def test_a_command_that_a_signal_ended_is_128_and_its_number(tmp_path: Path, ups
     assert subprocess.run(words, env=environment(), capture_output=True, check=False).returncode == 137
 
 
-def test_what_ends_the_tap_is_passed_to_the_command_and_an_interrupt_is_left_to_it(
+COUNTING = """
+import signal, sys, time
+signal.signal(2, lambda *_: print("interrupted", flush=True))
+signal.signal(15, lambda *_: sys.exit(3))
+print("begun", flush=True)
+while True:
+    time.sleep(60)
+"""
+
+
+def test_each_signal_reaches_the_command_once_from_a_terminal_or_sent_to_the_tap_alone(
     tmp_path: Path, upstream: Server
 ) -> None:
-    code = (
-        "import signal, sys, time; signal.signal(15, lambda *_: sys.exit(3)); print(1, flush=True); "
-        "time.sleep(60)"
-    )
-    words = command(tmp_path, upstream, "--", sys.executable, "-c", code)
-    with subprocess.Popen(words, env=environment(), stdout=subprocess.PIPE, text=True) as process:
+    words = command(tmp_path, upstream, "--", sys.executable, "-c", COUNTING)
+    ours, its = pty.openpty()
+    process = subprocess.Popen(
+        words, env=environment(), stdin=its, stdout=subprocess.PIPE, text=True,
+        start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )  # fmt: skip
+    with process, closing_both(ours, its):
         assert process.stdout is not None
-        assert process.stdout.readline() == "1\n"
+        assert process.stdout.readline() == "begun\n"
+        os.write(ours, b"\x03")
+        assert process.stdout.readline() == "interrupted\n"
         process.send_signal(signal.SIGINT)
-        time.sleep(0.2)
-        assert process.poll() is None
+        assert process.stdout.readline() == "interrupted\n"
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) == 3
+        assert process.stdout.read() == ""
+
+
+@contextmanager
+def closing_both(*descriptors: int) -> Iterator[None]:
+    """Close file descriptors at the end."""
+    try:
+        yield
+    finally:
+        for each in descriptors:
+            os.close(each)
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def test_the_end_names_what_was_recorded_the_secrets_in_it_and_the_next_command(
         f"● 1 request in 1 conversation, in {tmp_path / 'log.db'}",
         f"  {name}: 1 request",
         f"! github-token in {name} at 2: `stenolog erase` removes it",
-        f"next: stenolog timeline {name}",
+        f"next: stenolog timeline {name} --db {tmp_path / 'log.db'}",
     ]
 
 
@@ -153,3 +153,23 @@ def test_a_command_runs_in_a_folder_whose_name_is_not_utf_8(tmp_path: Path, upst
     )  # fmt: skip
 
     assert (ran.returncode, ran.stderr) == (7, "! no request asked a model through the tap\n")
+
+
+MANY = """
+import json, os, urllib.request
+url = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
+for number in range(13):
+    body = json.dumps({"model": "gpt-5", "messages": [{"role": "user", "content": f"Question {number}"}]})
+    request = urllib.request.Request(url, body.encode(), {"content-type": "application/json"})
+    urllib.request.urlopen(request).read()
+"""
+
+
+def test_the_end_counts_the_conversations_that_it_does_not_name(tmp_path: Path, upstream: Server) -> None:
+    ran = run(tmp_path, upstream, code=MANY)
+    lines = ran.stderr.splitlines()
+
+    assert lines[:2] == [
+        f"● 13 requests in 13 conversations, in {tmp_path / 'log.db'}",
+        f"  3 earlier ones: stenolog ls --db {tmp_path / 'log.db'}",
+    ]

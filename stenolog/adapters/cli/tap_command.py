@@ -123,6 +123,8 @@ def _summarise(db: Database, tap: Tap, run: str, began: datetime) -> None:
         return
     requests = sum(each.requests for each in recorded)
     say(f"{counted(requests, 'request')} in {counted(len(recorded), 'conversation')}, in {db}", mark="●")
+    if len(recorded) > SHOWN:
+        say(f"  {len(recorded) - SHOWN} earlier ones: {typed(db, 'ls')}")
     for each in recorded[-SHOWN:]:
         title = f", “{each.title}”" if each.title else ""
         failed = f", {each.errors} failed" if each.errors else ""

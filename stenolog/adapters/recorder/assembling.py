@@ -111,7 +111,10 @@ class Assembler:
                 pass
 
     def _end(self, number: int, exchange: RecordedExchange, record: RunRecord) -> Iterator[int]:
-        exchange.reason, exchange.ended_ns = as_str(_json(record.payload).get("reason")), record.time_ns
+        given = _json(record.payload)
+        exchange.reason, exchange.ended_ns = as_str(given.get("reason")), record.time_ns
+        if given.get("decoded"):
+            exchange.answer_headers = _without_encoding(exchange.answer_headers)
         if (websocket := self._websockets.pop(number, None)) is not None:
             for done in websocket.close(exchange.reason, record.time_ns):
                 self._turn(done)
@@ -163,8 +166,11 @@ def _ready(exchange: RecordedExchange, given: Mapping[str, Any]) -> None:
     exchange.sha256 = as_str(given.get("sha256"))
     exchange.redacted = tuple(map(str, as_list(given.get("redacted"))))
     if given.get("decoded"):
-        headers = {name: value for name, value in exchange.headers.items() if name != "content-encoding"}
-        exchange.headers = headers
+        exchange.headers = _without_encoding(exchange.headers)
+
+
+def _without_encoding(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in headers.items() if name != "content-encoding"}
 
 
 def _begun(given: Mapping[str, Any], time_ns: int) -> RecordedExchange:

@@ -117,7 +117,9 @@ class _Tunnel(asyncio.Protocol):
         elif status.split(" ")[1:2] == ["200"]:
             self.opened.set_result(None)
         else:
-            self._fail(status)
+            # Its words are a stranger's; the number says enough.
+            number = status.split(" ")[1:2]
+            self._fail(f"status {number[0]}" if number and number[0].isdecimal() else "it speaks no HTTP")
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self.opened.done():

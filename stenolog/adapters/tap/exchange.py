@@ -146,7 +146,7 @@ class Exchange:
         self.ended = True
         if self._upstream:
             self._upstream.resume_reading("journal")
-        self._recording.add_json("end", self.number, {"reason": reason, "sha256": self._answer.sha256()})
+        self._answer.end(reason)
         if self._task is not asyncio.current_task():
             self._task.cancel()
 

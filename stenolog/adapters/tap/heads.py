@@ -32,7 +32,12 @@ ANSWER_NAMES = frozenset(
 ANSWER_PREFIXES = (b"anthropic-ratelimit-", b"x-ratelimit-", b"x-codex-")
 SECRET_IN_NAME = re.compile(rb"token|secret|auth|cookie|key|password|credential", re.IGNORECASE)
 """Names that begin like an allowed one and may carry a credential all the same."""
-QUERY_NAMES = frozenset({"alt", "beta", "api-version"})
+QUERY_VALUES = {
+    "alt": re.compile(r"sse|json|media|proto"),
+    "beta": re.compile(r"true|false|[01]"),
+    "api-version": re.compile(r"v?\d[\d.-]{0,11}(?:[a-z-]{1,10})?|preview|latest"),
+}
+"""The names of a query that may be recorded, each with its values; others are replaced."""
 
 SECRET = re.compile(
     r"""(?:
@@ -47,11 +52,13 @@ SECRET = re.compile(
       | hf_\w{16,} | gsk_\w{16,} | xai-\w{16,} | nvapi-[\w-]{16,} | pplx-\w{16,} | r8_\w{16,}
       | npm_\w{20,} | dop_v1_\w{16,} | SG\.[\w-]{16,}
       | (?:Bearer|Basic)\s+[\w.~+/=-]{6,}
-      | (?<=://)[^/\s@]+@                         # a user and a password in a URL
+      | (?<=//)[^/\s@]+@                          # a user and a password in a URL
     )""",
     re.VERBOSE,
 )
 REDACTED = "[redacted]"
+RANDOM = re.compile(r"(?=\w*\d)(?=\w*[a-z])(?=\w*[A-Z])(?<![\w-])[A-Za-z0-9]{20,}(?![\w-])")
+"""A part of a path such as a key; ids have a `_` or `-` in them, or small letters only."""
 
 
 def head_end(data: bytes | bytearray) -> int:
@@ -101,8 +108,12 @@ def recorded_target(target: str) -> str:
     """Return a path and its query without fragments of secrets; of the query, only names on a list."""
     path, _, query = target.partition("#")[0].partition("?")
     pairs = parse_qsl(query, keep_blank_values=True)
-    recorded = [(name, without_secrets(value)) for name, value in pairs if name in QUERY_NAMES]
-    return without_secrets(path) + (f"?{urlencode(recorded)}" if recorded else "")
+    recorded = [
+        (name, value if QUERY_VALUES[name].fullmatch(value) else REDACTED)
+        for name, value in pairs
+        if name in QUERY_VALUES
+    ]
+    return RANDOM.sub(REDACTED, without_secrets(path)) + (f"?{urlencode(recorded)}" if recorded else "")
 
 
 def without_secrets(text: str) -> str:

@@ -12,7 +12,7 @@ killed there, or the power failed.
 | response | JSON: status, headers |
 | data | the answer's content without its framing, coded as it came |
 | up, down | bytes of a websocket, after a response with status 101 |
-| end | JSON: reason, sha256 of the answer's content |
+| end | JSON: reason, sha256 of the answer's content as it came; decoded and redacted where it was redacted |
 | gap | JSON: reason, exchanges that were not recorded or in part, since (ns); its exchange is its own |
 
 Reasons of an end: "" for an answer that is complete, client-closed, upstream-closed, tap-ended and

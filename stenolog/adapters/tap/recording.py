@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeAlias
 
 import h11
@@ -27,6 +28,8 @@ MAX_REDACTED_BYTES = 64 << 20
 """A larger body is not recorded where it would have to be redacted. No provider takes one to a model."""
 REDACTED_AT_ONCE_BYTES = 64 << 10
 """A larger body is redacted in a thread, since it takes up to seconds, and others are forwarded meanwhile."""
+REDACTING_SECONDS = 3.0
+"""The end of the tap waits no longer than this for answers that are being redacted."""
 GATHER_SECONDS = 0.005
 """Records that nobody waits for go to the writer together, since each wake-up of its thread costs time."""
 BACKLOG_BYTES = 16 << 20
@@ -43,7 +46,7 @@ _CONTENT_EVENTS = (h11.NEED_DATA, h11.PAUSED)
 class Recording:
     """Journal as the event loop uses it: records go to the writer in batches.
 
-    `redact` takes secrets out of the content of requests before it is written.
+    `redact` takes secrets out of the content of requests and answers before it is written.
     """
 
     def __init__(
@@ -61,6 +64,7 @@ class Recording:
         self._added_bytes = 0
         self._hung_at = -1
         self._dropped: set[int] = set()
+        self._redacting: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
 
     def next_number(self) -> int:
@@ -118,6 +122,17 @@ class Recording:
 
         self._put(committed)
         return future
+
+    def redact_apart(self, work: Coroutine[Any, Any, None]) -> None:
+        """Have an answer redacted and written beside the traffic."""
+        task = asyncio.create_task(work)
+        self._redacting.add(task)
+        task.add_done_callback(self._redacting.discard)
+
+    async def redacting_done(self) -> None:
+        """Wait a moment until the answers that are being redacted are written."""
+        if self._redacting:
+            await asyncio.wait(self._redacting, timeout=REDACTING_SECONDS)
 
     def flush(self) -> None:
         """Hand what was added to the writer."""
@@ -234,7 +249,10 @@ class RequestCopy:
 
 
 class AnswerCopy:
-    """Answer of a server: its head and content are recorded, and its end is found."""
+    """Answer of a server: its head and content are recorded, and its end is found.
+
+    What is to be redacted is held until the end: a stream may have a secret in pieces.
+    """
 
     def __init__(self, recording: Recording, exchange: int, method: bytes, upgrade: bytes) -> None:
         self.started = self.complete = self.switched = False
@@ -242,6 +260,7 @@ class AnswerCopy:
         self.trailing = b""
         self._recording, self._exchange = recording, exchange
         self._digest = hashlib.sha256()
+        self._held, self._begun_ns, self._too_large, self._encoding = bytearray(), 0, False, ""
         # The parser must know the method to find the end of the answer, and of an upgrade to accept one.
         self._parser = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD_BYTES)
         headers = [(b"host", b"-")]
@@ -273,7 +292,10 @@ class AnswerCopy:
         if isinstance(event, h11.Data):
             content = bytes(event.data)
             self._digest.update(content)
-            self._recording.add("data", self._exchange, content)
+            if self._recording.redact is None:
+                self._recording.add("data", self._exchange, content)
+            else:
+                self._hold(content)
         elif isinstance(event, h11.Response):
             self._record_head(event)
             if (ambiguity := ambiguous(b"", event.headers)) is not None:
@@ -290,8 +312,54 @@ class AnswerCopy:
             self.complete = False
             raise h11.RemoteProtocolError("the connection was closed before the answer")
 
+    def end(self, reason: str) -> None:
+        """Record the end, after what was held; a long text is redacted in a thread."""
+        if not self._held and not self._too_large:
+            self._record_end(reason)
+        elif len(self._held) <= REDACTED_AT_ONCE_BYTES and not self._encoding:
+            self._record_redacted(reason, self._redacted())
+        else:
+            self._recording.redact_apart(self._end_apart(reason))
+
+    async def _end_apart(self, reason: str) -> None:
+        self._record_redacted(reason, await asyncio.to_thread(self._redacted))
+
+    def _redacted(self) -> tuple[bytes, tuple[str, ...]]:
+        assert self._recording.redact is not None
+        if self._too_large:
+            return b"", ("too-large",)
+        try:
+            return self._recording.redact(bytes(self._held), self._encoding)
+        except Exception:  # nothing of it is recorded then
+            return b"", ("unreadable",)
+
+    def _record_redacted(self, reason: str, found: tuple[bytes, tuple[str, ...]]) -> None:
+        content, kinds = found
+        for at in range(0, len(content), PART_BYTES):
+            entry = self._recording.add("data", self._exchange, content[at : at + PART_BYTES])
+            entry.time_ns = self._begun_ns if at == 0 else entry.time_ns
+        if not content:
+            why = kinds[0] if kinds else "empty"
+            reason = reason or f"not-recorded: the answer could not be redacted ({why})"
+        self._held.clear()
+        self._record_end(reason, redacted=list(kinds), decoded=True)
+
+    def _record_end(self, reason: str, **more: Any) -> None:
+        self._recording.add_json("end", self._exchange, {"reason": reason, "sha256": self.sha256(), **more})
+
+    def _hold(self, content: bytes) -> None:
+        self._begun_ns = self._begun_ns or time.time_ns()
+        self._too_large = self._too_large or len(self._held) + len(content) > MAX_REDACTED_BYTES
+        if self._too_large:
+            self._held.clear()
+        else:
+            self._held += content
+
     def _record_head(self, event: h11.Response | h11.InformationalResponse) -> None:
         headers = recorded_answer_headers(event.headers.raw_items())
+        self._encoding = next(
+            (value.decode("latin-1") for name, value in event.headers if name == b"content-encoding"), ""
+        )
         self._recording.add_json(
             "response", self._exchange, {"status": event.status_code, "headers": headers}
         )

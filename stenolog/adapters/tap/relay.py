@@ -11,6 +11,7 @@ import gc
 import signal
 import socket
 import sys
+from codecs import getincrementaldecoder
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -79,6 +80,7 @@ async def _relay(config: RelayConfig) -> None:
     server.close()
     for connection in list(connections):
         connection.stop()
+    await recording.redacting_done()
     recording.flush()
     await loop.run_in_executor(None, writer.close)
 
@@ -96,10 +98,11 @@ def _redact(content: bytes, encoding: str) -> tuple[bytes, tuple[str, ...]]:
     """Return decoded content without secrets, and their kinds; nothing of content that cannot be read."""
     # Late: only a tap that redacts needs them.
     from stenolog.adapters.recorder.exchange import decoded
-    from stenolog.adapters.recorder.secrets import redacted
+    from stenolog.adapters.recorder.redacted_stream import redacted_stream
 
     try:
-        text, kinds = redacted(decoded(content, encoding).decode())
+        # An answer may have been cut within a letter.
+        text, kinds = redacted_stream(getincrementaldecoder("utf-8")().decode(decoded(content, encoding)))
         return text.encode(), kinds
     except (ValueError, MemoryError):
         return b"", ("unreadable",)

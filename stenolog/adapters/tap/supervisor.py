@@ -14,6 +14,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from .relay import RelayConfig
 from .upstreams import Upstream
 
 RELAY_END_SECONDS = 5.0
+INTERRUPT_SECONDS = 0.5
 SIGNALLED = 128
 
 
@@ -83,9 +85,32 @@ def run(tap: Tap, bound: socket.socket, command: list[str] | None = None) -> End
 class _Signals:
     """Signals that arrived, and the pipe that becomes readable with each."""
 
-    def __init__(self, wake: int) -> None:
-        self.wake = wake
+    def __init__(self, wake: int, wake_end: int) -> None:
+        self.wake, self._wake_end = wake, wake_end
         self.asked: list[int] = []
+        self.knows_senders = self._is_over = False
+
+    def ask_senders(self) -> None:
+        """From now on leave out each SIGINT of the terminal: it goes to the command too.
+
+        Called after the command has begun, which would else not get SIGINT either. macOS cannot tell.
+        """
+        if hasattr(signal, "sigtimedwait"):
+            self.knows_senders = True
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+            threading.Thread(target=self._wait_for_interrupts, daemon=True).start()
+
+    def close(self) -> None:
+        """Have SIGINT end this process again."""
+        self._is_over = True
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+
+    def _wait_for_interrupts(self) -> None:
+        while not self._is_over:
+            found = signal.sigtimedwait([signal.SIGINT], INTERRUPT_SECONDS)
+            if found is not None and found.si_code <= 0:  # a process has sent it
+                self.asked.append(signal.SIGINT)
+                os.write(self._wake_end, b"\0")
 
     def wait(self, seconds: float | None) -> None:
         """Wait for a signal, that of a child's end among them."""
@@ -100,7 +125,7 @@ def _signals() -> Iterator[_Signals]:
     readable, writable = os.pipe()
     os.set_blocking(readable, False)
     os.set_blocking(writable, False)
-    signals = _Signals(readable)
+    signals = _Signals(readable, writable)
 
     # A function, since a child would inherit an ignored signal.
     def note(number: int, _: FrameType | None) -> None:
@@ -113,6 +138,7 @@ def _signals() -> Iterator[_Signals]:
     try:
         yield signals
     finally:
+        signals.close()
         signal.set_wakeup_fd(old)
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -151,6 +177,7 @@ class _Supervisor:
             if command:
                 program = launch(command, self._tap.base(self._bound), self._tap.upstreams, os.environ)
                 child = subprocess.Popen(program.command, env=program.environment)
+                signals.ask_senders()
             while True:
                 wait = self._ensure()
                 if child and child.poll() is not None:
@@ -159,7 +186,7 @@ class _Supervisor:
                 for number in signals.asked:
                     if not child:
                         return 0 if number == signal.SIGINT else SIGNALLED + number
-                    if number != signal.SIGINT:  # the terminal has sent that one to the command itself
+                    if number != signal.SIGINT or signals.knows_senders:
                         child.send_signal(number)
                 signals.asked.clear()
         except BaseException:
