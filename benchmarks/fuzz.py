@@ -18,6 +18,7 @@ from stenolog.projections.requests import lanes
 from stenolog.projections.requests.incremental.session import from_window, window, windows
 from stenolog.projections.requests.incremental.window import Window
 from stenolog.projections.requests.sendable import takes_part
+from tests.requests import summary_laws
 from tests.requests.histories import BLOBS, crowded, history
 from tests.requests.judging import HERE, MODELS, faults
 from tests.requests.lossless import unaccounted
@@ -30,10 +31,15 @@ STRETCH = 250
 
 def run(seeds: int = 20_000) -> Iterable[Row]:
     """Count the faults by the check that found them."""
+    begun = time.perf_counter()
+    stretches = [range(first, min(first + STRETCH, seeds)) for first in range(0, seeds, STRETCH)]
+    laws = together(summarised, stretches)
+    note = f"{seeds:,} histories of several agents in {time.perf_counter() - begun:.0f} s"
+    yield Row("fuzz: entries hidden by a summary that may not hide them", laws.wrong("summary"), 0, "", note)
     if not HERE:
         return
     begun = time.perf_counter()
-    found = together(tried, [range(first, min(first + STRETCH, seeds)) for first in range(0, seeds, STRETCH)])
+    found = together(tried, stretches)
     note = (
         f"{found.counts['requests']:,} requests of {seeds:,} histories under {len(SMALL)} policies "
         f"in {time.perf_counter() - begun:.0f} s"
@@ -51,6 +57,14 @@ FAULTS = {
     "entry": "entries neither shown nor left out by a rule",
     "words": "words and calls that are said to be shown and are not",
 }
+
+
+def summarised(seeds: Iterable[int]) -> Found:
+    """Return where requests of random teams break the laws of summaries."""
+    found = Found()
+    for seed in seeds:
+        found.faults += summary_laws.faults(seed)
+    return found
 
 
 def tried(seeds: Iterable[int]) -> Found:

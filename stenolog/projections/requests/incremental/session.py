@@ -177,7 +177,8 @@ class RequestSession:
         """Return the text around the conversation; rebuild it if something that it depends on has changed."""
         window, own = self.window, self.window.memory
         turns = own.turns if window.policy.reminder is not None else 0
-        cuts, goes_on = window.cuts, window.continues_session
+        cuts = window.cuts, window.policy.instructions is not None and window.summarised
+        goes_on = window.continues_session
         # Everything that the text around the conversation is made of; most entries change none of it.
         # A tuple of the tools: equal dictionaries may be in another order, and the order is sent.
         rests_on = (window.settings, own.set_at, own.handoff, own.model, turns, cuts, (*tools,), goes_on)

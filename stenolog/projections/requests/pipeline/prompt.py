@@ -137,7 +137,7 @@ def _offered(view: View) -> Collection[str] | None:
 
 def cut_note(view: View) -> Message | None:
     """Return a note that earlier messages were left out, if some were cut and the policy asks for it."""
-    if not (view.cuts and _instructions(view).cut_note):
+    if not (_instructions(view).cut_note and (view.cuts or view.summarised)):
         return None
     return _note((Section("cut-note", note("earlier messages were left out of what you are shown")),))
 
@@ -149,6 +149,7 @@ def _scope(view: View) -> str:
     chosen = view.policy
     limits = (f"{size:,} {unit}" for unit in LIMITS if (size := getattr(chosen.budget, unit, None)))
     told = [_history_in_words(chosen.history), *(f"at most {limit}" for limit in limits)]
+    told += ["summaries in the place of earlier messages"] * view.summarised
     return note("what you are shown: " + "; ".join(told + ["pinned messages"] * (chosen.pins is not None)))
 
 

@@ -18,7 +18,7 @@ from stenolog.domain.state import State
 from stenolog.domain.step import INITIAL, evolve
 from stenolog.domain.summaries import Summary, address, summary_of
 from stenolog.domain.triggers import response_of
-from stenolog.projections.entry_context import SummaryRecord
+from stenolog.projections.entry_context import SummaryRecord, read_context
 from stenolog.projections.requests.request import EMPTY_BLOBS, PIPELINE, PIPELINES, Message
 from stenolog.projections.requests.tokens import ESTIMATE, Counter, count_parts
 from stenolog.projections.tool_pairs import CallKey, Pair, ToolCallIndex
@@ -209,6 +209,14 @@ class View:
             return False
         _, self.entries, self.left_out, self.summaries, self.pairing, self.cuts = uncut
         return True
+
+    @property
+    def summarised(self) -> bool:
+        """True if a summary stands in the place of something that the lane could be shown."""
+        if self.version < 6 or not self.summaries:
+            return False
+        context = read_context(self.entries, self.settings, self.pairing, self.summaries, self.lane.agent)
+        return bool(context.summaries)
 
     @property
     def continues_session(self) -> bool:
