@@ -117,6 +117,7 @@ def test_an_erasure_by_the_log_is_no_fault_in_it_or_in_a_copy(kept: str, path: P
             # It made no record of what it took in; the entry of the erasure came with the rest.
             with log.datastore.writing() as connection:
                 connection.execute("DELETE FROM history WHERE what = 'erased'")
+            assert "'demo' at position 2: erased, as a later entry alone says" in verify(log).notes
         assert verify(log).problems == verify(log["demo"], head=kept).problems == ()
 
 

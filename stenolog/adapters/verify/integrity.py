@@ -217,10 +217,12 @@ def _compare_erasures(inspection: Inspection, history: History, found: Findings,
     """Compare the erased entries with the records of erasures."""
     names = {key: listed.name for key, listed in history.listed.items()}
     for place, left in sorted(found.erased.items()):
-        # An entry of the conversation itself is proof enough: logs that were imported or salvaged by an
-        # earlier release have no record.
-        recorded = history.erased.get(place, "" if place in found.told_erased else None)
-        if recorded != left:
+        recorded = history.erased.get(place)
+        if recorded is None and not left and place in found.told_erased:
+            # An import or a salvage by an earlier release made no record.
+            name, position = names.get(place[0], ""), place[1]
+            found.notes.append(f"{name!r} at position {position}: erased, as a later entry alone says")
+        elif recorded != left:
             expected = "a record of its erasure" if recorded is None else "what its record left of it"
             found.problems.append(_not_erased(names, place, expected, left or "nothing left of it"))
     for stream, position in sorted(history.erased.keys() - found.erased.keys()):

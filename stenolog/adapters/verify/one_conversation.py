@@ -221,7 +221,9 @@ class Check:
         if erased := erasure_of(entry.event):
             why = f": {erased.reason}" if erased.reason else ""
             which = ", ".join(map(str, erased.positions))
-            self.found.told_erased |= {(self._stream_of(at), at) for at in erased.positions}
+            self.found.told_erased |= {
+                (self._stream_of(at), at) for at in erased.positions if at < entry.position
+            }
             note = f"{erased.by or 'someone unnamed'} erased {which}{why}"
             self.found.notes.append(f"{self.held.name!r} at position {entry.position}: {note}")
         if isinstance(entry.event, Unknown) and not entry.event.ignorable:
