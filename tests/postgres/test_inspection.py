@@ -184,9 +184,15 @@ CODE = (
         "ALTER TABLE stored_events ADD CONSTRAINT odd FOREIGN KEY (stream) REFERENCES other",
         "the constraint odd",
     ),
+    (
+        "CREATE FUNCTION s(BYTEA) RETURNS INT IMMUTABLE LANGUAGE sql AS 'SELECT 1'; "
+        "CREATE STATISTICS odd ON (s(state)) FROM stored_events",
+        "the statistics odd, which compute",
+    ),
+    ("ALTER TABLE stored_events SET UNLOGGED", "no write-ahead log"),
     ("CREATE TABLE kid () INHERITS (stored_events)", "the child table kid"),
 )
-CODE_IDS = ("check", "default", "computed index", "partial index", "foreign key", "child")
+CODE_IDS = ("check", "default", "computed", "partial", "foreign key", "statistics", "unlogged", "child")
 """What runs code at each append, or moves rows where no unique key reaches."""
 
 

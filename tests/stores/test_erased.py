@@ -356,6 +356,9 @@ class TestEraseSwitch:
             for reads in (log["demo"].settings, lambda: log["demo"].request("a")):
                 with pytest.raises(CorruptLogError):
                     reads()
+        salvage(path, path.with_name("other.db"))
+        with stenolog.open(path.with_name("other.db")) as log:
+            assert log["demo"].entry(1).event.kind == "unknown"
 
     @settings(max_examples=200, deadline=None, derandomize=True)
     @given(logs())

@@ -67,6 +67,10 @@ UNION ALL SELECT c.relname, 'the index ' || x.relname || ', which computes'
             'conversations_parent (parent IS NOT NULL)', $q$history_deleted (what = 'deleted'::text)$q$)
         OR EXISTS (SELECT FROM pg_opclass AS o WHERE o.oid = ANY (i.indclass)
             AND o.opcnamespace <> 'pg_catalog'::regnamespace)
+UNION ALL SELECT c.relname, 'the statistics ' || s.stxname || ', which compute'
+    FROM pg_statistic_ext AS s JOIN ours AS c ON c.oid = s.stxrelid WHERE s.stxexprs IS NOT NULL
+UNION ALL SELECT relname, 'no write-ahead log' FROM ours
+    WHERE relpersistence <> 'p' AND relname NOT IN ('drafts', 'processes', 'pins')
 UNION ALL SELECT c.relname, 'the child table ' || k.relname
     FROM pg_inherits AS h JOIN ours AS c ON c.oid = h.inhparent JOIN pg_class AS k ON k.oid = h.inhrelid
 UNION ALL SELECT c.relname, 'the parent table ' || k.relname

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 from stenolog.adapters.store.compression import decompressed
 from stenolog.adapters.store.raw_pages import RawRow
 from stenolog.domain.codec import dump_event
-from stenolog.domain.entry import GENESIS, LONGEST_NAME, Record, check_name, digest_of, to_entry
+from stenolog.domain.entry import GENESIS, LONGEST_NAME, Record, check_name, digest_of, left_hash, to_entry
 from stenolog.domain.erasure import is_erased
 from stenolog.domain.errors import StenologError
 from stenolog.domain.events import Unknown
@@ -88,6 +88,7 @@ class FoundRows:
         for change in taken:
             history.take(change)
         self.imported = history.imported
+        self._keep_effects(history)
         known = {**listed, **history.listed} if self.history_is_whole else {**history.listed, **listed}
         self.conversations = _uniquely_named({key: one for key, one in known.items() if key not in gone})
 
@@ -118,6 +119,15 @@ class FoundRows:
             self.blobs[key.hex()] = content
         elif not row.carved and len(key) == sha256().digest_size:
             self.lost_blobs.add(key.hex())
+
+    def _keep_effects(self, history: History) -> None:
+        """Take what stands beside the mark of an erasure for nothing, unless its record says otherwise."""
+        for key, found in self.candidates.items():
+            for position, there in found.items():
+                for at, one in enumerate(there):
+                    record, left = one.record, history.erased.get((key, position))
+                    if record.erased is not None and left_hash(record.payload) != (left or ""):
+                        there[at] = one._replace(record=record._replace(payload=b""))
 
     def _drop_payload(self, key: int, position: int) -> None:
         """Forget the versions of an erased entry that have a payload."""
