@@ -60,7 +60,7 @@ PREFACE = """\
 | `check gate` | `requests`, `compared`, `changed`, `vanished`, `new`, `then`, `now`, `file`; without `--output` and `--against` an envelope for each line |
 | `check replay` | `conversation`, `transitions`, `state`, `digest`, `equal` |
 | `cost` | `conversations`, `by`, `rows`, `total` |
-| `cost --cache` | `conversations`, `calls`, `total`; of each call `conversation`, `position`, `view`, `lane`, `api`, `model`, `before`, `prompt`, `same`, `expected`, `read`, `written`, `missed`, `seconds`, `cause`, `is_miss`, `agreement`, `cost_micro_usd` |
+| `cost --cache` | `conversations`, `calls`, `total`; of each call `conversation`, `position`, `view`, `lane`, `api`, `model`, `before`, `prompt`, `same`, `expected`, `read`, `written`, `missed`, `seconds`, `cause`, `written_hour`, `verdict`, `verdict_missed`, `is_miss`, `agreement`, `is_confirmed`, `cost_micro_usd` |
 | `drift` | `client`, `roles`; of each role `client`, `role`, `begins`, `versions`, `changes` |
 | `stats` | `conversation`, `position`, `agents`, `agent`, `api`, `largest`, `budget`, `unexplained`, `cuts`, `compactions`, `resets`, `rewinds`, `steps`, `marks`, `samples` |
 | `cost --plan` | `conversation`, `agent`, `api`, `rows` |

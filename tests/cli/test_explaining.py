@@ -13,7 +13,7 @@ import pytest
 from stenolog import AgentCard, AssistantMessage, Event, ModeSwitch, TextPart, ToolResult, UserMessage
 from stenolog.adapters.cli.render_outputs import short_aliases
 from stenolog.adapters.log import open as open_log
-from stenolog.events import PositionRange
+from stenolog.events import Origin, PositionRange, Usage
 from stenolog.parts import ReasoningPart
 from tests.analysis.crew import crew
 
@@ -335,6 +335,23 @@ def test_the_request_of_an_imported_log_has_a_row_for_what_is_not_explained(cli:
     rows = [" ".join(line.split()) for line in cli("request", "s", "--at", "7").out.splitlines()]
 
     assert "billed 1,976 unexplained, from the start: system prompt, tools" in rows
+
+
+def test_a_log_that_begins_in_the_middle_does_not_name_what_it_lacks(
+    cli: Callable[..., Any], tmp_path: Path
+) -> None:
+    source, used = Origin(system="claude-code"), Usage(input=90_000, output=5)
+    with open_log(tmp_path / "talks.db") as log:
+        for words in ("Done.", "Done too."):
+            log["cut"].append(AssistantMessage(agent="claude", text=words, usage=used, source=source))
+            log["cut"].append(UserMessage("Go on", to=["claude"]))
+    shown = " ".join(cli("request", "cut", "--at", "2").out.split())
+    found = cli("stats", "cut", "--json").envelope["data"]["unexplained"]
+
+    assert "unexplained, from the start" in shown
+    assert "from the start: system prompt" not in shown
+    assert found["parts"] == []
+    assert found["first"] > 170_000
 
 
 def test_the_numbers_of_an_imported_log_say_how_much_is_not_explained(cli: Callable[..., Any]) -> None:

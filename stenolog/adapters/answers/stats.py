@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stenolog.adapters.queries import curves
 from stenolog.domain.errors import InvalidEventError
-from stenolog.projections.analysis.provider_bill import Unexplained, lacking_parts, unexplained
+from stenolog.projections.analysis.provider_bill import (
+    Unexplained,
+    is_asked_before,
+    lacking_parts,
+    unexplained,
+)
 from stenolog.projections.context_curve import ContextCurve
 from stenolog.projections.usage import Usage, usage
 
@@ -50,13 +55,13 @@ def _unexplained(conversation: Conversation, agent: str, curve: ContextCurve) ->
     program, has_prompt, has_tools = sender(conversation, agent)
     if not program:
         return None
-    sizes = [
-        (one.billed, one.tokens) for one in curve.samples if one.billed is not None and one.tokens is not None
-    ]
+    known = [one for one in curve.samples if one.billed is not None and one.tokens is not None]
+    sizes = [(one.billed or 0, one.tokens or 0) for one in known]
     parts = lacking_parts(has_prompt=has_prompt, has_tools=has_tools)
     if not sizes:
         return Unexplained(parts, None, 0, 0, 0, 0, curve.position)
-    return unexplained(parts, sizes, sizes[0][0] - sizes[0][1], curve.position)
+    is_whole = is_asked_before(conversation.entries(), known[0].position)
+    return unexplained(parts if is_whole else (), sizes, sizes[0][0] - sizes[0][1], curve.position)
 
 
 def busiest(used: Usage) -> str:

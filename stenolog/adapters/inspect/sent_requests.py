@@ -15,7 +15,7 @@ from stenolog.adapters.queries.token_counters import COUNTERS
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.projections.analysis.cache_misses import cache_call
-from stenolog.projections.analysis.provider_bill import Bill, answer_to, program_of
+from stenolog.projections.analysis.provider_bill import Bill, answer_to, is_asked_before, program_of
 from stenolog.projections.requests import Request
 from stenolog.projections.requests.comparison import same_prefix
 
@@ -56,7 +56,8 @@ def explained_and_sent(query: Query) -> tuple[Request, Sent]:
     then = _request_at(query, before) if before else None
     request = known_request(query.asked_request)
     shared = same_prefix(then, request) if then is not None and then.api == request.api else -1
-    answers = Answers(_answer(query, calls), last, first, _program(query, calls))
+    is_whole = first is None or is_asked_before(query.conversation.entries(), first.position)
+    answers = Answers(_answer(query, calls), last, first, _program(query, calls), is_whole)
     followed = answers.own or _error(query, calls)
     billed = bill_by(request, answers, lambda at: _request_at(query, at).size.tokens)
     cache = _cache(query, earlier, before, then, request, followed)

@@ -13,6 +13,7 @@ from stenolog.projections.analysis.provider_bill import (
     answer_to,
     bill,
     first_answer,
+    is_asked_before,
     last_answer,
     program_of,
     states_input,
@@ -34,13 +35,15 @@ class Answers(NamedTuple):
     """The answers that tell of a request's bill.
 
     `own` answers the request itself, `last` is the last one before it that states what it was billed, `first`
-    the lane's first that does, and `program` is the one that the lane's answers come from.
+    the lane's first that does, and `program` is the one that the lane's answers come from. `is_whole`:
+    something was asked before the first.
     """
 
     own: Entry | None
     last: Entry | None
     first: Entry | None
     program: str
+    is_whole: bool
 
 
 def bill_of(conversation: StreamHandle, request: Request, entries: Sequence[Entry]) -> Bill:
@@ -54,11 +57,13 @@ def bill_of(conversation: StreamHandle, request: Request, entries: Sequence[Entr
         api = request.api.partition("@")[0]
         return build_request(conversation, lane.agent, lane.task, at, api, None).size.tokens
 
+    first = first_answer(entries, lane)
     answers = Answers(
         answer_to(entries, lane, request.at),
         last_answer(entries, lane, request.at),
-        first_answer(entries, lane),
+        first,
         program_of(reversed(entries), lane),
+        first is None or is_asked_before(entries, first.position),
     )
     return bill_by(request, answers, rebuilt)
 
@@ -91,7 +96,7 @@ def _bill(request: Request, answers: Answers, rebuilt: Callable[[int], int]) -> 
     else:
         at = answers.last.position - 1
         found = bill(answers.last, at, rebuilt(at), is_its_own=False)
-    first = answers.first
+    found, first = found._replace(is_whole=answers.is_whole), answers.first
     if not found.is_short or first is None:
         return found
     if first.position == found.position:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
+from itertools import takewhile
 from typing import NamedTuple, TypeGuard
 
 from stenolog.domain.entry import Entry
@@ -85,7 +86,7 @@ class Bill(NamedTuple):
     requests, or if there are no answers. `model` is the one that the answer at `answer` names, if the
     request that it answers names none yet; else it is empty, and `answer` 0. `has_prompt`, `has_tools`: the
     log has the system prompt, the tools. `first` are the tokens billed beyond what is rebuilt of the lane's
-    first request.
+    first request. `is_whole`: something was asked before its answer; else the log begins in the middle.
     """
 
     program: str = ""
@@ -100,6 +101,7 @@ class Bill(NamedTuple):
     has_prompt: bool = False
     has_tools: bool = False
     first: int = 0
+    is_whole: bool = True
 
     @property
     def is_short(self) -> bool:
@@ -111,7 +113,8 @@ class Bill(NamedTuple):
         """The part of the request that the log does not explain; None if it lacks none, as far as known."""
         lacking = lacking_parts(has_prompt=self.has_prompt, has_tools=self.has_tools) if self.program else ()
         if self.is_short:
-            return unexplained(lacking, [(self.tokens, self.rebuilt)], self.first, self.at)
+            named = lacking if self.is_whole else ()
+            return unexplained(named, [(self.tokens, self.rebuilt)], self.first, self.at)
         if not lacking:
             return None
         tokens = 0 if self.tokens else None
@@ -257,6 +260,11 @@ def _known_api(name: str) -> str:
 def first_answer(entries: Iterable[Entry], lane: LaneId) -> Entry | None:
     """Return the lane's first answer that states its usage."""
     return next((entry for entry in entries if lane.owns(entry.event) and states_input(entry.event)), None)
+
+
+def is_asked_before(entries: Iterable[Entry], position: int) -> bool:
+    """Return whether something was asked before an answer, in a log from its first entry on."""
+    return any(_asks(entry.event) for entry in takewhile(lambda entry: entry.position < position, entries))
 
 
 def answer_to(entries: Iterable[Entry], lane: LaneId, at: int) -> Entry | None:
