@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, timedelta
 from itertools import accumulate
 from pathlib import Path
 from random import Random
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 from stenolog import AssistantMessage, UserMessage
 from stenolog.adapters.importers.detect import recognise
 from stenolog.contrib.neurocrew import document
-from stenolog.errors import UnknownFormatError
+from stenolog.errors import CallerError, UnknownFormatError
 from stenolog.importers import Imported, import_file
 from tests.transcripts.given import Import, importing
 from tests.transcripts.soundness import sound_in_the_end, words
@@ -337,3 +338,22 @@ def test_a_list_that_nobody_has_answered_yet_is_a_chat_where_it_says_when(into: 
     chat(into, CHAT)
 
     assert words(into) == [said["content"] for said in CHAT]
+
+
+@pytest.mark.parametrize(("zone", "hour"), [("", 12), ("Asia/Kathmandu", 6)])
+def test_times_without_a_zone_are_of_the_one_that_is_named_and_go_out_by_the_same_clock(
+    into: Import, zone: str, hour: int
+) -> None:
+    said = [{"role": "user", "content": "Hi", "timestamp": "2025-03-01T12:00:00"}]
+    into.file(json.dumps({"chat_id": 42, "conversation": said}).encode(), zone=zone)
+    entry = into.entries[-1]
+    into.conversation.append(UserMessage(text="And now?"), time=entry.time + timedelta(hours=1))
+    out = document(into.conversation)["conversation"]
+
+    assert (entry.time.hour, entry.time.tzinfo) == (hour, UTC)
+    assert [each["timestamp"] for each in out] == ["2025-03-01T12:00:00", "2025-03-01T13:00:00"]
+
+
+def test_a_zone_that_nobody_knows_is_refused(into: Import) -> None:
+    with pytest.raises(CallerError, match="expected a name such as Europe/Vienna, or local"):
+        into.file(b"[]", zone="Mars")

@@ -47,6 +47,7 @@ STDIN = Path("-")
     type=click.Path(path_type=Path),
     help="A TOML or JSON file that says where messages stand.",
 )
+@click.option("--zone", default="", help="Of times without one: Europe/Vienna, or local; else UTC.")
 @click.option(
     "-v",
     "--verbose",
@@ -63,6 +64,7 @@ def import_command(
     keep_raw: bool,
     agents: tuple[str, ...],
     mapping: Path | None,
+    zone: str,
     verbose: bool,
 ) -> CommandResult:
     """Import transcripts, exports, or a stenolog database.
@@ -76,6 +78,7 @@ def import_command(
     """
     given = dict(map(_key_and_name, agents))
     options: dict[str, Any] = {"keep_raw": keep_raw, "agents": given, "again": again, "mapping": mapping}
+    options["zone"] = zone
     if STDIN in files:
         if len(files) > 1:
             raise click.UsageError("- is stdin: expected no other file beside it")

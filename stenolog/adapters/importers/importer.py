@@ -14,6 +14,7 @@ from shutil import copyfileobj
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias, cast
 
+from stenolog.adapters.providers.json_fields import times_in
 from stenolog.domain.errors import CallerError, OperationalError, StenologError, UnknownFormatError
 
 from . import jsonl, known_files
@@ -58,6 +59,7 @@ def import_file(
     agents: Mapping[str, str] = NOBODY,
     again: bool = False,
     mapping: str | os.PathLike[str] | None = None,
+    zone: str = "",
 ) -> Report:
     """Import a transcript, or a format's folder of them, into the log, and report on it.
 
@@ -67,14 +69,14 @@ def import_file(
     name. `keep_raw` keeps the file itself as blobs. `progress` is called with the number of bytes read so
     far. `agents` are names of agents by their ids in a file, such as public keys, where it does not tell
     them. `mapping` is the path of a file that says where a file of any format has its messages; the file is
-    read by it, and not recognised.
+    read by it, and not recognised. `zone` is that of times that name none: `Europe/Vienna`, `local`, or UTC.
 
     Raises `UnknownFormatError` where no importer knows the file, `CorruptLogError` for a stenolog export that
     was changed, `MissingExtraError`, `CallerError` for `agents` of another file or a bad mapping, and OSError
     where the file cannot be read. What goes wrong inside one conversation is told in the report, and does
     not stop the others.
     """
-    importing = _Importing(log, name, keep_raw, agents, progress, again=again, mapping=mapping)
+    importing = _Importing(log, name, keep_raw, agents, progress, again=again, mapping=mapping, zone=zone)
     (report,) = importing.all([Path(path)], refuse=False)
     assert isinstance(report, Report)
     return report
@@ -89,6 +91,7 @@ def import_files(
     agents: Mapping[str, str] = NOBODY,
     again: bool = False,
     mapping: str | os.PathLike[str] | None = None,
+    zone: str = "",
 ) -> Iterator[Report | Refused]:
     """Import many transcripts, several of them in one transaction where they are short.
 
@@ -98,7 +101,7 @@ def import_files(
 
     Raises `StoreTimeoutError` and `StoreError`.
     """
-    importing = _Importing(log, None, keep_raw, agents, progress, again=again, mapping=mapping)
+    importing = _Importing(log, None, keep_raw, agents, progress, again=again, mapping=mapping, zone=zone)
     return importing.all(map(Path, paths), refuse=True)
 
 
@@ -111,13 +114,14 @@ def import_stream(
     agents: Mapping[str, str] = NOBODY,
     again: bool = False,
     mapping: str | os.PathLike[str] | None = None,
+    zone: str = "",
 ) -> Report:
     """Import a transcript that is read from a stream, such as stdin; otherwise as `import_file`.
 
     Conversations that tell no id of their own are known by the bytes of the whole stream, so that the same
     stream adds nothing; one that has grown is continued where it has the same `name`.
     """
-    importing = _Importing(log, name, keep_raw, agents, again=again, mapping=mapping)
+    importing = _Importing(log, name, keep_raw, agents, again=again, mapping=mapping, zone=zone)
     with NamedTemporaryFile(prefix="stenolog-") as whole:  # a name, by which SQLite can open it
         copyfileobj(stream, whole, BUFFER)
         whole.flush()
@@ -169,6 +173,7 @@ class _Importing:
         *,
         again: bool = False,
         mapping: str | os.PathLike[str] | None = None,
+        zone: str = "",
     ) -> None:
         self.log = log
         self.batch = Batch(log)
@@ -178,9 +183,10 @@ class _Importing:
         self._agents = agents
         self._progress = progress
         self._again = again
+        self._zone = zone
         self._done = 0
         self._noted: dict[str, Any] = {}
-        self._may_be_known = not (keep_raw or agents or self._mapped or log.recorder.is_private)
+        self._may_be_known = not (keep_raw or agents or zone or self._mapped or log.recorder.is_private)
         self._waiting: deque[_Done] = deque()
 
     def all(self, paths: Iterable[Path], *, refuse: bool) -> Iterator[Report | Refused]:
@@ -206,7 +212,8 @@ class _Importing:
         """Import a stream that has no path, and return the report once all of it is written."""
         sha = file_digest(cast("BufferedReader", stream), "sha256").hexdigest()
         stream.seek(0)
-        report = self._read(Path(f"{STDIN}-{sha[:8]}"), stream, f"{STDIN} {sha}")
+        with times_in(self._zone):
+            report = self._read(Path(f"{STDIN}-{sha[:8]}"), stream, f"{STDIN} {sha}")
         report.file = STDIN
         self.batch.flush()
         return report
@@ -223,8 +230,9 @@ class _Importing:
     def _one(self, path: Path, refuse: bool) -> tuple[Report | Refused, known_files.KnownFile | None]:
         """Import a path and return its outcome, and the file to remember."""
         try:
-            folder = None if self._mapped else self._folder(path)
-            return (folder, None) if folder else self._file(path)
+            with times_in(self._zone):
+                folder = None if self._mapped else self._folder(path)
+                return (folder, None) if folder else self._file(path)
         except (StenologError, OSError) as error:
             if not refuse or self.batch.lost or isinstance(error, OperationalError):
                 raise

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from datetime import UTC
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TextIO, TypeGuard
 
 from stenolog.analysis import context
@@ -56,6 +57,7 @@ def messages(entries: Sequence[Entry]) -> Iterator[dict[str, Any]]:
     """Yield the messages of the room, each in its latest wording."""
     now = context(entries)
     names: dict[str, dict[str, Any]] = {}
+    clock = timedelta()
     for entry in entries:
         event, out = entry.event, now.out.get(entry.position, ("", 0))[0]
         if not _is_said(event) or event.replaces is not None or out in _OUT:
@@ -66,10 +68,20 @@ def messages(entries: Sequence[Entry]) -> Iterator[dict[str, Any]]:
         if isinstance(event, AssistantMessage) and theirs:
             names[event.agent] = {name: theirs[name] for name in NAMES if name in theirs}
         if theirs and event.source is not None:
+            clock = _clock(theirs.get("timestamp"), entry.time, clock)
             yield {"role": event.source.role or role_of(theirs), "content": text, **theirs}
             continue
-        at = entry.time.astimezone(UTC).replace(tzinfo=None).isoformat()
+        at = (entry.time + clock).astimezone(UTC).replace(tzinfo=None).isoformat()
         yield {**_author(event, names), "content": text, "timestamp": at, "id": entry.id}
+
+
+def _clock(told: object, time: datetime, before: timedelta) -> timedelta:
+    """Return how far a file's clock is from UTC, by a message without a zone: new ones are told by it."""
+    with suppress(ValueError, TypeError):
+        there = datetime.fromisoformat(told)  # type: ignore[arg-type]
+        if there.tzinfo is None and abs(ahead := there - time.replace(tzinfo=None)) < timedelta(hours=15):
+            return ahead
+    return before
 
 
 def _is_said(event: object) -> TypeGuard[UserMessage | AssistantMessage]:
