@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from stenolog.adapters.verify.integrity import verify
+from stenolog.projections.usage import usage
 from tests.recorder.given import Tap, anthropic, assistant, call, outcomes, result, said, thought, user
 
 HI = "How many loaves are in the oven, and when will the last of them be done?"
@@ -121,3 +123,14 @@ def test_tools_and_system_text_are_a_setting_and_only_when_they_change() -> None
 
     assert named == [["bash"], ["bash", "web"]]
     assert outcomes(tap.proofs()) == {"same"}
+
+
+def test_an_answer_that_only_the_client_has_is_no_call_and_needs_no_receipt() -> None:
+    tap = Tap()
+    tap.send(anthropic(user("Hello")), said("Hi."))
+    stopped = [user("Stop"), assistant("No response requested."), user("Go on")]
+    tap.send(anthropic(user("Hello"), assistant("Hi."), *stopped), said("I go on."))
+
+    assert [words for _, words in tap.told()][3] == "No response requested."
+    assert usage(tap.entries()).total.calls == 2
+    assert verify(tap.log).without_receipt == ()

@@ -154,9 +154,13 @@ def _chat_parts(message: Mapping[str, Json]) -> list[AssistantPart]:
 
 
 def answer_event(api: str, message: Mapping[str, Json], to: Addressee) -> AssistantMessage:
-    """Return the event of an answer that a client has in its history, and that was not recorded."""
+    """Return the event of an answer that a client has in its history, and that was not recorded.
+
+    It is no call of a model that the tap has seen: the client may have written it itself.
+    """
     parts = assistant_parts(api, message, to.model)
-    return AssistantMessage(agent=to.agent, parts=parts, model=to.model, to=("user",))
+    meta: dict[str, Any] = {"stenolog": {"restated": True}}
+    return AssistantMessage(agent=to.agent, parts=parts, model=to.model, to=("user",), meta=meta)
 
 
 def events_of(api: str, message: Mapping[str, Json], to: Addressee, blobs: Blobs) -> Iterator[Known]:

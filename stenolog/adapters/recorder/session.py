@@ -281,7 +281,8 @@ class Session:
             return self._count(exchange, pending, meta, answered)
         if pending.identity.kind == "warm-up" and answered.id and not exchange.reason:
             # Codex opens its connection so: an answer with nothing in it is what it asks for.
-            return replace(self._count(exchange, pending, meta, answered), parts=answered.parts)
+            quiet = self._count(exchange, pending, meta, answered)
+            return replace(quiet, parts=answered.parts, usage=answered.usage)
         if answered.failure is not None:
             return LlmError(
                 agent=lane.agent,

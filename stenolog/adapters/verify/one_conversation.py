@@ -23,6 +23,7 @@ from stenolog.domain.events import AssistantMessage, Event, ModeSwitch, Unknown
 from stenolog.domain.settings import NOTHING, Settings, configure
 from stenolog.domain.state import State
 from stenolog.domain.step import INITIAL, step
+from stenolog.projections.copies import counts_elsewhere
 from stenolog.projections.json_checks import first_difference
 
 from .report import Anomaly, Checked, Code, Findings, Problem
@@ -214,8 +215,8 @@ class Check:
             Anomaly(self.held.name, move.position, move.lane, move.anomaly) for move in moves if move.anomaly
         ]
         match entry.event:
-            case AssistantMessage(receipt=None, source=None, agent=agent):
-                self.found.without_receipt[agent, f"{entry.time:%Y-%m-%d}"] += 1
+            case AssistantMessage(receipt=None, source=None) as said if not counts_elsewhere(said):
+                self.found.without_receipt[said.agent, f"{entry.time:%Y-%m-%d}"] += 1
             case _:
                 pass
         if erased := erasure_of(entry.event):
