@@ -141,7 +141,11 @@ def counted(work: Callable[[], object]) -> dict[str, int]:
 def least(runs: Iterable[dict[str, int]]) -> dict[str, int]:
     """Return the least of each count over some runs, so that no timer or other thread adds to it."""
     found = [*runs]
-    return {name: min(run[name] for run in found) for name in found[0] if all(name in run for run in found)}
+    return (
+        {}
+        if not found[0]
+        else {name: min(run[name] for run in found) for name in found[0] if all(name in run for run in found)}
+    )
 
 
 def mark() -> None:
