@@ -8,6 +8,7 @@ from .adapters.agents.acp import ACP
 from .adapters.agents.answer_buffer import PermissionRequest, ResponseBuilder
 from .adapters.agents.command_line import CommandLine, HealthCheck
 from .adapters.agents.output_formats import OUTPUT_FORMATS, JsonLines
+from .adapters.engine.calling import CallRecorder, calling, recover
 from .adapters.llms.accumulator import PartAccumulator
 from .adapters.llms.anthropic import Anthropic
 from .adapters.llms.base import (
@@ -21,7 +22,6 @@ from .adapters.llms.base import (
     Timeouts,
 )
 from .adapters.llms.by_hand import Recording, answer_from, error_from, recording
-from .adapters.llms.calling import CallRecorder, calling
 from .adapters.llms.egress import unchanged
 from .adapters.llms.gemini import Gemini
 from .adapters.llms.http_model import Clients, HttpModel, ResponseReader
@@ -68,5 +68,6 @@ __all__ = [
     "model_from_string",
     "provider_error",
     "recording",
+    "recover",
     "unchanged",
 ]

@@ -63,6 +63,8 @@ export interface AgentRequest {
   reason: string;
   /** The reason, empty also where there is nothing to answer. */
   obstacle: string;
+  /** The reason in one word, such as "answered", "tools", "approval" or "backoff". */
+  code: string;
   sha256: string;
   /** The proof of what was sent: give it back with the answer. */
   receipt: JsonObject;

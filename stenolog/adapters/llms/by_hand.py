@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, Protocol, TypeVar
@@ -85,11 +85,16 @@ class Recording(Generic[C]):
     """
 
     def __init__(
-        self, stream: Iterable[C] | AsyncIterable[C], lane: dict[str, Any], request: Request | None = None
+        self,
+        stream: Iterable[C] | AsyncIterable[C],
+        lane: dict[str, Any],
+        request: Request | None = None,
+        keep: Callable[[Sequence[ResponseDelta]], object] = lambda pieces: None,
     ) -> None:
         self._stream = stream
         self._lane = lane
         self._request = request
+        self._keep = keep
         self._reader: ResponseReader | None = None
         self._said: list[ResponseDelta] = []
 
@@ -130,7 +135,9 @@ class Recording(Generic[C]):
         if self._reader is None:
             # By the first event: until then the provider is not known.
             self._reader = reader_of(event)
-        self._said.extend(self._reader.read(event))
+        pieces = list(self._reader.read(event))
+        self._said.extend(pieces)
+        self._keep(pieces)
 
 
 def recording(
@@ -139,12 +146,13 @@ def recording(
     *,
     agent: str = "",
     task: str = "",
+    keep: Callable[[Sequence[ResponseDelta]], object] = lambda pieces: None,
 ) -> Recording[C]:
     """Return a stream of an SDK that passes each chunk on and gives the event in the end; see `Recording`.
 
-    `request` and `agent` are those of `answer_from`.
+    `request` and `agent` are those of `answer_from`; `keep` is called with the pieces of each chunk.
     """
-    return Recording(stream, _lane(request, agent, task), request)
+    return Recording(stream, _lane(request, agent, task), request, keep)
 
 
 def _lane(request: Request | None, agent: str, task: str) -> dict[str, Any]:

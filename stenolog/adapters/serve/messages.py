@@ -108,6 +108,8 @@ class AgentRequest(Message):
     """The reason why it cannot be sent; empty where it can."""
     obstacle: str
     """The reason, empty also where there is nothing to answer."""
+    code: str
+    """The reason in one word, such as "answered", "tools", "approval" or "backoff"."""
     sha256: str
     receipt: Object
     """The proof of what was sent: give it back with the answer."""

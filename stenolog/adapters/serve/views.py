@@ -42,6 +42,7 @@ def request_message(request: Request, *, text: bool = False, explained: bool = F
         sendable=request.sendable,
         reason=request.reason,
         obstacle=request.obstacle,
+        code=request.code,
         sha256=request.sha256,
         receipt=plain(request.receipt),
         text=request.bytes.decode() if text else None,

@@ -219,6 +219,7 @@ def as_sent(
         ready=True,
         reason="",
         obstacle="",
+        code="",
         explain=lambda: sent_explanation(request, patch.messages, body, counter),
     )
 

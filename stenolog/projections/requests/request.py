@@ -23,6 +23,19 @@ from .tokens import COUNTER
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 Body: TypeAlias = dict[str, Any]
+RequestCode: TypeAlias = Literal[
+    "",
+    "answered",
+    "approval",
+    "backoff",
+    "left",
+    "no-model",
+    "nothing-said",
+    "over-budget",
+    "stopped",
+    "tools",
+]
+"""The reason why a request cannot be sent, in one word; empty where it can."""
 
 PIPELINE = "requests@6"
 """The name and version of the pipeline; raised whenever the same log would give other bytes."""
@@ -182,8 +195,9 @@ class Request:
     - the parts that must stay exceed the policy's budget
     - no model is named, neither on the agent's card nor by an answer of its own
 
-    `obstacle` is the reason without the first of these: empty where all was answered. `ready` is true also if
-    only the name of the model is missing. `parts` explains the contents,
+    `code` is the reason as one word; with "backoff" the request may be sent, but after a failure it should
+    wait until the lane's `retry_at`. `obstacle` is the reason without the first of these: empty if all was
+    answered. `ready` is true also if only the name of the model is missing. `parts` explains the contents,
     `omissions` what was left out. `explain` makes both on first access, and may read the log again for it.
     `tool_names` has the card's names of tools that no provider takes, by those in the body. `at` is the
     position of the view. The body has its messages under `messages_key`. `cuts` is how often the
@@ -210,6 +224,7 @@ class Request:
     messages_key: str = MESSAGES
     tool_names: Mapping[str, str] = field(default_factory=dict)
     patch: Mapping[str, Any] | None = None
+    code: RequestCode = ""
 
     def __eq__(self, other: object) -> bool:
         """Return whether the requests are equal in everything, including the explanation."""

@@ -19,7 +19,7 @@ from .pipeline.identifiers import renamed_tools
 from .pipeline.omissions import merge_runs
 from .pipeline.prompt import DEFAULT_MODEL
 from .pipeline.view import Contents, View
-from .request import PIPELINE, Body, Message, Request, Size, texts
+from .request import PIPELINE, Body, Message, Request, RequestCode, Size, texts
 from .rules import CUTS
 
 NOTHING = "nothing"
@@ -72,12 +72,14 @@ def finished(
     )
     # The size is measured only where it may matter: it needs the explanation of every part.
     over = "" if surely_fits and not _has_more(request) else over_budget(view, request, contents)
-    waits = unsendable_reason(view, end)
+    code, waits = _unsendable(view, end)
     if reason := "; ".join(filter(None, (waits, over))):
         obstacle = over if waits.startswith(NOTHING) else reason
-        return replace(request, sendable=False, ready=False, reason=reason, obstacle=obstacle)
-    no_model = unnamed(view, body, api.name)
-    return replace(request, sendable=False, reason=no_model, obstacle=no_model) if no_model else request
+        code = "over-budget" if over and obstacle == over else code
+        return replace(request, sendable=False, ready=False, reason=reason, obstacle=obstacle, code=code)
+    if no_model := unnamed(view, body, api.name):
+        return replace(request, sendable=False, reason=no_model, obstacle=no_model, code="no-model")
+    return replace(request, code=code) if code else request
 
 
 def _cut(runs: Iterable[Omission]) -> tuple[tuple[int, int], ...]:
@@ -133,33 +135,35 @@ def unnamed(view: View, body: Body, api: str) -> str:
     )
 
 
-def unsendable_reason(view: View, end: Message | None) -> str:
-    """Return why the request is not sendable; empty if the lane waits for its model, or may continue.
+def _unsendable(view: View, end: Message | None) -> tuple[RequestCode, str]:
+    """Return why the request is not sendable, as a code and in words; both empty if the lane may go on.
 
     `end` is the last that was said.
     """
     if end is None:
-        return NOTHING_SAID
+        return "nothing-said", NOTHING_SAID
     if end.role == "assistant" and end.rule != "shared" and end.stop != PAUSED:
-        return f"{NOTHING} to answer: the last word is the agent's own"
+        return "answered", f"{NOTHING} to answer: the last word is the agent's own"
     state, address = view.state, view.lane.address
     stands = state.lane(address)
     # A message has waited for an agent, and this new one would be asked as soon as it joins.
     if address not in state.lanes and stands.asked:
-        return ""
+        return "", ""
     match stands.status:
         # A failed lane may go on with the same request, once a person says so.
         case "awaiting_llm" | "failed":
-            return ""
+            return "backoff" if stands.retry_at else "", ""
         case "awaiting_tools":
-            return _calls(len(stands.calls), "has no result yet", "have no result yet")
+            return "tools", _calls(len(stands.calls), "has no result yet", "have no result yet")
         case "awaiting_approval":
-            return _calls(sum(call.approval for call in stands.calls), "awaits approval", "await approval")
+            waiting = sum(call.approval for call in stands.calls)
+            return "approval", _calls(waiting, "awaits approval", "await approval")
         case "closed":
-            return "the agent has left"
+            return "left", "the agent has left"
         case "idle":
-            stopped = STOPPED if stands.asked > stands.answered else "the lane is idle"
-            return f"{NOTHING} to answer: {_for_a_stranger(view) or stopped}"
+            is_stopped = stands.asked > stands.answered
+            why = _for_a_stranger(view) or (STOPPED if is_stopped else "the lane is idle")
+            return "stopped" if is_stopped else "answered", f"{NOTHING} to answer: {why}"
 
 
 def _for_a_stranger(view: View) -> str:

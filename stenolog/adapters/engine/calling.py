@@ -7,15 +7,21 @@ with calling(conversation, request) as call:
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Awaitable, Iterable
-from typing import Any, Protocol, TypeVar, cast
+import asyncio
+from collections.abc import AsyncIterable, Awaitable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
+from stenolog.adapters.llms.base import ResponseDelta
+from stenolog.adapters.llms.by_hand import Recording, Retries, answer_from, error_from, model_error, recording
 from stenolog.domain.errors import CallerError, ModelError
 from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.state import State, address
 from stenolog.projections.requests import Request
 
-from .by_hand import Recording, Retries, answer_from, error_from, model_error, recording
+if TYPE_CHECKING:
+    from stenolog.adapters.log import Conversation
+
+    from .loop_drafts import LoopDraft
 
 C = TypeVar("C")
 
@@ -28,6 +34,24 @@ class Destination(Protocol):
 
     def state(self) -> State | Awaitable[State]:
         """Return the state now, which has the failures so far."""
+
+
+def _draft(conversation: Any, request: Request) -> LoopDraft | None:
+    """Return the draft of a call; None in a log that ends with the process."""
+    from .loop_drafts import LoopDraft  # late, as the engine is imported with it
+
+    log = getattr(conversation.log, "sync", conversation.log)
+    return None if log.recorder.is_private else LoopDraft(log[conversation.name], request)
+
+
+def recover(conversation: Conversation) -> int:
+    """Append what had streamed of calls whose process was killed; return how many there were.
+
+    For a loop of one's own, at its start. The half answer is in the next request, so that the model goes on.
+    """
+    from .loop_drafts import append_drafts  # late, as above
+
+    return append_drafts(conversation)
 
 
 class CallRecorder:
@@ -46,6 +70,8 @@ class CallRecorder:
         self._retries = retries
         self._said: AssistantMessage | None = None
         self._stream: Recording[Any] | None = None
+        self._draft: LoopDraft | None = None
+        self._has_begun = False
 
     def answer(self, answer: object) -> AssistantMessage:
         """Return the event of a whole answer; see `answer_from`. Raises `ModelError` and `CallerError`."""
@@ -54,17 +80,33 @@ class CallRecorder:
 
     def stream(self, stream: Iterable[C] | AsyncIterable[C]) -> Recording[C]:
         """Return a stream that passes each chunk on, and keeps it; see `Recording`."""
-        kept: Recording[C] = recording(stream, self._request)
+        kept: Recording[C] = recording(stream, self._request, keep=self._keep)
         self._stream = kept
         return kept
+
+    def _keep(self, pieces: Sequence[ResponseDelta]) -> None:
+        """Keep pieces of the answer beside the log."""
+        if self._draft is None and not self._has_begun:
+            self._draft, self._has_begun = _draft(self._conversation, self._request), True
+        if self._draft is not None:
+            self._draft.take(pieces)
 
     def __enter__(self) -> CallRecorder:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if self._draft is not None:
+            self._draft.stop()
         answer, failed = self._answer(error)
         event = answer or self._error(error or failed, cast(State, self._conversation.state()))
-        self._conversation.append(event)
+        is_in_log = False
+        try:
+            self._conversation.append(event)
+            is_in_log = True
+        finally:
+            # Only now: until then the draft is all that a crash would leave of it.
+            if self._draft is not None:
+                self._draft.close(is_in_log=is_in_log)
         if failed is not None:
             raise failed
 
@@ -72,11 +114,19 @@ class CallRecorder:
         return self
 
     async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if self._draft is not None:
+            await asyncio.to_thread(self._draft.stop)
         answer, failed = self._answer(error)
         event = answer or self._error(
             error or failed, await cast(Awaitable[State], self._conversation.state())
         )
-        await cast(Awaitable[object], self._conversation.append(event))
+        is_in_log = False
+        try:
+            await cast(Awaitable[object], self._conversation.append(event))
+            is_in_log = True
+        finally:
+            if self._draft is not None:
+                await asyncio.to_thread(self._draft.close, is_in_log=is_in_log)
         if failed is not None:
             raise failed
 
