@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
+
 import pytest
 
-from stenolog import AssistantMessage, Event, LlmError, ModeSwitch, TextPart, ToolResult, UserMessage
-from stenolog.context import Budget, FullHistory, MemoriesAndRecent, Pins, Policy, policy
-from stenolog.events import PositionRange
+from stenolog import (
+    AssistantMessage,
+    Event,
+    LlmError,
+    ModeSwitch,
+    Request,
+    TextPart,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+from stenolog.context import Budget, FullHistory, LastN, MemoriesAndRecent, Pins, Policy, policy
+from stenolog.events import Origin, PositionRange
 from stenolog.parts import ImagePart
 from stenolog.projections.requests import build, every_request
 from stenolog.projections.requests.incremental.session import window
@@ -183,3 +197,65 @@ def test_many_pictures_are_cut_where_a_budget_in_bytes_has_no_room() -> None:
 
     assert [request.reason for request in requests if request.at > 1 and not request.ready] == []
     assert requests[-1].cuts > 0
+
+
+def spoken(random: Random, turns: int) -> list[Event]:
+    """Return a conversation whose responses are messages, calls and results, its last run over."""
+    events: list[Event] = [UserMessage(text="begin")]
+    for turn in range(turns):
+        kind, part = random.choice("uuacc"), Origin(system="claude-code", id=f"m{turn}")
+        if kind == "u":
+            events.append(UserMessage(text=f"u{turn}"))
+        elif kind == "a":
+            events.append(calls(f"a{turn}", source=part))
+        else:
+            shell = ToolCall(id=f"c{turn}", name="shell")
+            events += [calls(f"t{turn}", shell, source=part), ToolResult(call_id=shell.id, text=f"r{turn}")]
+    return [*events, UserMessage(text="well?"), calls("end")]
+
+
+def in_pieces(events: Sequence[Event], random: Random) -> list[Event]:
+    """Return the same as an import of a growing file adds it: some responses as two messages."""
+    made: list[Event] = []
+    for event in events:
+        if isinstance(event, AssistantMessage) and len(event.parts) > 1 and random.random() < 0.5:
+            made += [replace(event, parts=event.parts[:1]), replace(event, parts=event.parts[1:])]
+        else:
+            made.append(event)
+    return made
+
+
+def positions_shown(request: Request) -> list[int]:
+    return sorted({p for part in request.parts for p in part.positions})
+
+
+def test_what_had_to_stay_goes_when_its_run_is_over() -> None:
+    shell = ToolCall(id="c", name="shell")
+    answered = calls("", shell), ToolResult(call_id="c", text="3")
+    asked = ModeSwitch(joins=["coder"]), UserMessage(text="1")
+    talk = log(*asked, *answered, UserMessage(text="4"), UserMessage(text="5"), calls("6"))
+
+    during, after = build(talk[:6], "coder", policy=LastN(4)), build(talk, "coder", policy=LastN(4))
+
+    assert [(run.first, run.rule) for run in during.omissions] == [(5, "no-room")]
+    assert positions_shown(after) == [6, 7]
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 6])
+def test_the_last_messages_of_an_idle_lane_have_no_holes(n: int) -> None:
+    for seed in range(100):
+        shown = positions_shown(build(log(*spoken(Random(seed), 8)), "coder", policy=LastN(n)))
+
+        assert shown == [*range(shown[0], shown[-1] + 1)], seed
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 6])
+@pytest.mark.parametrize("api", ["anthropic", "openai-chat"])
+def test_an_import_in_pieces_gives_the_requests_of_an_import_at_once(n: int, api: str) -> None:
+    for seed in range(150):
+        random = Random(seed)
+        whole = spoken(random, 8)[: random.randint(2, 16)]
+
+        pieces = build(log(*in_pieces(whole, random)), "coder", policy=LastN(n), api=api)
+
+        assert pieces.bytes == build(log(*whole), "coder", policy=LastN(n), api=api).bytes, seed

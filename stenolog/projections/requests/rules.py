@@ -61,6 +61,7 @@ STAGES: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "fitted: what the policy leaves out": {
             "over-budget": "it is older than what the budget has room for",
             "beyond-last": "it is older than the last messages that the policy asks for",
+            "no-room": "there is no room for it beside what must stay",
             "delivered": "the agent's backend has it already",
         },
         PROMPT: {
@@ -107,7 +108,8 @@ STAGES: Mapping[str, Mapping[str, str]] = MappingProxyType(
 RULES: Mapping[str, str] = MappingProxyType(
     {rule: does for rules in STAGES.values() for rule, does in rules.items()}
 )
-CUTS = frozenset({"over-budget", "beyond-last"})
+NO_ROOM = "no-room"
+CUTS = frozenset({"over-budget", "beyond-last", NO_ROOM})
 """The rules by which the window lets entries go."""
 REPAIRS = frozenset(
     {

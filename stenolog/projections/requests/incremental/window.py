@@ -7,7 +7,7 @@ with the entries in it, without what came before.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 
 from stenolog.domain.entry import Entry
@@ -32,6 +32,7 @@ from stenolog.projections.requests.pipeline.tool_groups import ToolGrouper
 from stenolog.projections.requests.pipeline.view import NOTHING_SHOWN, Arrival, Contents, View
 from stenolog.projections.requests.pipeline.visibility import visible
 from stenolog.projections.requests.request import EMPTY_BLOBS, Size, larger, total
+from stenolog.projections.requests.rules import NO_ROOM
 from stenolog.projections.requests.tokens import ESTIMATE, Counter
 from stenolog.projections.tool_pairs import ToolCallIndex
 
@@ -71,7 +72,7 @@ class Window(View):
         self.private, self.scopes = list(snapshot.private), list(snapshot.scopes)
         self.pairing = ToolCallIndex(snapshot.waiting, snapshot.pairs)
         self.entries = list(entries)
-        self.frozen = FrozenPrefix()
+        self.frozen, self.has_hole = FrozenPrefix(), any(run.rule == NO_ROOM for run in self.left_out)
         self._titles = total(map(self.measure.of, titles(policy.away))) if policy.away else Size()
         self._caps: tuple[Cap, ...] = caps(policy)
         self.rows = [self._row(entry) for entry in self.entries]
@@ -145,9 +146,9 @@ class Window(View):
         rest = [unit for unit in tail.units[number:] if unit]
         return FrozenAndTail(frozen, len(frozen.units), frozen.rows, rest, tail.left_out)
 
-    def drop(self, gone: Collection[int], rule: str) -> None:
-        """Let entries go for good."""
-        super().drop(gone, rule)
+    def drop(self, gone: Mapping[int, str]) -> None:
+        """Remove entries for good, each by a rule."""
+        super().drop(gone)
         self.rows = [row for row in self.rows if row.entry.position not in gone]
         self.frozen = FrozenPrefix()
 
@@ -245,7 +246,7 @@ class Window(View):
         # These may bring entries back, which the bounds have not counted.
         surely = changes_context(entry.event) or parts_wordings(entry, before_it, self.voice)
         # A result behind an answer that stands earlier is a late one: a message more than was measured.
-        surely = surely or stands_earlier(entry, self.voice)
+        surely = surely or stands_earlier(entry, self.voice) or self.has_hole
         if surely or not self.surely_fits:
             fitted = fit(self, self.contents)
             self._caps, self._sizes = tuple(cap for cap, _ in fitted), [size for _, size in fitted]

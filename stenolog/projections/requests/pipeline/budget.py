@@ -16,6 +16,7 @@ from stenolog.domain.parts import says_something
 from stenolog.domain.policy import Budget, Policy
 from stenolog.projections.describe import was_retried
 from stenolog.projections.requests.request import Message, Size, total
+from stenolog.projections.requests.rules import NO_ROOM
 
 from .lane import pinned
 from .prompt import Unit, reserved_size, stubs, tools_called
@@ -107,20 +108,34 @@ def fit(view: View, contents: Callable[[], Contents]) -> list[tuple[Cap, Size]]:
     for cap in now:
         if not view.counts(cap.rule):
             continue
-        kept = fitting_units(sizes, cap, must_stay)
+        kept = fitting_units(sizes, cap, must_stay) - outstaying(view, shown, must_stay)
         if len(kept) < len(shown.units):
-            view.cut(positions_to_cut(view, shown, kept), cap.rule)
+            recent = fitting_units(sizes, cap, {}) if view.version > 5 else set()
+            view.cut(positions_to_cut(view, shown, kept, recent, cap.rule))
             shown = contents()
             must_stay = must_keep(view, shown)
             sizes = unit_sizes(view, shown, must_stay)
+    view.has_hole = bool(shown.units) and min(positions_of(shown.units[0]), default=0) < _hole(view)
     return [(cap, total(counted_sizes(sizes, cap, must_stay))) for cap in now]
+
+
+def outstaying(view: View, shown: Contents, must_stay: Mapping[int, str]) -> set[int]:
+    """Return the units that need not stay any more, and are older than what was cut beside them."""
+    hole = _hole(view)
+    older = (i for i, unit in enumerate(shown.units) if max(positions_of(unit), default=hole) < hole)
+    return {i for i in older if i not in must_stay}
+
+
+def _hole(view: View) -> int:
+    """Return the position of the newest entry that there was no room for; 0 if there is none."""
+    return max((run.last for run in view.left_out if run.rule == NO_ROOM), default=0)
 
 
 def tidy(view: View, shown: Contents) -> bool:
     """Drop the entries covered by summaries, once they outnumber the shown ones; return whether."""
     if len(view.entries) <= 2 * len(shown.entries) + SPARE:
         return False
-    view.drop({position for position, rule in shown.left_out.items() if rule == "covered"}, "covered")
+    view.drop({position: rule for position, rule in shown.left_out.items() if rule == "covered"})
     return True
 
 
@@ -171,14 +186,21 @@ def unit_sizes(view: View, shown: Contents, must_stay: Collection[int] = ()) -> 
     return sizes
 
 
-def positions_to_cut(view: View, shown: Contents, kept: Set[int]) -> set[int]:
-    """Return the positions of the dropped units, and of all entries out of context before them."""
+def positions_to_cut(
+    view: View, shown: Contents, kept: Set[int], recent: Set[int], rule: str
+) -> dict[int, str]:
+    """Return the positions of the dropped units, and of all entries out of context before them.
+
+    Each has the cap's rule; a unit that would be kept if nothing else had to stay, another.
+    """
     inside = [positions_of(unit) for unit in shown.units]
     stay = set().union(*(inside[i] for i in kept))
     gone = set().union(*inside) - stay
     # Entries out of context before the cut go as well, since nothing can bring them back behind it.
     edge = max(gone, default=0)
-    return (gone | {entry.position for entry in view.entries if entry.position < edge}) - stay
+    gone = (gone | {entry.position for entry in view.entries if entry.position < edge}) - stay
+    no_room = set().union(*(inside[i] for i in recent - kept))
+    return {position: NO_ROOM if position in no_room else rule for position in gone}
 
 
 def fitting_units(sizes: Sequence[Size], cap: Cap, must_stay: Mapping[int, str]) -> set[int]:

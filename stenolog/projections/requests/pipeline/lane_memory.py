@@ -22,7 +22,8 @@ class LaneMemory(NamedTuple):
     to it. `running` is the message that its current run answers. `died` is the position of the last entry
     that reports its backend as dead or changed. `began` is where its first answer since the last reset was
     asked for (0: there is none). `counted` says whether the last answer is one of `turns`. `set_at` has the
-    position of the mode switch that last set each setting for it.
+    position of the mode switch that last set each setting for it. `ended` is the message of the run that the
+    last answer ended.
     """
 
     answered: int = 0
@@ -34,6 +35,7 @@ class LaneMemory(NamedTuple):
     began: int = 0
     handoff: str = ""
     counted: bool = False
+    ended: int = 0
     # Never changed in place: `remember` makes a new one.
     set_at: dict[str, int] = {}  # noqa: RUF012
 
@@ -46,6 +48,7 @@ class Now(NamedTuple):
     after: Standing
     settings: Settings
     pass_token: str
+    version: int
 
 
 def remember(own: LaneMemory, entry: Entry, now: Now) -> LaneMemory:
@@ -66,7 +69,9 @@ def remember(own: LaneMemory, entry: Entry, now: Now) -> LaneMemory:
     if (own.began or own.turns) and own.answered < now.settings.context_from_of(now.lane.agent):
         own = own._replace(began=0, turns=0, counted=False)
     running = _running(own, entry, now)
-    return own if running == own.running else own._replace(running=running)
+    if running == own.running:
+        return own
+    return own._replace(running=running, ended=0 if running else own.running)
 
 
 def _switched(own: LaneMemory, position: int, switch: ModeSwitch, lane: LaneId) -> LaneMemory:
@@ -109,6 +114,7 @@ def _after_answer(own: LaneMemory, position: int, message: AssistantMessage, now
         session=session,
         died=died,
         counted=counted,
+        ended=own.ended if own.ended and goes_on(now.before, message) else 0,
     )
 
 
@@ -125,11 +131,14 @@ def _running(own: LaneMemory, entry: Entry, now: Now) -> int:
     """Return the message that the current run answers: the first since the lane was idle."""
     if now.after.status == "idle":
         return 0
-    begun = isinstance(entry.event, UserMessage) and now.after.asked == entry.position
+    event = entry.event
+    begun = isinstance(event, UserMessage) and now.after.asked == entry.position
     # A message that comes while the lane works belongs to the run that is under way.
     if begun and (not own.running or now.before.status in ("idle", "failed", "closed")):
         return entry.position
-    return own.running
+    # A further part of the response that seemed to end the run: an import in pieces is one of the whole.
+    goes = isinstance(event, AssistantMessage) and now.version > 5 and now.lane.owns(event)
+    return own.running or (own.ended if goes else 0)
 
 
 def _set_by(event: Event, lane: LaneId, own: LaneMemory) -> list[str]:

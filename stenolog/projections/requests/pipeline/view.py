@@ -7,7 +7,7 @@ lane: whom it was addressed to, under the scope that held then. Those that are s
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
@@ -86,7 +86,7 @@ class View:
     `entries` are those that the lane may be shown, `left_out` the runs that it never will be, with the rule.
     `private` are the runs of what was not for the lane: no summary may tell of it. `cuts` is the number of
     cuts so far. `voice` is the lane, and all others where the policy shows their words as its own. `version`
-    is the pipeline's.
+    is the pipeline's. `has_hole`: something that had to stay is older than what there was no room for.
     """
 
     def __init__(
@@ -115,6 +115,7 @@ class View:
         self.private: list[tuple[int, int]] = []
         self.scopes: list[Scopes] = []
         self.cuts = 0
+        self.has_hole = False
         self.uncut: Uncut | None = None
         self._response = ""
 
@@ -129,7 +130,7 @@ class View:
         if self.settings is not known:
             self._keep_scopes(known)
         token = self.pass_token
-        now = Now(self.lane, before.lane(where), self.state.lane(where), self.settings, token)
+        now = Now(self.lane, before.lane(where), self.state.lane(where), self.settings, token, self.version)
         self.memory = remember(self.memory, entry, now)
         pair = self.pairing.take(entry)
         call, scope = pair.call if pair else None, self.settings.scope_of(self.lane.agent)
@@ -182,21 +183,23 @@ class View:
         messages = attribute(entry, self.style, pair, shorter)  # stage 4
         return rewritten(messages, entry, self.transforms, self.counter)  # stage 4, its end
 
-    def cut(self, gone: Collection[int], rule: str) -> None:
+    def cut(self, gone: Mapping[int, str]) -> None:
         """Let entries go because a cap of the policy is outgrown."""
         if self._response and self.uncut is None:
             pairing = ToolCallIndex(self.pairing.waiting, self.pairing.pairs.values())
             held = self.entries, self.left_out, self.summaries, pairing, self.cuts
             self.uncut = Uncut(self._response, *held)
         self.cuts += 1
-        self.drop(gone, rule)
+        self.drop(gone)
 
-    def drop(self, gone: Collection[int], rule: str) -> None:
-        """Let entries go for good."""
+    def drop(self, gone: Mapping[int, str]) -> None:
+        """Remove entries for good, each by a rule."""
         dropped = [entry for entry in self.entries if entry.position in gone]
         self.entries = [entry for entry in self.entries if entry.position not in gone]
         here = [entry.position for entry in self.entries]
-        self.left_out = merge_cuts(self.left_out, [self._omission(e, rule) for e in dropped], here)
+        self.left_out = merge_cuts(
+            self.left_out, [self._omission(e, gone[e.position]) for e in dropped], here
+        )
         positions = set(here)
         # Pairs of dropped entries go too, so that the view does not grow with the log.
         self.pairing.forget(positions)
@@ -208,6 +211,7 @@ class View:
         if uncut is None or uncut.response != self._response:
             return False
         _, self.entries, self.left_out, self.summaries, self.pairing, self.cuts = uncut
+        self.has_hole = True
         return True
 
     @property
