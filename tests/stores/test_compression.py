@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import tracemalloc
 import zlib
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
 from random import Random
@@ -199,6 +200,28 @@ class TestDamaged:
             tracemalloc.stop()
         assert isinstance(entry.event, Damaged)
         assert most < 20_000_000
+
+    def test_many_such_rows_are_unpacked_a_page_at_a_time(self, log: Log, path: Path) -> None:
+        log["demo"].extend([long_result()] * 40)
+        change(path, 4_000_000, zlib.compress(bytes(4_000_000)))
+        with closing(sqlite3.connect(path)) as connection, connection:
+            like = "(SELECT {} FROM stored_events WHERE originator_version = 2)"
+            connection.execute(
+                f"UPDATE stored_events SET size = {like.format('size')}, state = {like.format('state')} "
+                "WHERE originator_version > 2"
+            )
+        log.close()
+        reads: list[Callable[[Log], Iterable[object]]] = [
+            lambda log: log["demo"].entries(),
+            lambda log: log.recorder.committed(0),
+        ]
+        for read in reads:
+            with stenolog.open(path) as opened:
+                tracemalloc.start()
+                assert len([None for _ in read(opened)]) > 1
+                peak = tracemalloc.get_traced_memory()[1]
+                tracemalloc.stop()
+            assert peak < 40_000_000
 
     def test_a_salvage_brings_back_what_was_compressed(self, log: Log, path: Path, tmp_path: Path) -> None:
         entry = log["demo"].append(long_result())

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import chain
-from operator import itemgetter
+from math import inf
 from typing import Any
 
 from stenolog.domain.codec import REGISTRY
@@ -36,7 +36,8 @@ STATE = f"iif({READABLE}, {PAYLOAD}, x'')"
 """Topic and payload as they are read."""
 CHECKED = f"originator_version, entry_id, at, digest, topic, {PAYLOAD}, salt, size, erased"
 """The columns from which an `Entry` is built and checked against its digest."""
-payload_of = itemgetter(5)
+OVER = "\0over"
+"""The value in the place of a payload that a page has no room for; no payload is a text."""
 VALUES = "(?, ?, ?, ?, ?, ?, ?, ?, ?)"
 INSERT = f"""INSERT INTO stored_events
     (originator_id, originator_version, entry_id, at, topic, salt, digest, state, size)
@@ -70,6 +71,19 @@ HEAD_UNTIL = """SELECT originator_version, digest FROM stored_events
 DIGEST = "SELECT digest FROM stored_events WHERE originator_id = ? AND originator_version = ?"
 
 
+class Unpacking:
+    """Decompression within a budget of bytes: the row that exceeds it is the last one."""
+
+    left = inf
+
+    def __call__(self, stored: Any, size: int) -> Any:
+        """Return the payload, `OVER` once the budget is spent."""
+        if self.left < 0:
+            return OVER
+        self.left -= size
+        return decompressed(stored, size)
+
+
 class Connection(SelfClosingConnection):
     """A connection that remembers the last statement that wrote entries.
 
@@ -81,7 +95,8 @@ class Connection(SelfClosingConnection):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.create_function("decompressed", 2, decompressed, deterministic=True)
+        self.unpacking = Unpacking()
+        self.create_function("decompressed", 2, self.unpacking, deterministic=True)
 
 
 def insert(connection: sqlite3.Connection, key: int, records: Iterable[Record]) -> None:
@@ -136,13 +151,27 @@ def page(
     """
     only, others = _only(topics)
     cursor = connection.execute(f"SELECT {columns} {BETWEEN} {only} {PAGE}", (key, after, upto, *others))
+    return _fetched(connection, cursor, 5)
+
+
+def _fetched(connection: sqlite3.Connection, cursor: sqlite3.Cursor, nth: int) -> list[Row]:
+    """Return the next rows, at least one and no more than a page; the payload is the nth of a row."""
+    assert isinstance(connection, Connection), "it knows `decompressed`"
     rows: list[Row] = []
-    size = 0
-    while size < PAGE_BYTES and (chunk := cursor.fetchmany(CHUNK_ROWS)):
-        rows += chunk
-        size += _bytes(chunk)
-    # A cursor that is left open keeps the write-ahead log from being checkpointed.
-    cursor.close()
+    size, unpacking = 0, connection.unpacking
+    unpacking.left = PAGE_BYTES
+    try:
+        while size < PAGE_BYTES and unpacking.left >= 0 and (chunk := cursor.fetchmany(CHUNK_ROWS)):
+            rows += chunk
+            size += _bytes(chunk, nth)
+        if unpacking.left < 0:
+            # Few bytes of a log from elsewhere may become a thousand times as many.
+            over = (at for at, row in enumerate(rows) if at and row[nth] == OVER)
+            del rows[next(over, len(rows)) :]
+    finally:
+        unpacking.left = inf
+        # A cursor that is left open keeps the write-ahead log from being checkpointed.
+        cursor.close()
     return rows
 
 
@@ -155,10 +184,10 @@ def _only(topics: Sequence[str]) -> tuple[str, Sequence[str]]:
     return f"AND {READABLE} AND topic NOT IN ({', '.join('?' * len(others))})", others
 
 
-def _bytes(rows: list[Row]) -> int:
+def _bytes(rows: list[Row], nth: int) -> int:
     """Return the total length of the payloads; 0 if one has no length."""
     try:
-        return sum(map(len, map(payload_of, rows)))
+        return sum([len(row[nth] or b"") for row in rows])
     # A damaged row; decoding reports it.
     except TypeError:
         return 0
@@ -211,13 +240,7 @@ def committed(
         cursor = connection.execute(f"{BEHIND} LIMIT ?", (after, upto, limit))
     else:
         cursor = connection.execute(f"{OF_STREAM} LIMIT ?", (key, after, upto, limit))
-    rows: list[CommittedRow] = []
-    size = 0
-    while size < PAGE_BYTES and (chunk := cursor.fetchmany(CHUNK_ROWS)):
-        rows += map(CommittedRow._make, chunk)
-        size += sum(len(row[8] or b"") for row in chunk)
-    cursor.close()
-    return rows
+    return [*map(CommittedRow._make, _fetched(connection, cursor, 8))]
 
 
 def committed_at(connection: sqlite3.Connection, notifications: Sequence[int]) -> list[CommittedRow]:
