@@ -179,8 +179,10 @@ class AssistantMessage(Calling):
         parts: Texts, reasoning, tool calls and refusals, in the order of the provider's answer.
         cause: The position that it answers.
         purpose: Only an "answer" takes a turn. A "summary" stands in the place of what it `covers`.
-        covers: The positions that a summary stands for.
-        to: The addresses that it is for; empty: for everyone.
+        covers: The positions that a summary stands for, for its author's lane and those in `to`: of these,
+            it hides what its author was sent.
+        to: The addresses that it is for; empty: for everyone. A summary is for its author's lane too, and
+            for no others if it names none.
         model: The model that answered, by the provider's name.
         finish_reason: Why the model stopped, in the provider's word.
         usage: The tokens, as the provider counted them.

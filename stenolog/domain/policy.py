@@ -131,7 +131,7 @@ class SinceLastTurnOrRecent(Recent):
 
 @rule
 class SummaryAndRecent(Recent):
-    """Every summary that stands, and the last `recent` messages; the cut moves in steps of `step`."""
+    """Every summary for the agent, and the last `recent` messages; the cut moves in steps of `step`."""
 
     kind: ClassVar[str] = "summary"
     keeps: ClassVar[tuple[str, ...]] = ("summary",)

@@ -23,6 +23,7 @@ from stenolog.domain.events import AssistantMessage, LlmError, UserMessage
 from stenolog.domain.parts import text_of
 from stenolog.domain.policy import SummaryAndRecent
 from stenolog.domain.state import LaneState
+from stenolog.domain.summaries import in_words
 from stenolog.domain.turns import rule_of
 from stenolog.domain.values import Control, TurnPolicy
 from stenolog.projections.requests import Request
@@ -61,6 +62,8 @@ class EffectHost(Protocol):
     """The effects that the log says are not wanted any more."""
     cuts: dict[str, int]
     """Per lane, the number of cuts of its window when the operator was last notified."""
+    summaries: dict[str, int]
+    """Per lane, the position of the last summary that the operator was notified of."""
 
     @property
     def journal(self) -> Journal:
@@ -99,6 +102,8 @@ async def _call_model(host: EffectHost, claimed: ClaimedEffect, effect: CallMode
     ongoing = OngoingModelCall(effect, agent.llm.name, receipt, StreamDraft(claimed.claim.fence), watch())
     address = effect.lane.address
     _tell_of_cut(host, address, claimed.request)
+    if host.journal.state.summaries:
+        _tell_of_summaries(host, address, claimed.request.at)
     # A request that tells everything is for a new session: in the old one it would stand twice.
     session = effect.lane.session if claimed.request.policy.history.delta else ""
     prompt = ModelRequest(claimed.request.body, claimed.claim.key, address, host.conversation.name, session)
@@ -164,6 +169,21 @@ def _tell_of_cut(host: EffectHost, where: str, request: Request) -> None:
     if isinstance(request.policy.chosen, SummaryAndRecent) and agent.summary is None and not ended:
         cut += f"; {UNSUMMARISED}"
     LOGGER.log(level, "%s at %d: %s is not shown %s", host.conversation.name, request.at, where, cut)
+
+
+def _tell_of_summaries(host: EffectHost, where: str, at: int) -> None:
+    """Tell the operator what a lane is not shown because a summary is in its place."""
+    last, place = host.summaries.get(where, 0), (host.conversation.name, f"{where} summarised")
+    for made in host.journal.state.summaries:
+        if made.is_for(where) and made.position > last:
+            host.summaries[where] = made.position
+            # One that the lane has made for itself is no surprise.
+            is_quiet = made.author == where or place in host.options.warned
+            host.options.warned.update(() if is_quiet else (place,))
+            level = logging.INFO if is_quiet else logging.WARNING
+            spans = in_words(made.spans)
+            told = "%s at %d: %s is not shown %s: the summary at %d is in its place"
+            LOGGER.log(level, told, host.conversation.name, at, where, spans, made.position)
 
 
 async def _check(

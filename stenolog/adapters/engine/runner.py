@@ -69,7 +69,7 @@ class Runner:
         self.tools = tools
         self.options = options
         self.stopped: set[Key] = set()  # see `EffectHost`
-        self.cuts: dict[str, int] = {}
+        self.cuts, self.summaries = dict[str, int](), dict[str, int]()
         # One thread: the journal needs no lock, and a slow disk stops no stream.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="stenolog-run")
         self._tasks: dict[Key, tuple[ClaimedEffect, asyncio.Task[None]]] = {}
