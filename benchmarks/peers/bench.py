@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import tempfile
 import time
@@ -62,6 +63,13 @@ QUICK = Plan(
 )
 
 
+def commit() -> str:
+    """Return the commit that is measured, marked if the checkout has changes; empty outside of one."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=8"]
+    found = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+    return found.stdout.strip()
+
+
 @dataclass
 class Bench:
     """One run. What is found about a store is kept in a file of its own after every measure."""
@@ -72,11 +80,17 @@ class Bench:
     found: dict[str, dict[str, Any]] = field(default_factory=dict)
     pythons: dict[str, str] = field(default_factory=dict)
     when: str = field(default_factory=lambda: time.strftime("%Y-%m-%d %H:%M %Z"))
+    commit: str = field(default_factory=commit)
 
     def prepare(self) -> None:
         """Have every environment; a store that cannot be installed says why and is left out."""
         for name in list(self.names):
-            self.found[name] = {"when": self.when, "plan": asdict(self.plan), "failed": {}}
+            self.found[name] = {
+                "when": self.when,
+                "commit": self.commit,
+                "plan": asdict(self.plan),
+                "failed": {},
+            }
             try:
                 self.pythons[name] = environments.python(KNOWN[name])
             except NotInstalledError as error:

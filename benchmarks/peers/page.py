@@ -110,10 +110,11 @@ def measured(found: dict[str, Found]) -> str:
     """Return the time, the method and the machine of the measurement."""
     plan, floor = planned(found), found.get("floor", {}).get("about", {})
     when = " and ".join(sorted({store["when"] for store in found.values()}))
+    of = " and ".join(sorted({store.get("commit") or "an unknown commit" for store in found.values()}))
     how = f"**quick** ({plan.rounds} rounds, rough)" if plan.quick else f"in full ({plan.rounds} rounds)"
     python = f"Python {floor.get('python', '?')}, SQLite {floor.get('sqlite', '?')}"
     cores = f"{os.cpu_count()} processors, {platform.system()} {platform.machine()}"
-    return f"Measured {when}, {how}: {python}, {cores}."
+    return f"Measured {when} at {of}, {how}: {python}, {cores}."
 
 
 def limits(found: dict[str, Found]) -> str:

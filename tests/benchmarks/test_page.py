@@ -23,6 +23,7 @@ def store(plan: Plan, seconds: float) -> dict[str, Any]:
     timed = [f"turn {length}" for length in plan.lengths] + ["cold list", "fork", "interleaved"]
     return {
         "when": "2030-01-02 03:04 UTC",
+        "commit": "0123abcd",
         "plan": asdict(plan),
         "failed": {},
         "short": plan.short,
@@ -97,7 +98,7 @@ def test_a_quick_run_is_told_as_such_and_its_times_fail_nothing(
     assert command.main(["--report", "--quick"]) == 0
 
     printed = capsys.readouterr().out
-    assert "Measured 2030-01-02 03:04 UTC, **quick** (2 rounds, rough)" in printed
+    assert "Measured 2030-01-02 03:04 UTC at 0123abcd, **quick** (2 rounds, rough)" in printed
     assert "MISS" in printed
     assert "MISS means nothing" in printed
 
