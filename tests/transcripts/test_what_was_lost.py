@@ -16,6 +16,7 @@ from stenolog.importers import files_in, import_file
 from stenolog.parts import ReasoningPart, TextPart
 from tests.transcripts.given import (
     Import,
+    Json,
     assistant,
     item,
     message,
@@ -141,3 +142,30 @@ def test_a_folder_of_a_program_gives_its_databases_and_passes_over_its_settings(
 
     assert [path.name for path in files_in(tmp_path, passed_over=passed.append)] == ["opencode.db"]
     assert {"settings.json", "projects.json"} <= {path.name for path in passed}
+
+
+def test_an_observation_that_a_request_of_swe_agent_leaves_out_is_left_out_from_there_on(
+    into: Import,
+) -> None:
+    call = {"function": {"name": "bash", "arguments": "{}"}, "type": "function"}
+    history: list[Json] = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Mend it"}]
+    for nth in range(3):
+        history += [
+            {"role": "assistant", "content": f"Step {nth}", "tool_calls": [{**call, "id": f"c{nth}"}]},
+            {"role": "tool", "content": f"output {nth}", "tool_call_ids": [f"c{nth}"]},
+        ]
+    elided = {"role": "tool", "content": "Old environment output: (1 lines omitted)"}
+    queries = [history[:2], history[:4], [*history[:3], elided, *history[4:6]]]
+    steps = [
+        {"action": "", "response": f"Step {nth}", "observation": f"output {nth}", "query": query}
+        for nth, query in enumerate(queries)
+    ]
+    into.file(json.dumps({"history": history, "trajectory": steps}).encode(), "run.traj")
+    third = next(entry.position for entry in into.entries if getattr(entry.event, "text", "") == "Step 2")
+    before, after = (
+        json.dumps(into.conversation.request("swe-agent", at).body) for at in (third - 2, third - 1)
+    )
+
+    assert "output 0" in before
+    assert "output 0" not in after
+    assert "output 1" in after

@@ -7,6 +7,7 @@ and hold what the history lacks: the last observation, and steps that were taken
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -30,6 +31,8 @@ from .run import AgentRun, failure_in, reasoning_parts
 MAIN = "swe-agent"
 AHEAD = 20
 """The number of steps among which the one of an answer is looked for."""
+_ELIDED = re.compile(r"Old environment output: \(\d+ lines? omitted\)")
+"""The text in the place of an observation that a request leaves out."""
 KNOWN = frozenset(
     (
         "role",
@@ -124,6 +127,8 @@ class SweAgent(AgentRun):
         self._prompted: set[str] = set()
         self._has_task = False
         self._open = NO_ANSWER
+        self._observations: dict[str, list[int]] = {}
+        """The positions of each observation of the history, by its key."""
 
     def take(self, record: Record) -> list[Step]:
         """Return the steps for a message, or for a step without one."""
@@ -137,6 +142,7 @@ class SweAgent(AgentRun):
         match as_str(value.get("role")):
             case "assistant":
                 self._flush()
+                self._elide(as_list(step.get("query")) or as_list(step.get("messages")), int(record.line) - 1)
                 self._answer(key, agent, value, step, meta)
             case "tool":
                 self._results(key, agent, value, meta)
@@ -179,6 +185,16 @@ class SweAgent(AgentRun):
         self.add_answer(key, agent, parts, meta=meta)
         self._open = OpenAnswer(key, step, tuple(part.id for part in parts if isinstance(part, ToolCall)))
 
+    def _elide(self, request: list[Json], before: int) -> None:
+        """Hide the observations that the request of a step leaves out; a request has one message for each."""
+        if len(request) != before:
+            return
+        found = (key for nth, sent in enumerate(request, 1) if _is_elided(sent) for key in (f"#{nth}",))
+        positions = [position for key in found for position in self._observations.get(key, ())]
+        if positions:
+            self.setup.hides = self.writer.ranges(positions)
+            self.decisions["observations left out of a request"] += 1
+
     def _user(self, key: str, agent: str, message: dict[str, Any], meta: dict[str, Any]) -> None:
         """Write the task, which is the first message that is no demonstration, or an observation."""
         is_task = not (self._has_task or message.get("is_demo") or self._open.key)
@@ -189,6 +205,8 @@ class SweAgent(AgentRun):
         self.add_user_message(
             key, agent, message.get("content"), "person" if is_task else "system", meta=meta
         )
+        if not (is_task or _is_elided(message)):
+            self._observations[key] = [self.writer.here]
 
     def _results(self, key: str, agent: str, message: dict[str, Any], meta: dict[str, Any]) -> None:
         """Write one result for each call that an observation answers."""
@@ -201,6 +219,8 @@ class SweAgent(AgentRun):
         for number, id in enumerate(ids):
             name = key if number == 0 else f"{key}:{number}"
             self.add_result(name, agent, id, message.get("content"), duration_ms=duration, meta=meta)
+            if not _is_elided(message):
+                self._observations.setdefault(key, []).append(self.writer.here)
 
     def _flush(self) -> None:
         """Write the observation of the last answer, where no message of the history tells it."""
@@ -231,6 +251,14 @@ def _texts(message: Mapping[str, Json]) -> Iterator[AssistantPart]:
     for part in openai_answer_parts({"content": message.get("content")}):
         if not isinstance(part, TextPart) or part.text.strip():
             yield part
+
+
+def _is_elided(message: Json) -> bool:
+    content = as_dict(message).get("content")
+    texts = (
+        [content] if isinstance(content, str) else [as_dict(part).get("text") for part in as_list(content)]
+    )
+    return any(_ELIDED.search(text) for text in texts if isinstance(text, str))
 
 
 def _other_fields(message: Mapping[str, Json]) -> dict[str, Any]:
