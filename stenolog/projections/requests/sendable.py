@@ -26,6 +26,8 @@ NOTHING = "nothing"
 """The beginning of the reasons that no one can do anything about: all was answered."""
 NOTHING_SAID = f"{NOTHING} has been said to it"
 STOPPED = "it was stopped; any message to it, such as 'continue', lets it go on"
+MANY_TOOLS = 100
+"""Without a picture and with so many tools no provider's limits are exceeded."""
 LIKENESS = 0.6
 """The likeness of an agent's name to that of a known one, from 0 to 1, from which on it may be a slip."""
 
@@ -47,11 +49,12 @@ def finished(
     contents: Callable[[], Contents],
     *,
     surely_fits: bool = False,
+    has_media: bool = True,
 ) -> Request:
     """Return the request of a view with its body, and with the reason where it may not be sent.
 
     `end` is the last message of the conversation, `contents` gives what is shown, for an error to name.
-    `surely_fits`: the budget is known to be kept.
+    `surely_fits`: the budget is known to be kept. `has_media` False: there is no picture or file.
     """
     request = Request(
         agent=view.lane.agent,
@@ -73,6 +76,8 @@ def finished(
     # The size is measured only where it may matter: it needs the explanation of every part.
     over = "" if surely_fits and not _has_more(request) else over_budget(view, request, contents)
     code, waits = _unsendable(view, end)
+    if api.limits is not None and (has_media or len(body.get("tools", ())) > MANY_TOOLS):
+        over = "; ".join([*filter(None, [over]), *(f"{what} ({at or '/'})" for at, what in api.limits(body))])
     if reason := "; ".join(filter(None, (waits, over))):
         obstacle = over if waits.startswith(NOTHING) else reason
         code = "over-budget" if over and obstacle == over else code

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from stenolog.domain.errors import CallerError
 from stenolog.domain.registry import Registry
 from stenolog.projections.requests.pipeline.prompt import Preamble
-from stenolog.projections.requests.request import Message, Rendered
+from stenolog.projections.requests.request import Body, Message, Rendered
 
 from ..body_digest import MESSAGES
 from ..transport import PROMPT
 from . import anthropic, gemini, openai_chat, openai_responses, plain
+from .anthropic_parameters import pictures_and_bytes
+from .openai_chat import too_many_tools
+from .openai_responses import ResponsesWriter
 from .writer import Writer
 
+Limits: TypeAlias = Callable[[Body], Iterator[tuple[str, str]]]
+"""Yields what exceeds a provider's limits of number and size in a body: a JSON pointer and what is there."""
 Render: TypeAlias = Callable[[Sequence[Message], Preamble, Mapping[str, bytes]], Rendered]
 
 
@@ -24,6 +29,7 @@ class Api(NamedTuple):
 
     An API with a `writer` can also write only the new messages behind those that it has written before. By
     its key messages are hashed once, checked one by one and compared; plain text stands under `prompt`.
+    A body beyond the `limits` is not sendable.
     """
 
     name: str
@@ -31,6 +37,7 @@ class Api(NamedTuple):
     render: Render
     writer: type[Writer] | None = None
     messages: str = MESSAGES
+    limits: Limits | None = None
 
     def rendered(
         self, messages: Sequence[Message], preamble: Preamble, blobs: Mapping[str, bytes]
@@ -45,9 +52,11 @@ class Api(NamedTuple):
         return made
 
 
-def written_by(name: str, version: int, writer: type[Writer], messages: str = MESSAGES) -> Api:
+def written_by(
+    name: str, version: int, writer: type[Writer], messages: str = MESSAGES, limits: Limits | None = None
+) -> Api:
     """Return the API of a writer, whose bodies have their messages under this key."""
-    return Api(name, version, partial(_written, writer), writer, messages)
+    return Api(name, version, partial(_written, writer), writer, messages, limits)
 
 
 def _written(
@@ -59,9 +68,11 @@ def _written(
 APIS: Registry[Api] = Registry("an API")
 """Every API by its name, those that ship with stenolog and those of plugins: see `register_api`."""
 for _api in (
-    written_by(openai_chat.NAME, openai_chat.VERSION, openai_chat.ChatWriter),
-    written_by(openai_responses.NAME, openai_responses.VERSION, openai_responses.ResponsesWriter, "input"),
-    written_by(anthropic.NAME, anthropic.VERSION, anthropic.AnthropicWriter),
+    written_by(openai_chat.NAME, openai_chat.VERSION, openai_chat.ChatWriter, limits=too_many_tools),
+    written_by(
+        openai_responses.NAME, openai_responses.VERSION, ResponsesWriter, "input", limits=too_many_tools
+    ),
+    written_by(anthropic.NAME, anthropic.VERSION, anthropic.AnthropicWriter, limits=pictures_and_bytes),
     written_by(gemini.NAME, gemini.VERSION, gemini.GeminiWriter, "contents"),
     written_by(plain.NAME, plain.VERSION, plain.PlainWriter, PROMPT),
 ):

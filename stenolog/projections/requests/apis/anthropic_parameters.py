@@ -13,11 +13,15 @@ false there is no breakpoint at all.
 
 from __future__ import annotations
 
+import base64
+import re
+from collections.abc import Iterator
 from typing import Any
 
 from stenolog.projections.requests.pipeline.prompt import Preamble
-from stenolog.projections.requests.request import Body
+from stenolog.projections.requests.request import BlobText, Body
 
+from ..body_digest import compact
 from ..explanation import RequestPart
 from .body_builder import BodyBuilder
 from .model_families import paces_itself
@@ -134,3 +138,52 @@ def set_breakpoints(*places: Body) -> None:
     """Set a breakpoint behind each of these blocks, or at the end of a whole body."""
     for place in places:
         place["cache_control"] = {"type": "ephemeral"}
+
+
+# Anthropic's page on vision, November 2026: 100 pictures a request for models with a context of 200k, else
+# 600; from 21 pictures on, each of at most 2,000 px a side. Its page on errors: 32 MB a request.
+PICTURES, PICTURES_WIDE, MANY, LONGEST_SIDE = 100, 600, 20, 2_000
+LARGEST_BODY = 32 * 1024 * 1024
+NARROW = re.compile(r"claude-(?:3|instant|2|haiku|(?:opus|sonnet)-4(?:-[0-5]\b|-\d{8}|$|@))")
+"""Models with a context of 200k."""
+_HEAD = 64 * 1024
+
+
+def pictures_and_bytes(body: Body) -> Iterator[tuple[str, str]]:
+    """Yield what is too much in a request of Anthropic's: pictures, their sides, the whole body."""
+    shown = list(_pictures(body.get("messages"), "/messages"))
+    most = PICTURES if NARROW.match(str(body.get("model"))) else PICTURES_WIDE
+    if len(shown) > most:
+        yield "/messages", f"{len(shown)} pictures, at most {most}"
+    for place, data in shown if len(shown) > MANY else ():
+        if max(_sides(data), default=0) > LONGEST_SIDE:
+            yield place, f"more than {LONGEST_SIDE:,} px a side, with more than {MANY} pictures"
+    if shown and (size := len(compact(body).encode())) > LARGEST_BODY:
+        yield "", f"{size:,} bytes, at most {LARGEST_BODY:,}"
+
+
+def _pictures(value: object, at: str) -> Iterator[tuple[str, str]]:
+    """Yield each picture and file in messages with its base64, empty if it is a link."""
+    if isinstance(value, list):
+        for i, inner in enumerate(value):
+            yield from _pictures(inner, f"{at}/{i}")
+    elif isinstance(value, dict) and value.get("type") in ("image", "document"):
+        data = value.get("source", {}).get("data")
+        yield at, str(data) if isinstance(data, BlobText) and value["type"] == "image" else ""
+    elif isinstance(value, dict):
+        yield from _pictures(value.get("content"), f"{at}/content")
+
+
+def _sides(data: str) -> tuple[int, ...]:
+    """Return width and height of a PNG, GIF or JPEG; nothing if they are not found."""
+    raw = base64.b64decode(data[: _HEAD * 4])
+    if raw.startswith(b"\x89PNG") and len(raw) >= 24:
+        return int.from_bytes(raw[16:20], "big"), int.from_bytes(raw[20:24], "big")
+    if raw.startswith(b"GIF8") and len(raw) >= 10:
+        return int.from_bytes(raw[6:8], "little"), int.from_bytes(raw[8:10], "little")
+    at = 2 if raw.startswith(b"\xff\xd8") else len(raw)
+    while at + 9 <= len(raw) and raw[at] == 0xFF:
+        if 0xC0 <= raw[at + 1] <= 0xCF and raw[at + 1] not in (0xC4, 0xC8, 0xCC):
+            return int.from_bytes(raw[at + 7 : at + 9], "big"), int.from_bytes(raw[at + 5 : at + 7], "big")
+        at += 2 + int.from_bytes(raw[at + 2 : at + 4], "big")
+    return ()

@@ -63,7 +63,7 @@ class BodyBuilder:
         self.blobs = blobs
         self.counter = counter
         self.explaining = explaining
-        self.missing = False
+        self.missing = self.has_media = False
         self._handed_out = 0
 
     def savepoint(self) -> BuilderSavepoint:
@@ -227,6 +227,7 @@ class BodyBuilder:
         """Return the base64 text of a part's blob; None if it has none, or the blob is missing."""
         found = self.blobs.get(part.blob) if part.blob else None
         self.missing |= bool(part.blob) and found is None
+        self.has_media = True
         return BlobText("", base64.b64encode(found).decode(), part.blob) if found else None
 
     def fits(self, part: ImagePart | FilePart, limit: int) -> bool:

@@ -10,7 +10,7 @@ Tool messages hold text alone, so a tool's pictures follow its results in a mess
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from stenolog.domain.parts import (
@@ -78,6 +78,17 @@ LARGEST = 50_000_000
 """The longest base64 text of a picture or a file."""
 # OpenAI answers in JSON only where the word stands among the messages.
 JSON_NOTE = note("answer in JSON")
+
+
+# "Invalid 'tools': array too long. Expected an array with maximum length 128" (zed#32946, June 2025).
+TOOLS = 128
+"""The most tools that a request may declare."""
+
+
+def too_many_tools(body: Body) -> Iterator[tuple[str, str]]:
+    """Yield the pointer of the tools, and how many they are, if they are too many."""
+    if len(body.get("tools") or ()) > TOOLS:
+        yield "/tools", f"{len(body['tools'])} tools, at most {TOOLS}"
 
 
 class ChatWriter(Writer):

@@ -127,8 +127,10 @@ class RequestSession:
         )
         body, explained = self._written_down(inputs, explain)
         lazy = LazyExplanation(explained)
+        media = self.writer is None or self.writer.builder.has_media
+        fits = window.surely_fits
         request = finished(
-            window, self.api, body, lazy, inputs.end, window.contents, surely_fits=window.surely_fits
+            window, self.api, body, lazy, inputs.end, window.contents, surely_fits=fits, has_media=media
         )
         messages = conversation(body, self.api.messages)
         if self.writer is not None and isinstance(messages, list):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from stenolog.projections.requests.apis import anthropic_parameters
 from stenolog.projections.requests.apis.model_families import takes_system_turns
 from stenolog.projections.requests.pipeline.identifiers import fits_id, fits_tool_name
 
@@ -264,6 +265,12 @@ def ends_with_a_user_turn(body: Body) -> Iterator[Finding]:
         yield f"/messages/{len(turns) - 1}/role", repr(turns[-1].get("role"))
 
 
+@law
+def pictures_and_bytes(body: Body) -> Iterator[Finding]:
+    """At most 100 pictures (600 with a context of more than 200k), of 2,000 px beyond 20, in 32 MB."""
+    yield from anthropic_parameters.pictures_and_bytes(body)
+
+
 LAWS: tuple[Law, ...] = (
     messages_present,
     token_limit,
@@ -285,4 +292,5 @@ LAWS: tuple[Law, ...] = (
     no_force_on_a_thinker,
     four_breakpoints,
     ends_with_a_user_turn,
+    pictures_and_bytes,
 )

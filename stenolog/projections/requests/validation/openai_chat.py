@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from stenolog.projections.requests.apis.openai_chat import too_many_tools
 from stenolog.projections.requests.pipeline.identifiers import fits_id, fits_tool_name
 
 from .checks import (
@@ -185,6 +186,12 @@ def ends_with_a_user_turn(body: Body) -> Iterator[Finding]:
         yield f"/messages/{len(turns) - 1}/role", "assistant"
 
 
+@law
+def tools_number(body: Body) -> Iterator[Finding]:
+    """At most 128 tools are declared."""
+    yield from too_many_tools(body)
+
+
 LAWS: tuple[Law, ...] = (
     messages_present,
     known_roles,
@@ -199,4 +206,5 @@ LAWS: tuple[Law, ...] = (
     tools_declared,
     json_is_said,
     ends_with_a_user_turn,
+    tools_number,
 )

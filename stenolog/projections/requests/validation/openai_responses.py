@@ -24,7 +24,7 @@ from .checks import (
     stateful,
     unfit,
 )
-from .openai_chat import tools_declared
+from .openai_chat import tools_declared, tools_number
 
 CALLS = frozenset({"function_call", "custom_tool_call", "tool_search_call"})
 OUTPUTS = frozenset({"function_call_output", "custom_tool_call_output", "tool_search_output"})
@@ -278,4 +278,5 @@ LAWS: tuple[Law, ...] = (
     tools_declared,
     json_is_said,
     ends_with_something_to_answer,
+    tools_number,
 )
