@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from contextlib import closing
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlsplit
 
@@ -14,7 +17,7 @@ from .conftest import Open
 from .screens import AT, SCREENS, Screen
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Browser, Page
 
 MOST_TABS = 80
 LINKED = {name: screen for name, screen in SCREENS.items() if screen.link}
@@ -124,3 +127,35 @@ def test_a_search_by_keyboard_leads_to_the_entry(visit: Open) -> None:
     page.keyboard.press("Enter")
     page.get_by_text("The parser reads local time.").first.wait_for()
     assert address(page) == ("/", {"q": "parser"})
+
+
+def test_another_server_of_this_machine_is_sent_neither_the_cookie_nor_the_place(
+    browser: Browser, url: str
+) -> None:
+    asked: list[str] = []
+
+    class Elsewhere(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(f"{self.path} {self.headers}")
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    context = browser.new_context()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere) as server, closing(context):
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        page = context.new_page()
+        page.goto(url)
+        place = browsing.site(page.url).rpartition("/")[2]
+        (cookie,) = context.cookies(page.url)
+        page.evaluate("there => { location.href = there }", f"http://127.0.0.1:{server.server_port}/")
+        page.wait_for_url(f"http://127.0.0.1:{server.server_port}/")
+        page.goto(url)
+        assert page.locator("h1").count() == 1
+        server.shutdown()
+
+    assert asked
+    for secret in (place, str(cookie["value"]), urlsplit(url).query):
+        assert not [each for each in asked if secret in each]
