@@ -70,6 +70,7 @@ def test_a_refused_body_is_not_read_in_vain_and_the_reason_arrives(pair: Pair) -
         ),
         (f"GET /{TOKEN}/test HTTP/1.1\r\nHost: HOST\r\nX: a\r\n b\r\n\r\n", b"400"),
         (f"POST /{TOKEN}/test HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding:\r\n\tchunked\r\n\r\n", b"400"),
+        (f"GET /{TOKEN}/test HTTP/1.1\r\nHost: HOST\nX: a\r\n\r\n", b"400"),
         # Without the token nothing is waited for, and no letter of it is told.
         ("GET /wrong-token-here/test/v1 HTTP/1.1\r\n", b"403"),
         (f"GET /{TOKEN[:-1]}x/test", b"403"),

@@ -298,3 +298,24 @@ def test_a_client_whose_answer_was_cut_by_the_end_of_the_tap_sees_it_closed(tmp_
             process.send_signal(signal.SIGINT)
             assert process.wait(PATIENCE) == 0
             assert read_all(client) == b""
+
+
+def test_a_tap_at_a_socket_that_is_a_file_serves_its_user_alone(tmp_path: Path, upstream: Server) -> None:
+    path = tmp_path / "socket"
+    words = command(tmp_path, upstream, "--listen", f"unix:{path}")
+    with subprocess.Popen(words, env=environment(), stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        first = json.loads(process.stdout.readline())
+        base = first["base_urls"]["openai"].removeprefix("http://localhost")
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(PATIENCE)
+            client.connect(first["socket"])
+            head = (
+                f"POST {base}/x HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 2\r\n\r\n"
+            )
+            client.sendall(f"{head}{{}}".encode())
+            assert read(client, len(OK)) == OK
+        assert path.stat().st_mode & 0o777 == 0o600
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == 0
+    assert not path.exists()

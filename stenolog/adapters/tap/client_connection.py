@@ -199,7 +199,7 @@ class ClientConnection(asyncio.Protocol):
         end = head_end(self._buffer)
         if (end or len(self._buffer)) > MAX_HEAD_BYTES:
             self.refuse(431, f"expected a head of at most {MAX_HEAD_BYTES} bytes")
-        if not end and self._guard.has_token(self._buffer) is False:
+        elif not end and self._guard.has_token(self._buffer) is False:
             self.refuse(403, NO_TOKEN)
         if not end or self._refused:
             return

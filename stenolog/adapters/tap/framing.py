@@ -8,6 +8,7 @@ from .heads import Headers
 
 BOTH_LENGTHS = "Content-Length beside Transfer-Encoding"
 FOLDED = "a header over several lines"
+LINE_ENDS = "a line without its carriage return"
 FAULTS = {
     "illegal chunk header": "a chunk without its size",
     "malformed chunk footer": "a chunk of another size",
@@ -26,6 +27,7 @@ FAULTS = {
     "found multiple host": "two Hosts",
     BOTH_LENGTHS.lower(): BOTH_LENGTHS,
     FOLDED: FOLDED,
+    LINE_ENDS: LINE_ENDS,
 }
 """The beginnings of h11's words, in small letters, and ours: its own may quote what was sent."""
 
@@ -41,4 +43,6 @@ def ambiguous(head: bytes, headers: Headers) -> str | None:
     names = {name.lower() for name, _ in headers}
     if {b"content-length", b"transfer-encoding"} <= names:
         return BOTH_LENGTHS
+    if head.count(b"\n") != head.count(b"\r\n"):
+        return LINE_ENDS
     return FOLDED if b"\n " in head or b"\n\t" in head else None
