@@ -86,3 +86,20 @@ def test_a_summary_does_not_cover_what_the_budget_of_its_writer_cut(tmp_path: Pa
         first = made.event.covers[0].first
         assert first > 2
         assert "Question 0" in str(conversation.request("coder").body)
+
+
+def test_a_summariser_is_told_what_its_last_summary_for_the_lane_said_and_reads_on_from_there(
+    tmp_path: Path,
+) -> None:
+    read: list[str] = []
+
+    def summarise(prompt: Any) -> str:
+        read.append(str(prompt.body["messages"]))
+        return f"Summary {len(read)}"
+
+    agent = coder(policy=SummaryAndRecent(4), summary=AutoSummary(by=scribe(summarise)))
+    with opened(tmp_path / "t.db") as conversation:
+        talk(conversation, Team([agent]), 6)
+
+    assert ("Question 0" in read[0], "Summary" in read[0]) == (True, False)
+    assert ("Question 0" in read[1], "Summary 1" in read[1]) == (False, True)

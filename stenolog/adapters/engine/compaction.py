@@ -203,22 +203,15 @@ def reader_of(fork: Conversation, where: str, writer: Agent) -> LaneState:
 
 
 def _tell(fork: Conversation, where: str, reader: LaneState) -> None:
-    """Say to the reader what the summaries for a lane say: they were not made for the reader."""
-    if reader.address == where:
-        return
-    agent, _, task = where.partition("/")
-    for summary in fork.state().summaries:
+    """Give the reader the summaries for a lane as its own: they were not made for the reader."""
+    held = fork.state().summaries if reader.address != where else ()
+    for summary in held:
         id = f"told-{summary.position}"
         if summary.is_for(where) and not summary.is_for(reader.address) and not fork.entry_by_id(id):
             said = fork.entry(summary.position).event
             assert isinstance(said, AssistantMessage), "summaries are of agents"
             told = AssistantMessage(
-                agent=agent,
-                task=task,
-                purpose="summary",
-                covers=summary.spans,
-                parts=said.parts,
-                to=[reader.address],
+                agent=reader.agent, purpose="summary", covers=summary.spans, parts=said.parts
             )
             fork.append(told, id=id, expected=fork.position)
 
