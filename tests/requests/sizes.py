@@ -11,7 +11,13 @@ from stenolog.projections.requests.tokens import IMAGE_TOKENS
 
 FRAMING = 24
 """Tokens by which a message or a tool may differ between two APIs: frames, notes, placeholders."""
-LEFT_BY_API = {"foreign-reasoning", "trailing-thinking", "reasoning-not-carried", "opaque-not-carried"}
+LEFT_BY_API = {
+    "fields-not-carried",
+    "foreign-reasoning",
+    "opaque-not-carried",
+    "reasoning-not-carried",
+    "trailing-thinking",
+}
 
 
 def uneven(requests: Mapping[str, Request]) -> Iterator[str]:
