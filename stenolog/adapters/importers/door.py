@@ -15,8 +15,9 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from io import BytesIO
+from itertools import chain
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from tempfile import NamedTemporaryFile, TemporaryFile
 from typing import Any, BinaryIO, cast
 
 from stenolog.adapters.store import backups
@@ -111,8 +112,12 @@ def decompressed(stream: BinaryIO) -> Iterator[BinaryIO]:
         yield stream
         return
     budget = Budget(size)
-    with NamedTemporaryFile(prefix="stenolog-") as content:  # a name, by which SQLite can open it
-        for piece in _from_zstd(stream) if first == ZSTD else _from_gzip(stream):
+    pieces = _from_zstd(stream) if first == ZSTD else _from_gzip(stream)
+    begins = next(pieces, b"")
+    # With a name SQLite can open it; without one a killed process leaves nothing behind.
+    temporary: Any = NamedTemporaryFile if begins.startswith(SQLITE) else TemporaryFile
+    with temporary(prefix="stenolog-") as content:
+        for piece in chain([begins], pieces):
             budget.spend(len(piece))
             content.write(piece)
         content.flush()

@@ -11,7 +11,7 @@ from hashlib import file_digest
 from itertools import chain, islice
 from pathlib import Path
 from shutil import copyfileobj
-from tempfile import NamedTemporaryFile
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias, cast
 
 from stenolog.adapters.providers.json_fields import times_in
@@ -122,11 +122,10 @@ def import_stream(
     stream adds nothing; one that has grown is continued where it has the same `name`.
     """
     importing = _Importing(log, name, keep_raw, agents, again=again, mapping=mapping, zone=zone)
-    with NamedTemporaryFile(prefix="stenolog-") as whole:  # a name, by which SQLite can open it
+    with TemporaryFile() as whole:
         copyfileobj(stream, whole, BUFFER)
-        whole.flush()
         whole.seek(0)
-        return importing.from_stream(cast("BinaryIO", whole))
+        return importing.from_stream(whole)
 
 
 def import_conversations(
