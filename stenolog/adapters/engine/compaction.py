@@ -94,6 +94,8 @@ async def compact(
     mark = short_key(sha256(whole.encode()).hexdigest())
     fork = await asyncio.to_thread(fork_of, conversation, plan.last, f"{summariser.name}~{mark}")
     await asyncio.to_thread(hide_spans, fork, *plan.away)
+    reader = await asyncio.to_thread(reader_of, fork, agent, summariser)
+    await asyncio.to_thread(_tell, fork, conversation, agent, reader, plan.last)
     made = await ask_in_fork(fork, agent, _reading_all(summariser), task)
     if (
         # While the summariser worked, a person may have hidden some of it: the summary would bring it back.
@@ -202,16 +204,21 @@ def reader_of(fork: Conversation, where: str, writer: Agent) -> LaneState:
     return LaneState(writer.name) if is_open else LaneState(agent, task)
 
 
-def _tell(fork: Conversation, where: str, reader: LaneState) -> None:
-    """Give the reader the summaries for a lane as its own: they were not made for the reader."""
-    held = fork.state().summaries if reader.address != where else ()
-    for summary in held:
+def _tell(fork: Conversation, conversation: Conversation, where: str, reader: LaneState, last: int) -> None:
+    """Give the reader the summaries for a lane as its own: the fork may end before they were made."""
+    there = {summary.position for summary in fork.state().summaries if summary.is_for(reader.address)}
+    for summary in conversation.state().summaries:
         id = f"told-{summary.position}"
-        if summary.is_for(where) and not summary.is_for(reader.address) and not fork.entry_by_id(id):
-            said = fork.entry(summary.position).event
+        is_new = summary.position not in there and not fork.entry_by_id(id)
+        if summary.is_for(where) and summary.last <= last and is_new:
+            said = conversation.entry(summary.position).event
             assert isinstance(said, AssistantMessage), "summaries are of agents"
             told = AssistantMessage(
-                agent=reader.agent, purpose="summary", covers=summary.spans, parts=said.parts
+                agent=reader.agent,
+                task=reader.task,
+                purpose="summary",
+                covers=summary.spans,
+                parts=said.parts,
             )
             fork.append(told, id=id, expected=fork.position)
 
@@ -222,7 +229,6 @@ async def ask_in_fork(fork: Conversation, where: str, writer: Agent, task: str) 
     A writer that has failed before is asked once more.
     """
     lane = await asyncio.to_thread(reader_of, fork, where, writer)
-    await asyncio.to_thread(_tell, fork, where, lane)
     team = Team([replace(writer, name=lane.agent)], join=False)
     team.options = replace(team.options, lane=lane.address)
     said = UserMessage(text=task, to=[lane.address])
