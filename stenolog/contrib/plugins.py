@@ -64,7 +64,7 @@ def mapping() -> None:
 
 def neurocrew() -> None:
     """Register the importer and the exporter of NeuroCrew Lab's chats."""
-    IMPORTERS.add_reference("neurocrew", "stenolog.contrib.neurocrew.files:NEUROCREW")
+    IMPORTERS.add_reference("neurocrew", "stenolog.contrib.neurocrew.roles:NEUROCREW")
     EXPORTERS.add_reference("neurocrew", "stenolog.contrib.neurocrew.export:TO_NEUROCREW")
 
 

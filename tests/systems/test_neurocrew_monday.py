@@ -199,3 +199,32 @@ def test_the_room_of_the_page_goes_on_in_the_chat_that_was_imported(
         said = [entry.event.text for entry in log["chat_42"] if isinstance(entry.event, UserMessage)]
     assert said == ["Build a login for the bakery.", "And a lost password?", "And the cookie?"]
     assert [path.name for path in tmp_path.glob("*.db")] == ["home.db"]
+
+
+ROLES = """
+roles:
+  - role_name: backend_dev
+    display_name: 'Backend "B" Dev'
+    system_prompt: |
+      You write
+      the server.
+    cli_command: python agent.py be
+  - role_name: moderator
+    cli_command: /usr/bin/qwen --yolo
+    is_moderator: true
+"""
+
+
+def test_the_file_of_roles_becomes_the_file_of_a_team_and_overwrites_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("roles.yaml").write_text(ROLES)
+    codes = [run(["import", "roles.yaml", "--db", "t.db"]) for _ in range(2)]
+    told, team = capsys.readouterr(), load_team(tmp_path / "roles.toml").team
+
+    assert (codes, "roles.toml  a team" in told.out) == ([0, 2], True)
+    assert "roles.toml is here already" in told.err
+    assert [*team.agents] == ['Backend "B" Dev', "moderator"]
+    assert team.agents['Backend "B" Dev'].persona == "You write\nthe server.\n"
+    assert [agent.llm.remembers for agent in team.agents.values() if agent.llm] == [True, True]

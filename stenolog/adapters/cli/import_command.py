@@ -153,6 +153,8 @@ def _answer(done: list[Report | Refused], passed_over: int, *, verbose: bool) ->
     is_short = not verbose and len(done) > 1
     is_many = len(done) > 1 or bool(passed_over)
     deleted = sum(len(report.left_out) for report in reports)
+    teams = [_write_team(report) for report in reports if report.team]
+    reports_shown = [report for report in reports if not report.team]
     refused = [each for each in done if isinstance(each, Refused)]
     held = [note for report in reports for note in diagnostics(report)]
     notes = [
@@ -163,7 +165,7 @@ def _answer(done: list[Report | Refused], passed_over: int, *, verbose: bool) ->
     mute = ("note",) if is_short else ()
     return CommandResult(
         reports,
-        lambda: () if is_short else lines(reports, verbose=verbose),
+        lambda: (*teams, *(() if is_short else lines(reports_shown, verbose=verbose))),
         failed=any(note.severity == "error" for note in notes),
         diagnostics=tuple(notes),
         messages=(
@@ -174,6 +176,19 @@ def _answer(done: list[Report | Refused], passed_over: int, *, verbose: bool) ->
             *([summary(reports, refused, passed_over, "-v shows each" if is_short else "")] * is_many),
             *([line(*left_out(deleted))] * bool(deleted)),
         ),
+    )
+
+
+def _write_team(report: Report) -> Piece:
+    """Write the file of a team that a file describes, here; a file that is there stays, and is an error."""
+    path = Path(report.file).with_suffix(".toml").name
+    try:
+        with open(path, "x", encoding="utf-8") as file:
+            file.write(report.team)
+    except FileExistsError:
+        raise click.UsageError(f"{path} is here already: move it away, and import again") from None
+    return line(
+        ("✓ ", "green"), (path, "bold"), f"  a team; stenolog run {path}", (f"  {report.format}", "dim")
     )
 
 
@@ -211,6 +226,8 @@ def diagnostics(report: Report) -> Iterator[Diagnostic]:
         yield Diagnostic(
             "warning", "skipped", f"{report.file}: {whose}{skip.unit} {skip.line}: {skip.reason}"
         )
+    if report.team:
+        return
     if report.incomplete:
         words = "the end is cut off; import it again once it has grown"
         yield Diagnostic("note", "incomplete", f"{report.file}: {words}")

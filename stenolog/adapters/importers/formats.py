@@ -66,6 +66,7 @@ class Importer:
     be given by the caller. Of several importers that accept a file the one of the highest `precedence` takes
     it. `version` is raised when more of a file is taken in than was before. `with_mapping` returns an
     importer of the files that a mapping describes, given its path, and raises `CallerError` for a bad one.
+    `team` returns the file of a team that a file describes, which then holds no conversation.
     """
 
     name: str
@@ -81,6 +82,7 @@ class Importer:
     precedence: int = 0
     version: int = 1
     with_mapping: Callable[[Path], Importer] | None = None
+    team: Callable[[BinaryIO], str] | None = None
 
 
 def _shipped(name: str) -> str:

@@ -229,13 +229,19 @@ class _Importing:
     def _one(self, path: Path, refuse: bool) -> tuple[Report | Refused, known_files.KnownFile | None]:
         """Import a path and return its outcome, and the file to remember."""
         try:
-            with times_in(self._zone):
-                folder = None if self._mapped else self._folder(path)
-                return (folder, None) if folder else self._file(path)
+            if self._zone:
+                with times_in(self._zone):
+                    return self._folder_or_file(path)
+            folder = None if self._mapped else self._folder(path)
+            return (folder, None) if folder else self._file(path)
         except (StenologError, OSError) as error:
             if not refuse or self.batch.lost or isinstance(error, OperationalError):
                 raise
             return Refused(str(path), error, self._was_refused(path, error)), None
+
+    def _folder_or_file(self, path: Path) -> tuple[Report, known_files.KnownFile | None]:
+        folder = None if self._mapped else self._folder(path)
+        return (folder, None) if folder else self._file(path)
 
     def _was_refused(self, path: Path, error: Exception) -> bool:
         """Return whether the file was refused for the same reason before, and has not changed."""
@@ -255,7 +261,7 @@ class _Importing:
                 return report, None
             noted = len(self._noted)
             report = self._read(path, stream)
-            return report, file if len(self._noted) == noted else None
+            return report, file if len(self._noted) == noted and not report.team else None
 
     def _read(self, path: Path, stream: BinaryIO, place: str = "") -> Report:
         """Read a file; `place` is that in which names of its own are unique, unless it is the path."""
@@ -270,6 +276,9 @@ class _Importing:
         importer = self._mapped or IMPORTERS[recognise_stream(stream)]
         report = Report(str(path), importer.name)
         self._check_takes_agents(importer)
+        if importer.team is not None and (team := importer.team(stream)):
+            report.team = team
+            return report
         reading = JsonLinesReader(agents=self._agents, path=path, noted=self._noted)
         stem, is_session = importer.name_of(path), importer.lines is not None
         naming = self._naming(place, stem, is_session=is_session)

@@ -215,6 +215,7 @@ class Report:
     `format` is the name of its importer. `skipped` are the lines that could not be read, `incomplete` counts
     the objects cut off at the end of the file (they are read when it has grown), `repaired` counts by kind
     what was mended on the way. `left_out` are the conversations that were deleted since an earlier import.
+    `team` is the file of a team that the file describes in the place of conversations.
     """
 
     file: str
@@ -224,6 +225,7 @@ class Report:
     repaired: Counter[str] = field(default_factory=Counter)
     incomplete: int = 0
     left_out: list[LeftOut] = field(default_factory=list)
+    team: str = ""
 
     @property
     def holds_a_conversation(self) -> bool:
