@@ -8,6 +8,7 @@ import pytest
 
 from stenolog import AssistantMessage, ModeSwitch
 from stenolog.adapters.recorder.exchange import RecordedExchange
+from stenolog.projections.analysis.drift import drift
 from tests.recorder.given import PATHS, Tap, outcomes, sse
 
 HEADERS = {"user-agent": "codex_exec/0.169.0", "session_id": "s-1"}
@@ -299,6 +300,33 @@ def test_behind_a_warm_up_with_instructions_nothing_is_recorded_twice(
 
     said = [words for words in codex.said if words]
     assert said == ["You are a coding agent.", "Hi.", "Hello.", "And now?", "Now that."]
+
+
+def test_a_warm_up_of_each_run_changes_nothing_of_what_is_in_context(codex: Codex) -> None:
+    instructions, history = [codex.message("You are a coding agent.", "developer")], list[dict[str, Any]]()
+    for run in range(4):
+        warm = codex.ask(instructions, "", generate=False)
+        history.append(codex.message(f"Question {run}?"))
+        codex.ask(history, f"Answer {run}.", warm)
+        history.append(codex.message(f"Answer {run}.", "assistant"))
+        codex.tap.restarted()
+
+    assert len(codex.switches) == 1
+    assert codex.tap.conversation.settings().cards.keys() == {"codex"}
+    assert outcomes(codex.tap.proofs()) == {"same"}
+
+
+def test_the_words_of_a_warm_up_are_those_of_the_prompt_after_it() -> None:
+    over_http, over_websocket = Codex(), Codex()
+    prompt = [Codex().message(words, "developer") for words in ("You are a coding agent.", "<skills> None.")]
+    over_http.ask([*prompt, over_http.message("Hi.")], "Hello.")
+    warm = over_websocket.ask(prompt[:1], "", generate=False)
+    over_websocket.ask([prompt[1], over_websocket.message("Hi.")], "Hello.", warm)
+
+    assert "You are a coding agent." in over_websocket.shown
+    logs = (codex.tap.conversation.entries() for codex in (over_http, over_websocket))
+    ((main,),) = (role.versions for role in drift([(f"c-{n}", log) for n, log in enumerate(logs)]))
+    assert (main.requests, main.prompt) == (2, "You are a coding agent.\n\n<skills> None.")
 
 
 def test_a_title_that_a_developers_message_asks_for_is_a_side_request(codex: Codex) -> None:

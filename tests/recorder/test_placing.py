@@ -300,3 +300,14 @@ def test_an_error_behind_status_200_and_a_cut_stream_keep_what_had_arrived() -> 
     assert [error.category for error in errors] == ["overloaded", "cancelled", "process_exited"]
     assert [error.attempt for error in errors] == [1, 2, 3]
     assert outcomes(tap.proofs()) == {"same"}
+
+
+def test_a_count_of_tokens_before_a_restart_of_the_tap_takes_nothing_out_of_context() -> None:
+    tap = Tap()
+    tap.send(anthropic(user(HI)), said("Three."))
+    history = [user(HI), assistant("Three."), user("Sure?")]
+    tap.send(anthropic(*history), b'{"input_tokens": 9}', path="/v1/messages/count_tokens")
+    tap.restarted()
+    tap.send(anthropic(*history), said("Yes."))
+
+    assert [entry.position for entry in tap.entries() if entry.event.kind == "mode_switch"] == [1]

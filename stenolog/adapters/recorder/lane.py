@@ -55,8 +55,8 @@ class Alignment(NamedTuple):
     plans: list[MessagePlan]
     hashes: list[str]
     same: int
-    gone: frozenset[int]
-    back: frozenset[int]
+    gone: frozenset[int] = frozenset()
+    back: frozenset[int] = frozenset()
 
 
 class Anchor(NamedTuple):
@@ -78,7 +78,7 @@ class StoredHistory(NamedTuple):
     positions: Sequence[Positions]
 
 
-NO_ANCHOR, NO_ANSWER = Anchor(), AnswerMark("")
+NO_ANCHOR, NO_ANSWER, NOTHING_NEW = Anchor(), AnswerMark(""), Alignment([], [], 0)
 
 
 @dataclass
@@ -90,7 +90,7 @@ class Lane:
     way. `hidden` are the positions that the client took out of its history. `item_tools` are the names of the
     tools that stand among the messages; None while they are not known. `summary` is the position of the
     last summary, and its words; `is_summary`: a known program has asked for it. `brief` are the words of the
-    call that began the lane.
+    call that began the lane. `warm_up` is the id of the response to the last warm-up, with its messages.
     """
 
     agent: str
@@ -115,6 +115,7 @@ class Lane:
     summary: tuple[int, str] = (0, "")
     is_summary: bool = False
     brief: str = ""
+    warm_up: tuple[str, Sequence[dict[str, Any]]] = ("", ())
     _words: dict[str, list[int]] = field(default_factory=dict)
     _acts: dict[tuple[tuple[str, str], ...], list[int]] = field(default_factory=dict)
     _thoughts: dict[str, int] = field(default_factory=dict)
@@ -206,7 +207,14 @@ class Lane:
 
     def has_stored(self, response: str) -> bool:
         """Return whether a response is one of this lane's, so that its history is known."""
-        return response in self._stored
+        return response in self._stored or response == self.warm_up[0]
+
+    def after_warm_up(self, request: WireRequest) -> WireRequest:
+        """Return a request with the messages of the warm-up that it goes on from."""
+        id, messages = self.warm_up
+        if not id or request.previous != id:
+            return request
+        return replace(request, previous="", messages=[*messages, *request.messages])
 
     def _known_behind(self, request: WireRequest, to: Addressee) -> list[int]:
         """Return for each message the highest position of the known answers and results behind it."""
@@ -381,14 +389,6 @@ def _thought_keys(part: ReasoningPart) -> Iterator[str]:
 def _words_key(event: UserMessage) -> str:
     _, payload = dump_event(UserMessage(parts=event.parts))
     return short_hash(payload.decode())
-
-
-def chain(hashes: Iterable[str]) -> Iterator[str]:
-    """Yield a hash of the first message, of the first two, and so on."""
-    so_far = ""
-    for each in hashes:
-        so_far = short_hash(so_far + each)
-        yield so_far
 
 
 def common(one: Sequence[str], other: Sequence[str]) -> int:

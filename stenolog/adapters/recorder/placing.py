@@ -26,10 +26,10 @@ from stenolog.domain.parts import AssistantPart
 
 from .exchange import RecordedExchange
 from .identity import Identity
-from .lane import Lane, chain, common
+from .lane import Lane, common
 from .message_events import assistant_parts, mark_of, role_of
 from .session import Session
-from .wire import WireRequest, declared_tools, history_start, system_texts
+from .wire import WireRequest, declared_tools, history_start, short_hash, system_texts
 
 LONG_ANSWER = 20
 """Characters of an answer, without blanks, that hardly another conversation of so many like messages has."""
@@ -43,7 +43,7 @@ TITLE_WORDS, SHORTEST_TITLE = 200, 8
 """Characters of a first message, without blanks, that a request for a title repeats."""
 TITLE_SECONDS = 120
 """Seconds in which a client asks for a title for a conversation that has begun."""
-SIDE = frozenset({"title", "classifier", "probe", "warm-up"})
+SIDE = frozenset({"title", "classifier", "probe"})
 """Kinds of requests that are no turn of the agent, and have a lane of their own."""
 
 
@@ -97,7 +97,7 @@ class Placing:
         """Remember where a lane's last request ends, and the id of the response to it."""
         lane = session.lanes[key]
         if lane.hashes:
-            *_, end = chain(lane.hashes)
+            *_, end = _chain(lane.hashes)
             self._ends.setdefault(end, []).append((session, key))
         if response:
             self._responses[response] = (session, key)
@@ -108,7 +108,8 @@ class Placing:
         rule = identity.rule
         if identity.agent:
             cause = None
-            if identity.agent not in session.lanes:
+            lane = session.lanes.get(identity.agent)
+            if lane is None or not lane.hashes:
                 found = self._by_call(exchange, request, [session])
                 cause = found.cause if found else None
             key = identity.agent if identity.kind not in SIDE else f"{identity.agent}/{identity.kind}"
@@ -143,14 +144,12 @@ class Placing:
         found = self._responses.get(request.previous) if request.previous else None
         if found is None:
             return None
-        session, key = found
-        # What goes on from a warm-up is the turn that it was made for.
-        return LanePlace(session, "" if key in SIDE else key, "response")
+        return LanePlace(*found, "response")
 
     def _by_messages(self, exchange: RecordedExchange, request: WireRequest) -> LanePlace | None:
         """Return the lane whose last request this one begins with, if its answer follows, or if it failed."""
         hashes = request.likenesses
-        ends = [*chain(hashes)]
+        ends = [*_chain(hashes)]
         for length in range(len(ends), 0, -1):
             for session, key in reversed(self._ends.get(ends[length - 1], ())):
                 lane = session.lanes[key]
@@ -251,6 +250,14 @@ class Placing:
         session.id = id or name
         self.adopt(name, session)
         return session
+
+
+def _chain(hashes: Iterable[str]) -> Iterator[str]:
+    """Yield a hash of the first message, of the first two, and so on."""
+    so_far = ""
+    for each in hashes:
+        so_far = short_hash(so_far + each)
+        yield so_far
 
 
 def _is_turn(session: Session, request: WireRequest) -> bool:

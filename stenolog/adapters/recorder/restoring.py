@@ -24,7 +24,7 @@ from stenolog.projections.requests.request import sent_under
 from .lane import Anchor, Lane, Positions, StoredHistory
 from .message_events import mark_of
 from .session import META, Session
-from .wire import MESSAGES, of_body
+from .wire import MESSAGES, WireRequest, of_body
 
 RECALLED = 64
 """So many of the latest conversations are taken up again for requests without an id of a session."""
@@ -38,18 +38,19 @@ def restored(session: Session) -> set[str]:
     keys = _keys(session, entries)
     last: dict[str, tuple[Entry, Outcome]] = {}
     answered: dict[str, tuple[Entry, Outcome]] = {}
+    warm_ups: dict[str, Outcome] = {}
     shown: dict[str, list[int]] = {agent: [] for agent in keys}
     for entry in entries:
         match entry.event:
             case ModeSwitch() as switch:
                 _take_switch(session, entry, switch, keys)
             case AssistantMessage() | LlmError() as outcome if outcome.agent in keys:
-                if is_warm_up := _about(outcome).get("kind") == "warm-up":
-                    session.warm_ups.add(_id_of(outcome))
-                lane = session.lanes[keys[outcome.agent]]
-                stored = "" if is_warm_up else _id_of(outcome)
-                _take_outcome(lane, entry, outcome, shown[outcome.agent], stored)
                 recorded |= set(filter(None, [str(_about(outcome).get("exchange", ""))]))
+                if _about(outcome).get("kind") == "warm-up":
+                    warm_ups[outcome.agent] = outcome
+                    continue
+                warm_ups.pop(outcome.agent, None)
+                _take_outcome(session.lanes[keys[outcome.agent]], entry, outcome, shown[outcome.agent])
                 if outcome.receipt is not None:
                     last[outcome.agent] = entry, outcome
                     if isinstance(outcome, AssistantMessage):
@@ -68,6 +69,10 @@ def restored(session: Session) -> set[str]:
             # A request that failed may be sent again, and goes on from the last answer.
             _restore(session, session.lanes[keys[agent]], *answered[agent], patches, shown[agent])
         _restore(session, session.lanes[keys[agent]], entry, outcome, patches, shown[agent])
+    for agent, outcome in warm_ups.items():
+        lane = session.lanes[keys[agent]]
+        if sent := _sent(session, lane, outcome, patches):
+            lane.warm_up = _id_of(outcome), sent[1].messages
     session.title = session.conversation.settings().title or ""
     return recorded
 
@@ -126,17 +131,17 @@ def _id_of(outcome: Outcome) -> str:
     return str(_about(outcome).get("id", ""))
 
 
-def _take_outcome(lane: Lane, entry: Entry, outcome: Outcome, shown: list[int], stored: str) -> None:
-    """Take in the outcome of a request; `stored` is the id under which the provider has it, if any."""
+def _take_outcome(lane: Lane, entry: Entry, outcome: Outcome, shown: list[int]) -> None:
+    """Take in the outcome of a request, with the history that the provider has stored under its id."""
     if isinstance(outcome, LlmError):
         lane.failed += 1
         return
-    if stored:
+    if outcome.purpose == "routing":  # a number of tokens is in nobody's history
+        return
+    if stored := _id_of(outcome):
         visible = tuple(position for position in shown if position not in lane.hidden)
         lane.note_response(stored, StoredHistory((stored,), (visible,)), entry.position)
     shown.append(entry.position)
-    if outcome.purpose == "routing":
-        return
     lane.note_answer(outcome, entry.id, entry.position)
     lane.answer, lane.failed = mark_of(outcome.parts), 0
     if outcome.purpose == "summary":
@@ -150,30 +155,41 @@ def _restore(
 
     `shown` are all positions that the lane was shown. Before a stored response these are one message.
     """
-    receipt = outcome.receipt
-    assert receipt is not None
-    log, api = session.conversation.log, receipt.api.partition("@")[0]
-    try:
-        built = session.conversation.request(lane.agent, at=receipt.view, api=api, policy=sent_under(receipt))
-        sent = as_sent(built, receipt, patches, log.blobs)
-        patch = patches.resolve(receipt)
-    except StenologError:
-        return  # an entry was erased, say: the next request begins anew
-    wire = of_body(api, sent.body)
+    receipt, found = outcome.receipt, _sent(session, lane, outcome, patches)
+    if receipt is None or found is None:
+        return  # the next request begins anew
+    built, wire = found
+    patch = patches.resolve(receipt)
     there = built.body.get(built.messages_key)
-    lane.api, lane.model = api, outcome.model
+    lane.api, lane.model = wire.api, outcome.model
     lane.hashes = [*wire.likenesses]
-    lane.positions = [*_positions(built, patch.messages, MESSAGES[api], len(lane.hashes))]
+    lane.positions = [*_positions(built, patch.messages, MESSAGES[wire.api], len(lane.hashes))]
     lane.anchor = Anchor(
         entry.position, patch, tuple(wire.hashes), len(there) if isinstance(there, list) else 0
     )
     lane.remember()
-    lane.attempts = [entry.position] if isinstance(outcome, AssistantMessage) else []
-    if wire.previous and wire.previous not in session.warm_ups:
+    is_answer = isinstance(outcome, AssistantMessage) and outcome.purpose != "routing"
+    lane.attempts = [entry.position] if is_answer else []
+    if wire.previous:
         own = {position for each in lane.positions for position in each} | lane.hidden
         before = tuple(p for p in shown if p <= receipt.view and p not in own)
         lane.hashes, lane.positions = [wire.previous, *lane.hashes], [before, *lane.positions]
     lane.last_ns = session.last_ns = int(entry.time.timestamp() * 1e9)
+
+
+def _sent(
+    session: Session, lane: Lane, outcome: Outcome, patches: Patches
+) -> tuple[Request, WireRequest] | None:
+    """Return the request of an outcome as it is built, and as sent; None if an entry was erased, say."""
+    receipt = outcome.receipt
+    if receipt is None:
+        return None
+    log, api = session.conversation.log, receipt.api.partition("@")[0]
+    try:
+        built = session.conversation.request(lane.agent, at=receipt.view, api=api, policy=sent_under(receipt))
+        return built, of_body(api, as_sent(built, receipt, patches, log.blobs).body)
+    except StenologError:
+        return None
 
 
 def _positions(built: Request, recipes: Iterable[Any], key: str, number: int) -> Iterator[Positions]:

@@ -21,7 +21,7 @@ from .answers import Answered, answer_of, counted_tokens, without_secrets
 from .cards import card_of, without_parameters
 from .exchange import RecordedExchange, decoded
 from .identity import Identity, asks_for_summary
-from .lane import Alignment, Anchor, Lane, Positions, StoredHistory
+from .lane import NOTHING_NEW, Alignment, Anchor, Lane, Positions, StoredHistory
 from .message_events import mark_of
 from .receipts import receipt_for
 from .secrets import redacted, secrets_in
@@ -57,8 +57,7 @@ class Session:
     `lanes` are known by the ids that the client gives them. `recorded` are the exchanges that an earlier
     process has recorded, and `stored` the blobs of this one. `hidden` are the positions that each agent's
     client took out of its history. `words` are the first ones of a person, `title_words` those that the
-    client has asked a title for. `warm_ups` are the ids of answers that no model
-    wrote, from which a request may go on all the same. `work` is the folder and the branch that it works in.
+    client has asked a title for. `work` is the folder and the branch that it works in.
     """
 
     conversation: Conversation
@@ -73,7 +72,6 @@ class Session:
     title_words: str = ""
     recorded: set[str] = field(default_factory=set)
     stored: set[str] = field(default_factory=set)
-    warm_ups: set[str] = field(default_factory=set)
     work: Mapping[str, str] = field(default_factory=dict)
     last_ns: int = 0
 
@@ -108,11 +106,11 @@ class Session:
     ) -> None:
         """Append what a request says that the log does not have, and make the receipt for its outcome."""
         blobs: Blobs = {}
-        if request.previous in self.warm_ups:
-            request = replace(request, previous="")
         hashes = request.hashes
-        alignment = lane.align(request, blobs)
-        first = self._opening(lane, request, identity, exchange, why)
+        whole = lane.after_warm_up(request)
+        is_turn = identity.kind != "warm-up"  # a warm-up's messages are those of the turn after it
+        alignment = lane.align(whole, blobs) if is_turn else NOTHING_NEW
+        first = self._opening(lane, whole, identity, exchange, why)
         events = [event for plan in alignment.plans for event in plan.events]
         if cause is not None and not lane.hashes:
             events = self._briefed(events, cause)
@@ -129,7 +127,8 @@ class Session:
         there = built.body.get(built.messages_key)
         anchor = Anchor(0, made.patch, tuple(hashes), len(there) if isinstance(there, list) else 0)
         asked = max((p for positions in placed for p in positions if p not in lane.attempts), default=view)
-        lane.settle(alignment, placed)
+        if is_turn:
+            lane.settle(alignment, placed)
         lane.open.add(exchange.id)
         lane.model = request.model or lane.model
         found = [{"kind": kind, "position": entry.position} for entry in written for kind in kinds_in(entry)]
@@ -175,7 +174,8 @@ class Session:
                 "rule": why,
                 "key": self._key(lane),
             }
-            about |= {"kind": identity.kind, "run": exchange.run, "api": lane.api}
+            kind = "" if identity.kind == "warm-up" else identity.kind
+            about |= {"kind": kind, "run": exchange.run, "api": lane.api}
         fields["meta"] = {META: {name: value for name, value in about.items() if value}}
         if not self.conversation.position:
             about |= self.work
@@ -254,7 +254,7 @@ class Session:
         del self.pending[exchange.id]  # not before: the store may not have taken it, and it is tried again
         lane.anchor = pending.anchor._replace(position=entry.position)
         if pending.identity.kind == "warm-up":
-            self.warm_ups.add(answered.id)
+            lane.warm_up = answered.id, request.messages
         if isinstance(event, AssistantMessage) and event.purpose != "routing":
             self._answered(lane, event, entry, asks_for_summary(request))
             if answered.id:

@@ -152,6 +152,8 @@ def _uses(name: str, entries: Iterable[Entry]) -> Iterator[_Use]:
                 who = about[agent]
                 given = (str(who["client"]), _role_of(who), str(who.get("program", "")))
                 now[agent] = _Use(name, *given, card, card.persona, entry.time, entry.time, 0)
+        elif getattr(event, "purpose", "") == "routing":
+            continue  # a count of tokens, or a warm-up, which may lack the prompt
         elif isinstance(event, AssistantMessage | LlmError) and event.receipt and event.agent in now:
             use = now[event.agent]
             openings[event.agent].is_over = True
