@@ -121,18 +121,14 @@ def test_an_entry_that_was_erased_leaves_what_came_after_unproved(kept: Cli) -> 
 
 
 def test_a_request_that_needs_an_erased_entry_is_not_provable(kept: Cli) -> None:
-    with open_log("talks.db") as log, log.datastore.writing() as connection:
-        connection.create_function("hash", 2, lambda salt, state: sha256(salt + state).digest())
-        connection.execute(
-            """UPDATE stored_events SET erased = hash(salt, state), size = length(state), salt = x'',
-            state = x'' WHERE originator_version = 4"""
-        )
+    assert kept("erase", "talk", "4", "--yes").status == 0
 
     ran = kept("check", "log", "--requests", "--json")
 
     found = ran.envelope["data"]["requests"]
     assert (ran.status, found["same"], found["differs"]) == (0, 1, [])
-    assert [one["reason"] for one in found["not-provable"]] == ["the entry at 4 was erased"]
+    (reason,) = [one["reason"] for one in found["not-provable"]]
+    assert reason.startswith("the entry at 4 was erased by ")
 
 
 def test_answers_without_a_receipt_are_counted_by_agent_and_day_and_fail_only_with_strict(kept: Cli) -> None:
@@ -311,7 +307,7 @@ def test_several_databases_are_told_apart_by_their_names(demo: Cli, tmp_path: Pa
         (("check", "gate", "nowhere.db"), 3),
         (("check", "gate", "--against", "talks.db"), 2),
         (("cost", "--plan", "demo"), 2),
-        (("cost", "--plan", "demo", "--agent", "nobody"), 3),
+        (("cost", "--plan", "demo", "--agent", "nobody"), 2),
         (("cost", "--plan", "demo", "--agent", "coder", "--policy", "mood"), 2),
         (("cost", "--plan", "demo", "--agent", "coder", "--budget", "many"), 2),
         (("cost", "--plan", "demo", "--agent", "coder", "--prices", "bad.toml"), 2),
@@ -319,7 +315,7 @@ def test_several_databases_are_told_apart_by_their_names(demo: Cli, tmp_path: Pa
         (("request", "demo", "--agent", "coder", "--without", "4-3"), 2),
         (("request", "demo", "--agent", "coder", "--without", "99"), 3),
         (("explain", "text", "demo", "", "--agent", "coder"), 2),
-        (("explain", "text", "demo", "x", "--agent", "nobody"), 3),
+        (("explain", "text", "demo", "x", "--agent", "nobody"), 2),
     ],
     ids=str,
 )

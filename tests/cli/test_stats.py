@@ -46,7 +46,7 @@ def test_a_sample_has_its_request_as_rebuilt_and_as_billed(demo: Cli) -> None:
 def test_an_agent_that_is_not_there_and_a_conversation_without_answers_are_refused(
     demo: Cli, cli: Cli
 ) -> None:
-    assert demo("stats", "demo", "--agent", "codr").status == 3
+    assert demo("stats", "demo", "--agent", "codr").status == 2
     assert "no agent has answered yet" in demo("stats", "demo", "--at", "1").err
 
 

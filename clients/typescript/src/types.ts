@@ -120,9 +120,15 @@ export interface AssistantMessage {
   cause?: number | null;
   /** Only an "answer" takes a turn. A "summary" stands in the place of what it `covers`. */
   purpose?: "answer" | "summary" | "memory" | "routing";
-  /** The positions that a summary stands for. */
+  /**
+   * The positions that a summary stands for, for its author's lane and those in `to`: of these, it
+   * hides what its author was sent.
+   */
   covers?: PositionRange[];
-  /** The addresses that it is for; empty: for everyone. */
+  /**
+   * The addresses that it is for; empty: for everyone. A summary is for its author's lane too, and
+   * for no others if it names none.
+   */
   to?: string[];
   /** The model that answered, by the provider's name. */
   model?: string;
@@ -714,12 +720,16 @@ export interface TailParams {
  * Plain text, as it was said.
  *
  * `phase` is what OpenAI calls the message that it is of (`commentary`, `final_answer`), and
- * takes back.
+ * takes back. `raw` is what else its `provider` said of it, such as citations: a JSON object of
+ * those fields, or the whole block if it has a `type`. It goes back to that provider, and to
+ * nobody else.
  */
 export interface TextPart {
   type: "text";
   text: string;
   phase?: string;
+  provider?: string;
+  raw?: string;
 }
 
 /** The items that a user interface shows. */
@@ -745,7 +755,9 @@ export interface Tool {
  * in its own order. Ids repeat in real logs: the call is known by its entry and index.
  *
  * `namespace` tells tools of one name apart. `form` is what its provider calls the call where
- * that is no function's: of a `custom` tool, whose input is any text, or a `tool_search`.
+ * that is no function's: of a `custom` tool, whose input is any text, or a `tool_search`. `raw`
+ * is what else its `provider` said of it, such as the program that made it, as that of a
+ * `TextPart`.
  */
 export interface ToolCall {
   type: "tool_call";
@@ -754,6 +766,8 @@ export interface ToolCall {
   arguments?: string;
   namespace?: string;
   form?: string;
+  provider?: string;
+  raw?: string;
 }
 
 /** The result of a tool call. */

@@ -16,6 +16,7 @@ from stenolog.projections.requests import APIS, Request
 
 from .lines import Diagnostic
 from .options import RegisteredName
+from .suggest import did_you_mean
 from .terminal import say
 
 if TYPE_CHECKING:
@@ -72,7 +73,8 @@ def known_agent(conversation: Conversation, written: str) -> str:
     working = (each.agent for each in state.lanes.values())
     known = [*dict.fromkeys([*settings.members, *settings.cards, *working])]
     if known and named not in known:
-        raise AgentNotFoundError(f"No agent {named!r} here. Agents: {', '.join(known)}")
+        meant = did_you_mean(named, known, most=1) or "."
+        raise AgentNotFoundError(f"No agent {named!r} here{meant} Agents: {', '.join(known)}")
     return written
 
 

@@ -72,9 +72,7 @@ def import_command(
     Sessions of coding agents, of frameworks, chat messages, or what a --mapping describes. A file is
     recognised by its content. In a folder, all transcripts at any depth are found, except hidden ones. If a
     file has grown, only its new entries are appended. - reads one from stdin. A stenolog database comes in
-    with its forks and digests: all of it or nothing.
-
-    A conversation that was renamed since is continued, one that was deleted is left out.
+    with its forks and digests: all of it or nothing. A conversation that was deleted is left out.
     """
     given = dict(map(_key_and_name, agents))
     options: dict[str, Any] = {"keep_raw": keep_raw, "agents": given, "again": again, "mapping": mapping}
