@@ -12,6 +12,7 @@ from stenolog import LlmError, UserMessage
 from stenolog.adapters.recorder.agent_notes import NO_NOTE, agent_note
 from stenolog.adapters.recorder.identity import Identity, identity_of
 from stenolog.adapters.recorder.wire import of_body, wire_request
+from stenolog.projections.overview import overview
 from tests.recorder.given import CLAUDE, Tap, anthropic, assistant, call, outcomes, result, said, user
 
 HI = "How many loaves are in the oven, and when will the last of them be done?"
@@ -123,6 +124,28 @@ def test_a_title_joins_the_conversation_whichever_of_them_comes_first() -> None:
         assert (len(tap.names), tap.conversation.settings().title) == (1, "Loaves")
         assert "Loaves" not in str(tap.conversation.request("claude", api="anthropic").body)
         assert outcomes(tap.proofs()) == {"same"}
+
+
+@pytest.mark.parametrize("answer", [said("Loaves"), said()], ids=["a title", "no title"])
+def test_what_a_client_asks_a_title_with_is_not_said_by_a_person(answer: bytes) -> None:
+    tap = Tap()
+    asked = [user("Generate a title for this conversation:"), user(HI)]
+    tap.send({"system": "You are a title generator.", "messages": asked}, answer)
+    tap.send(anthropic(user(HI)))
+    seen = overview(tap.entries())
+
+    assert (seen.words, seen.turns) == (HI, 1)
+    assert outcomes(tap.proofs()) == {"same"}
+
+
+def test_the_prelude_of_a_client_is_not_the_first_words_of_a_person() -> None:
+    tap = Tap(headers={"user-agent": "QwenCode/0.15.10 (linux; x64)"})
+    prelude = "This is the Qwen Code. We are setting up the context for our chat.\nToday's date is Saturday."
+    tap.send(anthropic(user(prelude), assistant("Got it. Thanks for the context!"), user(HI)))
+    seen = overview(tap.entries())
+
+    assert (seen.words, seen.turns) == (HI, 1)
+    assert outcomes(tap.proofs()) == {"same"}
 
 
 def test_sub_agents_have_lanes_by_their_ids() -> None:

@@ -50,6 +50,8 @@ COMPACTION = re.compile(
     r"|compact(ion|ed)? (the )?(conversation|history|context)",
     re.IGNORECASE | re.DOTALL,
 )
+SIDE = frozenset({"title", "classifier", "probe"})
+"""Kinds of requests that are not turns of an agent, and have a lane of their own."""
 LONGEST_ASKED = 4_000
 """Characters of a message in which the purpose of a request is looked for."""
 

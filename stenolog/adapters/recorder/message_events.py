@@ -35,6 +35,7 @@ from .wire import MORE_TOOLS
 _WRAPPED = re.compile(
     r"\s*<(system-reminder|environment_context|user_instructions|session_context|permissions instructions"
     r"|collaboration_mode|apps_instructions|skills_instructions|plugins_instructions|env|hook_context)\b"
+    r"|\s*This is the [\w ]+\. We are setting up the context for our chat\."
 )
 """The beginning of a text that a client adds to a user's messages by itself."""
 # Readers of answers number the calls to which a provider gives no id.
@@ -250,6 +251,6 @@ def _of_gemini(message: Mapping[str, Json], to: Addressee, blobs: Blobs) -> Iter
             yield result if result.name else replace(result, name=found.name)
 
 
-def first_words(events: list[Known]) -> str:
-    """Return the first words of a person among some events, for a title."""
-    return next((e.text for e in events if isinstance(e, UserMessage) and e.author_kind == "person"), "")
+def as_of_client(event: Known) -> Known:
+    """Return the event with the client itself as the author of what was said."""
+    return replace(event, author_kind="system") if isinstance(event, UserMessage) else event

@@ -25,9 +25,9 @@ from stenolog.adapters.providers.json_fields import as_dict
 from stenolog.domain.parts import AssistantPart
 
 from .exchange import RecordedExchange
-from .identity import Identity
+from .identity import SIDE, Identity
 from .lane import Lane, common
-from .message_events import assistant_parts, mark_of, role_of
+from .message_events import assistant_parts, is_by_client, mark_of, role_of
 from .session import Session
 from .wire import WireRequest, declared_tools, history_start, short_hash, system_texts
 
@@ -43,8 +43,6 @@ TITLE_WORDS, SHORTEST_TITLE = 200, 8
 """Characters of a first message, without blanks, that a request for a title repeats."""
 TITLE_SECONDS = 120
 """Seconds in which a client asks for a title for a conversation that has begun."""
-SIDE = frozenset({"title", "classifier", "probe"})
-"""Kinds of requests that are no turn of the agent, and have a lane of their own."""
 
 
 class LanePlace(NamedTuple):
@@ -315,7 +313,7 @@ def _first_words(request: WireRequest) -> str:
     """Return the words of the first message that a user's is, without those of the client."""
     for message in request.messages[history_start(request) :]:
         if role_of(request.api, message) == "user":
-            texts = [text for text in _texts(message) if not text.lstrip().startswith("<")]
+            texts = [t for t in _texts(message) if not (t.lstrip().startswith("<") or is_by_client(t))]
             if texts:
                 return texts[-1].strip()
     return ""

@@ -20,9 +20,9 @@ from .agent_notes import NO_NOTE, AgentNote
 from .answers import Answered, answer_of, counted_tokens, without_secrets
 from .cards import card_of, without_parameters
 from .exchange import RecordedExchange, decoded
-from .identity import Identity, asks_for_summary
+from .identity import SIDE, Identity, asks_for_summary
 from .lane import NOTHING_NEW, Alignment, Anchor, Lane, Positions, StoredHistory
-from .message_events import mark_of
+from .message_events import as_of_client, mark_of
 from .receipts import receipt_for
 from .secrets import redacted, secrets_in
 from .wire import WireRequest
@@ -112,7 +112,9 @@ class Session:
         alignment = lane.align(whole, blobs) if is_turn else NOTHING_NEW
         first = self._opening(lane, whole, identity, exchange, why)
         events = [event for plan in alignment.plans for event in plan.events]
-        if cause is not None and not lane.hashes:
+        if identity.kind in SIDE and lane is not self.lanes.get(""):
+            events = [as_of_client(event) for event in events]
+        elif cause is not None and not lane.hashes:
             events = self._briefed(events, cause)
         switches = [*first, *self._edits(lane, alignment)]
         self._put(blobs)
@@ -168,12 +170,8 @@ class Session:
         about = {"client": identity.client, "program": exchange.headers.get("user-agent", "")[:200]}
         if is_new:
             fields["joins"] = (lane.agent,)
-            about |= {
-                "session": identity.session,
-                "agent": identity.agent,
-                "rule": why,
-                "key": self._key(lane),
-            }
+            about |= {"session": identity.session, "agent": identity.agent, "rule": why}
+            about["key"] = self._key(lane)
             kind = "" if identity.kind == "warm-up" else identity.kind
             about |= {"kind": kind, "run": exchange.run, "api": lane.api}
         fields["meta"] = {META: {name: value for name, value in about.items() if value}}
