@@ -53,7 +53,7 @@ def crew() -> list[Entry]:
             cards={
                 "planner": AgentCard(persona="You plan."),
                 "coder": AgentCard(
-                    model="gpt-5", persona="You code.", tools=(SHELL, DEPLOY), policy=Budget(tokens=400)
+                    model="gpt-5", persona="You code.", tools=(SHELL, DEPLOY), policy=Budget(tokens=460)
                 ),
                 "reviewer": AgentCard(persona="You review."),
             },

@@ -89,10 +89,12 @@ def test_the_budget_of_the_demo_cuts_and_one_tool_output_is_shown_in_part(cli: C
     cli("demo")
 
     cut = cli("request", "demo", "--agent", "coder", "--at", "24", "--json").envelope["data"]
-    assert {(each["first"], each["last"]) for each in cut["omissions"] if each["rule"] == "over-budget"} == {
-        (2, 11),
-        (13, 21),
-    }
+    assert [(each["first"], each["last"], each["rule"]) for each in cut["omissions"]] == [
+        (2, 11, "over-budget"),
+        (13, 19, "over-budget"),
+        (20, 20, "other-lanes-error"),
+        (21, 21, "no-room"),
+    ]
     planned = cli("request", "demo", "--agent", "planner", "--at", "19", "--api", "gemini", "--json")
     (shown,) = [each for each in planned.envelope["data"]["parts"] if each["positions"] == [19]]
     assert shown["tokens_out"] < shown["tokens_in"]

@@ -134,7 +134,7 @@ def test_diff_of_two_policies_names_both(told: Callable[..., list[str]]) -> None
     lines = told("request", "crew", "--at", "6", "--agent", "coder", "--policy", "last:1")
 
     at = next(at for at, line in enumerate(lines) if line.startswith("policies"))
-    assert lines[at].split() == ["policies", "tokens:400", "→", "last:1"]
+    assert lines[at].split() == ["policies", "tokens:460", "→", "last:1"]
     assert lines[at + 1].startswith("shared prefix ")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -239,6 +240,23 @@ def test_what_had_to_stay_goes_when_its_run_is_over() -> None:
 
     assert [(run.first, run.rule) for run in during.omissions] == [(5, "no-room")]
     assert positions_shown(after) == [6, 7]
+    assert [(run.first, run.last, run.rule) for run in after.omissions] == [(2, 5, "beyond-last")]
+
+
+@pytest.mark.parametrize("limit", [LastN(5), LastN(5) | Pins(positions=[2]), Budget(tokens=700)])
+def test_the_runs_of_what_is_left_out_do_not_grow_with_the_log(limit: Any) -> None:
+    turns = [event for turn in range(60) for event in worked(turn)]
+
+    assert len(build(log(*turns), "coder", policy=limit).omissions) <= 4
+
+
+def worked(turn: int) -> list[Event]:
+    """Return a question that takes four calls to answer."""
+    made: list[Event] = [UserMessage(text="And now?", to=["coder"])]
+    for nth in range(4):
+        shell = ToolCall(id=f"{turn}-{nth}", name="shell")
+        made += [calls("", shell), ToolResult(call_id=shell.id, text="r" * 50)]
+    return [*made, calls("Done.")]
 
 
 @pytest.mark.parametrize("n", [2, 3, 4, 6])

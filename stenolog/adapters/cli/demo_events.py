@@ -151,7 +151,7 @@ GOING_ON: tuple[Event, ...] = (
         joins=("planner",),
         cards={
             "planner": PLANNER,
-            "coder": replace(CODER, policy=SummaryAndRecent(40) | Budget(tokens=900)),
+            "coder": replace(CODER, policy=SummaryAndRecent(40) | Budget(tokens=930)),
         },
     ),
     UserMessage(text="Where else do we read times? Make a plan, please.", to=("planner",)),

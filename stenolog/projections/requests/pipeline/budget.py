@@ -111,7 +111,7 @@ def fit(view: View, contents: Callable[[], Contents]) -> list[tuple[Cap, Size]]:
         kept = fitting_units(sizes, cap, must_stay) - outstaying(view, shown, must_stay)
         if len(kept) < len(shown.units):
             recent = fitting_units(sizes, cap, {}) if view.version > 5 else set()
-            view.cut(positions_to_cut(view, shown, kept, recent, cap.rule))
+            view.cut(positions_to_cut(view, shown, kept, recent, cap.rule), cap.rule)
             shown = contents()
             must_stay = must_keep(view, shown)
             sizes = unit_sizes(view, shown, must_stay)

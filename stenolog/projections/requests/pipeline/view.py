@@ -20,6 +20,7 @@ from stenolog.domain.summaries import Summary, address, summary_of
 from stenolog.domain.triggers import response_of
 from stenolog.projections.entry_context import SummaryRecord, read_context
 from stenolog.projections.requests.request import EMPTY_BLOBS, PIPELINE, PIPELINES, Message
+from stenolog.projections.requests.rules import NO_ROOM
 from stenolog.projections.requests.tokens import ESTIMATE, Counter, count_parts
 from stenolog.projections.tool_pairs import CallKey, Pair, ToolCallIndex
 
@@ -183,14 +184,22 @@ class View:
         messages = attribute(entry, self.style, pair, shorter)  # stage 4
         return rewritten(messages, entry, self.transforms, self.counter)  # stage 4, its end
 
-    def cut(self, gone: Mapping[int, str]) -> None:
-        """Let entries go because a cap of the policy is outgrown."""
+    def cut(self, gone: Mapping[int, str], rule: str) -> None:
+        """Let entries go because a cap of the policy is outgrown, whose cuts have a rule."""
         if self._response and self.uncut is None:
             pairing = ToolCallIndex(self.pairing.waiting, self.pairing.pairs.values())
             held = self.entries, self.left_out, self.summaries, pairing, self.cuts
             self.uncut = Uncut(self._response, *held)
         self.cuts += 1
-        self.drop(gone)
+        # Before newer ones, or with nothing older in view, they are just older: the runs must not grow.
+        anew = min((position for position, why in gone.items() if why == NO_ROOM), default=0)
+        oldest = next((e.position for e in self.entries if e.position not in gone), self.position)
+        edge = max(anew, oldest)
+        self.left_out = [
+            run._replace(rule=rule) if run.rule == NO_ROOM and run.last < edge else run
+            for run in self.left_out
+        ]
+        self.drop({position: rule if position < edge else why for position, why in gone.items()})
 
     def drop(self, gone: Mapping[int, str]) -> None:
         """Remove entries for good, each by a rule."""
