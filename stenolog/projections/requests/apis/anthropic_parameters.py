@@ -14,7 +14,6 @@ false there is no breakpoint at all.
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,7 +23,7 @@ from stenolog.projections.requests.request import BlobText, Body
 from ..body_digest import compact
 from ..explanation import RequestPart
 from .body_builder import BodyBuilder
-from .model_families import paces_itself
+from .model_families import has_a_narrow_context, paces_itself
 from .parameters import parameters
 
 # The API demands a limit.
@@ -144,15 +143,13 @@ def set_breakpoints(*places: Body) -> None:
 # 600; from 21 pictures on, each of at most 2,000 px a side. Its page on errors: 32 MB a request.
 PICTURES, PICTURES_WIDE, MANY, LONGEST_SIDE = 100, 600, 20, 2_000
 LARGEST_BODY = 32 * 1024 * 1024
-NARROW = re.compile(r"claude-(?:3|instant|2|haiku|(?:opus|sonnet)-4(?:-[0-5]\b|-\d{8}|$|@))")
-"""Models with a context of 200k."""
 _HEAD = 64 * 1024
 
 
 def pictures_and_bytes(body: Body) -> Iterator[tuple[str, str]]:
     """Yield what is too much in a request of Anthropic's: pictures, their sides, the whole body."""
     shown = list(_pictures(body.get("messages"), "/messages"))
-    most = PICTURES if NARROW.match(str(body.get("model"))) else PICTURES_WIDE
+    most = PICTURES if has_a_narrow_context(str(body.get("model"))) else PICTURES_WIDE
     if len(shown) > most:
         yield "/messages", f"{len(shown)} pictures, at most {most}"
     for place, data in shown if len(shown) > MANY else ():

@@ -17,6 +17,7 @@ GENERATION = re.compile(r"gpt-\d+|o\d+")
 # They say how finished a model is, and not which one it is.
 STAGES = frozenset({"preview", "exp", "latest"})
 SYSTEM_TURNS = re.compile(r"claude-(?:opus-4-[89]|opus-[5-9]|fable-5|mythos-5)[\w.-]*")
+NARROW = re.compile(r"claude-(?:3|instant|2|haiku|(?:opus|sonnet)-4(?:-[0-5]\b|-\d{8}|$|@))")
 SELF_PACED = re.compile(r"claude-opus-(?:4-[7-9]|[5-9])")
 
 REASONING_MODELS = re.compile(r"(?:^|/)(?:o\d|gpt-(?:[5-9]|[1-9]\d))")
@@ -72,6 +73,11 @@ def takes_system_turns(model: str) -> bool:
 def paces_itself(model: str) -> bool:
     """Return whether it refuses sampling parameters and thinking budgets (migration guide for Opus 4.7)."""
     return SELF_PACED.match(model) is not None
+
+
+def has_a_narrow_context(model: str) -> bool:
+    """Return whether a model of Anthropic has a context of 200k tokens, and not of a million."""
+    return NARROW.match(model) is not None
 
 
 def since_gemini_3(model: str) -> bool:
