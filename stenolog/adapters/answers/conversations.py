@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 UUID = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})((?:~\d+)?)")
 """A name that is a UUID, and the number of a fork behind it."""
+DATE = re.compile(r"-(\d{8}|\d{4}-\d\d-\d\d)$")
+"""The date at the end of a model's name, which a list has no room for."""
+MAKER = re.compile(r"^claude-(?=\w)")
+"""The beginning that all of a maker's models share."""
 BEGINNINGS = (8, 13, 18, 23)
 """The lengths that a UUID is cut at: before each of its dashes."""
 SCANNED = 1000
@@ -96,6 +100,11 @@ def any_has(texts: Iterable[str], part: str) -> bool:
     """Return whether one of the texts has a part in it, in letters of either case; "" is in any."""
     wanted = part.casefold()
     return not wanted or any(wanted in text.casefold() for text in texts)
+
+
+def short_model(name: str) -> str:
+    """Return the name of a model as lists have it, without its maker and its date."""
+    return MAKER.sub("", DATE.sub("", name))
 
 
 def conversation_data(log: Log, name: str, found: ListedConversation | None = None) -> dict[str, Any]:

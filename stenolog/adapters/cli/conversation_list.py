@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
+from stenolog.adapters.answers.conversations import short_model
 from stenolog.domain.limits import MICRO_PER_USD
 
 from .layout import Cell, table
@@ -19,10 +20,6 @@ TITLE, PART = 24, 4
 """The cells that a title keeps before other columns are left out; of a wide terminal this part of them."""
 NAMES = 12
 """The cells that names of projects, branches, agents and models keep."""
-DATE = re.compile(r"-(\d{8}|\d{4}-\d\d-\d\d)$")
-"""The date at the end of a model's name, which a list has no room for."""
-MAKER = re.compile(r"^claude-(?=\w)")
-"""The beginning that all of a maker's models share."""
 STATES = {
     "failed": "failed",
     "awaiting_approval": "approval",
@@ -75,9 +72,7 @@ def _row(row: dict[str, Any], width: int | None, now: datetime | None) -> tuple[
         re.split(r"[/\\]", row["folder"].rstrip("/\\"))[-1],
         (row["branch"], "dim"),
         _few(row["agents"], piped),
-        _few(
-            row["models"] if piped else [MAKER.sub("", DATE.sub("", name)) for name in row["models"]], piped
-        ),
+        _few(row["models"] if piped else [short_model(name) for name in row["models"]], piped),
         (state, STYLES[state]),
         f"{row['turns']:,}",
         (f"{row['errors']:,}", "red") if row["errors"] else "",

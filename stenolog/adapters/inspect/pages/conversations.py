@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import pairwise
@@ -15,6 +14,7 @@ from stenolog.adapters.answers.conversations import (
     Selection,
     conversation_data,
     selected,
+    short_model,
 )
 from stenolog.adapters.answers.envelope import Answer
 from stenolog.adapters.inspect.page import Page
@@ -38,10 +38,6 @@ MOST_READ = 5_000
 """The entries that are read at one look for the small curves; what came of them is kept for the next one."""
 LIVE = timedelta(minutes=1)
 """A conversation is live for so long after its last entry."""
-DATE = re.compile(r"-(\d{8}|\d{4}-\d\d-\d\d)$")
-"""The date at the end of a model's name, which a list has no room for."""
-MAKER = re.compile(r"^claude-(?=\w)")
-"""The beginning that all of a maker's models share."""
 AGO = ((60, 1, "s"), (3600, 60, " min"), (86400, 3600, " h"), (30 * 86400, 86400, " d"))
 """Up to so many seconds, a time is shown in units of so many seconds, with this word."""
 FIELDS = ("q", "part", "agent", "model", "errors", "since", "until")
@@ -124,7 +120,7 @@ def _row(query: Query, found: Any, now: datetime, at_work: set[str]) -> dict[str
     folder = data["folder"].replace("\\", "/").rstrip("/")
     return {
         **data,
-        "model": MAKER.sub("", DATE.sub("", data["models"][0])) if data["models"] else "",
+        "model": short_model(data["models"][0]) if data["models"] else "",
         "project": folder.rpartition("/")[2],
         "is_live": is_new or found.name in at_work,
         "when": f"{last:%Y-%m-%d %H:%M}" if last else "",
