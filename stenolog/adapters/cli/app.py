@@ -62,30 +62,6 @@ SECTIONS = {
 }
 """The commands by what they are for, each with its module; a group has none."""
 MODULES = {name: module for section in SECTIONS.values() for name, module in section.items()}
-RENAMED = {
-    "steps": "state --steps",
-    "output": "outputs",
-    "budget": "cost --plan",
-    "why": "request --why",
-    "diff": "request --diff POSITION",
-    "whatif": "request --without, --policy or --budget",
-    "blame": "explain call",
-    "bisect": "explain text",
-    "view": "explain agent",
-    "trace-value": "explain value",
-    "record": "run --record FILE",
-    "verify": "check log",
-    "fsck": "check requests",
-    "doctor": "check file",
-    "gate": "check gate",
-    "replay": "check replay",
-    "backup": "db backup",
-    "restore": "db restore",
-    "salvage": "db salvage",
-    "gc": "db gc",
-    "schema": "db schema",
-}
-"""The names of commands of earlier days, and what they are called now."""
 MEANT = {
     "add": ("append", "import"),
     "find": ("search",),
@@ -109,6 +85,18 @@ MEANT = {
     "tokens": ("cost",),
     "help": ("--help", "COMMAND --help"),
     "version": ("-V",),
+    "diff": ("request --diff POSITION",),
+    "blame": ("explain call",),
+    "bisect": ("explain text",),
+    "budget": ("cost --plan",),
+    "replay": ("check replay",),
+    "verify": ("check log",),
+    "fsck": ("check requests",),
+    "doctor": ("check file",),
+    "backup": ("db backup",),
+    "restore": ("db restore",),
+    "gc": ("db gc",),
+    "schema": ("db schema",),
 }
 """Words of other programs, and the commands that do the same here."""
 COMMON = """\
@@ -219,9 +207,7 @@ class App(Commands):
         return GROUPS.get(cmd_name) or super().get_command(ctx, cmd_name)
 
     def unknown(self, written: str) -> str:
-        """Return what is wrong with a word that is no command: it may be an old one."""
-        if written in RENAMED:
-            return f"no command {written!r}; it is now: stenolog {RENAMED[written]}"
+        """Return what is wrong with a word that is no command: another program may have it."""
         if written in MEANT:
             meant = " or ".join(f"stenolog {words}" for words in MEANT[written])
             return f"no command {written!r}; did you mean: {meant}?"
