@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import count, takewhile
 
@@ -34,12 +34,11 @@ from stenolog.importers import (
     keep_base64,
 )
 
-from .message_format import MessageReader, is_native, ours_of
+from .message_format import MessageReader, agent_of, is_native, ours_of
 from .output_files import NOWHERE, OutputFiles
 from .references import MODE, OPENING, Trail, ids_of, is_made, made_up, placed
 from .schema import ACTIVE, JOIN, MAIN, OURS, SETTINGS, SYSTEM, Message, read
 from .shown import Shown
-from .speakers import Speakers
 
 
 class CrewAgent:
@@ -222,3 +221,43 @@ def _blobs(message: Message) -> Blobs:
     for content in as_dict((ours_of(message) or {}).get("blobs")).values():
         keep_base64(as_str(content), blobs)
     return blobs
+
+
+class Speakers:
+    """Agents that speak in CrewAgent's own messages; `agents` begins with the one that has no id."""
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        told = [(record.line, read(as_dict(record.value))[0]) for record in records]
+        self._told = {line: plain for line, plain in told if not is_native(plain)}
+        named = dict.fromkeys(filter(None, map(agent_of, self._told.values())))
+        is_unnamed = any(_speaks(plain) and not agent_of(plain) for plain in self._told.values())
+        self.agents = [*([MAIN] if is_unnamed or not named else []), *named]
+        self._for = dict(self._whom()) if len(self.agents) > 1 else {}
+
+    def named_by(self, line: str) -> tuple[str, ...]:
+        """Return the agent of a message, if it names one."""
+        agent = agent_of(self._told.get(line, {}))
+        return (agent,) if agent else ()
+
+    def addressees(self, line: str) -> tuple[str, ...]:
+        """Return whom a message is for; nobody by name in a conversation with a single agent."""
+        return self._for.get(line, ())
+
+    def _whom(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Yield a person's messages, each with the agent that it names, or that answers, or spoke last."""
+        waiting: list[str] = []
+        active = self.agents[0]
+        for line, plain in self._told.items():
+            if plain.get("role") == "user":
+                waiting.append(line)
+            named = agent_of(plain)
+            if not (named or _speaks(plain)):
+                continue
+            active = named or MAIN
+            yield from ((each, (active,)) for each in waiting)
+            waiting.clear()
+        yield from ((each, (active,)) for each in waiting)
+
+
+def _speaks(plain: Message) -> bool:
+    return plain.get("role") == "assistant"
