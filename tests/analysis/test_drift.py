@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from stenolog.projections.analysis.drift import RoleDrift, drift
-from stenolog.projections.analysis.volatile_text import masked
+from stenolog.projections.analysis.drift import RoleDrift, drift, masked
 from tests.recorder.programs import BEGIN, BODIES, Tap, answered, tool, turns
 
 PROMPT = """\

@@ -11,7 +11,7 @@ import pytest
 
 import stenolog
 from stenolog import AssistantMessage, ToolCall
-from stenolog.adapters.cli.render_outputs import short_aliases
+from stenolog.adapters.cli.outputs_command import short_aliases
 from stenolog.adapters.log import open as open_log
 from stenolog.adapters.queries.outputs import store_large
 from stenolog.domain.events import ToolResult

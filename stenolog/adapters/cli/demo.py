@@ -6,12 +6,15 @@ Its times, ids and salts are fixed, so that everybody sees the same digests.
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import webbrowser
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from importlib.util import find_spec
+from pathlib import Path
+from uuid import uuid4
 
 import click
 
@@ -25,7 +28,6 @@ from .check_commands import replay_lines, replayed
 from .database import Database
 from .demo_events import API_OF, BEGINNING, BEGUN, FORKED_AFTER, GOING_ON, OTHER_WAY, STEP
 from .entry_lines import log_lines
-from .example_files import write_example_files
 from .framework import command
 from .layout import heading
 from .lines import CommandResult, Piece, done, line, paragraph
@@ -186,3 +188,27 @@ def _section(words: str, *about: str) -> Iterator[Piece]:
     """Yield the heading of a section: a command that shows the same, and what to look at."""
     yield heading(f"$ {words}")
     yield paragraph(" ".join(about), "dim")
+
+
+HERE = Path("docs", "examples")
+"""The folder below the working directory in which the documentation expects them."""
+
+
+def write_example_files() -> bool:
+    """Copy the files to `docs/examples`, all of them or none; return False where the folder exists."""
+    if HERE.exists():
+        return False
+    HERE.parent.mkdir(exist_ok=True)
+    part = HERE.with_name(f"{HERE.name}.{uuid4().hex[:8]}")
+    try:
+        shutil.copytree(_packaged(), part, ignore=shutil.ignore_patterns("__pycache__"))
+        os.rename(part, HERE)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return True
+
+
+def _packaged() -> Path:
+    """Return the folder of the files: in the wheel below the package, in a checkout beside it."""
+    package = Path(__file__).parents[2]
+    return next(at for at in (package / "examples", package.parent / HERE) if at.is_dir())

@@ -16,10 +16,13 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Hashable
+from functools import cache, partial
+from importlib.resources import files
+from threading import Lock
 from typing import Any
 from urllib.parse import quote, urlencode
+from weakref import WeakValueDictionary
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from pydantic_core import to_json
@@ -34,12 +37,13 @@ from stenolog.adapters.answers.envelope import Diagnostic, envelope
 from stenolog.adapters.log import Log
 from stenolog.adapters.queries.overviews import title_of
 from stenolog.domain.errors import CallerError, StenologError
+from stenolog.projections import lifecycle_picture
+from stenolog.projections.context_curve import plot
 
 from . import tail
 from .conversation_index import IndexCache
 from .forks import Forks
 from .guard import Guard
-from .keyed_locks import KeyedLocks
 from .page import Page, TextPage
 from .pages import (
     compaction,
@@ -55,7 +59,6 @@ from .pages import (
     whatif,
 )
 from .query import Query
-from .static_files import static_file
 
 PAGES = (
     conversations.page,
@@ -204,3 +207,45 @@ def _status(error: StenologError) -> int:
     if isinstance(error, LookupError):
         return 404
     return 400 if isinstance(error, CallerError) else 500
+
+
+TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+"""The types of the files in the folder `static`, by their endings; others are not served."""
+PICTURES = {"context_plot.css": plot.STYLE, "lifecycle.css": lifecycle_picture.STYLE}
+"""Styles of pictures, which a picture in a file of its own has within it."""
+
+
+async def static_file(request: Request) -> Response:
+    """Return the file that the path names; 404 for every other name."""
+    found = _static_files().get(request.path_params["file"])
+    if found is None:
+        return Response("404: no such file\n", 404)
+    content, type = found
+    return Response(content, media_type=type, headers={"Cache-Control": "private, max-age=300"})
+
+
+@cache
+def _static_files() -> dict[str, tuple[bytes, str]]:
+    """Return the files with their types, by name."""
+    found = {name: (style.encode(), TYPES[".css"]) for name, style in PICTURES.items()}
+    for file in files(__package__).joinpath("static").iterdir():
+        type = TYPES.get(file.name[file.name.rfind(".") :])
+        if type:
+            found[file.name] = file.read_bytes(), type
+    return found
+
+
+class KeyedLocks:
+    """Locks by key; one that no thread has or waits for is forgotten.
+
+    By them a page that is loaded again while it is made is not made twice at a time.
+    """
+
+    def __init__(self) -> None:
+        self._locks: WeakValueDictionary[Hashable, Lock] = WeakValueDictionary()
+        self._own = Lock()
+
+    def of(self, key: Hashable) -> Lock:
+        """Return the lock of a key, the same one to all who ask at the same time."""
+        with self._own:
+            return self._locks.setdefault(key, Lock())

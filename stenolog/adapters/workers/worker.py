@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import Any
 
 from stenolog.adapters.engine.team import Team
 from stenolog.adapters.engine.visits import version_of, visit
+from stenolog.adapters.llms.base import Model
 from stenolog.adapters.log import Conversation, Log
 from stenolog.adapters.store.store_values import Stream
 
-from .breakers import leave_alone, left_alone
 from .queue import Queue
 from .queues import queue_of, registry_of
 from .registry import WorkerRegistry
@@ -178,3 +178,27 @@ async def _repeated(pause: float, do: Callable[[], Coroutine[Any, Any, object]])
         except Exception as error:
             why = error.__cause__ or error
             LOGGER.warning("%s: %s", type(why).__name__, " ".join(str(why).split()))
+
+
+def left_alone(team: Team) -> dict[str, float]:
+    """Return the models whose breakers are open, with the seconds that they stay so.
+
+    Each worker counts failures by itself. Once one leaves a model alone, all do, within a second.
+    """
+    now = team.options.world.stopwatch()
+    found = {_key(model): breaker.seconds_open(now) for model, breaker in team.options.breakers()}
+    return {name: seconds for name, seconds in found.items() if seconds > 0}
+
+
+def leave_alone(team: Team, opened: Mapping[str, float]) -> None:
+    """Open the breakers of these models for so many seconds, where they are not open for longer."""
+    now = team.options.world.stopwatch()
+    asked = [model for model, _ in team.options.breakers()]
+    for model in (*asked, *(agent.llm for agent in team.agents.values() if agent.llm)):
+        if seconds := opened.get(_key(model)):
+            team.options.breaker_of(model).hold(now, seconds)
+
+
+def _key(model: Model) -> str:
+    """Return the name that a model has in every process: who serves it, and its own."""
+    return f"{model.provider} {model.name}"
