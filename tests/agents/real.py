@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stenolog.adapters.llms.base import Model, Timeouts
+from stenolog.models import Model, Timeouts
 from tests import npm
 
 HERE = Path(__file__).parent / "npm"

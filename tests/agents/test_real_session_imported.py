@@ -13,8 +13,7 @@ import pytest
 
 import stenolog
 from stenolog import Conversation, ToolResult
-from stenolog.adapters.importers.detect import files_in
-from stenolog.importers import import_files
+from stenolog.importers import files_in, import_files
 from tests.agents import real
 from tests.agents.provider import Provider
 from tests.transcripts.given import Json

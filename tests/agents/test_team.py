@@ -12,13 +12,11 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog import AssistantMessage, Entry, LlmError, ModeSwitch
-from stenolog.adapters.agents.acp import ACP
-from stenolog.adapters.llms.base import Model
-from stenolog.adapters.log import Conversation
+from stenolog import AssistantMessage, Conversation, Entry, LlmError, ModeSwitch
 from stenolog.context import SinceLastTurn
 from stenolog.engine import Agent, EntryAppended, RetryPolicy, RoundRobin, Team
 from stenolog.events import PositionRange
+from stenolog.models import ACP, Model
 from tests.agents import given
 
 DEV = "dev"

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 
 from stenolog import AssistantMessage, Entry, LlmError, ModeSwitch, ToolCall, ToolResult, UserMessage
+from stenolog.analysis import Blame, blame
 from stenolog.errors import PositionNotFoundError
 from stenolog.events import Control, Origin, Receipt
-from stenolog.projections.analysis.blame import Blame, blame
 from stenolog.testing import entries
 from tests.analysis.crew import crew
 from tests.strategies import logs

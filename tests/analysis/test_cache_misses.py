@@ -8,8 +8,8 @@ import pytest
 
 import stenolog
 from stenolog import AgentCard, AssistantMessage, Entry, ModeSwitch, ToolResult, UserMessage
+from stenolog.analysis import CacheCall, cache_calls
 from stenolog.events import PositionRange, Usage
-from stenolog.projections.analysis.cache_misses import CacheCall, cache_calls
 from tests.analysis.cache_break import REPLY, Break, bodies
 from tests.analysis.cache_breaks import breaks
 from tests.analysis.provider_cache import Provider

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from stenolog import ModeSwitch, ToolResult, UserMessage
+from stenolog.analysis import whatif
 from stenolog.context import Budget, LastN
 from stenolog.errors import InvalidEventError, PositionNotFoundError
 from stenolog.events import PositionRange
-from stenolog.projections.analysis.whatif import whatif
-from stenolog.projections.requests import build
+from stenolog.requests import build
 from tests.requests.given import ASKED, CALL, calls, log
 
 TALK = log(

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stenolog.adapters.chats.rendering import Fence, fence_of
-from stenolog.chats import split, utf16_length
+from stenolog.chats import Fence, fence_of, split, utf16_length
 from stenolog.contrib.telegram.incoming import weigh
 from stenolog.errors import CallerError
 

@@ -11,13 +11,12 @@ import pytest
 
 import stenolog
 from stenolog import AssistantMessage, Log, ModeSwitch, ToolCall, UserMessage
-from stenolog.adapters.llms.base import Model, ResponseDelta, StreamItem
-from stenolog.adapters.llms.base import ModelResponse as ModelAnswer
 from stenolog.chats import split, utf16_length
 from stenolog.contrib.telegram import Telegram
 from stenolog.contrib.telegram import chat as telegram_chat
 from stenolog.engine import RoundRobin
-from stenolog.models import ModelRequest, Scripted
+from stenolog.models import Model, ModelRequest, ResponseDelta, Scripted, StreamItem
+from stenolog.models import ModelResponse as ModelAnswer
 from stenolog.parts import FilePart, ImagePart
 
 from .given import BOT, OTHER, ROLE, asked, echo, run, said, served, team, until

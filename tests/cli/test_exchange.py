@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from stenolog.projections.requests.validation import validate
+from stenolog.requests import validate
 
 ROOT = Path(__file__).parents[2]
 SESSION = str(ROOT / "docs" / "examples" / "session.jsonl")

@@ -21,9 +21,9 @@ from stenolog import (
     ToolCall,
     UserMessage,
 )
+from stenolog.analysis import timeline
 from stenolog.events import Origin, Usage
 from stenolog.parts import ReasoningPart
-from stenolog.projections.timeline import timeline
 from stenolog.testing import entries
 from tests.cli.conftest import Ran
 from tests.cli.terminal import Terminal

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 import stenolog
-from stenolog import AssistantMessage, LlmError, ModeSwitch, ToolCall, ToolResult, UserMessage
-from stenolog.domain.events import AuthorKind, ErrorCategory, Event
-from stenolog.domain.values import PositionRange
+from stenolog import AssistantMessage, Event, LlmError, ModeSwitch, ToolCall, ToolResult, UserMessage
+from stenolog.events import AuthorKind, ErrorCategory, PositionRange
 from tests.cli.conftest import Ran
 
 Cli = Callable[..., Ran]

@@ -6,9 +6,8 @@ from fractions import Fraction
 
 import pytest
 
-from stenolog.adapters.plugins import LazyRegistry
-from stenolog.domain.errors import CallerError, NotRegisteredError
-from stenolog.domain.registry import Registry
+from stenolog.errors import CallerError, NotRegisteredError
+from stenolog.plugins import LazyRegistry, Registry
 
 
 def define(answer: int) -> type:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stenolog import Event, ModeSwitch, ToolResult
-from stenolog.domain.turns import ByAddress, RoundRobin, Sequential
+from stenolog.engine import ByAddress, RoundRobin, Sequential
 from stenolog.testing import START
 from tests.domain.talking import (
     GO_ON,

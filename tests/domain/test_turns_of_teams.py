@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stenolog import Event, ToolResult
-from stenolog.domain.turns import Orchestrator, Parallel, Sequential
+from stenolog.engine import Orchestrator, Parallel, Sequential
 from tests.domain.talking import (
     GO_ON,
     HI,

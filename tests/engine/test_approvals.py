@@ -9,12 +9,10 @@ import pytest
 
 import stenolog
 from stenolog import AgentCard, AssistantMessage, Conversation, ModeSwitch, Team, Tool, ToolCall, UserMessage
-from stenolog.adapters.importers.importer import import_file
-from stenolog.adapters.importers.jsonl import export_jsonl
-from stenolog.domain.values import Control
 from stenolog.engine import Agent, AgentTool, RoundRobin
 from stenolog.errors import IllegalCommandError, InvalidEventError
-from stenolog.events import CallRef
+from stenolog.events import CallRef, Control
+from stenolog.importers import export_jsonl, import_file
 from stenolog.maintenance import salvage
 from stenolog.models import Scripted
 from stenolog.tools import tool

@@ -10,10 +10,10 @@ import pytest
 
 import stenolog
 from stenolog import Agent, AssistantMessage, Conversation, Entry, Event, ModeSwitch, Team, UserMessage
-from stenolog.adapters.verify.integrity import verify
-from stenolog.domain.errors import IllegalCommandError, ModelError, PositionNotFoundError
 from stenolog.engine import regenerate
+from stenolog.errors import IllegalCommandError, ModelError, PositionNotFoundError
 from stenolog.events import PositionRange
+from stenolog.maintenance import verify
 from stenolog.models import ModelRequest, ModelResponse, ResponseDelta, Scripted
 
 

@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 import stenolog
 from stenolog import Agent, Conversation, Team, TextPart, ToolCall
-from stenolog.domain.errors import ModelError
-from stenolog.domain.events import ErrorCategory
 from stenolog.engine import EntryAppended, RetryPolicy, RunEvent
+from stenolog.errors import ModelError
+from stenolog.events import ErrorCategory
 from stenolog.models import Model, ModelRequest, ModelResponse, ResponseDelta
 from stenolog.tools import BaseTool, ToolContext, tool
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from stenolog.adapters.llms.base import ModelResponse
 from stenolog.events import Usage
+from stenolog.models import ModelResponse
 from stenolog.parts import AssistantPart, TextPart, ToolCall
 from tests.llms import wire_openai_chat, wire_openai_responses
 from tests.llms.server import JSON, Received, Reply, Server

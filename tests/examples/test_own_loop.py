@@ -17,7 +17,7 @@ import pytest
 
 import stenolog
 from stenolog.context import Budget
-from stenolog.projections.requests.proofs import proofs
+from stenolog.requests import proofs
 from tests.llms.conftest import server as server
 from tests.llms.server import SILENCE, Reply, Server, failure
 from tests.llms.stand_in import ADVICE, completion, environment, message

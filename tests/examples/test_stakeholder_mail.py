@@ -17,13 +17,11 @@ from examples.stakeholder_mail.crew import agents, team
 from examples.stakeholder_mail.script import reply
 from examples.stakeholder_mail.workflow import TALK, Inputs, firsts, plan, scores, write
 from stenolog import AssistantMessage, Conversation, Entry, ModeSwitch, UserMessage
-from stenolog.analysis import cost
+from stenolog.analysis import Price, cost, usage
 from stenolog.context import Budget
 from stenolog.engine import Tokens
 from stenolog.errors import ModelError
 from stenolog.models import ModelRequest, Scripted
-from stenolog.projections.prices import Price
-from stenolog.projections.usage import usage
 from stenolog.tables import attached_tables
 from tests.examples.harness import clean, finished, killed, outcome, run, said
 from tests.postgres import in_schemas

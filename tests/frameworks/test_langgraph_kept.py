@@ -30,7 +30,7 @@ from langgraph.types import Send
 
 import stenolog
 from stenolog.contrib.langgraph import LangGraphSaver
-from stenolog.domain.errors import BlobNotFoundError, CallerError, CorruptLogError
+from stenolog.errors import BlobNotFoundError, CallerError, CorruptLogError
 from stenolog.importers import export_jsonl, import_file
 from tests.file_bytes import words_in
 from tests.frameworks.langgraph_graphs import growing, talking

@@ -27,7 +27,7 @@ import stenolog
 from stenolog import Log, ModeSwitch, UserMessage
 from stenolog.contrib.crewagent import export_crewagent
 from stenolog.contrib.langgraph import LangGraphSaver
-from stenolog.domain.errors import CallerError, CorruptLogError, InvalidEventError
+from stenolog.errors import CallerError, CorruptLogError, InvalidEventError
 from stenolog.importers import export_jsonl, import_file
 from tests.frameworks.langgraph_graphs import ONE, talking
 

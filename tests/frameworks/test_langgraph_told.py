@@ -17,9 +17,10 @@ from langchain_core.messages import (
 )
 
 import stenolog
+from stenolog import TextPart, ToolCall
 from stenolog.contrib.langgraph import LangGraphSaver
-from stenolog.domain.parts import ProviderPart, ReasoningPart, TextPart, ToolCall
-from stenolog.domain.values import CallRef
+from stenolog.events import CallRef
+from stenolog.parts import ProviderPart, ReasoningPart
 from tests.frameworks.langgraph_graphs import growing
 from tests.frameworks.test_langgraph_kept import ONE, holding, put
 

@@ -9,13 +9,19 @@ from typing import Any, NamedTuple
 import pytest
 
 from stenolog import ToolCall
-from stenolog.adapters.llms.anthropic import Anthropic
-from stenolog.adapters.llms.base import Model, ModelRequest, ModelResponse, ResponseDelta
-from stenolog.adapters.llms.gemini import Gemini
-from stenolog.adapters.llms.openai import OpenAIChat, OpenAIResponses
-from stenolog.domain.errors import ModelError
+from stenolog.errors import ModelError
 from stenolog.events import Usage
-from stenolog.projections.requests.transport import Outgoing
+from stenolog.models import (
+    Anthropic,
+    Gemini,
+    Model,
+    ModelRequest,
+    ModelResponse,
+    OpenAIChat,
+    OpenAIResponses,
+    Outgoing,
+    ResponseDelta,
+)
 from tests.llms import wire_anthropic, wire_gemini, wire_openai_chat, wire_openai_responses
 from tests.llms.listening import heard, prompt
 from tests.llms.server import Server

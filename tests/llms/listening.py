@@ -10,9 +10,9 @@ from typing import NamedTuple
 import pytest
 
 from stenolog import AgentCard, Event, ModeSwitch, Tool, UserMessage
-from stenolog.adapters.llms.base import Model, ModelRequest, ModelResponse, ResponseDelta
-from stenolog.domain.errors import ModelError
-from stenolog.projections.requests import build
+from stenolog.errors import ModelError
+from stenolog.models import Model, ModelRequest, ModelResponse, ResponseDelta
+from stenolog.requests import build
 from tests.requests.given import log
 
 HI = UserMessage(text="Hi")

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from stenolog.adapters.llms.base import ModelResponse
-from stenolog.domain.parts import TextPart
+from stenolog import TextPart
+from stenolog.models import ModelResponse
 from tests.llms import wire_openai_chat
 from tests.llms.server import Received, Reply, Server, failure
 

@@ -6,7 +6,7 @@ import asyncio
 
 import stenolog
 from stenolog import AgentCard, AssistantMessage, ModeSwitch, ToolCall, ToolResult
-from stenolog.adapters.llms.base import Model, ModelRequest, ModelResponse
+from stenolog.models import Model, ModelRequest, ModelResponse
 from tests.llms.listening import HI, SHELL, heard
 
 

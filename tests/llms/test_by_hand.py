@@ -17,7 +17,7 @@ from stenolog import AssistantMessage, Conversation, LlmError, TextPart, ToolCal
 from stenolog.errors import CallerError, ModelError
 from stenolog.events import Usage
 from stenolog.models import Recording, answer_from, error_from, recording
-from stenolog.projections.requests.proofs import proofs
+from stenolog.requests import proofs
 from tests.llms.apis import APIS, KEY
 from tests.llms.server import Reply, Server, failure
 

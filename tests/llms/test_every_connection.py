@@ -7,8 +7,7 @@ import gc
 from contextlib import aclosing
 
 from stenolog import TextPart
-from stenolog.adapters.llms.base import ModelResponse
-from stenolog.projections.requests.transport import Outgoing
+from stenolog.models import ModelResponse, Outgoing
 from tests.llms.apis import WAIT, Api, cancelled_when, closed_after, every
 from tests.llms.listening import ask, heard, prompt
 from tests.llms.server import SILENCE, Reply, Server

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from stenolog import TextPart
-from stenolog.adapters.llms.base import Timeouts
+from stenolog.models import Timeouts
 from stenolog.parts import ReasoningPart
 from tests.llms.apis import KEY, Api, every, until_it_fails
 from tests.llms.listening import failure

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from stenolog import TextPart, ToolCall
-from stenolog.adapters.llms.base import ResponseDelta
+from stenolog.models import ResponseDelta
 from stenolog.parts import ReasoningPart, RefusalPart
 from tests.llms.apis import CHAT, Api, both_of_openai, closed_after
 from tests.llms.listening import ask, prompt, streamed

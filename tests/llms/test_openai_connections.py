@@ -8,7 +8,7 @@ import openai
 import pytest
 
 from stenolog import TextPart
-from stenolog.adapters.llms.base import ModelResponse, Timeouts
+from stenolog.models import ModelResponse, Timeouts
 from tests.llms.apis import KEY, Api, both_of_openai, closed_after, until_it_fails
 from tests.llms.listening import ask, failure, prompt
 from tests.llms.server import Reply, Server

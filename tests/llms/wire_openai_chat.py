@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from stenolog.adapters.llms.base import ModelResponse
-from stenolog.domain.parts import AssistantPart, ReasoningPart, RefusalPart, TextPart, ToolCall
-from stenolog.domain.values import Usage
+from stenolog import TextPart, ToolCall
+from stenolog.events import Usage
+from stenolog.models import ModelResponse
+from stenolog.parts import AssistantPart, ReasoningPart, RefusalPart
 from tests.llms.server import sse
 
 PIECE = 5

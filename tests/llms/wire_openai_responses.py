@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from stenolog.adapters.llms.base import ModelResponse
-from stenolog.domain.parts import AssistantPart, ProviderPart, ReasoningPart, RefusalPart, TextPart, ToolCall
-from stenolog.domain.values import Usage
+from stenolog import TextPart, ToolCall
+from stenolog.events import Usage
+from stenolog.models import ModelResponse
+from stenolog.parts import AssistantPart, ProviderPart, ReasoningPart, RefusalPart
 from tests.llms.server import sse
 from tests.llms.wire_openai_chat import PIECE, pieces
 

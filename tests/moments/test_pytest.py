@@ -18,7 +18,6 @@ import pytest
 import stenolog
 from stenolog import AgentCard, AssistantMessage, Conversation, Log, ModeSwitch, TextPart, UserMessage
 from stenolog.context import Budget, LastN
-from stenolog.domain.events import Unknown
 from stenolog.errors import (
     AgentNotFoundError,
     CallerError,
@@ -26,6 +25,7 @@ from stenolog.errors import (
     InvalidEventError,
     PositionNotFoundError,
 )
+from stenolog.events import Unknown
 from stenolog.models import Transport
 from stenolog.parts import ImagePart
 from stenolog.requests import APIS

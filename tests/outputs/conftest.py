@@ -8,7 +8,7 @@ import pytest
 
 import stenolog
 from stenolog import AssistantMessage, Conversation, Log, TextPart, ToolCall, ToolResult, UserMessage
-from stenolog.adapters.queries.outputs import store_large
+from stenolog.tools import store_large
 from tests.outputs.given import LARGE, artifact
 
 

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from stenolog import Conversation, ToolResult, UserMessage
-from stenolog.domain.errors import StoreError
-from stenolog.errors import CallerError
+from stenolog.errors import CallerError, StoreError
 from tests.outputs.given import PLAN, RESULTS, artifact
 
 

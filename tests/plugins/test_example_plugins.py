@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from stenolog import AssistantMessage, UserMessage
-from stenolog.domain.parts import ToolCall
+from stenolog import AssistantMessage, ToolCall, UserMessage
 from stenolog.plugins import load_plugin
 from stenolog.requests import build
 from stenolog.testing import entries

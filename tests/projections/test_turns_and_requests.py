@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stenolog import AssistantMessage, Event, State, UserMessage
-from stenolog.domain.state import address
-from stenolog.domain.turns import ByAddress, Orchestrator, Parallel, RoundRobin, Sequential, TurnRule
-from stenolog.projections.requests import build
+from stenolog.engine import ByAddress, Orchestrator, Parallel, RoundRobin, Sequential, TurnRule
+from stenolog.events import address
+from stenolog.requests import build
 from stenolog.testing import entries
 from tests.domain.talking import GO_ON, HI, PASS, after, busy, failed, opened, passed, said
 

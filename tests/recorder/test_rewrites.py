@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stenolog.adapters.verify.integrity import verify
-from stenolog.projections.usage import usage
+from stenolog.analysis import usage
+from stenolog.maintenance import verify
 from tests.recorder.given import Tap, anthropic, assistant, call, outcomes, result, said, thought, user
 
 HI = "How many loaves are in the oven, and when will the last of them be done?"

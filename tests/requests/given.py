@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from stenolog import AssistantMessage, Entry, Event, Request, ToolCall, UserMessage
-from stenolog.projections.requests import build
+from stenolog.requests import build
 from tests.requests.histories import START
 
 CALL = ToolCall(id="c1", name="shell", arguments='{"cmd": "ls"}')

@@ -13,10 +13,10 @@ from typing import Any, cast
 
 from pydantic import JsonValue
 
-from stenolog import AssistantMessage, Entry, Event, ModeSwitch, UserMessage
+from stenolog import AssistantMessage, Entry, Event, ModeSwitch, Request, UserMessage
 from stenolog.context import FullHistory, policy
 from stenolog.events import PositionRange, Receipt
-from stenolog.projections.requests import LaneId, Request, build, lanes
+from stenolog.requests import LaneId, build, lanes
 from tests.requests.histories import START
 from tests.requests.policies import SMALL
 

@@ -18,10 +18,9 @@ from stenolog import (
     ToolResult,
     UserMessage,
 )
-from stenolog.domain.policy import Prompt
+from stenolog.context import Prompt
 from stenolog.parts import FilePart, ImagePart, ProviderPart
-from stenolog.projections.requests import build
-from stenolog.projections.requests.validation import validate
+from stenolog.requests import build, validate
 from tests.requests.given import ASKED, CALL, calls, log
 from tests.requests.histories import FOUND, PNG, SEARCH
 from tests.requests.judging import complaints, needs_judges

@@ -24,8 +24,7 @@ from stenolog import (
 )
 from stenolog.events import PositionRange
 from stenolog.parts import FilePart, ImagePart, ProviderPart, ReasoningPart, RefusalPart
-from stenolog.projections.requests import build
-from stenolog.projections.requests.validation import validate
+from stenolog.requests import build, validate
 from stenolog.testing import entries
 from tests.requests.corpus import TRANSCRIPTS, conversations, files
 from tests.requests.histories import PNG

@@ -8,7 +8,7 @@ import pytest
 
 from stenolog import AssistantMessage, ToolResult, UserMessage
 from stenolog.context import Policy
-from stenolog.projections.requests import build
+from stenolog.requests import build
 from tests.requests.corpus import Talk, damaged, requests
 from tests.requests.judging import HERE, MODELS, complaints, faults, needs_judges
 from tests.requests.lossless import unaccounted

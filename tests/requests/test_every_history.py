@@ -14,9 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from stenolog import Entry, Request
-from stenolog.projections.requests import APIS, LaneId, build, lanes
-from stenolog.projections.requests.rules import RULES
-from stenolog.projections.requests.validation import validate
+from stenolog.requests import APIS, RULES, LaneId, build, lanes, validate
 from tests.requests.histories import BLOBS, history
 from tests.requests.judging import MODELS, faults, needs_judges
 from tests.requests.lossless import unaccounted

@@ -12,8 +12,7 @@ import pytest
 
 from stenolog import AgentCard, AssistantMessage, ModeSwitch, TextPart, ToolCall, ToolResult, UserMessage
 from stenolog.parts import ReasoningPart
-from stenolog.projections.requests import build
-from stenolog.projections.requests.validation import validate
+from stenolog.requests import build, validate
 from stenolog.testing import entries
 from tests.requests.judging import complaints, needs_judges
 

@@ -20,7 +20,7 @@ from stenolog import (
 )
 from stenolog.errors import CallerError
 from stenolog.parts import ImagePart, ReasoningPart
-from stenolog.projections.requests import build
+from stenolog.requests import build
 from tests.requests.given import ASKED, CALL, calls, chat, log, said
 from tests.requests.histories import PNG
 

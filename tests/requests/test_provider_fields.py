@@ -11,6 +11,7 @@ from stenolog import (
     AgentCard,
     AssistantMessage,
     ModeSwitch,
+    Request,
     TextPart,
     Tool,
     ToolCall,
@@ -18,8 +19,7 @@ from stenolog import (
     UserMessage,
 )
 from stenolog.parts import FilePart, ProviderPart, ReasoningPart
-from stenolog.projections.requests import APIS, Request, build
-from stenolog.projections.requests.validation import validate
+from stenolog.requests import APIS, build, validate
 from tests.requests.given import ASKED, log
 
 THOUGHT = ReasoningPart(text="I need the tool.", provider="openai")

@@ -14,10 +14,18 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog import AssistantMessage, Conversation, ModeSwitch, UserMessage, VersionConflictError
-from stenolog.adapters.aio import AsyncConversation, AsyncLog, open_async
+from stenolog import (
+    AssistantMessage,
+    AsyncConversation,
+    AsyncLog,
+    Conversation,
+    Fold,
+    ModeSwitch,
+    UserMessage,
+    VersionConflictError,
+    open_async,
+)
 from stenolog.errors import CallerError, DuplicateIdError, StoreError
-from stenolog.projections.fold import Fold
 from tests.stores.conftest import fixed_clock, fixed_ids
 
 HI = UserMessage(text="hi")

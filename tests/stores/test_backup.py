@@ -9,9 +9,8 @@ import pytest
 
 import stenolog
 from stenolog import Log, UserMessage
-from stenolog.adapters.verify.integrity import verify
-from stenolog.domain.errors import StoreTimeoutError
-from stenolog.errors import StoreError
+from stenolog.errors import StoreError, StoreTimeoutError
+from stenolog.maintenance import verify
 from tests.stores import workers
 from tests.stores.conftest import said, texts
 

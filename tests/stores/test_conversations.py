@@ -8,8 +8,8 @@ import pytest
 
 import stenolog
 from stenolog import Conversation, Log
-from stenolog.adapters.verify.integrity import verify
 from stenolog.errors import ConversationExistsError, ConversationNotFoundError, InvalidEventError
+from stenolog.maintenance import verify
 from tests.stores.conftest import said, texts
 
 

@@ -13,8 +13,8 @@ import pytest
 
 import stenolog
 from stenolog import AssistantMessage, Log, StenologError, ToolCall, ToolResult, UserMessage
-from stenolog.adapters.verify.integrity import verify
 from stenolog.errors import StoreError
+from stenolog.maintenance import verify
 from stenolog.parts import ImagePart
 from stenolog.testing import examples
 from tests.stores import workers

@@ -12,8 +12,8 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 
 import stenolog
 from stenolog import Conversation, NewEntry, UserMessage, VersionConflictError
-from stenolog.adapters.verify.integrity import verify
 from stenolog.errors import ConversationExistsError
+from stenolog.maintenance import verify
 from tests.stores.conftest import texts
 
 WORDS = st.text("abc \n\0é🙂", max_size=8)

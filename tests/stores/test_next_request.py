@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import stenolog
 from stenolog import AgentCard, Conversation, Log, ModeSwitch, NewEntry, UserMessage
-from stenolog.projections.requests import build
+from stenolog.requests import build
 
 
 @pytest.fixture

@@ -16,10 +16,10 @@ from stenolog import (
     ToolResult,
     UserMessage,
 )
-from stenolog.adapters.queries.read_output import read_output, read_output_tool
 from stenolog.context import Budget, Policy, Prompt, TruncateToolOutput, policy
 from stenolog.events import PositionRange, WorkflowRun, dump_event
-from stenolog.projections.requests import APIS
+from stenolog.requests import APIS
+from stenolog.tools import read_output, read_output_tool
 from tests.systems.given import Room, around, left_out, roles, shown, words
 
 PERSONA = "You are the architect."

@@ -11,7 +11,7 @@ import stenolog
 from stenolog import AgentCard, AssistantMessage, Entry, Event, ModeSwitch, ToolCall, ToolResult, UserMessage
 from stenolog.context import Attribution, Budget, FullHistory, LastN, Pins, Policy
 from stenolog.events import PositionRange
-from stenolog.projections.requests import LaneId, lanes
+from stenolog.requests import LaneId, lanes
 from tests.systems.given import Room, left_out, roles, shown, words
 
 WRITERS, RUNS = 8, 50

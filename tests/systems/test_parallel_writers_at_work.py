@@ -18,12 +18,11 @@ from examples.stakeholder_mail.script import reply
 from examples.stakeholder_mail.tables import tables
 from examples.stakeholder_mail.workflow import TALK, answers, firsts, mails, plan, said, write
 from stenolog import Conversation, Log, Team
+from stenolog.analysis import Price, usage
 from stenolog.contrib.workflow import conversation_messages
 from stenolog.engine import Replay, RunEvent, regenerate
 from stenolog.importers import import_file
 from stenolog.models import Scripted
-from stenolog.projections.prices import Price
-from stenolog.projections.usage import usage
 from stenolog.tables import attach_table, attached_tables
 
 Part = Callable[[Conversation, Team], AsyncIterator[RunEvent]]

@@ -8,7 +8,7 @@ from stenolog import AgentCard, AssistantMessage, Event, ModeSwitch, UserMessage
 from stenolog.context import Attribution, FullHistory, MissedMessages, Policy, SinceLastTurn, policy
 from stenolog.errors import InvalidPolicyError
 from stenolog.events import PositionRange, WorkflowRun
-from stenolog.projections.requests import APIS
+from stenolog.requests import APIS
 from tests.systems.given import Room, around, left_out, roles, shown, words
 
 OPENING = ModeSwitch(joins=["pm", "coder", "tester"])

@@ -20,7 +20,7 @@ import pytest
 import stenolog
 from stenolog import AssistantMessage, Entry, Log, UserMessage
 from stenolog.contrib.workflow import conversation_messages
-from stenolog.domain.errors import CallerError, MissingExtraError, StoreError, TableError
+from stenolog.errors import CallerError, MissingExtraError, StoreError, TableError
 from stenolog.tables import Follower, Table, attach_table
 from tests.tables.given import lines, plain_sql, scores
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog import AssistantMessage, Entry, Log, UserMessage
-from stenolog.adapters.verify.integrity import verify
-from stenolog.domain.errors import CallerError, TableError, VersionConflictError
+from stenolog import AssistantMessage, Entry, Log, UserMessage, VersionConflictError
+from stenolog.errors import CallerError, TableError
+from stenolog.maintenance import verify
 from stenolog.tables import Delete, Table, attach_table, attached_tables
 from tests.tables.given import lines, plain_sql, scores
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import stenolog
-from stenolog.projections.requests.proofs import proofs
+from stenolog.requests import proofs
 from tests.file_bytes import files_with
 from tests.tap.given import Server, read, read_head, server
 from tests.tap.running_tap import environment

@@ -10,9 +10,8 @@ import pytest
 
 import stenolog
 from stenolog import Log, ModeSwitch, UserMessage
-from stenolog.adapters.importers.detect import files_in
-from stenolog.importers import import_file, import_files
-from stenolog.projections.analysis.blame import blame
+from stenolog.analysis import blame
+from stenolog.importers import files_in, import_file, import_files
 from tests.requests.judging import SHARED
 from tests.transcripts.given import SESSION, Json, assistant, lines, tool_result, tool_use, user
 

@@ -8,7 +8,7 @@ import pytest
 
 from stenolog import AssistantMessage, Entry, Event, LlmError, ToolResult, UserMessage
 from stenolog.events import CallRef, Unknown
-from stenolog.projections.requests import build, lanes
+from stenolog.requests import build, lanes
 from tests.requests.corpus import TRANSCRIPTS, conversations, files
 from tests.transcripts.given import (
     SESSION,

@@ -8,8 +8,7 @@ import pytest
 
 from stenolog import AssistantMessage, ToolResult, UserMessage
 from stenolog.parts import ImagePart
-from stenolog.projections.requests import build
-from stenolog.projections.requests.validation import validate
+from stenolog.requests import build, validate
 from tests.transcripts.given import (
     Import,
     Json,

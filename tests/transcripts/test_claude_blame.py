@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stenolog import AssistantMessage, Conversation, LlmError, UserMessage
-from stenolog.projections.analysis.blame import blame
+from stenolog.analysis import blame
 from tests.transcripts.given import (
     SESSION,
     Import,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stenolog.events import PositionRange
-from stenolog.projections.requests import build
+from stenolog.requests import build
 from tests.transcripts.given import (
     SESSION,
     Import,

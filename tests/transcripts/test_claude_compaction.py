@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stenolog import Conversation, ToolResult, UserMessage
-from stenolog.projections.analysis.explain import explain
+from stenolog.analysis import explain
 from tests.transcripts.given import (
     Import,
     Json,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stenolog import AssistantMessage, LlmError, ToolResult, UserMessage
-from stenolog.domain.errors import UnknownFormatError
+from stenolog.errors import UnknownFormatError
 from stenolog.importers import recognise
 from tests.transcripts.given import SESSION, Import, Json, lines, text, tool_result, tool_use
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stenolog import Request
-from stenolog.projections.requests import build
+from stenolog.requests import build
 from tests.requests.corpus import TRANSCRIPTS, conversations, files
 from tests.transcripts.given import Import, codex, message, meta
 

@@ -16,7 +16,7 @@ from stenolog import Conversation, Event, Log, NewEntry
 from stenolog.contrib.crewagent import export_crewagent
 from stenolog.events import Unknown
 from stenolog.importers import import_file
-from stenolog.projections.requests import lanes
+from stenolog.requests import lanes
 from stenolog.testing import example_conversation
 from tests.strategies import decided, histories, json_values
 from tests.transcripts.crewagent_given import Message, call, folder, imported, index, read, told

@@ -19,12 +19,12 @@ from stenolog import (
     ToolResult,
     UserMessage,
 )
-from stenolog.adapters.queries.outputs import store_large
 from stenolog.contrib.crewagent import folder as folder_module
 from stenolog.contrib.crewagent.export import export_crewagent
-from stenolog.domain.errors import BlobNotFoundError, CallerError, UnsupportedVersionError
+from stenolog.errors import BlobNotFoundError, CallerError, UnsupportedVersionError
 from stenolog.events import Origin, PositionRange, Unknown, WorkflowRun
 from stenolog.parts import FilePart, ImagePart
+from stenolog.tools import store_large
 from tests.requests.judging import refused
 from tests.transcripts.crewagent_given import (
     Message,

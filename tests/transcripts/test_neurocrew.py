@@ -16,10 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stenolog import AssistantMessage, UserMessage
-from stenolog.adapters.importers.detect import recognise
 from stenolog.contrib.neurocrew import document
 from stenolog.errors import CallerError, UnknownFormatError
-from stenolog.importers import Imported, import_file
+from stenolog.importers import Imported, import_file, recognise
 from tests.transcripts.given import Import, importing
 from tests.transcripts.soundness import sound_in_the_end, words
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stenolog.domain.errors import UnknownFormatError
+from stenolog.errors import UnknownFormatError
 from stenolog.importers import files_in, recognise
 from tests.transcripts.given import Json, lines
 

@@ -11,7 +11,7 @@ import stenolog
 from stenolog import Log
 from stenolog.errors import UnknownFormatError
 from stenolog.importers import import_file
-from stenolog.projections.requests import build, lanes
+from stenolog.requests import build, lanes
 from tests.requests.corpus import TRANSCRIPTS, files
 
 HERE = TRANSCRIPTS.is_dir()

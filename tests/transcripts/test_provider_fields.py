@@ -7,7 +7,7 @@ from typing import Any
 
 from stenolog import AssistantMessage, TextPart, ToolCall, UserMessage
 from stenolog.parts import FilePart, ProviderPart, ReasoningPart
-from stenolog.projections.requests import build
+from stenolog.requests import build
 from tests.transcripts.given import Import, codex, item, meta
 
 WEATHER = {"name": "get_weather", "parameters": {"type": "object", "properties": {}}, "strict": True}

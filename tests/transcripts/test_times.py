@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from stenolog.adapters.providers.json_fields import as_time
 from stenolog.contrib.workflow.files import at_of
+from stenolog.importers import as_time
 from tests.transcripts.crewagent_given import folder, imported, index
 from tests.transcripts.given import Import
 from tests.transcripts.test_crewagent import A_TURN

@@ -9,8 +9,8 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from stenolog.adapters.plugins import load_plugins
 from stenolog.importers import files_in, size_of
+from stenolog.plugins import load_plugins
 from tests.transcripts.crewagent_given import folder, message
 
 

@@ -19,12 +19,10 @@ from hypothesis import strategies as st
 
 import stenolog
 from stenolog import AssistantMessage, ModeSwitch, ToolResult, UserMessage
-from stenolog.adapters.importers.detect import recognise
-from stenolog.adapters.importers.json_lines import JsonLinesReader
 from stenolog.contrib.workflow import conversation_messages, import_rows
 from stenolog.contrib.workflow.files import source_conversations
 from stenolog.errors import UnknownFormatError
-from stenolog.importers import import_file
+from stenolog.importers import JsonLinesReader, import_file, recognise
 from stenolog.tables import attach_table
 from tests.postgres.server import programs, serving
 from tests.transcripts.given import Import
