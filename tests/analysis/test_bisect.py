@@ -66,19 +66,25 @@ def test_a_text_in_a_cut_is_gone_by_the_rule_of_the_window() -> None:
     assert (by_size.verdict, by_size.rule, by_size.source) == ("gone", "over-budget", (1,))
 
 
+TWICE: list[Event] = [
+    UserMessage(text="x marks it", to=("coder",)),
+    calls("a"),
+    UserMessage(text="y"),
+    calls("b"),
+] * 2
+
+
 def test_a_text_that_comes_and_goes_has_several_runs() -> None:
-    """Under `delta` each text is in until it was answered: halving the range would miss the middle."""
-    conversation: list[Event] = [
-        UserMessage(text="x marks it", to=("coder",)),
-        calls("a"),
-        UserMessage(text="y"),
-        calls("b"),
-    ] * 2
+    found = bisect(log(*TWICE, UserMessage(text="z")), "coder", "x marks", policy=LastN(2))
 
-    found = bisect(log(*conversation, UserMessage(text="z")), "coder", "x marks", policy=SinceLastTurn())
+    assert found.runs == ((1, 2), (5, 6))
+    assert (found.verdict, found.last, found.vanished, found.rule) == ("gone", 6, 7, "beyond-last")
 
-    assert found.runs == ((1, 1), (5, 5))
-    assert (found.verdict, found.last, found.vanished, found.rule) == ("gone", 5, 6, "delivered")
+
+def test_a_text_that_the_agents_backend_has_already_is_still_in() -> None:
+    found = bisect(log(*TWICE, UserMessage(text="z")), "coder", "x marks", policy=SinceLastTurn())
+
+    assert (found.verdict, found.runs) == ("still in", ((1, 9),))
 
 
 @pytest.mark.parametrize("api", APIS)

@@ -7,8 +7,13 @@ from typing import Any
 import pytest
 
 from stenolog import AssistantMessage, ModeSwitch
+from stenolog.adapters.inspect.request_marks import RequestMarks
 from stenolog.adapters.recorder.exchange import RecordedExchange
+from stenolog.projections.analysis.bisection import bisect
 from stenolog.projections.analysis.drift import drift
+from stenolog.projections.analysis.explain import explain
+from stenolog.projections.requests import LaneId
+from stenolog.projections.requests.as_sent import SentForms
 from tests.recorder.given import PATHS, Tap, outcomes, sse
 
 HEADERS = {"user-agent": "codex_exec/0.169.0", "session_id": "s-1"}
@@ -327,6 +332,40 @@ def test_the_words_of_a_warm_up_are_those_of_the_prompt_after_it() -> None:
     logs = (codex.tap.conversation.entries() for codex in (over_http, over_websocket))
     ((main,),) = (role.versions for role in drift([(f"c-{n}", log) for n, log in enumerate(logs)]))
     assert (main.requests, main.prompt) == (2, "You are a coding agent.\n\n<skills> None.")
+
+
+def test_what_the_provider_holds_with_a_response_is_had_by_the_model(codex: Codex) -> None:
+    last = ""
+    for question in ("The word is SWORDFISH.", "And now?", "And then?"):
+        last = codex.ask([codex.message(question)], f"To {question}", last)
+    entries = codex.tap.entries()
+    told = bisect(entries, "codex", "SWORDFISH", api="openai-responses")
+    unknown = bisect(entries, "codex", "WHALE", api="openai-responses")
+    (lane,) = explain(entries, 2).lanes
+    built = codex.tap.conversation.request("codex", at=6, api="openai-responses")
+    sent = SentForms(entries, LaneId("codex")).form(built)
+
+    assert (told.verdict, told.runs) == ("still in", ((2, entries[-1].position),))
+    assert unknown.verdict == "never in"
+    assert [stretch.form.fate for stretch in lane.stretches] == ["kept", "held", "kept"]
+    assert [(run.first, run.rule, run.what) for run in sent.omissions] == [
+        (position, "held", "resp-run-2") for position in (2, 3, 4, 5)
+    ]
+    assert [part.positions for part in sent.parts if part.message >= 0] == [(6,)]
+    assert RequestMarks(sent).runs == {"kept": [(2, 6)]}
+
+
+@pytest.mark.parametrize("is_list", [True, False], ids=["items", "a text"])
+def test_what_an_older_response_lacks_is_not_had_by_the_model(is_list: bool, codex: Codex) -> None:
+    first = codex.ask([codex.message("Hi.")], "Hello.")
+    codex.ask([codex.message("The word is SWORDFISH.")], "Noted.", first)
+    question: Any = [codex.message("Or else?")] if is_list else "Or else?"
+    codex.ask(question, "Else this.", first)
+    told = bisect(codex.tap.entries(), "codex", "SWORDFISH", api="openai-responses")
+    kept = bisect(codex.tap.entries(), "codex", "Or else?", api="openai-responses")
+
+    assert (told.verdict, told.rule) == ("gone", "hidden")
+    assert kept.verdict == "still in"
 
 
 def test_a_title_that_a_developers_message_asks_for_is_a_side_request(codex: Codex) -> None:

@@ -315,14 +315,14 @@ def outline(request: Request) -> Iterator[str]:
     state = "is ready" if request.sendable else f"would not be sent: {request.reason}"
     lane, size = address(request.agent, request.task), request.size
     yield f"What {lane} sees at {request.at} ({_messages(size.messages)}, {size.tokens} tokens) {state}."
-    if known := [run for run in request.omissions if run.rule == "delivered"]:
+    if known := request.held_runs:
         spans, tokens = ", ".join(map(_span, known)), sum(run.tokens for run in known)
         yield f"- in its session, so not sent again: {spans}, {tokens} tokens"
     first = max(0, len(request.parts) - SHOWN)
     if first:
         yield f"… {first} parts before"
     yield from (f"- {_part(part)}" for part in request.parts[first:])
-    yield from (f"- left out: {_left_out(run)}" for run in request.omissions if run.rule != "delivered")
+    yield from (f"- left out: {_left_out(run)}" for run in request.omissions if run not in known)
 
 
 def _part(part: RequestPart) -> str:

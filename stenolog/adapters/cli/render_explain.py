@@ -20,7 +20,7 @@ from stenolog.projections.analysis.explain import (
 from stenolog.projections.analysis.knowledge import PROOFS, Seen
 from stenolog.projections.analysis.provider_bill import NO_BILL, Bill
 from stenolog.projections.requests import Request
-from stenolog.projections.requests.rules import RULES
+from stenolog.projections.requests.rules import HAD, RULES
 from stenolog.projections.timeline import erasures
 
 from .entry_lines import entry_line, is_narrow, kind_word, short_kind
@@ -29,7 +29,7 @@ from .lines import STYLES, Piece, counted, describe, line, paragraph
 from .render_views import DISPOSITIONS, bill_lines, folded, head_lines, spans
 from .view_commands import step_lines
 
-FATES = {**DISPOSITIONS, "dropped": "red", "a setting": "dim"}
+FATES = {**DISPOSITIONS, "held": "green", "dropped": "red", "a setting": "dim"}
 LINES_OF_TEXT = 40
 
 
@@ -116,7 +116,7 @@ def _counts(stretch: Stretch) -> str:
     """Return its tokens, and the numbers of requests with it: sent, sendable, named by receipts."""
     form = stretch.form
     counts = [f"{tokens(form.tokens_in, form.tokens_out)} tok"] if form.tokens_in or form.tokens_out else []
-    if form.fate in DISPOSITIONS:
+    if form.fate in (*DISPOSITIONS, "held"):
         counts.append(_requests(len(stretch.answered), stretch.sendable))
         counts += [f"{len(stretch.sent)} named by receipts"] if stretch.sent else []
     return " · ".join(counts)
@@ -210,7 +210,7 @@ def left_out_drawn(
         [
             (
                 spans(range(run.first, run.last + 1)),
-                (run.rule, "red"),
+                (run.rule, "green" if run.rule in HAD else "red"),
                 f"{run.tokens:,}",
                 (run.text if times == 1 else f"{times} times, the first: {run.text}", "dim"),
             )

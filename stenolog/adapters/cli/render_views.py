@@ -15,7 +15,7 @@ from stenolog.projections.analysis.provider_bill import NO_BILL, Bill, not_recor
 from stenolog.projections.prices import Prices, unpriced
 from stenolog.projections.requests import Omission, Request, RequestPart
 from stenolog.projections.requests.comparison import part_text
-from stenolog.projections.requests.rules import NOT_CARRIED
+from stenolog.projections.requests.rules import HAD, HELD, NOT_CARRIED
 from stenolog.projections.usage import UsageTotals, together
 
 from .layout import Cell, table, wrapped
@@ -24,8 +24,8 @@ from .lines import Piece, counted, describe, line
 Row: TypeAlias = RequestPart | tuple[Omission, int]
 """A part of the request; or what was left out, and how often."""
 Run = TypeVar("Run", Omission, Missing)
-OF_THE_WIRE = frozenset(NOT_CARRIED.values()) | {"foreign-reasoning", "trailing-thinking"}
-"""Rules that omit single parts, since the API has no place for them."""
+OF_THE_WIRE = frozenset(NOT_CARRIED.values()) | {"foreign-reasoning", "trailing-thinking", HELD}
+"""Rules that omit single parts, since the API has no place for them, or the provider has them."""
 RUNS = 4
 TEXT = 20
 """The cells that the text of a part keeps."""
@@ -46,6 +46,8 @@ def drawn_request(request: Request, entries: Iterable[Entry], bill: Bill = NO_BI
 def head_lines(request: Request, bill: Bill = NO_BILL) -> Iterator[Piece]:
     """Draw a request's heading, and a note if it would not be sent, or which model a later answer names."""
     tokens = counted(request.size.tokens, "token")
+    if held := sum(run.tokens for run in request.held_runs):
+        tokens += f" and {held:,} held"
     yield wrapped(
         ("request for ", "dim"), (address(request.agent, request.task), "bold cyan"), f" at {request.at}",
         (f" · {request.api} · {tokens} · sha256 {request.sha256[:12]}…", "dim"),
@@ -100,6 +102,9 @@ def _row(row: Row, request: Request, words: Mapping[int, str], shared: Counter[i
         run, times = row
         text = words.get(run.first, "") if times == 1 else f"{times} times"
         span = spans(range(run.first, run.last + 1))
+        if run.rule in HAD:
+            by = (f"{run.what}: {text}" if run.what else text, "dim")
+            return ("-", span, "", ("held", "green"), run.rule, f"{run.tokens:,}", by)
         return ("-", span, "", ("left out", "red"), run.rule, f"{run.tokens:,} → 0", (text, "dim"))
     alone = shared[row.message] == 1 or not row.positions
     came_from = words[row.positions[0]] if row.positions and row.role != "tools" else ""

@@ -15,6 +15,7 @@ from stenolog.domain.entry import Entry
 from stenolog.projections.analysis.explain import Missing, Reason, described, left_out, why
 from stenolog.projections.requests import Request
 from stenolog.projections.requests.explanation import Omission
+from stenolog.projections.requests.rules import HAD
 
 END = 80
 """The lines at each end of a request that a page shows."""
@@ -53,6 +54,11 @@ class OmissionLine(NamedTuple):
     tokens: int
     runs: tuple[Missing, ...]
     others: int
+
+    @property
+    def is_held(self) -> bool:
+        """True if the model has all of it: its provider holds it."""
+        return HAD.issuperset(self.rules)
 
 
 class FoldLine(NamedTuple):

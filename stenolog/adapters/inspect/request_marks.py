@@ -8,27 +8,33 @@ from functools import cached_property
 from itertools import chain
 
 from stenolog.projections.requests import Request
+from stenolog.projections.requests.rules import HAD
 
 LEFT_OUT = "left-out"
 
 
 class RequestMarks(Mapping[int, str]):
-    """The disposition of each entry, by position; what was left out is kept in runs, however long."""
+    """The disposition of each entry, by position; what was left out is kept in runs, however long.
+
+    What the provider holds is kept as far as its model is concerned.
+    """
 
     def __init__(self, request: Request) -> None:
         self._parts = {position: part.disposition for part in request.parts for position in part.positions}
-        self._gone = sorted((run.first, run.last) for run in request.omissions)
+        self._gone = sorted(
+            (run.first, run.last, "kept" if run.rule in HAD else LEFT_OUT) for run in request.omissions
+        )
 
     def __getitem__(self, position: int) -> str:
         if position in self._parts:
             return self._parts[position]
-        at = bisect_right(self._gone, (position, 1 << 62)) - 1
+        at = bisect_right(self._gone, (position, 1 << 62, "")) - 1
         if at < 0 or self._gone[at][1] < position:
             raise KeyError(position)
-        return LEFT_OUT
+        return self._gone[at][2]
 
     def __iter__(self) -> Iterator[int]:
-        left_out = chain.from_iterable(range(first, last + 1) for first, last in self._gone)
+        left_out = chain.from_iterable(range(first, last + 1) for first, last, _ in self._gone)
         return iter(dict.fromkeys([*self._parts, *left_out]))
 
     def __len__(self) -> int:
@@ -41,13 +47,13 @@ class RequestMarks(Mapping[int, str]):
         spans: list[tuple[int, int, str]] = [
             (position, position, self._parts[position]) for position in shown
         ]
-        for first, last in self._gone:
+        for first, last, mark in self._gone:
             for position in shown[bisect_left(shown, first) : bisect_right(shown, last)]:
                 if first < position:
-                    spans.append((first, position - 1, LEFT_OUT))
+                    spans.append((first, position - 1, mark))
                 first = position + 1
             if first <= last:
-                spans.append((first, last, LEFT_OUT))
+                spans.append((first, last, mark))
         found: dict[str, list[tuple[int, int]]] = {}
         for first, last, mark in sorted(spans):
             runs = found.setdefault(mark, [])

@@ -22,6 +22,7 @@ from stenolog.projections.requests import (
 from stenolog.projections.requests.as_sent import SentForms
 from stenolog.projections.requests.comparison import messages
 from stenolog.projections.requests.request import EMPTY_BLOBS, texts
+from stenolog.projections.requests.sent_explanation import FOLLOWED
 from stenolog.projections.requests.tokens import COUNTERS
 from stenolog.projections.requests.tokens import Counter as TokenCounter
 
@@ -66,7 +67,7 @@ def bisect(
     """
     log, needles = list(entries), _needles(text)
     runs: list[list[int]] = []
-    before: Request | None = None
+    shown: Request | None = None
     edge: tuple[Request, Request] | None = None
     given: dict[str, Any] = {"task": task, "api": api, "policy": policy, "blobs": blobs}
     check_takes_part(log, agent)
@@ -74,14 +75,18 @@ def bisect(
     forms = SentForms(log, LaneId(agent, task), blobs)
     for request in map(forms.form, every_request(log, agent, **given, counters=counters)):
         inside = _holds(request.body, needles)
+        if inside:
+            shown = request
+        elif shown is not None and (request.body.get(FOLLOWED) or request.policy.history.delta):
+            source = sources(shown, text)
+            inside = any(run.first <= each <= run.last for run in request.held_runs for each in source)
         if inside and edge is None and runs:
             runs[-1][1] = request.at
         elif inside:
             runs.append([request.at, request.at])
             edge = None
-        elif before is not None and runs and edge is None:
-            edge = before, request
-        before = request
+        elif shown is not None and edge is None:
+            edge = shown, request
     return _verdict(text, [(first, last) for first, last in runs], edge)
 
 

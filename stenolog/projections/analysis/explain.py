@@ -25,7 +25,7 @@ from stenolog.projections.requests.explanation import Disposition, Omission, Req
 from stenolog.projections.requests.incremental.session import from_window, windows
 from stenolog.projections.requests.incremental.window import Window
 from stenolog.projections.requests.request import EMPTY_BLOBS
-from stenolog.projections.requests.rules import RULES
+from stenolog.projections.requests.rules import HAD, RULES
 from stenolog.projections.requests.sendable import may_be_asked
 from stenolog.projections.requests.tokens import COUNTERS
 from stenolog.projections.requests.tokens import Counter as TokenCounter
@@ -34,14 +34,14 @@ from stenolog.projections.timeline import ItemKind, ItemStatus, timeline
 from .blame import Reference, references
 from .provider_bill import usual_api
 
-Fate: TypeAlias = Literal["kept", "reworded", "added", "dropped", "a setting"]
+Fate: TypeAlias = Literal["kept", "reworded", "added", "held", "dropped", "a setting"]
 FATES: tuple[Fate, ...] = ("kept", "reworded", "added")
 PREVIEW = "preview-note"
 """The rule of a note that stands at an entry and says nothing of it."""
 
 
 class Form(NamedTuple):
-    """Fate of an entry in one request: kept or left out, by which rules, as what, at what cost.
+    """Fate of an entry in one request: kept, held by the provider or left out; by which rules, at what cost.
 
     `message` is the index among the body's messages of what it first became, -1 for none. `without` are
     the rules by which parts of it were left out all the same.
@@ -142,7 +142,8 @@ def form(request: Request, entry: Entry) -> Form:
     if not parts:
         rules = tuple(dict.fromkeys(run.rule for run in gone))
         tokens = sum(run.tokens for run in gone if run.first == run.last)
-        return Form("dropped", rules, tokens_in=tokens) if gone else Form("a setting", ())
+        fate: Fate = "a setting" if not gone else "dropped" if HAD.isdisjoint(rules) else "held"
+        return Form(fate, rules, tokens_in=tokens)
     found = {part.disposition for part in parts}
     return Form(
         next(fate for fate in FATES if fate in found),

@@ -31,7 +31,6 @@ PROOFS: Mapping[Proof, str] = {
     "next": "not proved yet: in the request that it would be sent now",
 }
 """Kinds of evidence that a lane has seen an entry, the strongest first."""
-DELIVERED = "delivered"
 SUREST = {proof: rank for rank, proof in enumerate(PROOFS)}
 
 
@@ -112,13 +111,16 @@ def _look(
     check_takes_part(log, lane.agent)
     now = build(log, lane.agent, task=lane.task, api=api, policy=policy, blobs=blobs, counters=counters)
     answers = list(_answers(log, lane))
-    had = (run for run in now.omissions if run.rule == DELIVERED)
     surest: dict[int, Seen] = {}
     for one in chain(
         (Seen(answer.position, "own", answer.position) for answer in answers),
         _by_receipts(log, lane, answers, blobs, counters),
         (Seen(a.cause, "cause", a.position) for a in answers if a.cause and a.receipt is None),
-        (Seen(position, "delivered", 0) for run in had for position in range(run.first, run.last + 1)),
+        (
+            Seen(position, "delivered", 0)
+            for run in now.held_runs
+            for position in range(run.first, run.last + 1)
+        ),
         (Seen(position, "next", 0) for position in told_of(now)),
     ):
         if one.position not in surest or _weight(one) < _weight(surest[one.position]):

@@ -20,6 +20,7 @@ from .apis.parameters import ABOUT_TOOLS
 from .as_sent import RAW, Patch
 from .body_digest import compact
 from .recipe import REFERENCE, Recipe, escape
+from .sent_explanation import FOLLOWED
 
 Grade: TypeAlias = Literal["bytes", "attributed", "derived"]
 GRADES: tuple[Grade, ...] = ("bytes", "attributed", "derived")
@@ -33,7 +34,6 @@ ENVELOPE = frozenset(
     }
 )  # fmt: skip
 """The keys of a body that say how its answer comes, what it costs, and whose it is."""
-FOLLOWED = "previous_response_id"
 GIVEN = frozenset(("input", "args", "arguments", "response"))
 """The keys of what a model or a tool has given, in which no field is a form."""
 CLIENTS_OWN = frozenset(("internal_chat_message_metadata_passthrough",))

@@ -9,6 +9,7 @@ from stenolog.projections.html_table import Cells, table
 
 from .comparison import Explained, part_text
 from .explanation import Omission, RequestPart
+from .rules import HAD
 
 COLUMNS = ("", "entries", "role", "what", "rule", "tokens", "text")
 
@@ -21,6 +22,8 @@ def request_table(request: Explained, caption: str) -> str:
     def cells(line: RequestPart | Omission) -> Cells:
         if isinstance(line, Omission):
             where = f"{line.first}" if line.first == line.last else f"{line.first}-{line.last}"
+            if line.rule in HAD:
+                return "", where, "", "held", line.rule, line.tokens, line.what
             return "", where, "", "left out", line.rule, f"{line.tokens:,} → 0", line.what
         number = line.message + 1 if line.message >= 0 else ""
         size = (

@@ -22,12 +22,13 @@ from .apis import APIS, Api
 from .as_sent import Patches, as_sent
 from .body_digest import ORDER, first_difference
 from .builder import choose, lanes
-from .grades import FOLLOWED, Grade, grade_of
+from .grades import Grade, grade_of
 from .incremental.session import RequestSession, windows
 from .incremental.window import Window
 from .pipeline.lane import LaneId
 from .request import EMPTY_BLOBS, PATCH, PIPELINE, PIPELINES, Request, sent_under
 from .sendable import may_be_asked, takes_part
+from .sent_explanation import FOLLOWED
 from .tokens import COUNTERS, Counter
 from .transport import Transport
 from .validation import LAWS, Violation, validator_of

@@ -18,7 +18,7 @@ from stenolog.projections.tool_pairs import CallKey
 from .body_digest import MESSAGES, MessageHash, compact, conversation, digest, sections
 from .comparison import RequestDiff, diff, tokens_of
 from .explanation import Disposition, Explanation, Omission, Omitted, RequestPart
-from .rules import REPAIRS
+from .rules import HAD, REPAIRS
 from .tokens import COUNTER
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
@@ -264,6 +264,11 @@ class Request:
     def omissions(self) -> tuple[Omission, ...]:
         """The omissions of the request."""
         return self.explanation.omissions
+
+    @property
+    def held_runs(self) -> tuple[Omission, ...]:
+        """The omissions that the model has all the same: its provider, or its backend, holds them."""
+        return tuple(run for run in self.omissions if run.rule in HAD)
 
     @property
     def read(self) -> frozenset[int]:

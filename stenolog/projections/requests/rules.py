@@ -64,6 +64,10 @@ STAGES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "no-room": "there is no room for it beside what must stay",
             "delivered": "the agent's backend has it already",
         },
+        "sent: what another program makes of it": {
+            "client": "the program that sent the request has added it, or left it out",
+            "held": "the provider has it, with the response that the request goes on from",
+        },
         PROMPT: {
             "base-rules": "the policy's rules for every mode",
             "tool-policy": "the policy's words on how to use tools",
@@ -109,6 +113,9 @@ RULES: Mapping[str, str] = MappingProxyType(
     {rule: does for rules in STAGES.values() for rule, does in rules.items()}
 )
 NO_ROOM = "no-room"
+HELD = "held"
+HAD = frozenset({"delivered", HELD})
+"""The rules by which a request lacks what its model has all the same."""
 CUTS = frozenset({"over-budget", "beyond-last", NO_ROOM})
 """The rules by which the window lets entries go."""
 REPAIRS = frozenset(

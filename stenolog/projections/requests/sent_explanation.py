@@ -10,8 +10,10 @@ from .body_digest import compact
 from .explanation import Explanation, Omission, RequestPart
 from .recipe import Recipe, references
 from .request import Body, Request, texts
+from .rules import HELD
 from .tokens import Counter
 
+FOLLOWED = "previous_response_id"
 CLIENT = "client"
 """The rule of a message that only the client's own form has, and of one that the client left out."""
 ITEMS = ("content", "parts")
@@ -31,7 +33,8 @@ def sent_explanation(
     """
     explained = request.explanation
     there = body.get(request.messages_key)
-    sent: Sequence[Any] = there if isinstance(there, list) else []
+    # OpenAI takes a text for one message of a user.
+    sent: Sequence[Any] = there if isinstance(there, list) else [{"content": there}] if there else []
     built = _Built(request, explained.parts)
     places: dict[int, int] = {}
     for n, recipe in enumerate(messages):
@@ -49,8 +52,11 @@ def sent_explanation(
     ]
     parts = sorted([*kept, *own], key=lambda part: part.message)
     gone = (part for index, part in enumerate(explained.parts) if part.message >= 0 and index not in places)
+    response = str(body.get(FOLLOWED) or "")
     left_out = [
-        Omission(min(part.positions), max(part.positions), CLIENT, part.tokens_out)
+        Omission(
+            min(part.positions), max(part.positions), HELD if response else CLIENT, part.tokens_out, response
+        )
         for part in gone
         if part.positions
     ]
