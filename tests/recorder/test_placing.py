@@ -11,6 +11,7 @@ import pytest
 from stenolog import LlmError, UserMessage
 from stenolog.adapters.recorder.agent_notes import NO_NOTE, agent_note
 from stenolog.adapters.recorder.identity import Identity, identity_of
+from stenolog.adapters.recorder.recording import ExchangeRecorder
 from stenolog.adapters.recorder.wire import of_body, wire_request
 from stenolog.projections.overview import overview
 from tests.recorder.given import CLAUDE, Tap, anthropic, assistant, call, outcomes, result, said, user
@@ -52,6 +53,46 @@ def test_two_sessions_that_begin_alike_stay_apart() -> None:
         ["hi", "Hello, here I am.", "Eat.", "No."],
         ["hi", "Good morning to you.", "Bake.", "Yes."],
     ]
+
+
+LATER = [user(HI), assistant("Three."), user("Sure?"), assistant("Yes."), user("And now?")]
+"""A history that a client has written anew, with a message doubled and another one gone."""
+
+
+@pytest.mark.parametrize(
+    ("client", "folders", "answers", "conversations"),
+    [
+        (CLAUDE, ("/a", "/a"), ("Three.", "Yes."), 1),
+        (CLAUDE, ("/a", "/b"), ("Three.", "Yes."), 2),
+        (CLAUDE, ("", ""), ("Three.", "Yes."), 2),
+        ({"user-agent": "x"}, ("/a", "/a"), ("Three.", "Yes."), 2),
+        (CLAUDE, ("/a", "/a"), ("Three.", "No."), 2),
+    ],
+    ids=["the same", "another folder", "no folder", "unknown client", "another answer"],
+)
+def test_the_first_words_the_client_the_folder_and_an_answer_decide_together(
+    client: dict[str, str], folders: tuple[str, str], answers: tuple[str, str], conversations: int
+) -> None:
+    tap = Tap(headers=client)
+    tap.recording = ExchangeRecorder(tap.log, work={"cwd": folders[0]} if folders[0] else {})
+    tap.send(anthropic(user(HI)), said(answers[0]))
+    tap.send(anthropic(user(HI), assistant(answers[0]), user("Sure?")), said(answers[1]))
+    tap.recording = ExchangeRecorder(tap.log, work={"cwd": folders[1]} if folders[1] else {})
+    written_anew = [LATER[0], user("Today is Monday."), user("It rains."), user("Bake."), *LATER[3:]]
+    tap.send(anthropic(*written_anew), said("Well."))
+
+    assert len(tap.names) == conversations
+    assert outcomes(tap.proofs()) == {"same"}
+
+
+def test_of_two_sessions_with_the_same_words_and_answers_none_is_gone_on_with() -> None:
+    tap = Tap(headers=CLAUDE)
+    tap.recording = ExchangeRecorder(tap.log, work={"cwd": "/a"})
+    for _ in range(2):
+        tap.send(anthropic(user(HI)), said("Yes."))
+    tap.send(anthropic(user(HI), user("It rains."), user("Bake."), *LATER[3:]), said("Well."))
+
+    assert len(tap.names) == 3
 
 
 def test_two_taps_that_begin_in_the_same_second_share_no_conversation() -> None:

@@ -223,7 +223,7 @@ class Lane:
             found.append(highest)
             if role_of(request.api, message) == "assistant":
                 parts = assistant_parts(request.api, message, to.model)
-                highest = max(highest, self._answer_position(parts, set()))
+                highest = max(highest, self.answer_position(parts, set()))
             else:
                 ids = answered_calls(request.api, message)
                 highest = max([highest, *(p for id in ids for p in self._results.get(id, ()))])
@@ -259,7 +259,7 @@ class Lane:
                 return MessagePlan(known)
         if role_of(api, message) == "assistant":
             parts = assistant_parts(api, message, to.model)
-            if found := self._answer_position(parts, used):
+            if found := self.answer_position(parts, used):
                 self._learn_ids(parts, found)
                 return MessagePlan((found,))
             return MessagePlan((), (answer_event(api, without_halves(message), to),))
@@ -309,7 +309,7 @@ class Lane:
             return False
         return words in "".join(_texts(message)).translate(_BLANKS)
 
-    def _answer_position(self, parts: Sequence[AssistantPart], used: set[int]) -> int:
+    def answer_position(self, parts: Sequence[AssistantPart], used: set[int]) -> int:
         """Return the position of the answer that a message has, or is a part of; 0 where it is not known."""
         mark = mark_of(parts)
         for id in filter(None, mark.ids):

@@ -10,8 +10,10 @@ ugly, a wrong merge is a lie.
 4. `retry`: it is the last request of a lane once more, or goes on from it, and the answer to that had failed.
 5. `summary`: it holds the summary that a lane was given as its last answer.
 6. `call`: its first words are an argument of a call that is still open: a sub-agent's brief.
-7. `title`: it asks for a title by the first words of a conversation that has just begun, or begins by them.
-8. `new`: none of these.
+7. `words`: it begins by the first words of the one conversation of its client and folder that has its last
+   answer too, with the same instructions.
+8. `title`: it asks for a title by the first words of a conversation that has just begun, or begins by them.
+9. `new`: none of these.
 """
 
 from __future__ import annotations
@@ -21,11 +23,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import sha256
 from typing import NamedTuple
 
-from stenolog.adapters.providers.json_fields import as_dict
+from stenolog.adapters.providers.json_fields import as_dict, title_of
 from stenolog.domain.parts import AssistantPart
 
 from .exchange import RecordedExchange
-from .identity import SIDE, Identity
+from .identity import SIDE, UNKNOWN, Identity
 from .lane import Lane, common
 from .message_events import assistant_parts, is_by_client, mark_of, role_of
 from .session import Session
@@ -60,11 +62,12 @@ class LanePlace(NamedTuple):
 class Placing:
     """The sessions that are known, and the ways in which a request is found to belong to one of them.
 
-    `begin` opens a conversation for a client and the id of a session, "" for one without an id.
+    `begin` opens a conversation for a client and the id of a session, "" for one without an id. `folder` is
+    the one that the client works in, "" if it is not known.
     """
 
-    def __init__(self, begin: Callable[[str, str, RecordedExchange], Session]) -> None:
-        self._begin = begin
+    def __init__(self, begin: Callable[[str, str, RecordedExchange], Session], folder: str = "") -> None:
+        self._begin, self._folder = begin, folder
         self.sessions: dict[str, Session] = {}
         self._ends: dict[str, list[tuple[Session, str]]] = {}
         self._responses: dict[str, tuple[Session, str]] = {}
@@ -80,6 +83,7 @@ class Placing:
             or self._by_last_answer(exchange, request)
             or self._by_summary(exchange, request)
             or self._by_call(exchange, request, self.sessions.values())
+            or self._by_first_words(request, identity)
             or self._by_title(exchange, request, identity)
             or self._after_title(exchange, request, identity)
             or self._new(exchange, request, identity)
@@ -202,6 +206,23 @@ class Placing:
                         )
                         return LanePlace(session, key, "call", lane.call_positions[id])
         return None
+
+    def _by_first_words(self, request: WireRequest, identity: Identity) -> LanePlace | None:
+        """Return the only conversation of the client in its folder with the same first words and answer."""
+        words, answer = title_of(_first_words(request)), _last_answer(request)
+        if identity.kind or identity.client == UNKNOWN or not (self._folder and words and answer):
+            return None
+        found = [
+            session
+            for session in self.sessions.values()
+            if (session.client, session.work.get("cwd"), session.words)
+            == (identity.client, self._folder, words)
+            and (lane := session.lanes.get("")) is not None
+            and not lane.open
+            and lane.answer_position(answer, set())
+            and _is_alike(lane, request)
+        ]
+        return LanePlace(found[0], "", "words") if len(found) == 1 else None
 
     def _by_title(
         self, exchange: RecordedExchange, request: WireRequest, identity: Identity

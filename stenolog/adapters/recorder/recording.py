@@ -45,7 +45,7 @@ class ExchangeRecorder:
         self.log, self._work = log, work
         self._notes = notes
         self._causes: dict[str, int] = {}
-        self.placing = Placing(self._begin)
+        self.placing = Placing(self._begin, work.get("cwd", ""))
         self.others: dict[str, int] = {}
         self.recorded: set[str] = set()
         self._places: dict[str, LanePlace] = {}

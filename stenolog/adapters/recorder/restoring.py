@@ -83,7 +83,9 @@ def sessions_in(log: Log, since: datetime) -> Iterator[Session]:
         conversation = log[name]
         opening = opening_of(conversation)
         if isinstance(opening, ModeSwitch) and opening.source is not None and opening.source.system == META:
-            session = Session(conversation, str(_about(opening).get("client", "")), opening.source.id)
+            about = _about(opening)
+            session = Session(conversation, str(about.get("client", "")), opening.source.id)
+            session.work = {key: str(about[key]) for key in ("cwd", "branch") if key in about}
             session.recorded = restored(session)
             yield session
 
