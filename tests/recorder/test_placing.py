@@ -14,7 +14,7 @@ from stenolog.adapters.recorder.identity import Identity, identity_of
 from stenolog.adapters.recorder.recording import ExchangeRecorder
 from stenolog.adapters.recorder.wire import of_body, wire_request
 from stenolog.projections.overview import overview
-from tests.recorder.given import CLAUDE, Tap, anthropic, assistant, call, outcomes, result, said, user
+from tests.recorder.given import CLAUDE, SYSTEM, Tap, anthropic, assistant, call, outcomes, result, said, user
 
 HI = "How many loaves are in the oven, and when will the last of them be done?"
 SUMMARY = "detailed summary of the conversation"
@@ -93,6 +93,22 @@ def test_of_two_sessions_with_the_same_words_and_answers_none_is_gone_on_with() 
     tap.send(anthropic(user(HI), user("It rains."), user("Bake."), *LATER[3:]), said("Well."))
 
     assert len(tap.names) == 3
+
+
+def test_a_side_agent_that_repeats_a_conversation_is_not_what_a_resumed_one_goes_on_with() -> None:
+    tap = Tap(headers=CLAUDE)
+    tap.recording = ExchangeRecorder(tap.log, work={"cwd": "/a"})
+    tap.send(anthropic(user(HI)), said("Yes."))
+    side = {"system": f"You keep the memory of a bakery. {SYSTEM * 9}", "tools": []}
+    repeated = [user(HI), user("It rains."), assistant("Yes."), user("Note what is worth it.")]
+    tap.send({**anthropic(*repeated), **side}, said("Noted."))
+    main = {"system": f"You are a baker. {SYSTEM * 9}"}
+    tap.send({**anthropic(user(HI)), **main}, said("Yes."), headers={**CLAUDE, "x-session-id": "s-2"})
+    resumed = [user(HI), user("It is dry."), user("Bake."), assistant("Yes."), user("And now?")]
+    tap.send({**anthropic(*resumed), **main}, said("Well."))
+
+    assert len(tap.names) == 3
+    assert tap.told("claude-s-2")[-1] == ("assistant_message", "Well.")
 
 
 def test_two_taps_that_begin_in_the_same_second_share_no_conversation() -> None:

@@ -210,6 +210,7 @@ class Placing:
     def _by_first_words(self, request: WireRequest, identity: Identity) -> LanePlace | None:
         """Return the only conversation of the client in its folder with the same first words and answer."""
         words, answer = title_of(_first_words(request)), _last_answer(request)
+        begins = "\n\n".join(system_texts(request))[:HEAD]
         if identity.kind or identity.client == UNKNOWN or not (self._folder and words and answer):
             return None
         found = [
@@ -219,8 +220,11 @@ class Placing:
             == (identity.client, self._folder, words)
             and (lane := session.lanes.get("")) is not None
             and not lane.open
+            and lane.api == request.api
             and lane.answer_position(answer, set())
-            and _is_alike(lane, request)
+            and lane.card is not None
+            # Qwen Code's sub-agents repeat the conversation; the end of their prompt is the main agent's.
+            and lane.card.persona.startswith(begins)
         ]
         return LanePlace(found[0], "", "words") if len(found) == 1 else None
 
