@@ -31,6 +31,11 @@ def title(text: str) -> str:
     [
         (quoting.escape, f"<{' ' * 40_000}x"),
         (quoting.escape, f"<{' ' * 40_000}é"),
+        (quoting.harmless, f"<{' ' * 40_000}é["),
+        (quoting.harmless, "[" + "* " * 40_000),
+        (quoting.unmarked, "User (" * 40_000),
+        (quoting.unmarked, f"\nUser ({') ' * 40_000}é"),
+        (quoting.unmarked, "\n " * 40_000 + "*" * 40_000),
         (lambda text: shown_call("f", text), "\u200b" + '\\"' * 60_000),
         (lambda text: shown_call("f", text), "\u200b" + '"\\' * 60_000),
         (rendering.split, f"```{' ' * 16_000}{'x' * 50}"),

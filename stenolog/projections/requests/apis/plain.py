@@ -11,7 +11,14 @@ from collections.abc import Mapping, Sequence
 from stenolog.domain.parts import Part, ProviderPart, ReasoningPart, RefusalPart, TextPart, ToolCall
 from stenolog.projections.requests.pipeline.attribution import call_in_prose
 from stenolog.projections.requests.pipeline.prompt import Preamble
-from stenolog.projections.requests.pipeline.quoting import escape, label, placeholder, unforged
+from stenolog.projections.requests.pipeline.quoting import (
+    escape,
+    label,
+    placeholder,
+    unforged,
+    unmarked,
+    without_delimiters,
+)
 from stenolog.projections.requests.request import Body, Message
 from stenolog.projections.tool_pairs import CallKey
 
@@ -28,9 +35,12 @@ class PlainWriter(Writer):
     def begin(self) -> None:
         self.turns: list[str] = []
         self.names: dict[CallKey, str] = {}
+        # Until pipeline 6 a sign that only looks like ours passed, and so did a long label.
+        before = self.preamble.version < 6
+        self.unforged, self.escape = (unforged, escape) if before else (unmarked, without_delimiters)
         if self.preamble.persona:
-            self.turns.append(f"System: {unforged(self.preamble.persona)}")
-            self.builder.explain_persona(self.preamble, message=0, written=unforged)
+            self.turns.append(f"System: {self.unforged(self.preamble.persona)}")
+            self.builder.explain_persona(self.preamble, message=0, written=self.unforged)
 
     def write(self, messages: Sequence[Message]) -> None:
         for message in messages:
@@ -41,13 +51,13 @@ class PlainWriter(Writer):
             )
             # The words of a tool or of another author must not begin or end a quotation.
             if message.role == "tool" or message.speaker:
-                words = escape(words)
+                words = self.escape(words)
             words = "\n".join(
                 [*([words] if words else []), *(placeholder(part, "not shown") for part in media(message))]
             )
             # A tool that gave nothing back is said to have answered.
             if words or message.role == "tool":
-                self.turns.append(f"{_label(message, self.names, self.preamble)}: {unforged(words)}")
+                self.turns.append(f"{_label(message, self.names, self.preamble)}: {self.unforged(words)}")
                 self.builder.explain(message, self.turns[-1], index=len(self.turns) - 1)
 
     def close(self, messages: Sequence[Message]) -> Body:

@@ -28,65 +28,24 @@ from stenolog.domain.parts import (
     TextPart,
     ToolCall,
 )
-from stenolog.domain.policy import Policy, Transforms
+from stenolog.domain.policy import Transforms
 from stenolog.domain.registry import Registry
 from stenolog.domain.state import address
 from stenolog.domain.triggers import response_of
 from stenolog.projections.acts import act_in_words, is_act
 from stenolog.projections.describe import was_retried
 from stenolog.projections.requests.request import Message
-from stenolog.projections.requests.tokens import ESTIMATE, Counter, count_parts
+from stenolog.projections.requests.tokens import Counter, count_parts
 from stenolog.projections.tool_pairs import CallKey, Pair
 
-from .lane import INTERRUPTIONS, LaneId, SharedLane
-from .quoting import END_OF, escape, guard, heading_name, note, quote, under
+from .attribution_style import AttributionStyle
+from .lane import INTERRUPTIONS
+from .quoting import escape, heading_name, note, quote, under
 
 WORDS = (TextPart, RefusalPart)
 UNSAID = (ReasoningPart, ProviderPart)
 UNREADABLE = TextPart(text=quote("summary", note("only the provider that wrote it can read it")))
 """Text shown for a summary that has no text."""
-
-
-class AttributionStyle(NamedTuple):
-    """A lane's settings for authors' messages: headings, role of other agents, token counter.
-
-    `openings` are the beginnings of the engine's own lines; no quoted text may begin a line with one.
-    """
-
-    lane: LaneId
-    others: str = ""
-    counter: Counter = ESTIMATE
-    openings: tuple[str, ...] = ()
-    user: str = ""
-    role: Literal["user", "system", "assistant"] = "user"
-
-    def guarded(self, text: str) -> str:
-        """Return an author's words, in which no line can be taken for one of ours."""
-        return guard(text, self.openings) if self.openings else text
-
-
-def attribution_style(lane: LaneId, policy: Policy, counter: Counter) -> AttributionStyle:
-    """Return the style of a lane's window under a policy.
-
-    Raises `InvalidPolicyError` for a heading that can be forged.
-    """
-    voices = policy.voices
-    others, user, role = (voices.others, voices.user, voices.role) if voices else ("", "", "user")
-    # Without words or a sign before the name, any line could pass for a heading.
-    if others and not (others.count("{name}") == 1 and others.partition("{name}")[0].strip()):
-        raise InvalidPolicyError(f"/voices/others: expected words or a sign, then {{name}}, found {others!r}")
-    if user and (not user.strip() or len(user.splitlines()) > 1):
-        raise InvalidPolicyError(f"/voices/user: expected a heading on one line, found {user!r}")
-    if role == "system" and not others:
-        raise InvalidPolicyError("/voices/others: expected a heading, such as '💬 {name}', for role 'system'")
-    opening = tuple(heading for heading in (others.partition("{name}")[0], user) if heading)
-    if role == "assistant" and (others or policy.away):
-        raise InvalidPolicyError(
-            "/voices/role: expected no `others` and no MissedMessages for role 'assistant'"
-        )
-    lane = SharedLane(*lane) if role == "assistant" else lane
-    notes = (f"[{policy.away.title}", f"[{END_OF} {policy.away.title}") if policy.away else ()
-    return AttributionStyle(lane, others, counter, opening + notes, user, role)
 
 
 def attribute(
@@ -139,13 +98,20 @@ def _user(position: int, message: UserMessage, style: AttributionStyle) -> Messa
         return _headed(own, style.user, style) if style.user else own
     speaker = message.author or ("user" if message.author_kind == "person" else message.author_kind)
     # Said to others, with their names: the lane must not take it for a message to itself.
-    speaker = speaker if is_mine else f"{speaker} to {', '.join(message.to)}"
+    speaker = style.harmless(speaker if is_mine else f"{speaker} to {', '.join(message.to)}")
     by: Literal["user", "agent"] = "agent" if message.author_kind == "agent" else "user"
     shown = Message(
-        "user", parts, (position,), "attributed", "reworded", speaker=speaker, by=by, unsaid=unsaid
+        "user",
+        style.harmless_parts(parts),
+        (position,),
+        "attributed",
+        "reworded",
+        speaker=speaker,
+        by=by,
+        unsaid=unsaid,
     )
     if is_users and style.user:
-        return _headed(shown, f"{style.user} to {escape(', '.join(message.to))}", style)
+        return _headed(shown, f"{style.user} to {escape(style.harmless(', '.join(message.to)))}", style)
     return _attributed(shown, style)
 
 
@@ -193,7 +159,7 @@ def _summary(position: int, message: AssistantMessage, style: AttributionStyle) 
 
 def _kept_fact(position: int, message: AssistantMessage, what: str, style: AttributionStyle) -> Message:
     """Return a summary, a memory or a routing: a fact for the lane, but no turn of its own."""
-    said = style.guarded(as_text(message.parts))
+    said = style.guarded(as_text(style.harmless_parts(message.parts)))
     text = (TextPart(text=quote(what, said)),) if said.strip() else ()
     tokens = count_parts(message.parts)
     unsaid = unrepresentable(message.parts)
@@ -216,9 +182,10 @@ def _own_message(position: int, message: AssistantMessage, rule: str) -> Message
 def _others(
     position: int, message: AssistantMessage | LlmError, style: AttributionStyle, ending: str = ""
 ) -> Message:
-    text = "\n".join([as_text(message.parts), *([ending] if ending else [])])
+    text = "\n".join([as_text(style.harmless_parts(message.parts)), *([ending] if ending else [])])
     said = (TextPart(text=text),) if text.strip() else ()
-    speaker, unsaid = address(message.agent, message.task), unrepresentable(message.parts)
+    speaker = style.harmless(address(message.agent, message.task))
+    unsaid = unrepresentable(message.parts)
     shown = Message(
         "user", said, (position,), "attributed", "reworded", speaker=speaker, by="agent", unsaid=unsaid
     )
@@ -249,22 +216,23 @@ def _result(
         message = message._replace(
             parts=parts, rule=rule, disposition="reworded", tokens_in=tokens, unsaid=unsaid
         )
-    return message if own else in_prose_result(message, style)
+    return style.unimitated(message) if own else in_prose_result(message, style)
 
 
 def in_prose_result(message: Message, style: AttributionStyle) -> Message:
     """Return a result without its call as quoted text that names the call."""
-    said = style.guarded("\n".join(part.text for part in message.parts if isinstance(part, TextPart)))
-    text = quote(
-        "tool-result", said, call=message.raw_id, tool=message.tool, failed="yes" if message.failed else ""
-    )
-    shown = (TextPart(text=text), *(part for part in message.parts if isinstance(part, ImagePart | FilePart)))
+    parts, named = style.harmless_parts(message.parts), style.harmless(message.tool)
+    said = style.guarded("\n".join(part.text for part in parts if isinstance(part, TextPart)))
+    call, failed = style.harmless(message.raw_id), "yes" if message.failed else ""
+    text = quote("tool-result", said, call=call, tool=named, failed=failed)
+    shown = (TextPart(text=text), *(part for part in parts if isinstance(part, ImagePart | FilePart)))
     return message._replace(
         role="user",
         by="tool",
         parts=shown,
         disposition="reworded",
         call=None,
+        tool=named,
         tokens_in=count_parts(message.parts) if message.tokens_in < 0 else message.tokens_in,
         size=None,
     )
@@ -277,7 +245,7 @@ def _error(position: int, error: LlmError, style: AttributionStyle) -> Iterator[
     stops = error.category in INTERRUPTIONS
     own = style.lane.owns(error)
     whose = "your" if own else "the"
-    what = _what_happened(error, f"{whose} answer", cut_off=bool(partial.strip()))
+    what = _what_happened(error, f"{whose} answer", style, cut_off=bool(partial.strip()))
     if not own:
         yield _others(position, error, style, note(what))
         return
@@ -296,8 +264,8 @@ def _error(position: int, error: LlmError, style: AttributionStyle) -> Iterator[
     yield Message("user", text, (position,), rule, "added", interrupts=stops, unsaid=unsaid)
 
 
-def _what_happened(error: LlmError, answer: str, *, cut_off: bool) -> str:
-    message = escape(" ".join(error.message.split()))
+def _what_happened(error: LlmError, answer: str, style: AttributionStyle, *, cut_off: bool) -> str:
+    message = escape(style.harmless(" ".join(error.message.split())))
     if error.category == "cancelled":
         what = f"{answer} was interrupted by the user" if cut_off else "interrupted by the user"
         return f"{what}: {message}" if message else what

@@ -29,7 +29,7 @@ from ..body_digest import compact
 from .identifiers import called, tool_name
 from .lane import LaneId, author_of, pinned
 from .measure import WITHHELD, parameters_size
-from .quoting import END_OF, note, quote
+from .quoting import END_OF, note, quote, without_delimiters
 from .view import Contents, View
 
 RUN_MODE = "run"
@@ -233,6 +233,7 @@ def _quoted(view: View, entry: Entry) -> str:
     """Quote an entry as the agent was shown it (compacted and rewritten), with its author."""
     # Quoted, since pinned words are the system's nowhere else.
     said = "\n".join(text_of(message.parts) for message in view.messages_of(entry))
+    said = without_delimiters(said) if view.version > 5 else said
     author = author_of(entry.event)
     return quote("message", said, sender="user" if author == "person" else author) if said.strip() else ""
 

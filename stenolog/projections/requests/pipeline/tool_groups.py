@@ -17,7 +17,8 @@ from stenolog.domain.state import PAUSED
 from stenolog.projections.requests.request import Message
 from stenolog.projections.tool_pairs import CallKey
 
-from .attribution import AttributionStyle, in_prose_result
+from .attribution import in_prose_result
+from .attribution_style import AttributionStyle
 from .measure import HIDDEN, INTERRUPTED, RUNNING, UNRECORDED
 from .quoting import note
 

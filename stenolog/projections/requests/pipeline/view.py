@@ -25,7 +25,8 @@ from stenolog.projections.requests.tokens import ESTIMATE, Counter, count_parts
 from stenolog.projections.tool_pairs import CallKey, Pair, ToolCallIndex
 
 from ..explanation import Omission
-from .attribution import attribute, attribution_style, chosen, rewritten
+from .attribution import attribute, chosen, rewritten
+from .attribution_style import attribution_style
 from .lane import LaneId
 from .lane_memory import LaneMemory, Now, remember
 from .measure import Measure
