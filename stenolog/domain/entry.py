@@ -9,7 +9,6 @@ digest at the fork. Once a payload is erased its salt goes too, and the chain st
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import NamedTuple
@@ -156,14 +155,3 @@ def check_name(text: str, *, what: str) -> str:
     except (TypeError, AttributeError):
         raise InvalidEventError(f"{what}: expected text, found {text!r:.60}") from None
     return text
-
-
-def contiguous(entries: Iterable[Entry], *, after: int = 0) -> Iterator[Entry]:
-    """Yield the entries, checked to follow each other without a gap from `after` on."""
-    for entry in entries:
-        if entry.position != after + 1:
-            raise CorruptLogError(
-                f"{entry.conversation!r}: expected position {after + 1}, found {entry.position}"
-            )
-        after = entry.position
-        yield entry

@@ -16,7 +16,6 @@ from stenolog.domain.entry import (
     Record,
     check_name,
     content_hash,
-    contiguous,
     digest_of,
     microseconds,
     to_entry,
@@ -195,19 +194,3 @@ def test_what_is_no_name_is_refused_and_said_what_it_was_for(name: str) -> None:
         check_name(name, what="entry id")
 
     assert str(caught.value).isprintable()
-
-
-def test_entries_that_follow_each_other_pass_through() -> None:
-    log = entries(*EXAMPLES)
-
-    assert list(contiguous(log)) == log
-    assert list(contiguous(log[2:], after=2)) == log[2:]
-
-
-@pytest.mark.parametrize("index", [0, 2])
-def test_a_gap_is_named_where_it_is(index: int) -> None:
-    log = entries(*EXAMPLES)
-    del log[index]
-
-    with pytest.raises(CorruptLogError, match=f"'demo': expected position {index + 1}, found {index + 2}"):
-        list(contiguous(log))
