@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from stenolog.adapters.log import open as open_log
+from stenolog import open as open_log
 from stenolog.events import AssistantMessage, UserMessage
 
 Cli = Callable[..., Any]

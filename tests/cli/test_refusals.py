@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from stenolog import AgentCard, ModeSwitch, UserMessage
-from stenolog.adapters.log import open as open_log
+from stenolog import open as open_log
 from stenolog.context import Budget
 
 Cli = Callable[..., Any]

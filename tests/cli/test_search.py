@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from stenolog.adapters.log import open as open_log
-from stenolog.domain.events import UserMessage
+from stenolog import UserMessage
+from stenolog import open as open_log
 
 Cli = Callable[..., Any]
 
