@@ -41,6 +41,8 @@ POINT = (
     "All of it is in one log. What each agent was sent is worked out from that, byte for byte,",
     "with the reason for every part, and for what was left out.",
 )
+HERE = Path("docs", "examples")
+"""The folder below the working directory in which the documentation expects them."""
 
 
 def record(
@@ -188,10 +190,6 @@ def _section(words: str, *about: str) -> Iterator[Piece]:
     """Yield the heading of a section: a command that shows the same, and what to look at."""
     yield heading(f"$ {words}")
     yield paragraph(" ".join(about), "dim")
-
-
-HERE = Path("docs", "examples")
-"""The folder below the working directory in which the documentation expects them."""
 
 
 def write_example_files() -> bool:

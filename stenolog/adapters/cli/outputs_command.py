@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 BEGINS = 200
 """The bytes of an output that a list has of it."""
 DIRECTORY = click.Path(file_okay=False, path_type=Path)
+SHORTEST = 8
+"""The characters of an entry's id that a short alias has, or more where two would be alike."""
+TOOL = 12
+"""The cells that the name of a tool keeps."""
 
 
 @command("outputs", example="stenolog outputs demo @state/logs/tool-results/demo-4.json")
@@ -134,12 +138,6 @@ def _excerpt(read: Excerpt) -> Iterable[Piece]:
     if read.next is not None:
         words = f"characters {read.offset:,} to {read.end:,} of {read.total:,}; go on with --offset"
         yield line((f"{words} {read.next}", "dim"))
-
-
-SHORTEST = 8
-"""The characters of an entry's id that a short alias has, or more where two would be alike."""
-TOOL = 12
-"""The cells that the name of a tool keeps."""
 
 
 def outputs_drawn(rows: Sequence[Mapping[str, Any]]) -> Iterator[Piece]:

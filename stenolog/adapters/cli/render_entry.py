@@ -30,6 +30,8 @@ RECORD = ("call_id", "call", "source", "session", "receipt", "meta")
 PROOFS = {"signature": "signed", "encrypted": "encrypted"}
 SHORT, DEEPEST = 80, 2
 """Fields of so many characters stand on one line; of values within values so many cells deep."""
+NEAR = 1000
+"""A result is looked for among so many entries behind its call, and a call among so many before it."""
 
 
 def raw_entry(entry: Entry) -> Iterator[Piece]:
@@ -182,10 +184,6 @@ def _in_words(value: object) -> str | None:
 
 def _json(value: object) -> str:
     return safe_json(value, spaced=True)
-
-
-NEAR = 1000
-"""A result is looked for among so many entries behind its call, and a call among so many before it."""
 
 
 def results_of(conversation: Conversation, entry: Entry) -> dict[int, int]:

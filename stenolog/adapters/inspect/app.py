@@ -15,8 +15,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
-from collections.abc import Callable, Hashable
+from collections.abc import AsyncIterator, Callable, Hashable
+from contextlib import suppress
 from functools import cache, partial
 from importlib.resources import files
 from threading import Lock
@@ -34,13 +36,13 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 
 from stenolog.adapters.answers.envelope import Diagnostic, envelope
-from stenolog.adapters.log import Log
+from stenolog.adapters.answers.positions import is_number
+from stenolog.adapters.log import Conversation, Log
 from stenolog.adapters.queries.overviews import title_of
 from stenolog.domain.errors import CallerError, StenologError
 from stenolog.projections import lifecycle_picture
 from stenolog.projections.context_curve import plot
 
-from . import tail
 from .conversation_index import IndexCache
 from .forks import Forks
 from .guard import Guard
@@ -60,6 +62,8 @@ from .pages import (
 )
 from .query import Query
 
+WAIT = 15.0
+"""The seconds after which a quiet stream of a conversation's end sends a comment."""
 PAGES = (
     conversations.page,
     conversation.page,
@@ -87,6 +91,10 @@ SCREENS = {
     "proof": "Proof",
 }
 """The pages of a conversation that lead to one another, by name, in the order of the links."""
+TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+"""The types of the files in the folder `static`, by their endings; others are not served."""
+PICTURES = {"context_plot.css": plot.STYLE, "lifecycle.css": lifecycle_picture.STYLE}
+"""Styles of pictures, which a picture in a file of its own has within it."""
 
 
 def inspector(log: Log, token: str | None = None, *, allow_fork: bool = False) -> Starlette:
@@ -164,7 +172,7 @@ class Inspector:
 
     def tail(self) -> Callable[..., Any]:
         """Return a route that streams the head of a conversation, each time that it has grown."""
-        return self._route(tail.stream, _plain_refusal)
+        return self._route(_tail, _plain_refusal)
 
     def _route(
         self, show: Callable[[Query], Response], refuse: Callable[[Query, StenologError], Response]
@@ -209,12 +217,6 @@ def _status(error: StenologError) -> int:
     return 400 if isinstance(error, CallerError) else 500
 
 
-TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-"""The types of the files in the folder `static`, by their endings; others are not served."""
-PICTURES = {"context_plot.css": plot.STYLE, "lifecycle.css": lifecycle_picture.STYLE}
-"""Styles of pictures, which a picture in a file of its own has within it."""
-
-
 async def static_file(request: Request) -> Response:
     """Return the file that the path names; 404 for every other name."""
     found = _static_files().get(request.path_params["file"])
@@ -249,3 +251,35 @@ class KeyedLocks:
         """Return the lock of a key, the same one to all who ask at the same time."""
         with self._own:
             return self._locks.setdefault(key, Lock())
+
+
+def _tail(query: Query) -> Response:
+    """Answer with the position of the last entry, each time that the conversation has grown.
+
+    A browser that comes back says by `Last-Event-ID` what it has seen; at first `after` does.
+    """
+    last = query.header("last-event-id")
+    after = int(last) if is_number(last) else query.number("after", query.head)
+    return StreamingResponse(_heads(query.conversation, after), media_type="text/event-stream")
+
+
+async def _heads(talk: Conversation, after: int) -> AsyncIterator[bytes]:
+    """Yield the head as an event each time that the conversation has grown, until the log is closed.
+
+    A quiet stream occupies no thread: however many are open, pages are answered.
+    """
+    loop, grown = asyncio.get_running_loop(), asyncio.Event()
+    recorder = talk.log.recorder
+    with recorder.listening(lambda: loop.call_soon_threadsafe(grown.set)):
+        while not recorder.closed:
+            # Before reading: an entry that comes after the read sets it again.
+            grown.clear()
+            head = await run_in_threadpool(lambda: talk.position)
+            if head > after:
+                after = head
+                yield b"id: %d\nevent: head\ndata: %d\n\n" % (after, after)
+            else:
+                yield b": quiet\n\n"
+            with suppress(TimeoutError):
+                async with asyncio.timeout(WAIT):
+                    await grown.wait()

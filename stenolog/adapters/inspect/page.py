@@ -11,6 +11,9 @@ from stenolog.adapters.answers.envelope import Answer
 
 from .query import Query
 
+LONGEST = 120
+"""The most characters of a file's name, beside its ending."""
+
 
 class File(NamedTuple):
     """A text that is given as it is: shown plainly, or as a file where it has a name."""
@@ -68,10 +71,6 @@ class Page(NamedTuple):
 def address_of(name: str) -> str:
     """Return the address of the page of a conversation, whose name is a parameter."""
     return f"/{name}/{{name:path}}"
-
-
-LONGEST = 120
-"""The most characters of a file's name, beside its ending."""
 
 
 def attachment(name: str) -> str:

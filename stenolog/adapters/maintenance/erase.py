@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Sequence
+import json
+import zlib
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from stenolog.adapters.search.indexing import Source, forgetting
 from stenolog.adapters.store import appends, erasures
+from stenolog.adapters.store.blob_shas import shas_in
 from stenolog.adapters.store.handle import StreamHandle
 from stenolog.adapters.store.store_values import PendingEntry, Stream
-from stenolog.domain.entry import NewEntry
+from stenolog.domain.entry import Entry, NewEntry
 from stenolog.domain.erasure import (
     ERASED,
     effects_of,
@@ -20,17 +23,23 @@ from stenolog.domain.erasure import (
     is_effects,
     is_erased,
 )
-from stenolog.domain.errors import ConversationExistsError, InvalidEventError, VersionConflictError
-from stenolog.domain.events import AssistantMessage, Event, ModeSwitch, Unknown, UserMessage
+from stenolog.domain.errors import (
+    ConversationExistsError,
+    InvalidEventError,
+    StoredDataError,
+    VersionConflictError,
+)
+from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, Unknown, UserMessage
 from stenolog.domain.lifecycle import BUSY
+from stenolog.domain.parts import FilePart, ImagePart
 from stenolog.domain.state import State
 from stenolog.domain.step import INITIAL, evolve
-from stenolog.domain.values import Control
-
-from . import copies
+from stenolog.domain.values import Control, Receipt
 
 WITHOUT_WORDS = "The summary of what came before was erased."
 """The summary that stands in the place of one that was erased."""
+SHORTEST = 4
+"""Characters of a text that is looked for."""
 
 
 class Erased(NamedTuple):
@@ -61,7 +70,7 @@ def erase(conversation: StreamHandle, positions: Sequence[int], *, reason: str, 
             f"{conversation.name!r} at position {min(erasable)}: inherited; erase it where it was written"
         )
     # First, since it cannot be found again once the words are gone: killed here, nothing is erased yet.
-    if told := copies.blobs_with(conversation, sorted(erasable)):
+    if told := _blobs_with(conversation, sorted(erasable)):
         log.recorder.delete_blobs(told)
     while True:
         try:
@@ -170,3 +179,56 @@ def delete(conversation: StreamHandle) -> None:
         log.recorder.delete(key, stream.name)
     stream.head = None
     log.purge(key, named)
+
+
+def _blobs_with(conversation: StreamHandle, positions: Sequence[int]) -> set[str]:
+    """Return the blobs in receipts of the conversation and its forks that hold words of these entries.
+
+    What a receipt cannot say by reference is in a blob: a text of the program's own, or the bytes of a
+    whole request. Without the blob such a request can no longer be proved.
+    """
+    log = conversation.log
+    entries = (each for at in positions for each in conversation.entries(at - 1, at))
+    words = {form for entry in entries for text in _texts(entry) for form in _forms(text)}
+    holders = log.recorder.conversations_with(conversation.stream, positions[0])
+    named = {
+        sha
+        for holder, name in holders.items()
+        for receipt in _receipts(StreamHandle(log, log.remembered(Stream(name, holder))), positions[0])
+        for sha in shas_in(json.dumps([receipt.plan.get("patch"), receipt.transport.get("blob")]).encode())
+    }
+    return {sha for sha in named if any(word in _content(conversation, sha) for word in words)}
+
+
+def _receipts(conversation: StreamHandle, after: int) -> Iterator[Receipt]:
+    for entry in conversation.entries(after):
+        if isinstance(entry.event, AssistantMessage | LlmError) and entry.event.receipt is not None:
+            yield entry.event.receipt
+
+
+def _content(conversation: StreamHandle, sha: str) -> bytes:
+    """Return what a blob says; nothing for one that is gone."""
+    try:
+        content = conversation.log.blobs[sha]
+    except (KeyError, StoredDataError):
+        return b""
+    try:
+        return zlib.decompress(content)  # the bytes of a whole request
+    except zlib.error:
+        return content
+
+
+def _texts(entry: Entry) -> Iterator[str]:
+    if isinstance(entry.event, Unknown):
+        return
+    for part in getattr(entry.event, "parts", ()):
+        if not isinstance(part, ImagePart | FilePart):
+            yield from (getattr(part, name, "") for name in ("text", "arguments", "raw"))
+
+
+def _forms(text: str) -> Iterator[bytes]:
+    """Yield a text as it may stand in a body: as it is, and as JSON writes it."""
+    if len(text.strip()) >= SHORTEST:
+        yield text.encode("utf-8", "replace")
+        yield json.dumps(text, ensure_ascii=False)[1:-1].encode("utf-8", "replace")
+        yield json.dumps(text)[1:-1].encode()

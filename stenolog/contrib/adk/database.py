@@ -37,6 +37,9 @@ JSON_COLUMNS = (
     "usage_metadata",
 )
 FLAGS = ("interrupted", "partial", "turn_complete")
+MAX_VALUES = 100_000
+FIELDS = "__dict__"
+"""The key of a model's fields in its state."""
 
 
 def is_database(first: bytes, stream: BinaryIO) -> bool:
@@ -114,11 +117,6 @@ def _value(text: object, reading: JsonLinesReader) -> Json:
     value = parser.document(io.BytesIO(text.encode("utf-8", "replace") if isinstance(text, str) else text))
     reading.repaired += parser.repaired
     return value
-
-
-MAX_VALUES = 100_000
-FIELDS = "__dict__"
-"""The key of a model's fields in its state."""
 
 
 class _Inert:

@@ -21,6 +21,9 @@ _CODES: dict[str, ErrorCategory] = {
     "OVERLOADED": "overloaded",
     "INVALID_REQUEST": "invalid_request",
 }
+_STOPPED: dict[str, ErrorCategory] = {"aborted": "cancelled", "interrupted": "process_exited"}
+_PACKED = {"text-chunks": "text", "reasoning-chunks": "reasoning"}
+_DELTAS = {"text-delta": "text", "reasoning-delta": "reasoning"}
 
 
 class Failures:
@@ -127,13 +130,6 @@ def _reason(data: JsonObject) -> JsonObject:
         return {"kind": "error", "error": error if isinstance(error, dict) else {"message": error}}
     reason = data.get("reason")
     return reason if isinstance(reason, dict) else {"kind": as_str(reason)}
-
-
-_STOPPED: dict[str, ErrorCategory] = {"aborted": "cancelled", "interrupted": "process_exited"}
-
-
-_PACKED = {"text-chunks": "text", "reasoning-chunks": "reasoning"}
-_DELTAS = {"text-delta": "text", "reasoning-delta": "reasoning"}
 
 
 class Attempt:
