@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
+import re
 import string
 import time
+import zlib
+from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
+import brotli  # type: ignore[import-untyped]
 import pytest
+import zstandard
 
+from stenolog.adapters.recorder.exchange import LARGEST_CONTENT, RecordedExchange, decoded
+from stenolog.adapters.recorder.redacted_stream import redacted_stream
 from stenolog.adapters.recorder.secrets import redacted, secrets_in
+from stenolog.adapters.recorder.websocket import Websocket
 from tests.recorder.given import Tap, anthropic, user
 
 LETTERS = string.ascii_letters + string.digits
@@ -161,3 +171,72 @@ def test_a_secret_in_a_body_is_listed_with_its_entry_and_not_repeated() -> None:
 
     assert meta["tap"]["secrets"] == [{"kind": "npm-token", "position": position}]
     assert SAMPLES["npm-token"] not in str(meta)
+
+
+@pytest.mark.parametrize("text", ["eyJ-" * 100_000, "-----BEGIN PRIVATE KEY-----" * 40_000])
+def test_what_only_begins_as_a_secret_again_and_again_is_passed_over(text: str) -> None:
+    assert redacted(text) == (text, ())
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [
+        "data: {}\n\ndata: {}\n\ndata: {}\n\n",
+        "\ufeffdata:{}\r\rdata:{}\r\rdata:{}\r\r",
+        "{}\n{}\n{}\n",
+        "[{},\r\n{},\r\n{}]",
+    ],
+    ids=["events", "returns", "lines", "list"],
+)
+def test_a_secret_in_pieces_is_found_in_each_form_of_a_stream(stream: str) -> None:
+    token = SAMPLES["github-token"]
+    pieces = [json.dumps({"a": [{"d": piece}]}) for piece in (token[:9], token[9:20], token[20:])]
+    found, kinds = redacted_stream(stream.replace("{}", "%s") % tuple(pieces))
+
+    assert kinds == ("github-token",)
+    assert "".join(re.findall(r'"d": ?"(.*?)"', found)) == "[redacted github-token]"
+
+
+def test_a_secret_is_found_where_the_pieces_of_another_answer_stand_between_its_own() -> None:
+    token = SAMPLES["github-token"]
+    spoken = [
+        (at % 2, f"{piece:.5}" if at % 2 else " and ") for at, piece in enumerate(re.split("(.{5})", token))
+    ]
+    events = [{"choices": [{"index": index, "delta": piece}]} for index, piece in spoken]
+    found, kinds = redacted_stream("".join(f"data: {json.dumps(event)}\n\n" for event in events))
+
+    assert kinds == ("github-token",)
+    assert found.count("redacted") == 1
+
+
+def test_one_document_keeps_its_bytes_beside_the_secret() -> None:
+    written = '{ "a" : "%s" ,\n "b":1 }'
+    assert redacted_stream(written % SAMPLES["github-token"])[0] == written % "[redacted github-token]"
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "zstd", "gzip, gzip"])
+def test_a_body_that_is_packed_beyond_all_measure_is_not_unpacked(coding: str) -> None:
+    packers: dict[str, Any] = {
+        "gzip": gzip.compress,
+        "deflate": zlib.compress,
+        "br": partial(brotli.compress, quality=1),
+        "zstd": zstandard.compress,
+    }
+    content = bytes(LARGEST_CONTENT + 1)
+    for name in coding.split(", "):
+        content = packers[name](content)
+
+    with pytest.raises(ValueError, match="expected at most 134,217,728 bytes, found more"):
+        decoded(content, coding)
+
+
+@pytest.mark.parametrize("beyond", [False, True])
+def test_a_message_of_a_websocket_is_read_unless_it_is_packed_beyond_all_measure(beyond: bool) -> None:
+    message = json.dumps({"type": "response.create", "input": " " * (LARGEST_CONTENT * beyond)}).encode()
+    packer = zlib.compressobj(wbits=-15)
+    packed = (packer.compress(message) + packer.flush(zlib.Z_SYNC_FLUSH))[:-4]
+    frame = b"\xc1\xff" + len(packed).to_bytes(8, "big") + bytes(4) + packed
+    extensions = {"sec-websocket-extensions": "permessage-deflate"}
+    upgrade = RecordedExchange("1", datetime.now(UTC), "GET", "/", "openai", answer_headers=extensions)
+
+    assert len([*Websocket(upgrade).take("up", frame, 0)]) == (not beyond)

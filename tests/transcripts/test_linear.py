@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import sqlite3
+from contextlib import closing
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -94,6 +97,23 @@ def test_a_named_pipe_is_refused_without_waiting_for_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="there are no devices here")
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
+@pytest.mark.parametrize("end", ["-journal", "-wal", "-shm"])
+def test_a_pipe_or_a_link_beside_a_database_is_refused_without_opening_it(tmp_path: Path, end: str) -> None:
+    database, link = tmp_path / "talks.db", tmp_path / "link.db"
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("CREATE TABLE session (id)")
+    link.symlink_to(database)
+    beside = Path(f"{database}{end}")
+    for make in (os.mkfifo, partial(os.symlink, tmp_path / "elsewhere")):
+        make(beside)
+        for path in (database, link):
+            with pytest.raises(UnknownFormatError, match=f"beside it, found talks.db{end}"):
+                recognise(path)
+        beside.unlink()
+    assert not (tmp_path / "elsewhere").exists()
+
+
 def test_a_device_is_refused() -> None:
     with stenolog.open(":memory:") as log, pytest.raises(UnknownFormatError, match="found a device"):
         import_file(log, "/dev/zero")

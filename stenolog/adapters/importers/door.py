@@ -348,6 +348,8 @@ def _connect(stream: BinaryIO) -> ForeignDatabase:
     """Connect to the file of a stream, so that its write-ahead log is read too, or to a copy of its bytes."""
     name = getattr(stream, "name", None)
     has_name = isinstance(name, str)
+    if has_name:
+        _check_beside(os.path.realpath(str(name)))
     place = f"{Path(str(name)).absolute().as_uri()}?mode=ro" if has_name else ":memory:"
     connection = sqlite3.connect(place, uri=has_name, factory=ForeignDatabase)
     connection.budget = Budget(_size_of(stream))
@@ -356,3 +358,11 @@ def _connect(stream: BinaryIO) -> ForeignDatabase:
         content = stream.read()
         connection.deserialize(content[:18] + b"\1\1" + content[20:])  # in memory there is no write-ahead log
     return connection
+
+
+def _check_beside(name: str) -> None:
+    """Raise `UnknownFormatError` for a pipe or a link where SQLite opens a file of a database itself."""
+    for beside in (f"{name}-journal", f"{name}-wal", f"{name}-shm"):
+        with suppress(FileNotFoundError):
+            if not stat.S_ISREG(os.lstat(beside).st_mode):
+                raise UnknownFormatError(f"expected a regular file beside it, found {Path(beside).name}")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import gzip
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
+from io import BytesIO
 from typing import Any
 
 IDENTITY = ("", "identity")
+LARGEST_CONTENT = 128 << 20
+"""Bytes that a body may be decoded to: a few hundred may hold thousands of millions."""
+_PART = 64 << 10
 
 
 @dataclass
@@ -62,7 +65,8 @@ class RecordedExchange:
 def decoded(content: bytes, encoding: str) -> bytes:
     """Return content without its Content-Encoding, as far as it has come.
 
-    Raises `ValueError` for an encoding that is not known here, and for content that is not in it.
+    Raises `ValueError` for an encoding that is not known here, for content that is not in it, and for one
+    that holds more than `LARGEST_CONTENT`.
     """
     found = content
     for name in reversed([each.strip().lower() for each in encoding.split(",")]):
@@ -72,62 +76,66 @@ def decoded(content: bytes, encoding: str) -> bytes:
 
 
 def _decoded(content: bytes, name: str) -> bytes:
+    most = LARGEST_CONTENT + 1
     try:
         match name:
             case "gzip" | "x-gzip":
-                return _all_members(content)
+                found = _all_members(content, most)
             case "deflate":
-                return _inflated(content)
+                found = _inflated(content, most)
             case "br":
-                return _brotli(content)
+                found = _brotli(content, most)
             case "zstd":
-                return _zstd(content)
+                found = _zstd(content, most)
             case _:
                 raise ValueError(f"Content-Encoding: expected gzip, deflate, br or zstd, found {name:.40}")
-    except (zlib.error, gzip.BadGzipFile, EOFError) as error:
+    except (zlib.error, EOFError) as error:
         raise ValueError(f"Content-Encoding {name}: {error}") from None
+    if len(found) > LARGEST_CONTENT:
+        raise ValueError(f"Content-Encoding {name}: expected at most {LARGEST_CONTENT:,} bytes, found more")
+    return found
 
 
-def _all_members(content: bytes) -> bytes:
+def _all_members(content: bytes, most: int) -> bytes:
     """Return the content of a gzip stream that may have several members, or end in the middle of one."""
-    made, rest = bytearray(), content
-    while rest:
-        member = zlib.decompressobj(wbits=31)
-        made += member.decompress(rest)
-        if not member.eof:
-            break
-        rest = member.unused_data.lstrip(b"\0")
+    made, member = bytearray(), None
+    # In parts: what follows a member is copied, and each may have a few bytes only.
+    for at in range(0, len(content), _PART):
+        rest = content[at : at + _PART]
+        while rest := rest if member else rest.lstrip(b"\0"):
+            member = member or zlib.decompressobj(wbits=31)
+            made += member.decompress(rest, most - len(made))
+            if len(made) == most:
+                return bytes(made)
+            rest, member = member.unused_data, None if member.eof else member
     return bytes(made)
 
 
-def _inflated(content: bytes) -> bytes:
+def _inflated(content: bytes, most: int) -> bytes:
     try:
-        return zlib.decompressobj().decompress(content)
+        return zlib.decompressobj().decompress(content, most)
     except zlib.error:
         # Some servers leave out the two bytes of the zlib header.
-        return zlib.decompressobj(wbits=-15).decompress(content)
+        return zlib.decompressobj(wbits=-15).decompress(content, most)
 
 
-def _brotli(content: bytes) -> bytes:
+def _brotli(content: bytes, most: int) -> bytes:
     brotli = _library("brotli", "br")
-    stream = brotli.Decompressor()
     try:
-        return bytes(stream.process(content))
+        return bytes(brotli.Decompressor().process(content, output_buffer_limit=most))
     except brotli.error as error:
         raise ValueError(f"Content-Encoding br: {error}") from None
 
 
-def _zstd(content: bytes) -> bytes:
-    zstandard = _library("zstandard", "zstd")
+def _zstd(content: bytes, most: int) -> bytes:
+    zstandard, made = _library("zstandard", "zstd"), bytearray()
+    packed = zstandard.ZstdDecompressor().stream_reader(BytesIO(content), read_across_frames=True)
     try:
-        made, rest = bytearray(), content
-        while rest:
-            frame = zstandard.ZstdDecompressor().decompressobj()
-            made += frame.decompress(rest)
-            rest = frame.unused_data
-        return bytes(made)
+        while len(made) < most and (piece := packed.read(_PART)):
+            made += piece
     except zstandard.ZstdError as error:
         raise ValueError(f"Content-Encoding zstd: {error}") from None
+    return bytes(made)
 
 
 def _library(name: str, encoding: str) -> Any:

@@ -19,8 +19,8 @@ _FORMS: tuple[tuple[str, str, str], ...] = (
     (
         "private-key",
         "private",
-        r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----[\s\S]{16,8000}?-----END (?:[A-Z]+ )"
-        r"*PRIVATE KEY(?: BLOCK)?-----",
+        r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----(?:[^-]|-(?!----BEGIN )){16,8000}?"
+        r"-----END (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----",
     ),
     ("anthropic-key", "sk-ant-", r"\bsk-ant-(?:api|admin|oat|sid)\d\d-[\w-]{20,}"),
     ("openrouter-key", "sk-or-v1-", r"\bsk-or-v1-[0-9a-f]{32,}"),
@@ -111,7 +111,12 @@ _FORMS: tuple[tuple[str, str, str], ...] = (
     ("age-key", "age-secret-key-", r"\bAGE-SECRET-KEY-1[0-9A-Z]{58}\b"),
     ("azure-storage-key", "accountkey=", r"(?i:AccountKey=)(?P<secret>[A-Za-z0-9+/]{86}==)"),
     ("azure-sas", "sig=", r"(?i:[?&]sig=)(?P<secret>[A-Za-z0-9%+/]{40,}(?:%3D|=)?)"),
-    ("jwt", "eyj", r"\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}"),
+    (
+        "jwt",
+        "eyj",
+        # In "eyJ-eyJ-…" each part may begin one; behind a hyphen it is short, or time grows as the square.
+        r"(?:(?<![\w-])eyJ[\w-]{8,}|(?<=-)eyJ[\w-]{8,200})\.eyJ[\w-]{8,}\.[\w-]{8,}",
+    ),
     (
         "url-password",
         "://",

@@ -13,7 +13,7 @@ from typing import Any
 
 from stenolog.adapters.providers.json_fields import Json, as_dict, as_str
 
-from .exchange import RecordedExchange
+from .exchange import LARGEST_CONTENT, RecordedExchange
 
 ENDS = frozenset({"response.completed", "response.failed", "response.incomplete", "error"})
 """The events with which a response ends."""
@@ -59,7 +59,10 @@ class Websocket:
             yield from self._one(Frame, reader, is_masked, way)
 
     def _one(self, kind: Any, reader: Any, is_masked: bool, way: str) -> Generator[Any, Any, None]:
-        frame = yield from kind.parse(reader.read_exact, mask=is_masked, extensions=self._extensions[way])
+        room = LARGEST_CONTENT - len(self._messages[way])
+        frame = yield from kind.parse(
+            reader.read_exact, mask=is_masked, max_size=room, extensions=self._extensions[way]
+        )
         if frame.opcode in (0, 1, 2):
             self._messages[way] += frame.data
             if frame.fin:

@@ -104,7 +104,7 @@ def _redact(content: bytes, encoding: str) -> tuple[bytes, tuple[str, ...]]:
         # An answer may have been cut within a letter.
         text, kinds = redacted_stream(getincrementaldecoder("utf-8")().decode(decoded(content, encoding)))
         return text.encode(), kinds
-    except (ValueError, MemoryError):
+    except (ValueError, MemoryError, RecursionError):
         return b"", ("unreadable",)
 
 
