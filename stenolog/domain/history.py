@@ -193,7 +193,11 @@ class History:
                 self.gone.add(change.stream)
                 self.deleted_up_to = max(self.deleted_up_to, change.value)
             case "erased":
-                self.erased[change.stream, change.value] = change.name
+                # Of another record, what is left of the entry would be what somebody put there later.
+                if (
+                    left := self.erased.setdefault((change.stream, change.value), change.name)
+                ) != change.name:
+                    self._fault(change, change.stream, left or "nothing left of it", change.name or "nothing")
             case "imported":
                 first, last = self.imported.get(change.stream, (change.parent, change.value))
                 # One range a stream: entries between two imports count as imported.

@@ -228,10 +228,12 @@ def _compare_erasures(inspection: Inspection, history: History, found: Findings,
     for stream, position in sorted(history.erased.keys() - found.erased.keys()):
         if stream not in names or only not in (None, names[stream]):
             continue
+        # Of a record before its entry, nobody could tell that the entry was erased after a head.
+        there = "no entry"
         for record in inspection.records(stream, position - 1, position):
-            if isinstance(record, Record) and record.erased is None:
-                there = "words in their place"
-                found.problems.append(_not_erased(names, (stream, position), "an erased entry", there))
+            there = "words in their place" if isinstance(record, Record) and record.erased is None else ""
+        if there:
+            found.problems.append(_not_erased(names, (stream, position), "an erased entry", there))
 
 
 def _not_erased(names: Mapping[int, str], place: tuple[int, int], expected: str, there: str) -> Problem:
