@@ -19,10 +19,9 @@ from stenolog.projections.requests import (
     check_takes_part,
     every_request,
 )
-from stenolog.projections.requests.as_sent import SentForms
+from stenolog.projections.requests.as_sent import FOLLOWED, SentForms
 from stenolog.projections.requests.comparison import messages
 from stenolog.projections.requests.request import EMPTY_BLOBS, texts
-from stenolog.projections.requests.sent_explanation import FOLLOWED
 from stenolog.projections.requests.tokens import COUNTERS
 from stenolog.projections.requests.tokens import Counter as TokenCounter
 

@@ -35,6 +35,7 @@ from .transport import Transport
 
 RAW = "raw"
 CACHE = "cache_control"
+FOLLOWED = "previous_response_id"
 EPHEMERAL = {"type": "ephemeral"}
 MOST = 64
 """Patches that are kept whole: each names every message, so many of them are large."""
@@ -209,6 +210,7 @@ def as_sent(
         body = _raw_body(receipt, blobs)
     else:
         body = sent_body(patch, request.body, request.messages_key, blobs)
+    response = str(body.get(FOLLOWED) or "")
     return replace(
         request,
         body=body,
@@ -220,7 +222,7 @@ def as_sent(
         reason="",
         obstacle="",
         code="",
-        explain=lambda: sent_explanation(request, patch.messages, body, counter),
+        explain=lambda: sent_explanation(request, patch.messages, body, response, counter),
     )
 
 

@@ -17,10 +17,9 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Literal, TypeAlias
 
 from .apis.parameters import ABOUT_TOOLS
-from .as_sent import RAW, Patch
+from .as_sent import FOLLOWED, RAW, Patch
 from .body_digest import compact
 from .recipe import REFERENCE, Recipe, escape
-from .sent_explanation import FOLLOWED
 
 Grade: TypeAlias = Literal["bytes", "attributed", "derived"]
 GRADES: tuple[Grade, ...] = ("bytes", "attributed", "derived")

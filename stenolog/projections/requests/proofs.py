@@ -19,7 +19,7 @@ from stenolog.domain.settings import NOTHING
 from stenolog.domain.values import Receipt
 
 from .apis import APIS, Api
-from .as_sent import Patches, as_sent
+from .as_sent import FOLLOWED, Patches, as_sent
 from .body_digest import ORDER, first_difference
 from .builder import choose, lanes
 from .grades import Grade, grade_of
@@ -28,7 +28,6 @@ from .incremental.window import Window
 from .pipeline.lane import LaneId
 from .request import EMPTY_BLOBS, PATCH, PIPELINE, PIPELINES, Request, sent_under
 from .sendable import may_be_asked, takes_part
-from .sent_explanation import FOLLOWED
 from .tokens import COUNTERS, Counter
 from .transport import Transport
 from .validation import LAWS, Violation, validator_of

@@ -13,7 +13,6 @@ from .request import Body, Request, texts
 from .rules import HELD
 from .tokens import Counter
 
-FOLLOWED = "previous_response_id"
 CLIENT = "client"
 """The rule of a message that only the client's own form has, and of one that the client left out."""
 ITEMS = ("content", "parts")
@@ -25,11 +24,12 @@ SHORTEST = 16
 
 
 def sent_explanation(
-    request: Request, messages: Sequence[Recipe], body: Body, counter: Counter
+    request: Request, messages: Sequence[Recipe], body: Body, response: str, counter: Counter
 ) -> Explanation:
     """Return the explanation of what was sent: the parts at their places there, and the client's own.
 
     `request` is the one that is built, `messages` are the recipes from it to those of the `body`.
+    `response` is the id of the one that the provider goes on from, if any.
     """
     explained = request.explanation
     there = body.get(request.messages_key)
@@ -52,7 +52,6 @@ def sent_explanation(
     ]
     parts = sorted([*kept, *own], key=lambda part: part.message)
     gone = (part for index, part in enumerate(explained.parts) if part.message >= 0 and index not in places)
-    response = str(body.get(FOLLOWED) or "")
     left_out = [
         Omission(
             min(part.positions), max(part.positions), HELD if response else CLIENT, part.tokens_out, response
