@@ -17,7 +17,7 @@ from stenolog import (
 )
 from stenolog.context import Budget
 from stenolog.events import CallRef, Control
-from stenolog.projections.requests import build
+from stenolog.requests import build
 from stenolog.testing import entries
 
 SHELL, DEPLOY = Tool(name="shell"), Tool(name="deploy", approval=True)

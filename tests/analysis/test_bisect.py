@@ -16,11 +16,11 @@ from stenolog import (
     ToolResult,
     UserMessage,
 )
+from stenolog.analysis import Bisected, bisect
 from stenolog.context import Budget, LastN, SinceLastTurn
 from stenolog.errors import AgentNotFoundError
 from stenolog.events import PositionRange
-from stenolog.projections.analysis.bisection import Bisected, bisect
-from stenolog.projections.requests import APIS
+from stenolog.requests import APIS
 from tests.requests.given import calls, log
 
 ORDER = UserMessage(text="Never touch main", to=("coder",))
