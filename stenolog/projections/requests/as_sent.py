@@ -27,7 +27,7 @@ from stenolog.domain.model import clean
 from stenolog.domain.values import Receipt
 
 from .pipeline.lane import LaneId
-from .recipe import REFERENCE, Recipe, escape, unescape, value_of
+from .recipe import REFERENCE, Making, Recipe, escape, unescape
 from .request import EMPTY_BLOBS, PATCH, Body, Request
 from .sent_explanation import sent_explanation
 from .tokens import ESTIMATE, Counter
@@ -39,6 +39,8 @@ FOLLOWED = "previous_response_id"
 EPHEMERAL = {"type": "ephemeral"}
 MOST = 64
 """Patches that are kept whole: each names every message, so many of them are large."""
+MOST_MESSAGES = 100_000
+_ODD = (TypeError, ValueError, LookupError, AttributeError, RecursionError)
 
 
 class Patch(NamedTuple):
@@ -75,6 +77,12 @@ class Patches:
 
     def resolve(self, receipt: Receipt) -> Patch:
         """Return the whole patch of a receipt. Raises `StoredDataError` where its base is gone."""
+        try:
+            return self._resolve(receipt)
+        except _ODD as error:
+            raise StoredDataError(f"patch: it cannot be read: {error}") from None
+
+    def _resolve(self, receipt: Receipt) -> Patch:
         chain: list[Mapping[str, Any]] = []
         patch, base = Patch(), 0
         told: Mapping[str, Any] = _patch_of(receipt)
@@ -87,6 +95,8 @@ class Patches:
             if base in self._resolved:
                 patch = self._resolved[base]
                 break
+            if positions and base >= positions[-1]:
+                raise StoredDataError(f"patch: expected one before {positions[-1]} as its base, found {base}")
             positions.append(base)
             earlier = self._receipt_at(base)
             if earlier is None or PATCH not in earlier.plan:
@@ -127,21 +137,34 @@ def _following(base: Patch, told: Mapping[str, Any]) -> Patch:
 
 def expanded(messages: Iterable[Recipe]) -> Iterator[Recipe]:
     """Yield a recipe for each message; a run of them is taken apart."""
+    room = MOST_MESSAGES
     for item in messages:
         if isinstance(item, dict) and REFERENCE in item and "all" in item:
-            yield from ({REFERENCE: f"{item[REFERENCE]}/{n}"} for n in range(*item["all"]))
+            run = range(*item["all"])
+            room -= len(run)
+            if room < 0:
+                raise StoredDataError(f"patch: expected at most {MOST_MESSAGES:,} messages, found more")
+            yield from ({REFERENCE: f"{item[REFERENCE]}/{n}"} for n in run)
         else:
             yield item
 
 
 def sent_body(patch: Patch, body: Body, messages_key: str, blobs: Mapping[str, bytes] = EMPTY_BLOBS) -> Body:
     """Return the body that was sent. Raises `StoredDataError` for a patch that does not fit."""
+    try:
+        return _made_body(patch, body, messages_key, blobs)
+    except _ODD as error:
+        raise StoredDataError(f"patch: it does not fit the request: {error}") from None
+
+
+def _made_body(patch: Patch, body: Body, messages_key: str, blobs: Mapping[str, bytes]) -> Body:
     made: Body = {}
+    making = Making(body, blobs)
     for key in patch.order:
         if key in patch.front:
-            made[key] = value_of(patch.front[key], body, blobs)
+            made[key] = making.value_of(patch.front[key])
         elif key == messages_key:
-            made[key] = value_of(list(patch.messages), body, blobs)
+            made[key] = making.value_of(list(patch.messages))
         else:
             raise StoredDataError(f"patch: expected a recipe for {key!r}, found none")
     for mark in patch.cache:

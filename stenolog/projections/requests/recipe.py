@@ -49,6 +49,10 @@ LARGEST_TEXT = 64
 """Characters of a text that stands in a recipe itself; a longer one is a blob, which can be removed."""
 LONGEST_RECIPE = 512
 """Characters of a recipe that stands in a receipt; the same longer one is a blob, and so is kept once."""
+LARGEST = 128 << 20
+"""Characters that a body may be made of."""
+NODE, BLOB = 16, 1024
+"""Characters that a value, and a blob, count for beside those of their text."""
 UNREAD = frozenset(
     {
         "model", "role", "type", "id", "call_id", "tool_call_id", "tool_use_id", "name", "status", "mimeType",
@@ -215,49 +219,83 @@ def folded(recipe: Recipe, blobs: dict[str, bytes]) -> Recipe:
     return {REFERENCE: "", "recipe": name}
 
 
+class Making:
+    """The making of values of a source, which may have grown to `LARGEST` in all.
+
+    A recipe may come from a file of others: a few lines in which each refers to the next one several times
+    would make more than there is memory.
+    """
+
+    def __init__(self, source: Json, blobs: Mapping[str, bytes] | None = None) -> None:
+        self._source, self._blobs = source, {} if blobs is None else blobs
+        self._room = LARGEST
+
+    def value_of(self, recipe: Recipe) -> Json:
+        """Return the value that a recipe makes. Raises `StoredDataError` for one that fits the source not."""
+        self._spend(NODE)
+        match recipe:
+            case dict() if REFERENCE in recipe:
+                return self._referred(recipe)
+            case dict():
+                return {key: self.value_of(inner) for key, inner in recipe.items()}
+            case list():
+                return [each for item in recipe for each in self._items(item)]
+            case _:
+                return recipe
+
+    def _items(self, item: Recipe) -> Sequence[Json]:
+        if isinstance(item, dict) and REFERENCE in item and "all" in item:
+            first, end = item["all"]
+            found = at_pointer(self._source, item[REFERENCE])
+            if not isinstance(found, list) or end > len(found):
+                raise StoredDataError(f"recipe: expected {end} items at {item[REFERENCE]}, found fewer")
+            self._paid_for(found[first:end])
+            return found[first:end]
+        return [self.value_of(item)]
+
+    def _referred(self, recipe: dict[str, Any]) -> Json:
+        match recipe:
+            case {"as-is": value}:
+                return value
+            case {"text": list(texts)}:
+                return "".join(str(self.value_of(each)) for each in texts)
+            case {"blob": str(name)}:
+                return self._blob(name).decode()
+            case {"recipe": str(name)}:
+                return self.value_of(json.loads(self._blob(name)))
+            case {"cut": [int(first), int(end)]}:
+                return self._paid_for(at_pointer(self._source, recipe[REFERENCE])[first:end])
+            case _:
+                return self._paid_for(at_pointer(self._source, recipe[REFERENCE]))
+
+    def _blob(self, name: str) -> bytes:
+        if name not in self._blobs:
+            raise StoredDataError(f"blob {name[:12]}… is gone")
+        content = self._blobs[name]
+        self._spend(len(content) + BLOB)
+        return content
+
+    def _paid_for(self, value: Any) -> Any:
+        """Return a value of the source, which may be taken several times."""
+        todo = [value]
+        while todo:
+            inner = todo.pop()
+            if isinstance(inner, str):
+                self._spend(len(inner))
+            elif isinstance(inner, dict | list):
+                self._spend(NODE * len(inner))
+                todo += inner.values() if isinstance(inner, dict) else inner
+        return value
+
+    def _spend(self, size: int) -> None:
+        self._room -= size
+        if self._room < 0:
+            raise StoredDataError(f"recipe: expected a value of at most {LARGEST:,} characters, found more")
+
+
 def value_of(recipe: Recipe, source: Json, blobs: Mapping[str, bytes] | None = None) -> Json:
     """Return the value that a recipe makes of a source. Raises `StoredDataError` for one that fits it not."""
-    match recipe:
-        case dict() if REFERENCE in recipe:
-            return _referred(recipe, source, {} if blobs is None else blobs)
-        case dict():
-            return {key: value_of(inner, source, blobs) for key, inner in recipe.items()}
-        case list():
-            return [each for item in recipe for each in _items(item, source, blobs)]
-        case _:
-            return recipe
-
-
-def _items(item: Recipe, source: Json, blobs: Mapping[str, bytes] | None) -> Sequence[Json]:
-    if isinstance(item, dict) and REFERENCE in item and "all" in item:
-        first, end = item["all"]
-        found = at_pointer(source, item[REFERENCE])
-        if not isinstance(found, list) or end > len(found):
-            raise StoredDataError(f"recipe: expected {end} items at {item[REFERENCE]}, found fewer")
-        return found[first:end]
-    return [value_of(item, source, blobs)]
-
-
-def _referred(recipe: dict[str, Any], source: Json, blobs: Mapping[str, bytes]) -> Json:
-    match recipe:
-        case {"as-is": value}:
-            return value
-        case {"text": list(texts)}:
-            return "".join(str(value_of(each, source, blobs)) for each in texts)
-        case {"blob": str(name)}:
-            return _blob(name, blobs).decode()
-        case {"recipe": str(name)}:
-            return value_of(json.loads(_blob(name, blobs)), source, blobs)
-        case {"cut": [int(first), int(end)]}:
-            return at_pointer(source, recipe[REFERENCE])[first:end]
-        case _:
-            return at_pointer(source, recipe[REFERENCE])
-
-
-def _blob(name: str, blobs: Mapping[str, bytes]) -> bytes:
-    if name not in blobs:
-        raise StoredDataError(f"blob {name[:12]}… is gone")
-    return blobs[name]
+    return Making(source, blobs).value_of(recipe)
 
 
 def at_pointer(value: Json, pointer: str) -> Json:

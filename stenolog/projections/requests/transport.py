@@ -24,6 +24,8 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 BEHAVIOUR = ("anthropic-beta", "anthropic-version", "openai-beta")
 """Headers that change what a provider does with a body."""
 DEFAULT_STYLE = "compact"
+LARGEST_RAW = 256 << 20
+"""Bytes of a request that is kept as it is."""
 PROMPT = "prompt"
 """The key of the text in the body of a model that reads plain text."""
 
@@ -88,7 +90,15 @@ class Transport(NamedTuple):
         if self.style == "raw":
             if self.blob not in blobs:
                 raise CallerError(f"blob {self.blob[:12]}… is gone")
-            return zlib.decompress(blobs[self.blob])
+            try:
+                made = zlib.decompressobj().decompress(blobs[self.blob], LARGEST_RAW + 1)
+            except zlib.error as error:
+                raise CallerError(f"blob {self.blob[:12]}…: {error}") from None
+            if len(made) > LARGEST_RAW:
+                raise CallerError(
+                    f"blob {self.blob[:12]}…: expected at most {LARGEST_RAW:,} bytes, found more"
+                )
+            return made
         return self.before.encode() + self._written(body) + self.after.encode()
 
     def _written(self, body: Body) -> bytes:
