@@ -65,7 +65,7 @@ PREFACE = """\
 | `stats` | `conversation`, `position`, `agents`, `agent`, `api`, `largest`, `budget`, `unexplained`, `cuts`, `compactions`, `resets`, `rewinds`, `steps`, `marks`, `samples` |
 | `cost --plan` | `conversation`, `agent`, `api`, `rows` |
 | `append` | `conversation`, `appended`, `already`, `entries`; these are as those of `log`, also what stood there before |
-| `import` | a list of reports: `file`, `format`, `conversations`, `skipped`, `repaired`, `incomplete`, `left_out` |
+| `import` | a list of reports: `file`, `format`, `conversations`, `skipped`, `repaired`, `incomplete`, `left_out`, `team` |
 | `inspect` | no envelope: the first line has `url` |
 | `serve` | no envelope: the first line has `url` and, where it is new, `token`; with `--stdio` a line is an answer |
 | each line of `watch` | `reports`, as of `import`, and `refused`: a list of `file`, `error` |

@@ -310,11 +310,11 @@ def test_a_small_result_and_one_without_a_rule_are_left_as_they_are() -> None:
 def test_a_stored_preview_gets_the_line_with_its_alias_alone(rule: TruncateToolOutput | None) -> None:
     result = ToolResult(call_id="c", text="the beginning", blob="0" * 64)
 
-    parts = compact(result, "e1", rule, ESTIMATE)
+    path = f"{RESULTS}e1.json"
 
-    assert parts == (
-        TextPart(text=f'the beginning\n[the whole: read_output(path="{RESULTS}e1.json", offset=0)]'),
-    )
+    parts = compact(result, path, rule, ESTIMATE)
+
+    assert parts == (TextPart(text=f'the beginning\n[the whole: read_output(path="{path}", offset=0)]'),)
 
 
 def test_a_stored_preview_that_is_itself_too_long_is_cut_down() -> None:

@@ -140,7 +140,7 @@ class Telegrams(Writer):
 
 
 def test_a_wire_of_ones_own_goes_on_where_it_stood() -> None:
-    api = written_by("telegrams", 1, Telegrams)
+    api = written_by("telegrams", 1, Telegrams, "turns")
     log = session_log(3, 60)
     for lane in lanes(log):
         requests = list(every_request(log, lane.agent, task=lane.task, api=api, policy=FULL))

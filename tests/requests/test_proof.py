@@ -239,7 +239,7 @@ def test_whatever_history_it_is_what_was_sent_is_built_again(seed: int, api: str
 
 
 def test_a_wire_of_ones_own_is_proved_where_it_is_given() -> None:
-    own = Api("telex", 3, APIS["plain"].render)
+    own = Api("telex", 3, APIS["plain"].render, messages=APIS["plain"].messages)
     request = build(log(*TALK[:2]), "coder", api=own)
     entries = log(*TALK[:2], calls("ok", receipt=request.receipt))
 

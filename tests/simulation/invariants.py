@@ -14,7 +14,7 @@ from stenolog.adapters.store.claims import OpenClaim
 from stenolog.adapters.verify.integrity import verify
 from stenolog.domain.decide import CANCELLED, LEFT, REFUSED
 from stenolog.domain.entry import GENESIS, make_record
-from stenolog.domain.erasure import erasure_of, is_erased
+from stenolog.domain.erasure import erasure_of, is_gone
 from stenolog.domain.lifecycle import BUSY
 from stenolog.domain.step import INITIAL
 from stenolog.engine import LaneState
@@ -209,7 +209,7 @@ class Watcher:
         known.entries.append(entry)
         known.digest = entry.digest
         known.state = evolve(known.state, entry)
-        known.is_erased = known.is_erased or is_erased(entry.event)
+        known.is_erased = known.is_erased or is_gone(entry.event)
         if erasure := erasure_of(entry.event):
             self._erase(name, known, erasure.positions)
         if entry.position <= known.inherited:
@@ -230,9 +230,9 @@ class Watcher:
         """Check that exactly the erased entries have lost their words, and fold the rest anew."""
         fresh = list(self.log[name].entries(at=len(known.entries)))
         for old, new in zip(known.entries, fresh, strict=True):
-            if is_erased(new.event) != (old.position in gone or is_erased(old.event)):
+            if is_gone(new.event) != (old.position in gone or is_gone(old.event)):
                 raise BrokenInvariantError(f"erased: {name}: position {old.position} is {new.event!r:.200}")
-            if new != (old._replace(event=new.event) if is_erased(new.event) else old):
+            if new != (old._replace(event=new.event) if is_gone(new.event) else old):
                 raise BrokenInvariantError(f"entries: {name}: {old!r:.200} has become {new!r:.200}")
         known.entries, known.state, known.is_erased = fresh, reduce(evolve, fresh, INITIAL), True
 

@@ -239,7 +239,11 @@ def test_a_hand_off_is_told_to_whoever_is_asked_next_until_it_is_cleared(convers
 def test_a_phase_ends_with_a_summary_in_the_place_of_what_it_covers(conversation: Room) -> None:
     conversation.write(
         AssistantMessage(
-            agent="pm", purpose="summary", covers=[PositionRange(first=2, last=3)], text="It is built."
+            agent="pm",
+            purpose="summary",
+            covers=[PositionRange(first=2, last=3)],
+            text="It is built.",
+            to=["coder", "tester"],
         ),
         user("Test it.", "tester"),
     )
@@ -278,7 +282,7 @@ def test_under_a_scope_an_agent_sees_nothing_that_is_not_addressed_to_it(
     of_tester = room.request("tester", api=api, policy=chosen)
 
     assert SECRET not in of_tester.bytes.decode()
-    assert left_out(of_tester) == [(3, 5, "not-addressed")]
+    assert left_out(of_tester) == [(3, 4, "not-addressed"), (5, 5, "private-purpose")]
     assert SECRET in room.request("coder", api=api, policy=chosen).bytes.decode()
 
 

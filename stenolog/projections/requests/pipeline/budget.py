@@ -111,7 +111,9 @@ def fit(view: View, contents: Callable[[], Contents]) -> list[tuple[Cap, Size]]:
         kept = fitting_units(sizes, cap, must_stay) - outstaying(view, shown, must_stay)
         if len(kept) < len(shown.units):
             recent = fitting_units(sizes, cap, {}) if view.version > 5 else set()
-            view.cut(positions_to_cut(view, shown, kept, recent, cap.rule), cap.rule)
+            counted = (i for i in kept if not is_free(i, cap, must_stay))
+            oldest = min((min(positions_of(shown.units[i])) for i in counted), default=view.position)
+            view.cut(positions_to_cut(view, shown, kept, recent, cap.rule), cap.rule, oldest)
             shown = contents()
             must_stay = must_keep(view, shown)
             sizes = unit_sizes(view, shown, must_stay)
@@ -221,7 +223,12 @@ def fitting_units(sizes: Sequence[Size], cap: Cap, must_stay: Mapping[int, str])
 
 def counted_sizes(sizes: Sequence[Size], cap: Cap, must_stay: Mapping[int, str]) -> Iterator[Size]:
     """Yield the sizes that count against a cap."""
-    return (size for i, size in enumerate(sizes) if not (cap.recent and must_stay.get(i, "") in NOT_COUNTED))
+    return (size for i, size in enumerate(sizes) if not is_free(i, cap, must_stay))
+
+
+def is_free(unit: int, cap: Cap, must_stay: Mapping[int, str]) -> bool:
+    """Return whether a unit does not count against a cap, as a fact does not against the last messages."""
+    return cap.recent and must_stay.get(unit, "") in NOT_COUNTED
 
 
 def _pins(view: View, shown: Contents) -> Iterator[int]:

@@ -185,16 +185,18 @@ class View:
         messages = attribute(entry, self.style, pair, shorter)  # stage 4
         return rewritten(messages, entry, self.transforms, self.counter)  # stage 4, its end
 
-    def cut(self, gone: Mapping[int, str], rule: str) -> None:
-        """Let entries go because a cap of the policy is outgrown, whose cuts have a rule."""
+    def cut(self, gone: Mapping[int, str], rule: str, oldest: int) -> None:
+        """Let entries go because a cap of the policy is outgrown, whose cuts have a rule.
+
+        `oldest` is the first position that stays and counts against the cap.
+        """
         if self._response and self.uncut is None:
             pairing = ToolCallIndex(self.pairing.waiting, self.pairing.pairs.values())
             held = self.entries, self.left_out, self.summaries, pairing, self.cuts
             self.uncut = Uncut(self._response, *held)
         self.cuts += 1
-        # Before newer ones, or with nothing older in view, they are just older: the runs must not grow.
+        # Before newer ones, or with nothing older that counts, they are just older: the runs must not grow.
         anew = min((position for position, why in gone.items() if why == NO_ROOM), default=0)
-        oldest = next((e.position for e in self.entries if e.position not in gone), self.position)
         edge = max(anew, oldest)
         self.left_out = [
             run._replace(rule=rule) if run.rule == NO_ROOM and run.last < edge else run
