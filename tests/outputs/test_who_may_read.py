@@ -5,14 +5,23 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from random import Random
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
 import stenolog
-from stenolog import AssistantMessage, Conversation, ModeSwitch, ToolCall, ToolResult, UserMessage
+from stenolog import (
+    AssistantMessage,
+    Conversation,
+    Entry,
+    ModeSwitch,
+    TextPart,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
 from stenolog.adapters.tools.recall import RecallScope
-from stenolog.context import FullHistory
+from stenolog.context import FullHistory, Transforms, register_transform
 from stenolog.errors import InvalidEventError
 from stenolog.tools import read_output, store_large
 
@@ -35,6 +44,29 @@ def test_an_output_that_is_for_one_agent_is_nothing_to_another() -> None:
 
         refused = told(talk, "bob", alias)
         assert (refused.is_error, refused.text) == (True, f"'talk': no entry has the alias {alias}")
+        assert told(talk, "ann", alias).text.startswith("HUNTER2")
+
+
+@register_transform("no-hunter@1", "a word is left out, and results are reworded")
+def no_hunter(message: Any, entry: Entry) -> Any:
+    if "HUNTER2" not in repr(message):
+        return message
+    is_result = isinstance(entry.event, ToolResult)
+    return message._replace(parts=(TextPart(text="*"),)) if is_result else None
+
+
+def test_what_a_transform_keeps_from_an_agent_no_tool_gives_it() -> None:
+    with stenolog.open(":memory:") as log:
+        talk = log["talk"]
+        talk.join("bob", policy=Transforms(["no-hunter@1"]))
+        talk.append(
+            AssistantMessage(agent="ann", text="It is HUNTER2", tool_calls=[ToolCall(id="k", name="sh")])
+        )
+        talk.append(store_large(log, ToolResult(call_id="k", text="HUNTER2 " * 5_000)))
+        (alias,) = talk.outputs
+
+        assert told(talk, "bob", alias).is_error
+        assert not RecallScope().passages(talk, "bob", "HUNTER2", 5)
         assert told(talk, "ann", alias).text.startswith("HUNTER2")
 
 

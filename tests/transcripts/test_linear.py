@@ -16,7 +16,7 @@ import stenolog
 from stenolog.adapters.importers import json_lines
 from stenolog.adapters.importers.claude import branches as branches_module
 from stenolog.adapters.verify.integrity import verify
-from stenolog.domain.errors import UnknownFormatError
+from stenolog.domain.errors import CallerError, UnknownFormatError
 from stenolog.domain.values import PositionRange
 from stenolog.importers import Refused, import_file, import_files, recognise
 from tests.transcripts.given import lines as as_lines
@@ -117,3 +117,10 @@ def test_a_pipe_or_a_link_beside_a_database_is_refused_without_opening_it(tmp_pa
 def test_a_device_is_refused() -> None:
     with stenolog.open(":memory:") as log, pytest.raises(UnknownFormatError, match="found a device"):
         import_file(log, "/dev/zero")
+
+
+def test_a_mapping_whose_key_has_no_end_is_refused_unread(tmp_path: Path) -> None:
+    (tmp_path / "talk.jsonl").write_bytes(as_lines({"who": "ann", "says": "Hi."}))
+    (tmp_path / "talk.mapping.toml").write_text(f"a{'.a' * 200_000} = 1")
+    with stenolog.open(":memory:") as log, pytest.raises(CallerError, match="at most 20,000 bytes"):
+        import_file(log, tmp_path / "talk.jsonl")

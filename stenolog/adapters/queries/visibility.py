@@ -7,7 +7,7 @@ from collections.abc import Callable
 from stenolog.adapters.store.handle import StreamHandle
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import StenologError
-from stenolog.domain.policy import FullHistory
+from stenolog.domain.policy import FullHistory, Transforms, policy
 from stenolog.projections.fold import fold
 
 from . import folds, requests
@@ -26,12 +26,16 @@ def visible_to(there: StreamHandle, agent: str, task: str = "") -> Callable[[Ent
     """Return whether a lane may see an entry of a conversation; it may see none if it cannot be read.
 
     It may see what it would be sent with its whole history, and what summaries hide from it there. It may not
-    see what is erased, hidden, reset, edited away, addressed to others, or another lane's memory or summary.
+    see what is erased, hidden, reset, edited away, addressed to others, or another lane's memory or summary;
+    nor what the transforms on its card there omit or reword.
     """
     try:
-        request = requests.request(there, agent, task, None, None, FullHistory())
-        seen = {position for part in request.parts for position in part.positions}
-        covered = [(left.first, left.last) for left in request.omissions if left.rule == "covered"]
+        own = policy(folds.fold_at(there, folds.SETTINGS).card_of(agent).policy).rewrites or Transforms()
+        request = requests.request(there, agent, task, None, None, FullHistory() | own)
+        seen = {at for part in request.parts if part.rule not in own.names for at in part.positions}
+        # No transform has seen what summaries cover.
+        left_out = () if own.names else request.omissions
+        covered = [(left.first, left.last) for left in left_out if left.rule == "covered"]
         edited: tuple[int, ...] = folds.fold_at(there, folds.persistent(EDITED))
     except StenologError:
         return lambda entry: False
