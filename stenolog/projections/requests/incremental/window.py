@@ -29,7 +29,13 @@ from stenolog.projections.requests.pipeline.identifiers import called
 from stenolog.projections.requests.pipeline.lane import LaneId, pinned
 from stenolog.projections.requests.pipeline.prompt import titles
 from stenolog.projections.requests.pipeline.tool_groups import ToolGrouper
-from stenolog.projections.requests.pipeline.view import NOTHING_SHOWN, Arrival, Contents, View
+from stenolog.projections.requests.pipeline.view import (
+    NEWEST,
+    NOTHING_SHOWN,
+    Arrival,
+    Contents,
+    View,
+)
 from stenolog.projections.requests.pipeline.visibility import visible
 from stenolog.projections.requests.request import EMPTY_BLOBS, Size, larger, total
 from stenolog.projections.requests.rules import NO_ROOM
@@ -72,7 +78,8 @@ class Window(View):
         self.private, self.scopes = list(snapshot.private), list(snapshot.scopes)
         self.pairing = ToolCallIndex(snapshot.waiting, snapshot.pairs)
         self.entries = list(entries)
-        self.frozen, self.has_hole = FrozenPrefix(), any(run.rule == NO_ROOM for run in self.left_out)
+        self.frozen = FrozenPrefix()
+        self.holes = NEWEST if any(run.rule == NO_ROOM for run in self.left_out) else frozenset()
         self._titles = total(map(self.measure.of, titles(policy.away))) if policy.away else Size()
         self._caps: tuple[Cap, ...] = caps(policy)
         self.rows = [self._row(entry) for entry in self.entries]
@@ -123,14 +130,22 @@ class Window(View):
 
     def take(self, entry: Entry) -> Arrival:
         """Take the next entry of the log in, and drop entries that exceed the policy."""
+        kept_by = self._kept_by if self.holes else None
         arrival = super().take(entry)
         if thaws(self.frozen, entry, arrival.pair, shown=not arrival.rule):
             self.frozen = FrozenPrefix()
         if not arrival.rule:
             self._add(self._row(entry))
         if self._caps:
-            self._keep_within_caps(entry, arrival)
+            released = bool(self.holes) and (self._kept_by != kept_by or not self.holes.isdisjoint(NEWEST))
+            self._keep_within_caps(entry, arrival, surely=released)
         return arrival
+
+    @property
+    def _kept_by(self) -> tuple[int, int, str, int]:
+        """State by which messages must stay, but for the newest one and what is pinned."""
+        own = self.memory
+        return own.running, own.answered, self.state.lane(self.lane.address).status, self.cuts
 
     def contents(self) -> Contents:
         """Return the contents of the window, in the order in which they are shown."""
@@ -236,7 +251,7 @@ class Window(View):
             self.frozen, self._sizes = FrozenPrefix(), self._bounds()
         return is_back
 
-    def _keep_within_caps(self, entry: Entry, arrival: Arrival) -> None:
+    def _keep_within_caps(self, entry: Entry, arrival: Arrival, *, surely: bool) -> None:
         """Cut where the window has outgrown a cap; it is measured only where it could have."""
         # A card or a mode changes what stands around the conversation, and so the room that is left.
         if arrival.rule == "setting":
@@ -244,9 +259,9 @@ class Window(View):
             self._caps = caps_now(self, self.contents() if asks else NOTHING_SHOWN)
         before_it = (row.entry for row in reversed(self.rows))
         # These may bring entries back, which the bounds have not counted.
-        surely = changes_context(entry.event) or parts_wordings(entry, before_it, self.voice)
+        surely = surely or changes_context(entry.event) or parts_wordings(entry, before_it, self.voice)
         # A result behind an answer that stands earlier is a late one: a message more than was measured.
-        surely = surely or stands_earlier(entry, self.voice) or self.has_hole
+        surely = surely or stands_earlier(entry, self.voice)
         if surely or not self.surely_fits:
             fitted = fit(self, self.contents)
             self._caps, self._sizes = tuple(cap for cap, _ in fitted), [size for _, size in fitted]

@@ -20,7 +20,7 @@ from stenolog.projections.requests.rules import NO_ROOM
 
 from .lane import pinned
 from .prompt import Unit, reserved_size, stubs, tools_called
-from .view import Contents, View
+from .view import AT_WORK, CUT_OFF, LATEST, Contents, View
 
 ENDLESS = 2**63 - 1
 # With a fixed part alone, a card with many tools was unsendable long before there was anything to cut.
@@ -117,7 +117,9 @@ def fit(view: View, contents: Callable[[], Contents]) -> list[tuple[Cap, Size]]:
             shown = contents()
             must_stay = must_keep(view, shown)
             sizes = unit_sizes(view, shown, must_stay)
-    view.has_hole = bool(shown.units) and min(positions_of(shown.units[0]), default=0) < _hole(view)
+    hole = _hole(view)
+    firsts = {i: min(positions_of(shown.units[i]), default=hole) for i in must_stay}
+    view.holes = frozenset(reason for i, reason in must_stay.items() if firsts[i] < hole)
     return [(cap, total(counted_sizes(sizes, cap, must_stay))) for cap in now]
 
 
@@ -299,10 +301,10 @@ def _is_for(entry: Entry, view: View) -> bool:
 KEEP_REASONS: Mapping[str, Callable[[View, Contents], Iterator[int]]] = MappingProxyType(
     {
         "pinned": _pins,
-        "latest-message": _latest,
+        LATEST: _latest,
         "being-answered": _answering,
-        "at-work": _at_work,
-        "cut-off": _cut_off,
+        AT_WORK: _at_work,
+        CUT_OFF: _cut_off,
         "kept": _history_positions,
         "summaries": _summaries,
     }

@@ -39,6 +39,10 @@ from .visibility import exclusion_rule
 LEAST_PRIVATE = 256
 """The number of runs of what was not for the lane that are known exactly."""
 
+LATEST, CUT_OFF, AT_WORK = "latest-message", "cut-off", "at-work"
+NEWEST = frozenset({LATEST, CUT_OFF, AT_WORK})
+"""Reasons for which something has to stay until something newer of its kind comes."""
+
 
 class Contents(NamedTuple):
     """The contents of a view in units that are never cut in two.
@@ -88,7 +92,7 @@ class View:
     `entries` are those that the lane may be shown, `left_out` the runs that it never will be, with the rule.
     `private` are the runs of what was not for the lane: no summary may tell of it. `cuts` is the number of
     cuts so far. `voice` is the lane, and all others where the policy shows their words as its own. `version`
-    is the pipeline's. `has_hole`: something that had to stay is older than what there was no room for.
+    is the pipeline's. `holes` are the reasons for which something older stayed beside what had no room.
     """
 
     def __init__(
@@ -117,7 +121,7 @@ class View:
         self.private: list[tuple[int, int]] = []
         self.scopes: list[Scopes] = []
         self.cuts = 0
-        self.has_hole = False
+        self.holes: frozenset[str] = frozenset()
         self.uncut: Uncut | None = None
         self._response = ""
 
@@ -223,7 +227,7 @@ class View:
         if uncut is None or uncut.response != self._response:
             return False
         _, self.entries, self.left_out, self.summaries, self.pairing, self.cuts = uncut
-        self.has_hole = True
+        self.holes = NEWEST
         return True
 
     @property
