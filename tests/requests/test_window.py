@@ -213,7 +213,7 @@ def test_what_is_pinned_stays_wherever_the_cut_is() -> None:
     request = build(entries, "coder", policy=Budget(tokens=BUDGET) | pinned)
 
     assert request.body["messages"][0]["content"].startswith("Question 0 ")
-    assert [(run.first, run.rule) for run in request.omissions] == [(2, "over-budget")]
+    assert [(run.first, run.rule) for run in request.omissions] == [(2, "over-budget"), (177, "no-room")]
 
 
 def test_the_last_message_of_the_user_stays_though_others_talk_on() -> None:
