@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 CODE = """() => [...document.querySelectorAll("*")].filter(each =>
     each.matches("iframe, object, embed, foreignObject, base, meta[http-equiv], img, style")
-    || each.matches("script:not([type=module][src^='/static/'])")
+    || (each.matches("script") && !(each.type === "module"
+        && /^\\/[0-9a-f]{24}\\/static\\/[\\w.]+$/.test(each.getAttribute("src"))))
     || [...each.attributes].some(one => one.name.startsWith("on")
         || (one.name === "style" && !/^(top|height): [\\d.]+px;$/.test(one.value)))
     || (each.matches("[href]") && new URL(each.getAttribute("href"), location).origin !== location.origin)
