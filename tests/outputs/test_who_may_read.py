@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from contextlib import suppress
 from random import Random
 from typing import Any, Literal
@@ -23,6 +24,7 @@ from stenolog import (
 from stenolog.adapters.tools.recall import RecallScope
 from stenolog.context import FullHistory, Transforms, register_transform
 from stenolog.errors import InvalidEventError
+from stenolog.plugins import TRANSFORMS
 from stenolog.tools import read_output, store_large
 
 AGENTS = ("ann", "bob", "cleo")
@@ -47,18 +49,25 @@ def test_an_output_that_is_for_one_agent_is_nothing_to_another() -> None:
         assert told(talk, "ann", alias).text.startswith("HUNTER2")
 
 
-@register_transform("no-hunter@1", "a word is left out, and results are reworded")
-def no_hunter(message: Any, entry: Entry) -> Any:
-    if "HUNTER2" not in repr(message):
-        return message
-    is_result = isinstance(entry.event, ToolResult)
-    return message._replace(parts=(TextPart(text="*"),)) if is_result else None
+@pytest.fixture
+def no_hunter() -> Iterator[str]:
+    """Register a transform for one test and yield its name."""
+
+    def transform(message: Any, entry: Entry) -> Any:
+        if "HUNTER2" not in repr(message):
+            return message
+        is_result = isinstance(entry.event, ToolResult)
+        return message._replace(parts=(TextPart(text="*"),)) if is_result else None
+
+    with TRANSFORMS.restored():
+        register_transform("no-hunter@1", "a word is left out, and results are reworded")(transform)
+        yield "no-hunter@1"
 
 
-def test_what_a_transform_keeps_from_an_agent_no_tool_gives_it() -> None:
+def test_what_a_transform_keeps_from_an_agent_no_tool_gives_it(no_hunter: str) -> None:
     with stenolog.open(":memory:") as log:
         talk = log["talk"]
-        talk.join("bob", policy=Transforms(["no-hunter@1"]))
+        talk.join("bob", policy=Transforms([no_hunter]))
         talk.append(
             AssistantMessage(agent="ann", text="It is HUNTER2", tool_calls=[ToolCall(id="k", name="sh")])
         )
