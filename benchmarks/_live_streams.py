@@ -9,8 +9,8 @@ from collections.abc import AsyncGenerator
 
 import stenolog
 from stenolog import Agent, Team
-from stenolog.adapters.llms.base import Model, ModelRequest, ModelResponse, ResponseDelta, StreamItem
 from stenolog.events import UserMessage
+from stenolog.models import Model, ModelRequest, ModelResponse, ResponseDelta, StreamItem
 from stenolog.parts import TextPart
 
 PIECES_A_SECOND = 25

@@ -9,15 +9,12 @@ from .adapters.agents.answer_buffer import PermissionRequest, ResponseBuilder
 from .adapters.agents.command_line import CommandLine, HealthCheck
 from .adapters.agents.output_formats import OUTPUT_FORMATS, JsonLines
 from .adapters.engine.calling import CallRecorder, calling, recover
-from .adapters.llms.accumulator import PartAccumulator
 from .adapters.llms.anthropic import Anthropic
 from .adapters.llms.base import (
     MODELS,
     Model,
     ModelRequest,
-    ModelResponse,
     Progress,
-    ResponseDelta,
     StreamItem,
     Timeouts,
 )
@@ -30,6 +27,8 @@ from .adapters.llms.openai import OpenAIChat, OpenAIResponses
 from .adapters.llms.scripted import Scripted
 from .adapters.providers.errors import provider_error
 from .domain.errors import ModelError
+from .projections.formats.accumulator import PartAccumulator
+from .projections.formats.streaming import ModelResponse, ResponseDelta
 from .projections.requests.transport import Outgoing, Transport
 
 __all__ = [

@@ -10,11 +10,10 @@ import pytest
 
 import stenolog
 from stenolog import Agent, Team, ToolCall
-from stenolog.adapters.llms.base import Model, ModelResponse
 from stenolog.adapters.providers.failures import hide
 from stenolog.adapters.tools.mcp import MCPServer
 from stenolog.domain.errors import ToolError
-from stenolog.models import Scripted
+from stenolog.models import Model, ModelResponse, Scripted
 from stenolog.tools import tool
 
 SECRET = "pearl-77-otter"

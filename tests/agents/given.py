@@ -14,16 +14,9 @@ from typing import Any, TypeVar
 
 from stenolog.adapters.agents.command_line import CommandLine
 from stenolog.adapters.agents.long_lived import SessionPlace
-from stenolog.adapters.llms.base import (
-    Model,
-    ModelRequest,
-    ModelResponse,
-    Progress,
-    ResponseDelta,
-    StreamItem,
-)
 from stenolog.domain.errors import ModelError
 from stenolog.domain.parts import text_of
+from stenolog.models import Model, ModelRequest, ModelResponse, Progress, ResponseDelta, StreamItem
 from stenolog.projections.requests.transport import Outgoing
 
 T = TypeVar("T")

@@ -13,10 +13,10 @@ import pytest
 
 from stenolog.adapters.agents.acp import ACP
 from stenolog.adapters.agents.answer_buffer import PermissionRequest
-from stenolog.adapters.llms.base import ModelResponse, ResponseDelta, Timeouts
 from stenolog.domain.errors import CallerError, MissingExtraError
 from stenolog.domain.parts import ProviderPart, ReasoningPart, TextPart
 from stenolog.domain.values import Usage
+from stenolog.models import ModelResponse, ResponseDelta, Timeouts
 from tests.agents import given
 from tests.agents.given import asked, failed, prompt, run, words
 

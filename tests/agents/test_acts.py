@@ -16,15 +16,6 @@ from stenolog.adapters.agents.answer_buffer import ResponseBuilder
 from stenolog.adapters.agents.output_formats import OUTPUT_FORMATS
 from stenolog.adapters.agents.output_parser import LinesParser
 from stenolog.adapters.engine.model_call import StreamDraft, load_draft
-from stenolog.adapters.llms.base import (
-    Model,
-    ModelRequest,
-    ModelResponse,
-    Progress,
-    ResponseDelta,
-    StreamItem,
-    Timeouts,
-)
 from stenolog.adapters.log import Conversation
 from stenolog.context import LastN, Reminder
 from stenolog.context import SinceLastTurn as Only
@@ -32,6 +23,7 @@ from stenolog.domain.errors import ModelError
 from stenolog.domain.parts import ProviderPart, TextPart
 from stenolog.domain.values import Usage
 from stenolog.engine import Agent, Replay, RetryPolicy, StreamDelta, Team
+from stenolog.models import Model, ModelRequest, ModelResponse, Progress, ResponseDelta, StreamItem, Timeouts
 from stenolog.projections.acts import act_in_words
 from tests import virtual_time
 

@@ -11,10 +11,10 @@ from stenolog.adapters.agents.answer_buffer import LARGEST_NOTE, ResponseBuilder
 from stenolog.adapters.agents.command import Command
 from stenolog.adapters.agents.output_formats import OUTPUT_FORMATS
 from stenolog.adapters.agents.output_parser import LinesParser
-from stenolog.adapters.llms.base import ModelResponse, ResponseDelta
 from stenolog.domain.errors import ModelError
 from stenolog.domain.parts import ProviderPart, ReasoningPart, TextPart
 from stenolog.domain.values import Usage
+from stenolog.models import ModelResponse, ResponseDelta
 
 CALL = {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "pytest"}}
 RESULT = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "1 failed"}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from stenolog.adapters.agents.answer_buffer import ResponseBuilder
 from stenolog.adapters.agents.output_formats import OUTPUT_FORMATS
 from stenolog.adapters.agents.output_parser import LinesParser, OutputParser, TextParser
-from stenolog.adapters.llms.base import ModelResponse, ResponseDelta
+from stenolog.models import ModelResponse, ResponseDelta
 
 END = "<end>"
 SCRAPS = ("a", "<en", "<end>", "d>", "\n", "\r\n", "\x1b[1m", "\x1b]0;t\x07", "\x1b", "é", "𝄞", "{", " ")

@@ -16,9 +16,9 @@ import pytest
 from stenolog.adapters.agents import command_line
 from stenolog.adapters.agents.command_line import END, CommandLine, HealthCheck
 from stenolog.adapters.agents.output_formats import OUTPUT_FORMATS, JsonLines
-from stenolog.adapters.llms.base import ModelResponse, ResponseDelta
 from stenolog.domain.errors import CallerError, ModelError
 from stenolog.domain.values import Usage
+from stenolog.models import ModelResponse, ResponseDelta
 from tests.agents import given
 from tests.agents.given import asked, failed, pieces, prompt, run, runs_on, words
 

@@ -15,9 +15,9 @@ from stenolog.adapters.agents import process
 from stenolog.adapters.agents.answer_buffer import ResponseBuilder
 from stenolog.adapters.agents.command_line import CommandLine
 from stenolog.adapters.agents.output_formats import OUTPUT_FORMATS, JsonLines
-from stenolog.adapters.llms.base import ModelResponse, ResponseDelta
 from stenolog.domain.errors import CallerError
 from stenolog.domain.parts import TextPart
+from stenolog.models import ModelResponse, ResponseDelta
 from tests.agents import given
 from tests.agents.given import asked, failed, once, prompt, run, words
 

@@ -21,11 +21,11 @@ import pytest
 import stenolog
 from stenolog import AssistantMessage, Entry, LlmError
 from stenolog.adapters.agents import groups
-from stenolog.adapters.llms.base import Model
 from stenolog.adapters.log import Conversation
 from stenolog.domain.parts import ProviderPart
 from stenolog.domain.values import Usage
 from stenolog.engine import Agent, EntryAppended, RetryPolicy, Team
+from stenolog.models import Model
 from tests.agents import given, real
 from tests.agents.provider import CACHED, INPUT, OUTPUT, Provider
 from tests.agents.real import AGENTS, TIMES

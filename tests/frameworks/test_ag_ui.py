@@ -18,12 +18,11 @@ from hypothesis import given, settings
 import stenolog
 from stenolog import Agent, Entry, Log, Team
 from stenolog.adapters.frameworks.ag_ui_events import messages
-from stenolog.adapters.llms.base import Model, ModelRequest, ModelResponse, ResponseDelta
 from stenolog.domain.errors import StenologError
 from stenolog.engine import RetryPolicy
 from stenolog.errors import ModelError
 from stenolog.frameworks import ag_ui_events, ag_ui_live, ag_ui_messages
-from stenolog.models import Scripted
+from stenolog.models import Model, ModelRequest, ModelResponse, ResponseDelta, Scripted
 from stenolog.testing import entries
 from tests.frameworks.ag_ui_client import api, asked
 from tests.frameworks.ag_ui_law import faults

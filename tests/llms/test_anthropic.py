@@ -13,8 +13,8 @@ import pytest
 
 from stenolog import TextPart, ToolCall
 from stenolog.adapters.llms.anthropic import Anthropic
-from stenolog.adapters.llms.base import ModelResponse, ResponseDelta, Timeouts
 from stenolog.events import Usage
+from stenolog.models import ModelResponse, ResponseDelta, Timeouts
 from stenolog.parts import ProviderPart, ReasoningPart
 from stenolog.projections.requests.body_digest import compact
 from tests.llms import wire_anthropic as api

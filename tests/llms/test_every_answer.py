@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from stenolog import TextPart, ToolCall
-from stenolog.adapters.llms.base import ResponseDelta
+from stenolog.models import ResponseDelta
 from stenolog.projections.requests.body_digest import compact
 from tests.llms.apis import CALLS, Api, every
 from tests.llms.listening import ask, streamed

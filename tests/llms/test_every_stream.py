@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from stenolog import AssistantMessage, TextPart, ToolCall
 from stenolog.adapters.llms import anthropic, gemini
-from stenolog.adapters.llms.base import ModelResponse, ResponseDelta
 from stenolog.adapters.llms.openai import OpenAIChat, OpenAIResponses
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.errors import ModelError
+from stenolog.models import ModelResponse, ResponseDelta
 from stenolog.parts import ProviderPart, ReasoningPart
 from stenolog.projections.requests.body_digest import compact
 from tests.llms.apis import CHAT, GENERATE, MESSAGES, RESPONSES, Api

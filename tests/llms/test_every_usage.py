@@ -13,10 +13,10 @@ import pytest
 
 from stenolog import AssistantMessage, LlmError, Team, TextPart
 from stenolog.adapters.cli import run as stenolog
-from stenolog.adapters.llms.base import ModelResponse, Progress, Timeouts
 from stenolog.domain.limits import Limits
 from stenolog.engine import Agent, RetryPolicy
 from stenolog.events import Usage
+from stenolog.models import ModelResponse, Progress, Timeouts
 from stenolog.projections.usage import usage as used
 from tests.engine.given import Clock, opened, run, worked
 from tests.llms import wire_anthropic, wire_gemini, wire_openai_responses

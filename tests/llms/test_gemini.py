@@ -9,9 +9,9 @@ import pytest
 from google import genai
 
 from stenolog import TextPart, ToolCall
-from stenolog.adapters.llms.base import ModelResponse, ResponseDelta
 from stenolog.adapters.llms.gemini import Gemini
 from stenolog.events import Usage
+from stenolog.models import ModelResponse, ResponseDelta
 from stenolog.parts import ProviderPart, ReasoningPart
 from stenolog.projections.requests.body_digest import compact
 from tests.llms import wire_gemini as api

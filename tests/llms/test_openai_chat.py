@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stenolog import TextPart, ToolCall
-from stenolog.adapters.llms.base import ModelResponse, ResponseDelta
 from stenolog.adapters.llms.openai import OpenAIChat
 from stenolog.adapters.llms.openai_answers import ChatChunks
 from stenolog.domain.errors import ModelError
 from stenolog.events import Usage
+from stenolog.models import ModelResponse, ResponseDelta
 from stenolog.parts import ReasoningPart
 from tests.llms.listening import Heard, ask, failure, streamed
 from tests.llms.server import Reply, Server, sse

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stenolog import AssistantMessage, TextPart, ToolCall, UserMessage
-from stenolog.adapters.llms.base import ModelResponse, ResponseDelta
 from stenolog.adapters.llms.openai import OpenAIResponses
 from stenolog.adapters.llms.openai_answers import ResponsesEvents
 from stenolog.domain.errors import ModelError
 from stenolog.events import Usage
+from stenolog.models import ModelResponse, ResponseDelta
 from stenolog.parts import ProviderPart, ReasoningPart
 from tests.llms import wire_openai_responses as api
 from tests.llms.listening import HI, Heard, ask, failure, prompt, streamed

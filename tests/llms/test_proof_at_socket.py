@@ -23,9 +23,9 @@ from stenolog import (
 )
 from stenolog.adapters.agents.command_line import CommandLine
 from stenolog.adapters.cli import run as command
-from stenolog.adapters.llms.base import Model
 from stenolog.domain.values import Receipt
 from stenolog.engine import Agent
+from stenolog.models import Model
 from stenolog.projections.requests.proofs import proofs
 from tests.agents.given import PYTHON
 from tests.engine.given import Clock, run, worked

@@ -17,7 +17,6 @@ from stenolog import AssistantMessage, Entry
 from stenolog.adapters.answers.checks import log_check
 from stenolog.adapters.answers.requests import AskedRequest
 from stenolog.adapters.engine.replay import Replay
-from stenolog.adapters.llms.base import ModelRequest
 from stenolog.adapters.one_file.sent import sent_requests
 from stenolog.adapters.queries.exporters import export
 from stenolog.adapters.queries.sent_forms import sent_form
@@ -25,6 +24,7 @@ from stenolog.adapters.queries.token_counters import COUNTERS
 from stenolog.adapters.verify.trace import trace_value
 from stenolog.domain.errors import ReplayMismatchError
 from stenolog.domain.values import Receipt
+from stenolog.models import ModelRequest
 from stenolog.projections.analysis.bisection import bisect
 from stenolog.projections.analysis.blame import blame
 from stenolog.projections.analysis.byte_ranges import byte_ranges, sent_request

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias, get_args
 
-from stenolog.adapters.llms.base import ModelResponse, Progress, ResponseDelta
+from stenolog.adapters.llms.base import Progress
 from stenolog.adapters.providers.failures import error_category as category_of
 from stenolog.adapters.providers.json_fields import compact_json
 from stenolog.domain.errors import ModelError
@@ -18,6 +18,7 @@ from stenolog.domain.events import ErrorCategory
 from stenolog.domain.model import clean
 from stenolog.domain.parts import AssistantPart, ProviderPart, ReasoningPart, TextPart
 from stenolog.domain.values import Usage
+from stenolog.projections.formats.streaming import ModelResponse, ResponseDelta
 
 LARGEST_NOTE = 64_000
 """So many characters of JSON are kept of one thing that the agent did for itself; of a larger one, each text

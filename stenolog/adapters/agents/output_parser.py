@@ -11,8 +11,9 @@ from contextlib import aclosing
 from functools import partial
 from typing import Any, NamedTuple
 
-from stenolog.adapters.llms.base import Progress, ResponseDelta, StreamItem
+from stenolog.adapters.llms.base import Progress, StreamItem
 from stenolog.domain.errors import ModelError
+from stenolog.projections.formats.streaming import ResponseDelta
 
 from .answer_buffer import ResponseBuilder
 from .output_formats import Reader

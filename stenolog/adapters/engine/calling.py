@@ -11,11 +11,11 @@ import asyncio
 from collections.abc import AsyncIterable, Awaitable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
-from stenolog.adapters.llms.base import ResponseDelta
 from stenolog.adapters.llms.by_hand import Recording, Retries, answer_from, error_from, model_error, recording
 from stenolog.domain.errors import CallerError, ModelError
 from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.state import State, address
+from stenolog.projections.formats.streaming import ResponseDelta
 from stenolog.projections.requests import Request
 
 if TYPE_CHECKING:

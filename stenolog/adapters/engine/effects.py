@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
 from typing import ParamSpec, Protocol, TypeVar
 
-from stenolog.adapters.llms.base import Model, ModelRequest, ModelResponse, Progress, ResponseDelta
+from stenolog.adapters.llms.base import Model, ModelRequest, Progress
 from stenolog.adapters.log import Conversation
 from stenolog.adapters.store.store_values import Claim
 from stenolog.adapters.tools.base import BaseTool, ToolContext
@@ -26,6 +26,7 @@ from stenolog.domain.state import LaneState
 from stenolog.domain.summaries import in_words
 from stenolog.domain.turns import rule_of
 from stenolog.domain.values import Control, TurnPolicy
+from stenolog.projections.formats.streaming import ModelResponse, ResponseDelta
 from stenolog.projections.requests import Request
 from stenolog.projections.requests.transport import Outgoing
 from stenolog.projections.timeline import cut_of

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from threading import Event, Thread
 
-from stenolog.adapters.llms.base import ResponseDelta
 from stenolog.adapters.log import Conversation
 from stenolog.adapters.store.claims import Claims
 from stenolog.adapters.store.store_values import Claim
@@ -14,6 +13,7 @@ from stenolog.domain.effects import MODEL, interrupted_call
 from stenolog.domain.entry import microseconds
 from stenolog.domain.errors import OperationalError, VersionConflictError
 from stenolog.domain.state import address
+from stenolog.projections.formats.streaming import ResponseDelta
 from stenolog.projections.requests import Request
 
 from .journal import RECEIPT

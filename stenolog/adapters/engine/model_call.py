@@ -13,8 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, get_args
 
-from stenolog.adapters.llms.base import ModelResponse, Progress, ResponseDelta
-from stenolog.adapters.llms.deltas import drafted_parts, joined
+from stenolog.adapters.llms.base import Progress
 from stenolog.adapters.providers.failures import hide
 from stenolog.adapters.tools.results import error_text as words
 from stenolog.adapters.tools.results import leaves
@@ -24,6 +23,7 @@ from stenolog.domain.events import AssistantMessage, ErrorCategory, LlmError
 from stenolog.domain.model import clean
 from stenolog.domain.parts import AssistantPart
 from stenolog.domain.values import Receipt, Usage
+from stenolog.projections.formats.streaming import ModelResponse, ResponseDelta, drafted_parts, joined
 from stenolog.projections.requests.transport import Outgoing
 
 from .retries import RetryPolicy

@@ -9,10 +9,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
-from stenolog.adapters.llms.base import Kind, Model
+from stenolog.adapters.llms.base import Model
 from stenolog.adapters.providers.prices import listed
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError
+from stenolog.projections.formats.streaming import Kind
 from stenolog.projections.prices import Prices
 
 from . import dispatch

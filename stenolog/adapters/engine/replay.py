@@ -22,14 +22,7 @@ from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from stenolog.adapters.llms.base import (
-    Model,
-    ModelRequest,
-    ModelResponse,
-    Progress,
-    ResponseDelta,
-    StreamItem,
-)
+from stenolog.adapters.llms.base import Model, ModelRequest, Progress, StreamItem
 from stenolog.adapters.log import Conversation
 from stenolog.adapters.queries.sent_forms import in_sent_form
 from stenolog.adapters.tools.base import Attachment, BaseTool, ToolContext, ToolOutput
@@ -41,6 +34,7 @@ from stenolog.domain.parts import AssistantPart, ProviderPart, RefusalPart, Text
 from stenolog.domain.state import address
 from stenolog.domain.values import Receipt, Tool
 from stenolog.projections.analysis.provider_bill import PROVIDERS
+from stenolog.projections.formats.streaming import ModelResponse, ResponseDelta
 from stenolog.projections.json_checks import first_difference
 from stenolog.projections.requests import Api
 from stenolog.projections.requests.body_digest import by_hash

@@ -7,10 +7,11 @@ from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import Any, TypeAlias
 
-from stenolog.adapters.llms.base import Model, ModelRequest, ModelResponse, Progress, ResponseDelta
+from stenolog.adapters.llms.base import Model, ModelRequest, Progress
 from stenolog.domain.errors import ModelError
 from stenolog.domain.parts import ProviderPart, says_something
 from stenolog.domain.values import Usage
+from stenolog.projections.formats.streaming import ModelResponse, ResponseDelta
 from stenolog.projections.requests.transport import Outgoing
 
 from .model_call import classify_error

@@ -13,11 +13,12 @@ from stenolog.domain.errors import MissingExtraError, ModelError
 from stenolog.domain.model import clean
 from stenolog.domain.parts import AssistantPart
 from stenolog.domain.values import Usage
+from stenolog.projections.formats.accumulator import PartAccumulator
+from stenolog.projections.formats.streaming import Kind, ModelResponse, ResponseDelta
 from stenolog.projections.requests.pipeline.identifiers import arguments_object
 from stenolog.projections.requests.transport import Outgoing, Transport
 
-from .accumulator import PartAccumulator
-from .base import Kind, ModelRequest, ModelResponse, ResponseDelta, Timeouts
+from .base import ModelRequest, Timeouts
 from .egress import behaviour, unchanged
 from .http_model import Clients, Diagnosis, HttpModel
 

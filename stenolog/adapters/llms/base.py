@@ -12,43 +12,10 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from stenolog.adapters.plugins import LazyRegistry
 from stenolog.domain.errors import CallerError, ModelError
-from stenolog.domain.parts import AssistantPart
 from stenolog.domain.values import Usage
+from stenolog.projections.formats.streaming import ModelResponse, ResponseDelta
 from stenolog.projections.requests import Api
 from stenolog.projections.requests.transport import Outgoing, Transport
-
-Kind: TypeAlias = Literal["text", "reasoning", "refusal", "tool_call", "act"]
-
-
-class ResponseDelta(NamedTuple):
-    """A little more of an answer, as it streams: what to add to the part with this index.
-
-    `text` is more text, or for a tool call more of its arguments; a call's first piece has its `id` and
-    `name`. Indexes count from 0, in the order in which the parts begin.
-
-    An `act` is something that a program did by itself, such as a call of its own tools: `text` is all of it
-    as JSON, and replaces an earlier piece with the same index; `id` is the provider that understands it.
-    """
-
-    part: int
-    kind: Kind
-    text: str = ""
-    id: str = ""
-    name: str = ""
-
-
-class ModelResponse(NamedTuple):
-    """A whole answer: the last thing that a stream gives. `session` is a stateful backend's.
-
-    `usage_is_total`: `usage` counts the whole session. The engine subtracts what the log has of it already.
-    """
-
-    parts: tuple[AssistantPart, ...]
-    model: str = ""
-    finish_reason: str = ""
-    usage: Usage | None = None
-    session: str = ""
-    usage_is_total: bool = False
 
 
 class Progress(NamedTuple):

@@ -19,10 +19,9 @@ from stenolog.adapters.providers.json_fields import as_dict
 from stenolog.domain.errors import CallerError, ModelError
 from stenolog.domain.events import AssistantMessage, ErrorCategory, LlmError
 from stenolog.domain.parts import AssistantPart, TextPart, ToolCall, text_of
+from stenolog.projections.formats.streaming import ModelResponse, ResponseDelta, drafted_parts
 from stenolog.projections.requests import Request
 
-from .base import ModelResponse, ResponseDelta
-from .deltas import drafted_parts
 from .http_model import ResponseReader
 from .sdk_answers import answer_of, as_json, reader_of
 

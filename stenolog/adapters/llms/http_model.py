@@ -14,9 +14,10 @@ from stenolog.adapters.providers.json_fields import Json, as_dict, as_str
 from stenolog.domain.errors import ModelError
 from stenolog.domain.model import clean
 from stenolog.domain.values import Usage
+from stenolog.projections.formats.streaming import ModelResponse, ResponseDelta
 from stenolog.projections.requests.transport import Outgoing
 
-from .base import Model, ModelRequest, ModelResponse, Progress, ResponseDelta, StreamItem
+from .base import Model, ModelRequest, Progress, StreamItem
 
 C = TypeVar("C")
 

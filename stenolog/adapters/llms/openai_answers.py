@@ -23,9 +23,8 @@ from stenolog.adapters.providers.openai_parts import openai_tool_call
 from stenolog.domain.errors import ModelError
 from stenolog.domain.model import clean
 from stenolog.domain.values import Usage
-
-from .accumulator import PartAccumulator
-from .base import Kind, ModelResponse, ResponseDelta
+from stenolog.projections.formats.accumulator import PartAccumulator
+from stenolog.projections.formats.streaming import Kind, ModelResponse, ResponseDelta
 
 
 def refusal(

@@ -28,8 +28,9 @@ from stenolog.domain.errors import CallerError, ModelError
 from stenolog.domain.events import ErrorCategory
 from stenolog.domain.parts import AssistantPart, ReasoningPart, RefusalPart, TextPart, ToolCall
 from stenolog.domain.values import Usage
+from stenolog.projections.formats.streaming import ModelResponse, ResponseDelta
 
-from .base import Model, ModelRequest, ModelResponse, ResponseDelta, Timeouts
+from .base import Model, ModelRequest, Timeouts
 
 Reply: TypeAlias = str | AssistantPart | ModelResponse | BaseException
 Turn: TypeAlias = Reply | Sequence[str | AssistantPart] | Callable[[ModelRequest], object]

@@ -7,9 +7,9 @@ from typing import Any
 
 from stenolog.adapters.providers.json_fields import as_dict, as_list, as_str
 from stenolog.domain.errors import CallerError
+from stenolog.projections.formats.streaming import ModelResponse
 
 from .anthropic import AnthropicEvents
-from .base import ModelResponse
 from .gemini import GeminiChunks
 from .http_model import ResponseReader
 from .openai_answers import ChatChunks, ResponsesEvents, refusal

@@ -8,8 +8,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from stenolog.adapters.llms.anthropic import AnthropicEvents
-from stenolog.adapters.llms.base import ModelResponse, ResponseDelta
-from stenolog.adapters.llms.deltas import drafted_parts
 from stenolog.adapters.llms.gemini import GeminiChunks
 from stenolog.adapters.llms.http_model import ResponseReader, response_id
 from stenolog.adapters.llms.openai_answers import ChatChunks, ResponsesEvents
@@ -19,6 +17,7 @@ from stenolog.domain.errors import ModelError
 from stenolog.domain.events import ErrorCategory
 from stenolog.domain.parts import AssistantPart
 from stenolog.domain.values import Usage
+from stenolog.projections.formats.streaming import ModelResponse, ResponseDelta, drafted_parts
 
 from .exchange import RecordedExchange, decoded
 from .secrets import redacted

@@ -19,7 +19,7 @@ from stenolog.adapters.engine.effects import mentioned
 from stenolog.adapters.engine.journal import ClaimedEffect, Journal, Poll
 from stenolog.adapters.engine.model_call import StreamDraft, keep_drafts
 from stenolog.adapters.engine.options import Options
-from stenolog.adapters.llms.base import Model, ModelRequest, ResponseDelta
+from stenolog.adapters.llms.base import Model, ModelRequest
 from stenolog.adapters.log import Conversation
 from stenolog.adapters.store.claim_recorder import Presence
 from stenolog.adapters.store.store_values import Claim
@@ -31,6 +31,7 @@ from stenolog.domain.errors import AgentNotFoundError, ClaimLostError, InvalidEv
 from stenolog.domain.events import AssistantMessage, Event
 from stenolog.domain.state import State, named_call
 from stenolog.domain.values import CallRef, Tool
+from stenolog.projections.formats.streaming import ResponseDelta
 from stenolog.projections.requests import DEFAULT_API
 
 from .outcomes import RECEIPT, ModelCall, given_fields, limits_from, model_event, new_entries, tool_event

@@ -10,7 +10,7 @@ from stenolog.domain.model import clean
 from stenolog.domain.parts import AssistantPart, ProviderPart, ReasoningPart, RefusalPart, TextPart, ToolCall
 from stenolog.domain.values import Usage
 
-from .base import Kind, ModelResponse, ResponseDelta
+from .streaming import Kind, ModelResponse, ResponseDelta
 
 FILTERED = frozenset(
     {

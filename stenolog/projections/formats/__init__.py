@@ -1,0 +1,1 @@
+"""Formats: all that is known of each provider's API, a package each."""
