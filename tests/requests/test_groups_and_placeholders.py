@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from stenolog import LlmError, ToolCall, ToolResult, UserMessage
@@ -27,6 +29,17 @@ def test_a_pending_call_gets_a_placeholder_and_the_request_is_a_preview() -> Non
 
     assert said(request)[-1] == ("tool", "[no result yet: the call is still running]")
     assert (request.sendable, request.reason) == (False, "1 of its calls has no result yet")
+    assert request.places == (2,)
+
+
+@pytest.mark.parametrize("chosen", [SMALL["full"], SMALL["tokens"]])
+def test_a_request_that_is_not_sent_carries_the_positions_that_its_reason_names(chosen: Policy) -> None:
+    for seed in range(100):
+        log = history(seed, longest=24)
+        for lane in lanes(log):
+            for request in every_request(log, lane.agent, task=lane.task, policy=chosen):
+                named = {int(found) for found in re.findall(r"\b(?:position|at) (\d+)\b", request.reason)}
+                assert named <= {*request.places}, (seed, request.at)
 
 
 def test_a_call_that_its_lane_waits_for_no_more_is_not_said_to_be_running() -> None:

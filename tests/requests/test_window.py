@@ -240,6 +240,7 @@ def test_what_must_stay_and_does_not_fit_makes_a_request_unsendable_and_is_named
         "over budget (2,510 tokens of 500), and this must stay: "
         "position 2 (latest-message, 2,500 tokens), position 1 (persona, 2 tokens)"
     )
+    assert request.places == (2, 1)
     with pytest.raises(RequestNotSendableError, match="the request of coder at position 2: over budget"):
         request.check()
 

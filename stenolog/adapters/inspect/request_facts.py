@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from pydantic_core import to_json
 
-from stenolog.adapters.log import Conversation
 from stenolog.adapters.queries.token_counters import COUNTERS
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError
@@ -134,8 +133,3 @@ def raw_lines(
             found.append(RangeLine(one.first, one.end, one.pointer, one.source, part, cut, more))
         done = run.stop
     return found
-
-
-def open_calls(conversation: Conversation, agent: str, at: int) -> list[int]:
-    """Return the positions of the calls of an agent that have no result yet."""
-    return list(dict.fromkeys(call.position for call in conversation.state(at=at).lane(agent).calls))

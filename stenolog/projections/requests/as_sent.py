@@ -245,6 +245,7 @@ def as_sent(
         reason="",
         obstacle="",
         code="",
+        places=(),
         explain=lambda: sent_explanation(request, patch.messages, body, response, counter),
     )
 

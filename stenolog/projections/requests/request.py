@@ -195,9 +195,10 @@ class Request:
     - the parts that must stay exceed the policy's budget
     - no model is named, neither on the agent's card nor by an answer of its own
 
-    `code` is the reason as one word; with "backoff" the request may be sent, but after a failure it should
-    wait until the lane's `retry_at`. `obstacle` is the reason without the first of these: empty if all was
-    answered. `ready` is true also if only the name of the model is missing. `parts` explains the contents,
+    `code` is the reason as one word, `places` are the positions that keep it from being sent. With
+    "backoff" the request may be sent, but after a failure it should wait until the lane's `retry_at`.
+    `obstacle` is the reason without the first of these: empty if all was answered. `ready` is true also if
+    only the name of the model is missing. `parts` explains the contents,
     `omissions` what was left out. `explain` makes both on first access, and may read the log again for it.
     `tool_names` has the card's names of tools that no provider takes, by those in the body. `at` is the
     position of the view. The body has its messages under `messages_key`. `cuts` is how often the
@@ -225,6 +226,7 @@ class Request:
     tool_names: Mapping[str, str] = field(default_factory=dict)
     patch: Mapping[str, Any] | None = None
     code: RequestCode = ""
+    places: tuple[int, ...] = ()
 
     def __eq__(self, other: object) -> bool:
         """Return whether the requests are equal in everything, including the explanation."""

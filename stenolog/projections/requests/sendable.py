@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
+from typing import NamedTuple
 
 from stenolog.domain.errors import AgentNotFoundError
 from stenolog.domain.near_names import closest
-from stenolog.domain.state import PAUSED, blocked_error
+from stenolog.domain.state import PAUSED, LaneState, blocked_error
 
 from .apis import Api, plain
 from .apis.body_builder import OPENING
@@ -30,6 +31,17 @@ MANY_TOOLS = 100
 """Without a picture and with so many tools no provider's limits are exceeded."""
 LIKENESS = 0.6
 """The likeness of an agent's name to that of a known one, from 0 to 1, from which on it may be a slip."""
+
+
+class NotSent(NamedTuple):
+    """Reason why a lane's request waits: as a code, in words, and the positions that they name."""
+
+    code: RequestCode = ""
+    words: str = ""
+    places: tuple[int, ...] = ()
+
+
+GOES_ON = NotSent()
 
 
 def check_askable(view: View) -> None:
@@ -74,14 +86,23 @@ def finished(
         tool_names=renamed_tools(view.settings.card_of(view.lane.agent).tools or ()),
     )
     # The size is measured only where it may matter: it needs the explanation of every part.
-    over = "" if surely_fits and not _has_more(request) else over_budget(view, request, contents)
-    code, waits = _unsendable(view, end)
+    over, large = ("", ()) if surely_fits and not _has_more(request) else over_budget(view, request, contents)
+    code, waits, places = _unsendable(view, end)
     if api.limits is not None and (has_media or len(body.get("tools", ())) > MANY_TOOLS):
         over = "; ".join([*filter(None, [over]), *(f"{what} ({at or '/'})" for at, what in api.limits(body))])
     if reason := "; ".join(filter(None, (waits, over))):
         obstacle = over if waits.startswith(NOTHING) else reason
         code = "over-budget" if over and obstacle == over else code
-        return replace(request, sendable=False, ready=False, reason=reason, obstacle=obstacle, code=code)
+        places = (*dict.fromkeys((*places, *large)),)
+        return replace(
+            request,
+            sendable=False,
+            ready=False,
+            reason=reason,
+            obstacle=obstacle,
+            code=code,
+            places=places,
+        )
     if no_model := unnamed(view, body, api.name):
         return replace(request, sendable=False, reason=no_model, obstacle=no_model, code="no-model")
     return replace(request, code=code) if code else request
@@ -140,58 +161,66 @@ def unnamed(view: View, body: Body, api: str) -> str:
     )
 
 
-def _unsendable(view: View, end: Message | None) -> tuple[RequestCode, str]:
-    """Return why the request is not sendable, as a code and in words; both empty if the lane may go on.
-
-    `end` is the last that was said.
-    """
+def _unsendable(view: View, end: Message | None) -> NotSent:
+    """Return why the request is not sendable; empty if the lane may go on. `end` is the last message."""
     if end is None:
-        return "nothing-said", NOTHING_SAID
+        return NotSent("nothing-said", NOTHING_SAID)
     if end.role == "assistant" and end.rule != "shared" and end.stop != PAUSED:
-        return "answered", f"{NOTHING} to answer: the last word is the agent's own"
+        return NotSent("answered", f"{NOTHING} to answer: the last word is the agent's own")
     state, address = view.state, view.lane.address
     stands = state.lane(address)
     # A message has waited for an agent, and this new one would be asked as soon as it joins.
     if address not in state.lanes and stands.asked:
-        return "", ""
+        return GOES_ON
     match stands.status:
         # A failed lane may go on with the same request, once a person says so.
         case "awaiting_llm" | "failed":
-            return "backoff" if stands.retry_at else "", ""
+            return NotSent("backoff") if stands.retry_at else GOES_ON
         case "awaiting_tools":
-            return "tools", _calls(len(stands.calls), "has no result yet", "have no result yet")
+            return NotSent(
+                "tools", _calls(len(stands.calls), "has no result yet", "have no result yet"), _places(stands)
+            )
         case "awaiting_approval":
             waiting = sum(call.approval for call in stands.calls)
-            return "approval", _calls(waiting, "awaits approval", "await approval")
+            return NotSent("approval", _calls(waiting, "awaits approval", "await approval"), _places(stands))
         case "closed":
-            return "left", "the agent has left"
+            return NotSent("left", "the agent has left")
         case "idle":
             is_stopped = stands.asked > stands.answered
-            why = _for_a_stranger(view) or (STOPPED if is_stopped else "the lane is idle")
-            return "stopped" if is_stopped else "answered", f"{NOTHING} to answer: {why}"
+            if newest := _for_a_stranger(view):
+                why = f"the message at {newest.asked} is for {newest.agent}, who has not joined"
+            else:
+                why = STOPPED if is_stopped else "the lane is idle"
+            places = (newest.asked,) if newest else ()
+            return NotSent("stopped" if is_stopped else "answered", f"{NOTHING} to answer: {why}", places)
 
 
-def _for_a_stranger(view: View) -> str:
-    """Say for whom a newer message is that waits for an agent who has not joined; empty if there is none."""
+def _for_a_stranger(view: View) -> LaneState | None:
+    """Return the lane of an agent that has not joined, for which a newer message waits."""
     state = view.state
     answered = state.lane(view.lane.address).answered
     waiting = [
         lane for lane in state.lanes.values() if lane.asked > answered and lane.status == "awaiting_llm"
     ]
     absent = [lane for lane in waiting if lane.agent not in state.members]
-    newest = max(absent, key=lambda lane: lane.asked, default=None)
-    return f"the message at {newest.asked} is for {newest.agent}, who has not joined" if newest else ""
+    return max(absent, key=lambda lane: lane.asked, default=None)
+
+
+def _places(lane: LaneState) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(call.position for call in lane.calls))
 
 
 def _calls(number: int, does: str, do: str) -> str:
     return f"{number} of its calls {does if number == 1 else do}"
 
 
-def over_budget(view: View, request: Request, contents: Callable[[], Contents]) -> str:
-    """Return a message that names the exceeded budgets and the parts that must stay; empty if it fits."""
+def over_budget(
+    view: View, request: Request, contents: Callable[[], Contents]
+) -> tuple[str, tuple[int, ...]]:
+    """Name the exceeded budgets and the parts that must stay, with positions; empty if the request fits."""
     budget = view.policy.budget
     if budget is None or request.size.fits(limits(budget)):
-        return ""
+        return "", ()
     is_preview = any(part.rule == "preview-note" for part in request.parts)
     # The note of a preview is never sent.
     size = request.size.minus(Size(messages=is_preview))
@@ -201,13 +230,14 @@ def over_budget(view: View, request: Request, contents: Callable[[], Contents]) 
         if found > limit
     ]
     if not over:
-        return ""
+        return "", ()
     shown = contents()
     reasons = {p: why for i, why in must_keep(view, shown).items() for p in positions_of(shown.units[i])}
     must = [part for part in request.parts if _stays(part, reasons)]
     largest = sorted(must, key=lambda part: -part.tokens_out)[:5]
     named = ", ".join(_describe_part(part, reasons) for part in largest)
-    return f"over budget ({', '.join(over)}), and this must stay: {named}"
+    places = tuple(part.positions[0] for part in largest if part.positions)
+    return f"over budget ({', '.join(over)}), and this must stay: {named}", places
 
 
 def _has_more(request: Request) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -24,8 +23,6 @@ from stenolog.projections.requests import Request
 
 BESIDE = 30
 """The lines at each end of a request that stand beside the entries of its conversation."""
-PLACE = re.compile(r"\b(?:position|at) (\d+)\b")
-"""A position in the reason that a request is not sent."""
 COPIES = {"json": "JSON", "curl": "cURL", "python": "Python", "pytest": "pytest"}.items()
 """The forms that a request can be taken along in."""
 
@@ -75,7 +72,7 @@ def fields_of(query: Query, found: ExplainedRequest | None, end: int = BESIDE) -
         "shared": sent.shared,
         "bill": sent.bill,
         "answer": _answer(sent),
-        "places": _places(query, request),
+        "places": request.places,
         "tools": tools[: request_facts.TOOLS],
         "more_tools": len(tools[request_facts.TOOLS :]),
         "tool_tokens": sum(tool.tokens for tool in tools),
@@ -97,14 +94,6 @@ def _answer(sent: Sent) -> dict[str, Any] | None:
     assert isinstance(event, AssistantMessage | LlmError)
     failed = f"{event.category}: {event.message}" if isinstance(event, LlmError) else ""
     return {"position": sent.answer.position, "model": event.model, "usage": event.usage, "failed": failed}
-
-
-def _places(query: Query, request: Request) -> list[int]:
-    """Return the positions that keep the request from being sent."""
-    if request.sendable:
-        return []
-    named = [int(each) for each in PLACE.findall(request.reason)]
-    return [*dict.fromkeys([*request_facts.open_calls(query.conversation, query.agent, query.at), *named])]
 
 
 def view(query: Query) -> dict[str, Any]:
