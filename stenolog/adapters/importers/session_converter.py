@@ -12,6 +12,7 @@ from stenolog.domain.events import (
     AssistantMessage,
     AuthorKind,
     ErrorCategory,
+    Known,
     LlmError,
     ToolResult,
     UserMessage,
@@ -67,10 +68,11 @@ class SessionConverter:
         role: str = USER,
         blobs: Blobs | None = None,
         **fields: Any,
-    ) -> None:
+    ) -> int:
         """Write what a person said, or what a program or a schedule says in the user's name.
 
         `message` is the message that it is a part of, by default itself. `fields` are those of the event.
+        Return its position.
         """
         event = UserMessage(
             parts=tuple(parts),
@@ -81,8 +83,33 @@ class SessionConverter:
         )
         if kind == "person" and not agent:
             self.name_after(event.text)
+        return self.put(event, id, blobs, message)
+
+    def put(self, event: Known, id: str, blobs: Blobs | None = None, message: str = "") -> int:
+        """Write an event after the settings that have changed, and return its position."""
         self.setup.settle(id, self.time)
-        self.note(message or id, self.writer.write(event, id, self.time, blobs or {}))
+        position = self.writer.write(event, id, self.time, blobs or {})
+        self.note(message or id, position)
+        return position
+
+    def write_whole(
+        self,
+        id: str,
+        parts: Sequence[AssistantPart],
+        *,
+        agent: str = "",
+        blobs: Blobs | None = None,
+        **fields: Any,
+    ) -> int:
+        """Write an answer that no other record goes on with, and return its position."""
+        event = AssistantMessage(
+            agent=agent or self.main,
+            parts=tuple(parts),
+            to=self._to(agent),
+            source=self.writer.source(id, "assistant", id),
+            **fields,
+        )
+        return self.put(event, id, blobs)
 
     def write_answer(self, id: str, answer: Answer, message: str = "") -> None:
         """Write a record of an answer; records that follow each other with one `source_id` are one entry."""
@@ -109,9 +136,12 @@ class SessionConverter:
         finish_reason: str = "",
     ) -> Answer:
         """Return an answer to write; a sub-agent's is for itself, so that no other agent is shown it."""
-        agent = agent or self.main
-        to = (USER if agent == self.main else agent,)
-        return Answer(agent, id, self.time, [*parts], to, model, finish_reason, usage)
+        return Answer(
+            agent or self.main, id, self.time, [*parts], self._to(agent), model, finish_reason, usage
+        )
+
+    def _to(self, agent: str) -> tuple[str, ...]:
+        return (USER if agent in ("", self.main) else agent,)
 
     def write_result(
         self,
@@ -125,15 +155,15 @@ class SessionConverter:
         blobs: Blobs | None = None,
         is_repeated: bool = False,
         **fields: Any,
-    ) -> None:
+    ) -> int:
         """Write the result of a tool call; `name` is the tool's where the call is not known.
 
         Where the file may tell a result twice (`is_repeated`), a second one of a call is passed over.
+        Return its position, 0 if it was passed over.
         """
         call = self.writer.closed(call_id)
         if is_repeated and call is None and self.writer.find_call(call_id) is not None:
-            return
-        self.setup.settle(id, self.time)
+            return 0
         result = ToolResult(
             call_id=call_id,
             call=call.ref if call else None,
@@ -143,7 +173,7 @@ class SessionConverter:
             source=self.writer.source(call_id, "tool", id),
             **fields,
         )
-        self.note(message or id, self.writer.write(result, id, self.time, blobs or {}))
+        return self.put(result, id, blobs, message)
 
     def write_error(
         self,
@@ -155,9 +185,8 @@ class SessionConverter:
         message: str = "",
         agent: str = "",
         **fields: Any,
-    ) -> None:
+    ) -> int:
         """Write a failure of the model, with the parts that had already come."""
-        self.setup.settle(id, self.time)
         error = LlmError(
             agent=agent or self.main,
             category=category,
@@ -166,7 +195,7 @@ class SessionConverter:
             source=self.writer.source(message, "error", id),
             **fields,
         )
-        self.note(message or id, self.writer.write(error, id, self.time))
+        return self.put(error, id, message=message)
 
     def name_after(self, wording: str) -> None:
         """Take the first words of a person as the title, until the file names one."""
@@ -232,7 +261,6 @@ class SessionConverter:
             return []
         unanswered = [position for position in self.writer.open_calls(self.main) if position not in stays]
         self._take_out(unanswered)
-        self.setup.settle(id, self.time)
         summary = AssistantMessage(
             agent=self.main,
             purpose="summary",
@@ -242,7 +270,7 @@ class SessionConverter:
             source=self.writer.source(id, role, id),
             **fields,
         )
-        self.note(id, self.writer.write(summary, id, self.time))
+        self.put(summary, id)
         self.in_context = dict.fromkeys((*retained, id))
         self.decisions["compaction as a summary"] += 1
         return unanswered

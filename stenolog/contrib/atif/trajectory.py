@@ -6,20 +6,18 @@ become lanes of their own, placed before the result that refers to them.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import Any, TypeAlias
 
 from stenolog.errors import DuplicateIdError
-from stenolog.events import EPOCH, AssistantMessage, AuthorKind, ToolResult, Usage, UserMessage
+from stenolog.events import AuthorKind, Usage
 from stenolog.importers import (
     Blobs,
-    EventWriter,
     ExistingLog,
     Json,
     Record,
-    SettingsWriter,
+    SessionConverter,
     Step,
     agent_called,
     as_dict,
@@ -31,7 +29,6 @@ from stenolog.importers import (
     openai_tool_call,
     openai_user_parts,
     read_tool,
-    title_of,
 )
 from stenolog.parts import AssistantPart, ProviderPart, ReasoningPart, TextPart, ToolCall, UserPart
 
@@ -84,18 +81,17 @@ class Lane:
         return f"#{self.prefix}{id if is_id else f'{number}.'}"
 
 
-class Trajectory:
+class Trajectory(SessionConverter):
     """Takes the steps of one trajectory and gives the steps that write it to the log."""
+
+    system = SYSTEM
 
     def __init__(self, log: ExistingLog, trajectory: dict[str, Any]) -> None:
         about = as_dict(trajectory.get("agent"))
         self._main = Lane(agent_called(as_str(about.get("name"))), trajectory)
-        self.writer = EventWriter(SYSTEM, self._main.agent, log)
-        self.setup = SettingsWriter(self.writer)
-        self.ignored: Counter[str] = Counter()
-        self.decisions: Counter[str] = Counter()
+        self.main = self._main.agent
+        super().__init__(log)
         self._document = trajectory
-        self._time = EPOCH
         self._keys: set[str] = set()
         self._embedded = _embedded_in(trajectory)
         self._written: list[dict[str, Any]] = []
@@ -119,17 +115,17 @@ class Trajectory:
         if beside and self._keys:
             self.setup.also(SYSTEM, beside)
             digest = sha256(compact_json(beside).encode(errors="replace")).hexdigest()[:16]
-            self.setup.settle(f"about-{digest}", self._time)
+            self.setup.settle(f"about-{digest}", self.time)
         return self.writer.drain()
 
     def _check_same_trajectory(self) -> None:
         """Raise `DuplicateIdError` if the log has another trajectory, of the same name, with the same ids."""
         first = self.writer.log.first
         origin = getattr(first.event, "source", None) if first else None
-        if first and origin and origin.system == SYSTEM and first.time != self._time:
+        if first and origin and origin.system == SYSTEM and first.time != self.time:
             raise DuplicateIdError(
                 f"expected the trajectory that was imported before, which began at {first.time.isoformat()}, "
-                f"found one that began at {self._time.isoformat()}: give it another name"
+                f"found one that began at {self.time.isoformat()}: give it another name"
             )
 
     def _deal(self, lane: Lane) -> None:
@@ -146,7 +142,7 @@ class Trajectory:
             self.ignored["repeated step"] += 1
             return
         self._keys.add(key)
-        self._time = as_time(step.get("timestamp"), self._time)
+        self.time = as_time(step.get("timestamp"), self.time)
         match as_str(step.get("source")):
             case "agent":
                 self._answer(lane, key, step)
@@ -163,19 +159,17 @@ class Trajectory:
         blobs: Blobs = {}
         is_brief = kind == "person" and not lane.is_briefed
         lane.is_briefed = lane.is_briefed or is_brief
-        message = UserMessage(
-            parts=tuple(_parts(content, blobs)),
+        self.write_user(
+            key,
+            [*_parts(content, blobs)],
+            "agent" if is_brief else kind,
+            agent="" if lane is self._main else lane.agent,
+            role=USER if kind == "person" else "system",
+            blobs=blobs,
             author=lane.parent if is_brief else "",
-            author_kind="agent" if is_brief else kind,
-            to=(lane.agent,),
             cause=lane.cause if is_brief else None,
             meta=meta,
-            source=self.writer.source(key, USER if kind == "person" else "system", key),
         )
-        if kind == "person" and lane is self._main and not self.setup.title:
-            self.setup.title = title_of(message.text) or None
-        self.setup.settle(key, self._time)
-        self.writer.write(message, key, self._time, blobs)
 
     def _answer(self, lane: Lane, key: str, step: dict[str, Any]) -> None:
         model = as_str(step.get("model_name")) or as_str(lane.about.get("model_name"))
@@ -188,17 +182,8 @@ class Trajectory:
         if parts:
             if model:
                 self.setup.card(lane.agent, model=model)
-            self.setup.settle(key, self._time)
-            message = AssistantMessage(
-                agent=lane.agent,
-                parts=tuple(parts),
-                to=(lane.agent if lane.parent else USER,),
-                model=model,
-                usage=self._usage(as_dict(step.get("metrics"))),
-                meta=_other_fields(step),
-                source=self.writer.source(key, "assistant", key),
-            )
-            position = self.writer.write(message, key, self._time)
+            usage, meta = self._usage(as_dict(step.get("metrics"))), _other_fields(step)
+            position = self.write_whole(key, parts, agent=lane.agent, model=model, usage=usage, meta=meta)
         self._results(lane, key, step, calls, position)
 
     def _usage(self, metrics: dict[str, Any]) -> Usage | None:
@@ -239,18 +224,8 @@ class Trajectory:
         if not id:
             self._message(lane, key, content, "system", meta)
             return
-        call = self.writer.closed(id)
-        self.setup.settle(key, self._time)
-        written = ToolResult(
-            call_id=id,
-            call=call.ref if call else None,
-            to=() if call else (lane.agent,),
-            name=call.name if call else name,
-            parts=tuple(_parts(content, blobs)),
-            meta=meta,
-            source=self.writer.source(id, "tool", key),
-        )
-        self.writer.write(written, key, self._time, blobs)
+        parts = [*_parts(content, blobs)]
+        self.write_result(key, id, parts, agent=lane.agent, name=name, blobs=blobs, meta=meta)
 
     def _delegated(self, lane: Lane, reference: dict[str, Any], position: int | None) -> None:
         """Write the sub-agent that a result refers to, where its trajectory stands in the document."""

@@ -3,39 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
-from stenolog.events import (
-    EPOCH,
-    AssistantMessage,
-    AuthorKind,
-    ErrorCategory,
-    LlmError,
-    ToolResult,
-    Usage,
-    UserMessage,
-)
+from stenolog.events import AuthorKind, ErrorCategory
 from stenolog.importers import (
     Blobs,
-    EventWriter,
     ExistingLog,
     Json,
-    SettingsWriter,
+    SessionConverter,
     as_dict,
     as_list,
     as_str,
     compact_json,
     error_category,
     openai_user_parts,
-    title_of,
 )
 from stenolog.parts import AssistantPart, ReasoningPart, TextPart, UserPart
 
 SYSTEM = "swe-agent"
-USER = "user"
 _EXIT = re.compile(r"exit_(\w+)")
 _CATEGORIES: tuple[tuple[str, ErrorCategory], ...] = (
     ("cost|LimitsExceeded", "budget"),
@@ -47,19 +34,21 @@ _CATEGORIES: tuple[tuple[str, ErrorCategory], ...] = (
 """The categories of failures, by words in the status that a run ends with."""
 
 
-class AgentRun:
+class AgentRun(SessionConverter):
     """One run on its way into the log; `about` are facts on it for `meta`, `model` is on the agent's card."""
+
+    system = SYSTEM
 
     def __init__(self, log: ExistingLog, main: str, about: Mapping[str, Any], model: str = "") -> None:
         self.main = main
-        self.writer = EventWriter(SYSTEM, main, log)
-        self.setup = SettingsWriter(self.writer)
+        super().__init__(log)
         self.setup.card(main, model=model)
         self.setup.about(SYSTEM, dict(about))
-        self.ignored: Counter[str] = Counter()
-        self.decisions: Counter[str] = Counter()
-        self.time = EPOCH
-        self.has_messages = False
+
+    @property
+    def has_messages(self) -> bool:
+        """True if the run has any message."""
+        return bool(self.positions)
 
     def add_user_message(
         self,
@@ -73,18 +62,8 @@ class AgentRun:
     ) -> None:
         """Write a message of a person, or what came of the agent's command."""
         blobs: Blobs = {}
-        message = UserMessage(
-            parts=tuple(user_parts(content, blobs)),
-            author_kind=kind,
-            to=(agent,),
-            meta=_meta(meta),
-            in_context=in_context,
-            source=self.writer.source(key, USER, key),
-        )
-        if kind == "person" and not self.setup.title:
-            self.setup.title = title_of(message.text) or None
-        self._settle(key)
-        self.writer.write(message, key, self.time, blobs)
+        parts, agent = [*user_parts(content, blobs)], "" if agent == self.main else agent
+        self.write_user(key, parts, kind, agent=agent, blobs=blobs, meta=_meta(meta), in_context=in_context)
 
     def add_answer(
         self,
@@ -93,10 +72,8 @@ class AgentRun:
         parts: Sequence[AssistantPart],
         *,
         model: str = "",
-        usage: Usage | None = None,
-        finish_reason: str = "",
         meta: Mapping[str, Any] | None = None,
-        in_context: bool = True,
+        **fields: Any,
     ) -> None:
         """Write an answer, unless there is nothing in it."""
         if not parts:
@@ -106,19 +83,7 @@ class AgentRun:
             self.setup.card(agent, model=model)
         elif agent not in self.setup.cards:
             self.setup.card(agent)
-        self._settle(key)
-        message = AssistantMessage(
-            agent=agent,
-            parts=tuple(parts),
-            to=(USER if agent == self.main else agent,),
-            model=model,
-            usage=usage,
-            finish_reason=finish_reason,
-            meta=_meta(meta),
-            in_context=in_context,
-            source=self.writer.source(key, "assistant", key),
-        )
-        self.writer.write(message, key, self.time)
+        self.write_whole(key, parts, agent=agent, model=model, meta=_meta(meta), **fields)
 
     def add_result(
         self,
@@ -127,40 +92,21 @@ class AgentRun:
         call_id: str,
         content: Json,
         *,
-        name: str = "",
-        is_error: bool = False,
-        duration_ms: int | None = None,
         meta: Mapping[str, Any] | None = None,
+        **fields: Any,
     ) -> None:
         """Write the result of a call."""
-        call = self.writer.closed(call_id)
         blobs: Blobs = {}
-        self._settle(key)
-        result = ToolResult(
-            call_id=call_id,
-            call=call.ref if call else None,
-            to=() if call else (agent,),
-            name=call.name if call else name,
-            parts=tuple(user_parts(content, blobs)),
-            is_error=is_error,
-            duration_ms=duration_ms,
-            meta=_meta(meta),
-            source=self.writer.source(call_id, "tool", key),
-        )
-        self.writer.write(result, key, self.time, blobs)
+        parts = [*user_parts(content, blobs)]
+        self.write_result(key, call_id, parts, agent=agent, blobs=blobs, meta=_meta(meta), **fields)
 
     def add_failure(self, key: str, status: str, message: str = "") -> None:
         """Write that a run ended with a failure."""
         text = message or status
-        self._settle(key)
         found = (category for pattern, category in _CATEGORIES if re.search(pattern, status, re.IGNORECASE))
-        error = LlmError(
-            agent=self.main,
-            category=next(found, error_category(f"{status} {text}")),
-            message=text if status in text else f"{status}: {text}",
-            source=self.writer.source(key, "error", key),
-        )
-        self.writer.write(error, key, self.time)
+        category = next(found, error_category(f"{status} {text}"))
+        wording = text if status in text else f"{status}: {text}"
+        self.write_error(key, wording, category, message=key)
 
     def add_facts(self, facts: Mapping[str, Any]) -> None:
         """Write what a file says of a run beside its messages; other facts later are another entry."""
@@ -169,10 +115,6 @@ class AgentRun:
             self.setup.also(SYSTEM, filled)
             digest = sha256(compact_json(filled).encode(errors="replace")).hexdigest()[:16]
             self.setup.settle(f"facts-{digest}", self.time)
-
-    def _settle(self, key: str) -> None:
-        self.has_messages = True
-        self.setup.settle(key, self.time)
 
 
 def failure_in(status: str) -> str:
