@@ -7,8 +7,8 @@ holds. `docs/how-to/extend.md` shows an importer of one's own.
 
 For a format of one's own: a `Converter` turns each `Record` into `Step`s, with an `EventWriter`, which knows
 what the log has already, and a `SettingsWriter`; a `SessionConverter` has both, for coding agents' sessions.
-`as_dict`, `as_str` and the like pick fields out of foreign JSON; `openai_user_parts` and the like read and
-write content in OpenAI's form, which many formats share.
+A `PartTable` makes parts of the blocks of a message, `as_dict`, `as_str` and the like pick fields out of
+foreign JSON; `openai_user_parts` and the like read and write content in OpenAI's form, which many share.
 """
 
 from stenolog.adapters.queries.exporters import EXPORTERS, Exporter
@@ -42,6 +42,17 @@ from .adapters.importers.jsonl import export_jsonl
 from .adapters.importers.known_sessions import LeftOut
 from .adapters.importers.openai.export import export_openai, openai_answer_message
 from .adapters.importers.openai.messages import openai_answer_parts
+from .adapters.importers.part_tables import (
+    BlockContext,
+    Maker,
+    PartTable,
+    blocks_in,
+    call_maker,
+    media_maker,
+    media_part,
+    reasoning_maker,
+    text_maker,
+)
 from .adapters.importers.record_spool import RecordSpool
 from .adapters.importers.session_converter import SessionConverter, text_parts
 from .adapters.importers.settings_writer import SettingsWriter
@@ -89,6 +100,7 @@ __all__ = [
     "Answer",
     "Append",
     "Blobs",
+    "BlockContext",
     "Branch",
     "Converter",
     "EventWriter",
@@ -102,7 +114,9 @@ __all__ = [
     "JsonObject",
     "LeftOut",
     "LineFormat",
+    "Maker",
     "Moment",
+    "PartTable",
     "Reader",
     "Record",
     "RecordSpool",
@@ -121,6 +135,8 @@ __all__ = [
     "as_list",
     "as_str",
     "as_time",
+    "blocks_in",
+    "call_maker",
     "compact_json",
     "conversation_name",
     "entry_converter",
@@ -140,6 +156,8 @@ __all__ = [
     "keep_data_url",
     "key_of",
     "mappings_beside",
+    "media_maker",
+    "media_part",
     "merged",
     "offload_large",
     "openai_answer_message",
@@ -149,12 +167,14 @@ __all__ = [
     "openai_user_parts",
     "position_ranges",
     "read_tool",
+    "reasoning_maker",
     "recognise",
     "regular_file",
     "size_of",
     "source_conversation",
     "sqlite_database",
     "tables_in",
+    "text_maker",
     "text_parts",
     "title_of",
     "yaml_document",

@@ -11,14 +11,13 @@ from itertools import groupby
 from typing import Any
 
 from stenolog.errors import DuplicateIdError
-from stenolog.events import EPOCH, AssistantMessage, Known, LlmError, ToolResult, Usage, UserMessage
+from stenolog.events import AssistantMessage, Known, LlmError, Usage, UserMessage
 from stenolog.importers import (
     Blobs,
-    EventWriter,
     ExistingLog,
     Json,
     Record,
-    SettingsWriter,
+    SessionConverter,
     Step,
     as_dict,
     as_int,
@@ -29,39 +28,36 @@ from stenolog.importers import (
     key_of,
     title_of,
 )
-from stenolog.parts import AssistantPart, UserPart
+from stenolog.parts import AssistantPart
 
 from .parts import (
+    ANSWERS,
+    INPUTS,
     STEP,
     STREAMING,
     SYSTEM,
     ToolInvocation,
-    answer_parts,
     attachment,
     call_in,
     parts_of,
     result_parts,
     tool_call,
-    user_part,
 )
 
-MAIN, USER = "assistant", "user"
+USER = "user"
 BESIDE = ("annotations", "attachments", "data", "experimental_attachments", "metadata")
 """The fields of a message beside its words, which are kept in `meta`."""
 CUT_OFF = "cut-off"
 
 
-class AiSdkChat:
+class AiSdkChat(SessionConverter):
     """Takes the messages of one chat and gives the steps that take it down; `is_named`: it has an id."""
 
+    system, main = SYSTEM, "assistant"
+
     def __init__(self, log: ExistingLog, title: str = "", *, is_named: bool = False) -> None:
-        self.writer = EventWriter(SYSTEM, MAIN, log)
-        self.setup = SettingsWriter(self.writer)
-        self.setup.card(MAIN)
+        super().__init__(log)
         self.setup.title = title_of(title) or None
-        self.ignored: Counter[str] = Counter()
-        self.decisions: Counter[str] = Counter()
-        self._time = EPOCH
         self._log = log
         self._keys: Counter[str] = Counter()
         self._has_begun = False
@@ -71,7 +67,7 @@ class AiSdkChat:
         """Return the steps for a message."""
         message = record.value
         key, role = self._key(record), as_str(message.get("role"))
-        self._time = _time(message, self._time)
+        self.time = _time(message, self.time)
         match role:
             case "system":
                 self._system(message, key)
@@ -85,7 +81,7 @@ class AiSdkChat:
 
     def end(self) -> list[Step]:
         """Return the steps left; messages that a new answer or an edit has taken the place of are hidden."""
-        if removed := self.writer.hide_missing(self._time):
+        if removed := self.writer.hide_missing(self.time):
             self.decisions["taken out of the chat"] += removed
         return self.writer.drain()
 
@@ -99,26 +95,22 @@ class AiSdkChat:
         """Put instructions before all other messages on the card; later ones are a message by the system."""
         texts = [as_str(part.get("text")) for part in parts_of(message) if part.get("type") == "text"]
         if not self._has_begun:
-            self.setup.card(MAIN, persona="".join(texts))
+            self.setup.card(self.main, persona="".join(texts))
             return
-        self._input(UserMessage(text="".join(texts), author_kind="system", to=(MAIN,)), message, key, {})
+        self._input(UserMessage(text="".join(texts), author_kind="system", to=(self.main,)), message, key, {})
 
     def _user(self, message: dict[str, Any], key: str) -> None:
         blobs: Blobs = {}
-        parts: list[UserPart] = [user_part(part, blobs) for part in parts_of(message)]
-        attached = map(as_dict, as_list(message.get("experimental_attachments")))
-        parts += [attachment(each, blobs) for each in attached]
-        event = UserMessage(parts=parts, to=(MAIN,))
-        if self.setup.title is None and (title := title_of(event.text)):
-            self.setup.title = title
+        attached = map(attachment, map(as_dict, as_list(message.get("experimental_attachments"))))
+        event = UserMessage(parts=INPUTS.parts([*parts_of(message), *attached], blobs), to=(self.main,))
+        self.name_after(event.text)
         self._input(event, message, key, blobs)
 
     def _input(self, event: UserMessage, message: dict[str, Any], key: str, blobs: Blobs) -> None:
         id = self._id(key, event, message.get("parts") or message.get("content"))
-        self.setup.settle(id, self._time)
         source = self.writer.source(as_str(message.get("id")), as_str(message.get("role")), id)
         fields: dict[str, Any] = {name: getattr(event, name) for name in ("parts", "author_kind", "to")}
-        self.writer.write(UserMessage(**fields, meta=_meta(message), source=source), id, self._time, blobs)
+        self.put(UserMessage(**fields, meta=_meta(message), source=source), id, blobs)
 
     def _id(self, key: str, event: Known, raw: Json) -> str:
         """Return the id of an entry: with a digest, where the log has other words of the same message.
@@ -141,14 +133,14 @@ class AiSdkChat:
         """Write the steps of an answer; the facts about the whole of it stand at its last step."""
         metadata = as_dict(message.get("metadata"))
         if model := as_str(metadata.get("model")) or as_str(metadata.get("modelId")):
-            self.setup.card(MAIN, model=model)
+            self.setup.card(self.main, model=model)
         steps = list(_steps(parts_of(message)))
         for nth, parts in enumerate(steps):
             id = f"{key}:{nth}" if nth else key
             is_last = nth == len(steps) - 1
             usage, meta = (_usage(metadata), _meta(message)) if is_last else (None, {})
-            common: dict[str, Any] = {"agent": MAIN, "model": model, "meta": meta}
-            common["source"] = self.writer.source(as_str(message.get("id")), MAIN, id)
+            common: dict[str, Any] = {"agent": self.main, "model": model, "meta": meta}
+            common["source"] = self.writer.source(as_str(message.get("id")), self.main, id)
             self._step(common, parts, id, usage)
 
     def _step(self, common: dict[str, Any], raw: list[dict[str, Any]], key: str, usage: Usage | None) -> None:
@@ -158,7 +150,7 @@ class AiSdkChat:
         for nth, part in enumerate(raw):
             call = call_in(part, f"{key}-{nth}")
             if call is None or call.is_unfinished:
-                parts += answer_parts(part)
+                parts += ANSWERS.parts(part)
             else:
                 calls.append(call)
                 parts.append(tool_call(call))
@@ -169,8 +161,7 @@ class AiSdkChat:
             event = AssistantMessage(**common, parts=parts, to=(USER,), usage=usage)
         is_error = isinstance(event, LlmError)
         id = self._id(f"{key}:{CUT_OFF}" if is_error else key, event, raw)
-        self.setup.settle(id, self._time)
-        self.writer.write(replace(event, source=replace(common["source"], lines=(id,))), id, self._time)
+        self.put(replace(event, source=replace(common["source"], lines=(id,))), id)
         ids = Counter[str]()
         for call in calls:
             ids[call.id] += 1
@@ -180,16 +171,8 @@ class AiSdkChat:
 
     def _result(self, call: ToolInvocation, id: str) -> None:
         blobs: Blobs = {}
-        opened = self.writer.closed(call.id)
-        result = ToolResult(
-            call_id=call.id,
-            call=opened.ref if opened else None,
-            name=call.name,
-            parts=result_parts(call, blobs),
-            is_error=call.has_failed,
-            source=self.writer.source(call.id, "tool", id),
-        )
-        self.writer.write(result, id, self._time, blobs)
+        parts, failed = result_parts(call, blobs), call.has_failed
+        self.write_result(id, call.id, parts, name=call.name, blobs=blobs, is_error=failed)
 
 
 def _steps(parts: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:

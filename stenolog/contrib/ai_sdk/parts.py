@@ -6,7 +6,11 @@ from typing import Any, NamedTuple
 
 from stenolog.importers import (
     Blobs,
+    BlockContext,
     Json,
+    JsonObject,
+    PartTable,
+    arguments,
     as_dict,
     as_int,
     as_list,
@@ -14,12 +18,13 @@ from stenolog.importers import (
     compact_json,
     keep_base64,
     keep_data_url,
+    media_part,
+    text_maker,
 )
 from stenolog.parts import (
     AssistantPart,
     FilePart,
     ImagePart,
-    ProviderPart,
     ReasoningPart,
     TextPart,
     ToolCall,
@@ -122,7 +127,7 @@ def call_in(part: dict[str, Any], id: str) -> ToolInvocation | None:
         as_str(part.get("toolCallId")) or id,
         name,
         as_str(part.get("state")),
-        _arguments(raw),
+        arguments(raw),
         part.get("output"),
         error,
         part,
@@ -131,83 +136,46 @@ def call_in(part: dict[str, Any], id: str) -> ToolInvocation | None:
 
 def old_call(raw: dict[str, Any], id: str) -> ToolInvocation:
     """Return a call in the form of version 4."""
-    name, state = as_str(raw.get("toolName")), as_str(raw.get("state"))
-    arguments = _arguments(raw.get("args"))
-    return ToolInvocation(
-        as_str(raw.get("toolCallId")) or id, name, state, arguments, raw.get("result"), "", raw
-    )
+    own, name, state = (as_str(raw.get(field)) for field in ("toolCallId", "toolName", "state"))
+    return ToolInvocation(own or id, name, state, arguments(raw.get("args")), raw.get("result"), "", raw)
 
 
-def _arguments(raw: Json) -> str:
-    return raw if isinstance(raw, str) else compact_json({} if raw is None else raw)
-
-
-def user_part(part: dict[str, Any], blobs: Blobs) -> UserPart:
-    """Return a part of what a user sent; one that no model is sent is kept as its JSON."""
-    match part:
-        case {"type": "text", "text": str(content)}:
-            return TextPart(text=content)
-        case {"type": "file"}:
-            return _file(part, blobs)
-        case _:
-            return ProviderPart(provider=SYSTEM, raw=compact_json(part))
-
-
-def result_parts(call: ToolInvocation, blobs: Blobs) -> tuple[UserPart, ...]:
+def result_parts(call: ToolInvocation, blobs: Blobs) -> list[UserPart]:
     """Return a result: the parts that an MCP server returned, or one text."""
     if not call.content:
-        return (TextPart(text=call.text),)
-    return tuple(
-        _file(part, blobs) if isinstance(part.get("data"), str) else user_part(part, blobs)
-        for part in call.content
-    )
+        return [TextPart(text=call.text)]
+    return INPUTS.parts(call.content, blobs)
 
 
-def attachment(raw: dict[str, Any], blobs: Blobs) -> UserPart:
-    """Return an attachment of version 4."""
+def attachment(raw: dict[str, Any]) -> JsonObject:
+    """Return an attachment of version 4 as a part of a later one."""
     named = {"filename": raw.get("name"), "mediaType": raw.get("contentType"), "url": raw.get("url")}
-    return _file(named, blobs)
+    return {"type": "file", **named}
 
 
-def _file(part: dict[str, Any], blobs: Blobs) -> UserPart:
+def _file(part: JsonObject, context: BlockContext) -> ImagePart | FilePart | None:
     """Return a picture or a file: its bytes as a blob, else its URL, or its id at a provider."""
     url, name = as_str(part.get("url")), as_str(part.get("filename"))
     media_type = as_str(part.get("mediaType")) or as_str(part.get("mimeType"))
-    stored = keep_data_url(url, blobs)
+    stored = keep_data_url(url, context.blobs)
     data = as_str(part.get("data"))
-    blob = stored[1] if stored else keep_base64(data, blobs) if data else None
+    blob = (stored[1] if stored else keep_base64(data, context.blobs) if data else None) or ""
     media_type = media_type or (stored[0] if stored else "")
-    if media_type.partition("/")[0] == "image" and (blob or url):
-        full = media_type if "/" in media_type else (stored[0] if stored else "image/png")
-        return ImagePart(media_type=full, blob=blob) if blob else ImagePart(media_type=full, url=url)
-    media_type = media_type or "application/octet-stream"
-    if blob:
-        return FilePart(name=name, media_type=media_type, blob=blob)
-    for provider, id in as_dict(part.get("providerReference")).items():
-        if isinstance(id, str):
-            return FilePart(name=name, media_type=media_type, provider=provider, id=id)
-    return FilePart(name=name, media_type=media_type, url=url) if url else _as_json(part)
+    if media_type == "image" and (blob or url):
+        media_type = stored[0] if stored else "image/png"
+    ids = as_dict(part.get("providerReference"))
+    provider, id = next(((name, id) for name, id in ids.items() if isinstance(id, str)), ("", ""))
+    if id and not blob and not (url and media_type.startswith("image/")):
+        return FilePart(
+            name=name, media_type=media_type or "application/octet-stream", provider=provider, id=id
+        )
+    return media_part(media_type, name, blob=blob, url="" if blob else url) if blob or url else None
 
 
-def _as_json(part: dict[str, Any]) -> ProviderPart:
-    return ProviderPart(provider=SYSTEM, raw=compact_json(part))
-
-
-def answer_parts(part: dict[str, Any]) -> list[AssistantPart]:
-    """Return what a part of an answer that is no call is: words, reasoning, or its JSON."""
-    match part:
-        case {"type": "text", "text": str(content)}:
-            return [TextPart(text=content)]
-        case {"type": "reasoning", "details": list(details)} if details:
-            return [_old_reasoning(as_dict(each)) for each in details]
-        case {"type": "reasoning"}:
-            return [_reasoning(part)]
-        case _:
-            return [_as_json(part)]
-
-
-def _reasoning(part: dict[str, Any]) -> ReasoningPart:
+def _reasoning(part: JsonObject, _: BlockContext) -> ReasoningPart | list[ReasoningPart]:
     """Return reasoning with the provider's proof of it."""
+    if details := as_list(part.get("details")):
+        return [_old_reasoning(as_dict(each)) for each in details]
     content = as_str(part.get("text")) or as_str(part.get("reasoning"))
     for provider, about in as_dict(part.get("providerMetadata")).items():
         fields = as_dict(about)
@@ -226,6 +194,13 @@ def _old_reasoning(detail: dict[str, Any]) -> ReasoningPart:
         signature=as_str(detail.get("signature")),
         encrypted=as_str(detail.get("data")),
     )
+
+
+_media = dict.fromkeys(("file", "image", "audio"), _file)
+INPUTS = PartTable[UserPart](SYSTEM, {"text": text_maker(), **_media})
+"""Makers of what a user sent, and of what an MCP server returned."""
+ANSWERS = PartTable[AssistantPart](SYSTEM, {"text": text_maker(), "reasoning": _reasoning})
+"""Makers of an answer's parts that are no calls."""
 
 
 def tool_call(call: ToolInvocation) -> ToolCall:

@@ -17,9 +17,10 @@ from stenolog.importers import (
     as_str,
     error_category,
     keep_base64,
+    media_part,
     text_parts,
 )
-from stenolog.parts import AssistantPart, FilePart, ImagePart, ReasoningPart, TextPart, ToolCall, UserPart
+from stenolog.parts import AssistantPart, ReasoningPart, TextPart, ToolCall, UserPart
 
 PROVIDER = "copilot"
 """Copilot's server binds signatures and ciphertexts to its sessions, whichever provider's model it is."""
@@ -74,10 +75,7 @@ def _medium(item: JsonObject, assets: Mapping[str, str], blobs: Blobs) -> UserPa
     blob = keep_base64(data, blobs) if data else None
     if blob is None:
         return None
-    if media_type.startswith("image/"):
-        return ImagePart(media_type=media_type, blob=blob)
-    name = as_str(item.get("displayName"))
-    return FilePart(name=name, media_type=media_type or "application/octet-stream", blob=blob)
+    return media_part(media_type, as_str(item.get("displayName")), blob=blob)
 
 
 def described(attachments: Json) -> list[dict[str, Any]]:

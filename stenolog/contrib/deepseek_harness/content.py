@@ -2,41 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from stenolog.events import Usage
 from stenolog.importers import (
-    Blobs,
+    BlockContext,
     Json,
     JsonObject,
+    PartTable,
     as_dict,
     as_int,
     as_list,
     as_str,
-    compact_json,
-    keep_base64,
+    blocks_in,
+    call_maker,
+    media_maker,
+    reasoning_maker,
+    text_maker,
 )
-from stenolog.parts import (
-    AssistantPart,
-    FilePart,
-    ImagePart,
-    ProviderPart,
-    ReasoningPart,
-    TextPart,
-    ToolCall,
-    UserPart,
-)
+from stenolog.parts import AssistantPart, FilePart, UserPart
 
 SYSTEM = "deepseek-harness"
-
-
-def blocks_in(content: Json) -> list[JsonObject]:
-    """Return the blocks of a content, which may be a text."""
-    found = content if isinstance(content, list) else [content]
-    return [
-        {"type": "text", "text": each} if isinstance(each, str) else as_dict(each) for each in found if each
-    ]
 
 
 def text_in(content: Json) -> str:
@@ -44,38 +30,33 @@ def text_in(content: Json) -> str:
     return "\n".join(as_str(block.get("text")) for block in blocks_in(content) if block.get("type") == "text")
 
 
-def user_part(block: JsonObject, blobs: Blobs) -> UserPart:
-    """Return a block of a user's message or of a tool's output; an attachment stands beside the session."""
-    match block:
-        case {"type": "text", "text": str(text)}:
-            return TextPart(text=text)
-        case {"type": "image" | "file", "attachment": {"attachmentId": str(id), **about}}:
-            media_type = as_str(about.get("mediaType")) or "application/octet-stream"
-            return FilePart(name=as_str(about.get("name")), media_type=media_type, provider=SYSTEM, id=id)
-        case {"type": "image", "data": str(data)} if (blob := keep_base64(data, blobs)) is not None:
-            return ImagePart(media_type=as_str(block.get("mediaType")) or "image/png", blob=blob)
-        case _:
-            return ProviderPart(provider=SYSTEM, raw=compact_json(block))
+def _attachment(block: JsonObject, _: BlockContext) -> FilePart | None:
+    """Return an attachment, which stands beside the session."""
+    about = as_dict(block.get("attachment"))
+    media_type = as_str(about.get("mediaType")) or "application/octet-stream"
+    if not isinstance(id := about.get("attachmentId"), str):
+        return None
+    return FilePart(name=as_str(about.get("name")), media_type=media_type, provider=SYSTEM, id=id)
 
 
-def assistant_part(block: JsonObject, provider: str, model: str, id: str) -> AssistantPart:
-    """Return a block of an answer; a call without an id of its own gets this one."""
-    match block:
-        case {"type": "text", "text": str(text)}:
-            return TextPart(text=text)
-        case {"type": "reasoning", "text": str(text)}:
-            return ReasoningPart(text=text, provider=provider, signature=as_str(block.get("signature")))
-        case {"type": "tool-call", "name": str(name)}:
-            given = block.get("arguments")
-            raw = given if isinstance(given, str) else compact_json(given or {})
-            return ToolCall(id=as_str(block.get("id")) or id, name=name, arguments=raw)
-        case _:
-            return ProviderPart(provider=SYSTEM, model=model, raw=compact_json(block))
-
-
-def assistant_parts(blocks: Iterable[JsonObject], provider: str, model: str, key: str) -> list[AssistantPart]:
-    """Return the blocks of an answer as parts."""
-    return [assistant_part(block, provider, model, f"{key}-{nth}") for nth, block in enumerate(blocks)]
+_bytes = media_maker(media_type="mediaType")
+INPUTS = PartTable[UserPart](
+    SYSTEM,
+    {
+        "text": text_maker(),
+        "file": _attachment,
+        "image": lambda block, context: _attachment(block, context) or _bytes(block, context),
+    },
+)
+"""Makers of a user's message, and of a tool's output."""
+ANSWERS = PartTable[AssistantPart](
+    SYSTEM,
+    {
+        "text": text_maker(),
+        "reasoning": reasoning_maker(text="text", signature="signature"),
+        "tool-call": call_maker(),
+    },
+)
 
 
 class Outcome(NamedTuple):

@@ -15,6 +15,7 @@ from stenolog.importers import (
     ExistingLog,
     JsonObject,
     Record,
+    SessionConverter,
     Step,
     as_dict,
     as_int,
@@ -28,19 +29,9 @@ from stenolog.importers import (
 )
 from stenolog.parts import TextPart
 
-from .content import (
-    SYSTEM,
-    assistant_parts,
-    blocks_in,
-    outcome_of,
-    text_in,
-    tools_in,
-    usage_of,
-    user_part,
-)
+from .content import ANSWERS, INPUTS, SYSTEM, outcome_of, text_in, tools_in, usage_of
 from .failures import Failures
 from .notes import Notes
-from .state import MAIN, SessionState
 from .surface import Node, Surface, span_of
 from .vocabulary import (
     COMPACTING,
@@ -59,8 +50,11 @@ USER = "user"
 _ABOUT = ("parentSession", "origin", "agentPreset", "delegationDepth")
 
 
-class DeepseekHarness(SessionState):
+class DeepseekHarness(SessionConverter):
     """Takes the records of one session and gives the steps that take it down."""
+
+    system = SYSTEM
+    main = "dsh"
 
     def __init__(self, log: ExistingLog) -> None:
         super().__init__(log)
@@ -173,7 +167,7 @@ class DeepseekHarness(SessionState):
             changes["persona"] = header["system"]
         if tools := tools_in(header):
             changes["tools"] = tuple(map(read_tool, tools))
-        self.setup.card(MAIN, **changes)
+        self.setup.card(self.main, **changes)
         if effort := as_str(config.get("reasoningEffort")):
             self.about(effort=effort)
 
@@ -182,7 +176,7 @@ class DeepseekHarness(SessionState):
         instead = self._replaced(value, key)
         head = self._surface.nodes[:1]
         if instead == head or not self._surface.nodes:
-            self.setup.card(MAIN, persona=text_in(message_in(data).get("content")))
+            self.setup.card(self.main, persona=text_in(message_in(data).get("content")))
             self._surface.put(Node(as_int(value.get("seq")), "system/message", 0), instead)
         else:
             self._user(value, data, key)
@@ -201,16 +195,15 @@ class DeepseekHarness(SessionState):
         self._hide(node.position for node in instead)
         if kind == "person" and not self._titled and self.setup.title is None:
             self.setup.title = title_of(text_in(message.get("content"))) or None
-        self.settle(key)
         blobs: Blobs = {}
         said = UserMessage(
-            parts=tuple(user_part(block, blobs) for block in blocks_in(message.get("content"))),
+            parts=INPUTS.parts(message.get("content"), blobs),
             author="" if kind == "person" else name,
             author_kind=kind,
-            to=(MAIN,),
+            to=(self.main,),
             source=self.writer.source(key, USER, key),
         )
-        self._put(value, self.writer.write(said, key, self.time, blobs), instead)
+        self._put(value, self.put(said, key, blobs), instead)
 
     def _assistant(self, value: JsonObject, data: JsonObject, key: str) -> None:
         message = message_in(data)
@@ -220,21 +213,19 @@ class DeepseekHarness(SessionState):
         attempt = self.failures.settle(as_list(data.get("stream")))
         finish = "interrupted" if data.get("interrupted") else as_str(attempt.finish.get("kind"))
         if model:
-            self.setup.card(MAIN, model=model, provider=provider or self.setup.cards[MAIN].provider)
-        self.settle(key)
-        answer = AssistantMessage(
-            agent=MAIN,
-            parts=assistant_parts(blocks_in(message.get("content")), provider, model, key),
-            to=(USER,),
+            self.setup.card(self.main, model=model, provider=provider or self.setup.cards[self.main].provider)
+        parts = ANSWERS.parts(message.get("content"), provider=provider, model=model, key=key)
+        position = self.write_whole(
+            key,
+            parts,
             model=model,
             finish_reason=finish,
             usage=usage_of(data.get("usage")) or usage_of(attempt.usage),
-            cause=self.writer.last_question(MAIN),
-            source=self.writer.source(key, "assistant", key),
+            cause=self.writer.last_question(self.main),
         )
         instead = self._replaced(value, key)
         self._hide(node.position for node in instead)
-        self._put(value, self.writer.write(answer, key, self.time), instead)
+        self._put(value, position, instead)
 
     def _result(self, value: JsonObject, data: JsonObject, key: str) -> None:
         """Take the result of a call; a shorter one that stands in its place later is a note."""
@@ -246,21 +237,13 @@ class DeepseekHarness(SessionState):
             self.notes.write(key, f"the result of {found.call_id} was shortened to: {words}", value)
             self._put(value, instead[0].position, instead)
             return
-        call = self.writer.closed(found.call_id)
-        self.settle(key)
         blobs: Blobs = {}
-        error = as_dict(data.get("error"))
-        result = ToolResult(
-            call_id=found.call_id,
-            call=call.ref if call else None,
-            name=call.name if call else "",
-            to=() if call else (MAIN,),
-            parts=tuple(user_part(block, blobs) for block in blocks_in(found.content)),
-            is_error=found.is_error,
-            meta={SYSTEM: {"error": error}} if error else {},
-            source=self.writer.source(found.call_id, "tool", key),
+        parts, error = INPUTS.parts(found.content, blobs), as_dict(data.get("error"))
+        meta = {SYSTEM: {"error": error}} if error else {}
+        position = self.write_result(
+            key, found.call_id, parts, blobs=blobs, is_error=found.is_error, meta=meta
         )
-        self._put(value, self.writer.write(result, key, self.time, blobs), [])
+        self._put(value, position, [])
 
     def _inner_call(self, data: JsonObject, key: str) -> None:
         """Take a call of a program that the model wrote; what it answers is the program's alone."""
@@ -272,55 +255,52 @@ class DeepseekHarness(SessionState):
         self._inner[id] = f"code_{len(self._inner) + 1}"
         outer = self.writer.find_call(as_str(data.get("rootCallId")) or as_str(data.get("parentCallId")))
         self.setup.card(CODE)
-        self.settle(key)
         told = {"name": as_str(data.get("name")) or "unknown", "arguments": data.get("arguments")}
         block = {"type": "tool-call", "id": self._inner[id], **told}
         call = AssistantMessage(
             agent=CODE,
-            parts=assistant_parts([block], "", "", key),
+            parts=ANSWERS.parts(block, key=key),
             to=(USER,),
             cause=outer.position if outer else None,
             source=self.writer.source(id, CODE, key),
         )
-        self.writer.write(call, key, self.time)
+        self.put(call, key)
 
     def _inner_result(self, data: JsonObject, key: str) -> None:
         id = as_str(data.get("subCallId")) or key
         self._inner_call(data, key)
         key = key_of(f"result-{id}")
         call = self.writer.closed(self._inner[id])
-        self.settle(key)
         blobs: Blobs = {}
         result = ToolResult(
             call_id=self._inner[id],
             call=call.ref if call else None,
             name=call.name if call else as_str(data.get("name")),
             to=() if call else (CODE,),
-            parts=tuple(user_part(block, blobs) for block in blocks_in(data.get("content"))),
+            parts=INPUTS.parts(data.get("content"), blobs),
             is_error=data.get("isError") is True,
             source=self.writer.source(id, "tool", key),
         )
-        self.writer.write(result, key, self.time, blobs)
+        self.put(result, key, blobs)
 
     def _summarise(self, value: JsonObject, message: JsonObject, key: str, instead: list[Node]) -> None:
         """Write a summary in the place of a span of the conversation."""
         replaced = {node.position for node in instead}
         stays = {node.position for node in self._surface.nodes} - replaced
-        calls = {position for position in self.writer.open_calls(MAIN) if position in replaced}
+        calls = {position for position in self.writer.open_calls(self.main) if position in replaced}
         covers = self.writer.visible(1, self._hidden | stays | calls)
         self._hide(calls)
         if not covers:
             return
-        self.settle(key)
         summary = AssistantMessage(
-            agent=MAIN,
+            agent=self.main,
             purpose="summary",
             covers=covers,
             parts=[TextPart(text=text_in(message.get("content")))],
             to=(USER,),
             source=self.writer.source(key, "compacted", key),
         )
-        self._put(value, self.writer.write(summary, key, self.time), instead)
+        self._put(value, self.put(summary, key), instead)
         self.decisions["compaction as a summary"] += 1
 
     def _replaced(self, value: JsonObject, key: str) -> list[Node]:

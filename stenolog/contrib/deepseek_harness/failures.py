@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import timedelta
 
-from stenolog.events import ErrorCategory, LlmError
-from stenolog.importers import Json, JsonObject, as_dict, as_int, as_list, as_str, error_category
+from stenolog.events import ErrorCategory
+from stenolog.importers import (
+    Json,
+    JsonObject,
+    SessionConverter,
+    as_dict,
+    as_int,
+    as_list,
+    as_str,
+    error_category,
+)
 
-from .content import SYSTEM, assistant_parts, usage_of
-from .state import SessionState
+from .content import ANSWERS, SYSTEM, usage_of
 
 _CODES: dict[str, ErrorCategory] = {
     "AUTH": "unauthorized",
@@ -33,7 +41,7 @@ class Failures:
     turn. The first of them is written.
     """
 
-    def __init__(self, session: SessionState) -> None:
+    def __init__(self, session: SessionConverter) -> None:
         self._session = session
         self.attempt = Attempt()
         self._is_written = False
@@ -106,21 +114,19 @@ class Failures:
         words, code = as_str(failure.get("message")), as_str(failure.get("code"))
         kind = category or _CODES.get(code) or (error_category(words) if words else "cancelled")
         key = f"{key}/error"
-        session.settle(key)
-        error = LlmError(
-            agent=session.writer.main,
-            category=kind,
-            message=words,
-            parts=assistant_parts(attempt.blocks, card.provider, card.model, key),
+        session.write_error(
+            key,
+            words,
+            kind,
+            ANSWERS.parts(attempt.blocks, provider=card.provider, model=card.model, key=key),
+            message=key,
             model=card.model,
             attempt=self._retries or 1,
             retry_at=session.time + timedelta(milliseconds=delay) if delay else None,
             usage=usage_of(attempt.usage),
             cause=session.writer.last_question(session.writer.main),
             meta={SYSTEM: {"code": code}} if code else {},
-            source=session.writer.source(key, "error", key),
         )
-        session.writer.write(error, key, session.time)
         self._is_written = True
 
 

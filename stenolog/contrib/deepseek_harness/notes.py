@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from stenolog.events import AuthorKind, UserMessage
-from stenolog.importers import Blobs, JsonObject, as_dict, as_int, as_list, as_str, compact_json, key_of
+from stenolog.importers import (
+    Blobs,
+    JsonObject,
+    SessionConverter,
+    as_dict,
+    as_int,
+    as_list,
+    as_str,
+    compact_json,
+    key_of,
+)
 from stenolog.parts import TextPart
 
-from .content import SYSTEM, blocks_in, user_part
-from .state import SessionState
+from .content import INPUTS, SYSTEM
 from .vocabulary import PACKED
 
 
 class Notes:
     """The entries of a session that are out of context."""
 
-    def __init__(self, session: SessionState) -> None:
+    def __init__(self, session: SessionConverter) -> None:
         self._session = session
         self._next: int | None = None
         self._queued: dict[str, JsonObject] = {}
@@ -53,7 +62,7 @@ class Notes:
         """Write the messages that were queued and never entered the conversation."""
         for id, message in self._queued.items():
             blobs: Blobs = {}
-            parts = tuple(user_part(block, blobs) for block in blocks_in(message.get("content")))
+            parts = INPUTS.parts(message.get("content"), blobs)
             key = f"queued-{id}"
             note = UserMessage(
                 parts=parts,
@@ -62,8 +71,7 @@ class Notes:
                 meta={SYSTEM: {"queued": True}},
                 source=self._session.writer.source(id, "queued", key),
             )
-            self._session.settle(key)
-            self._session.writer.write(note, key, self._session.time, blobs)
+            self._session.put(note, key, blobs)
 
     def write_unfinished(self, blocks: list[JsonObject]) -> None:
         """Write the beginning of an answer that the file breaks off, or never had a message of."""
@@ -92,7 +100,6 @@ class Notes:
         if not words:
             return
         session = self._session
-        session.settle(key)
         note = UserMessage(
             parts=(TextPart(text=words),),
             author=author,
@@ -102,7 +109,7 @@ class Notes:
             meta={SYSTEM: about},
             source=session.writer.source(key, "note", key),
         )
-        session.writer.write(note, key, session.time)
+        session.put(note, key)
 
 
 def _members(row: JsonObject) -> int:

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from stenolog.events import ErrorCategory
 from stenolog.importers import (
     Blobs,
+    BlockContext,
     Json,
     JsonObject,
+    PartTable,
+    arguments,
     as_dict,
     as_list,
     as_str,
     compact_json,
     error_category,
-    keep_base64,
+    media_maker,
+    reasoning_maker,
+    text_maker,
 )
-from stenolog.parts import (
-    AssistantPart,
-    FilePart,
-    ImagePart,
-    ProviderPart,
-    ReasoningPart,
-    TextPart,
-    ToolCall,
-    UserPart,
-)
+from stenolog.parts import AssistantPart, TextPart, ToolCall, UserPart
 
 SYSTEM = "goose"
 CALLS = ("toolRequest", "frontendToolRequest")
@@ -60,24 +56,35 @@ _FAILURES: dict[str, ErrorCategory] = {
 }
 
 
-def assistant_part(item: JsonObject, provider: str, model: str, blobs: Blobs) -> AssistantPart:
-    """Return an item of an answer as a part."""
-    match item:
-        case {"type": "text", "text": str(text)}:
-            return TextPart(text=text)
-        case {"type": "thinking", "thinking": str(text)}:
-            return ReasoningPart(text=text, provider=provider, signature=as_str(item.get("signature")))
-        case {"type": "reasoning", "text": str(text)}:
-            return ReasoningPart(text=text, provider=provider)
-        case {"type": "redactedThinking", "data": str(data)}:
-            return ReasoningPart(provider=provider, encrypted=data)
-        case {"type": kind, "id": str(id), "toolCall": dict(call)} if kind in CALLS:
-            value = as_dict(call.get("value")) or call  # a stream has the call without its status
-            arguments = value.get("arguments")
-            raw = arguments if isinstance(arguments, str) else compact_json(arguments or {})
-            return ToolCall(id=id, name=as_str(value.get("name")) or UNREADABLE, arguments=raw)
-        case _:
-            return ProviderPart(provider=SYSTEM, model=model, raw=compact_json(item))
+def _call(item: JsonObject, _: BlockContext) -> ToolCall | None:
+    id, call = item.get("id"), item.get("toolCall")
+    if not (isinstance(id, str) and isinstance(call, dict)):
+        return None
+    value = as_dict(call.get("value")) or call  # a stream has the call without its status
+    name = as_str(value.get("name")) or UNREADABLE
+    return ToolCall(id=id, name=name, arguments=arguments(value.get("arguments")))
+
+
+def _resource(item: JsonObject, _: BlockContext) -> TextPart | None:
+    text = as_dict(item.get("resource")).get("text")
+    return TextPart(text=text) if isinstance(text, str) else None
+
+
+_text = text_maker()
+ANSWERS = PartTable[AssistantPart](
+    SYSTEM,
+    {
+        "text": _text,
+        "thinking": reasoning_maker(text="thinking", signature="signature"),
+        "reasoning": reasoning_maker(text="text"),
+        "redactedThinking": reasoning_maker(encrypted="data"),
+        **dict.fromkeys(CALLS, _call),
+    },
+)
+INPUTS = PartTable[UserPart](
+    SYSTEM, {**dict.fromkeys(("image", "audio", "document"), media_maker()), "resource": _resource}, _text
+)
+"""Makers of what a person said, and of a tool's output."""
 
 
 def failed_call(item: JsonObject) -> CallResult | None:
@@ -88,24 +95,6 @@ def failed_call(item: JsonObject) -> CallResult | None:
     return CallResult(as_str(item.get("id")), (TextPart(text=as_str(call.get("error"))),), True)
 
 
-def user_part(item: JsonObject, blobs: Blobs) -> UserPart:
-    """Return an item of a person's message, or of a tool's output, as a part."""
-    match item:
-        case {"type": "text", "text": str(text)} | {"text": str(text)}:
-            return TextPart(text=text)
-        case {"type": "image" | "audio" | "document", "data": str(data)} if (
-            blob := keep_base64(data, blobs)
-        ) is not None:
-            media_type = as_str(item.get("mimeType")) or "image/png"
-            if media_type.startswith("image/"):
-                return ImagePart(media_type=media_type, blob=blob)
-            return FilePart(name=as_str(item.get("name")), media_type=media_type, blob=blob)
-        case {"type": "resource", "resource": {"text": str(text)}}:
-            return TextPart(text=text)
-        case _:
-            return ProviderPart(provider=SYSTEM, raw=compact_json(item))
-
-
 def response(item: JsonObject, blobs: Blobs) -> CallResult:
     """Return the result that a `toolResponse` holds; before MCP's form it was the bare list of contents."""
     result = as_dict(item.get("toolResult"))
@@ -113,7 +102,7 @@ def response(item: JsonObject, blobs: Blobs) -> CallResult:
         return CallResult(as_str(item.get("id")), (TextPart(text=_as_text(result.get("error"))),), True)
     value = result.get("value", item.get("toolResult"))
     contents = as_list(value if isinstance(value, list) else as_dict(value).get("content"))
-    parts = tuple(user_part(as_dict(each), blobs) for each in contents)
+    parts = tuple(INPUTS.parts(contents, blobs))
     structured = as_dict(value).get("structuredContent")
     if not parts and structured is not None:
         parts = (TextPart(text=compact_json(structured)),)
@@ -126,12 +115,6 @@ def failure_in(items: Iterable[JsonObject]) -> Failure | None:
         if item.get("type") == "error" and (words := as_str(item.get("message"))):
             return Failure(_FAILURES.get(as_str(item.get("kind"))) or error_category(words), words)
     return None
-
-
-def items_in(content: Json) -> Iterator[JsonObject]:
-    """Yield the items of a message's content, which in a hand-made file may be a text."""
-    for item in [content] if isinstance(content, str) else as_list(content):
-        yield {"type": "text", "text": item} if isinstance(item, str) else as_dict(item)
 
 
 def note_in(item: JsonObject) -> str:

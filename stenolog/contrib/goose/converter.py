@@ -11,39 +11,38 @@ from collections import Counter
 from collections.abc import Sequence
 from hashlib import sha256
 
-from stenolog.events import EPOCH, AssistantMessage, LlmError, ToolResult, UserMessage
+from stenolog.events import AssistantMessage
 from stenolog.importers import (
     Blobs,
-    EventWriter,
     ExistingLog,
     JsonObject,
     Record,
-    SettingsWriter,
+    SessionConverter,
     Step,
     as_dict,
     as_str,
     as_time,
+    blocks_in,
     compact_json,
     position_ranges,
+    text_parts,
     title_of,
 )
-from stenolog.parts import TextPart, says_something
+from stenolog.parts import TextPart
 
 from .content import (
+    ANSWERS,
     ASIDE,
+    INPUTS,
     SYSTEM,
     CallResult,
     Failure,
-    assistant_part,
     failed_call,
     failure_in,
-    items_in,
     note_in,
     response,
-    user_part,
 )
 
-MAIN = "goose"
 USER = "user"
 _ABOUT = ("session_type", "schedule_id", "parent_session_id")
 _TOKENS = ("accumulated_input_tokens", "accumulated_output_tokens", "accumulated_total_tokens")
@@ -54,16 +53,13 @@ def is_message(record: JsonObject) -> bool:
     return as_str(record.get("role")) != "" and "content" in record
 
 
-class Goose:
+class Goose(SessionConverter):
     """Takes the records of one session and gives the steps that take it down."""
 
+    system = main = SYSTEM
+
     def __init__(self, log: ExistingLog) -> None:
-        self.writer = EventWriter(SYSTEM, MAIN, log)
-        self.setup = SettingsWriter(self.writer)
-        self.setup.card(MAIN)
-        self.ignored: Counter[str] = Counter()
-        self.decisions: Counter[str] = Counter()
-        self._time = EPOCH
+        super().__init__(log)
         self._keys: Counter[str] = Counter()
         self._hidden: set[int] = set()
         """The positions that are out of context, summaries' aside."""
@@ -87,30 +83,30 @@ class Goose:
 
     def _head(self, head: JsonObject) -> None:
         """Take what the session says of itself: its first line, or its row."""
-        self._time = as_time(head.get("created_at"), self._time)
+        self.time = as_time(head.get("created_at"), self.time)
         self.setup.title = title_of(as_str(head.get("name")) or as_str(head.get("description"))) or None
         config = _object(head.get("model_config_json") or head.get("model_config"))
         provider, model = as_str(head.get("provider_name")), as_str(config.get("model_name"))
-        self.setup.card(MAIN, provider=provider, model=model)
+        self.setup.card(self.main, provider=provider, model=model)
         recipe = _object(head.get("recipe_json") or head.get("recipe"))
         if instructions := as_str(recipe.get("instructions")):
-            self.setup.card(MAIN, persona=instructions)
+            self.setup.card(self.main, persona=instructions)
         about = {"cwd": as_str(head.get("working_dir"))} | {name: head.get(name) for name in _ABOUT}
         self.setup.about(
-            SYSTEM, {**about, "tokens": {name: head[name] for name in _TOKENS if head.get(name)}}
+            self.system, {**about, "tokens": {name: head[name] for name in _TOKENS if head.get(name)}}
         )
 
     def _message(self, message: JsonObject) -> None:
         key = self._key(message)
-        self._time = as_time(message.get("created"), self._time)
+        self.time = as_time(message.get("created"), self.time)
         seen = as_dict(message.get("metadata"))
         is_for_agent, is_for_user = (
             seen.get(f"{who}Visible", True) is not False for who in ("agent", "user")
         )
         inference = as_dict(seen.get("inference"))
         if model := as_str(inference.get("requestedModel")):
-            self.setup.card(MAIN, model=model, provider=as_str(inference.get("provider")))
-        items = list(items_in(message.get("content")))
+            self.setup.card(self.main, model=model, provider=as_str(inference.get("provider")))
+        items = blocks_in(message.get("content"))
         if is_for_agent and not is_for_user and self._leaving and message.get("role") == USER:
             self._summarise(key, items)
             return
@@ -131,40 +127,26 @@ class Goose:
         items = self._without_notes(key, items)
         if (failure := failure_in(items)) is not None:
             return [self._fail(key, failure, [item for item in items if item.get("type") != "error"])]
-        card = self.setup.cards[MAIN]
+        card = self.setup.cards[self.main]
         blobs: Blobs = {}
-        parts = [assistant_part(item, card.provider, card.model, blobs) for item in items]
+        parts = ANSWERS.parts(items, blobs, provider=card.provider, model=card.model)
         if not parts:
             return []
-        self.setup.settle(key, self._time)
-        answer = AssistantMessage(
-            agent=MAIN,
-            parts=parts,
-            to=(USER,),
-            model=card.model,
-            cause=self.writer.last_question(MAIN),
-            source=self.writer.source(key, "assistant", key),
-        )
-        written = [self.writer.write(answer, key, self._time, blobs)]
+        asked = self.writer.last_question(self.main)
+        written = [self.write_whole(key, parts, blobs=blobs, model=card.model, cause=asked)]
         for nth, failed in enumerate(map(failed_call, items)):
             if failed is not None:
-                written.append(self._result(f"{key}/{nth}", failed, {}))
+                written.append(self._result(f"{key}/{nth}", failed))
         return written
 
     def _fail(self, key: str, failure: Failure, items: Sequence[JsonObject]) -> int:
         """Write a model call that failed, with what had come of the answer."""
-        card = self.setup.cards[MAIN]
-        self.setup.settle(key, self._time)
-        error = LlmError(
-            agent=MAIN,
-            category=failure.category,
-            message=failure.message,
-            parts=[assistant_part(item, card.provider, card.model, {}) for item in items],
-            model=card.model,
-            cause=self.writer.last_question(MAIN),
-            source=self.writer.source(key, "error", key),
+        card = self.setup.cards[self.main]
+        parts = ANSWERS.parts(items, provider=card.provider, model=card.model)
+        category, asked = failure.category, self.writer.last_question(self.main)
+        return self.write_error(
+            key, failure.message, category, parts, message=key, model=card.model, cause=asked
         )
-        return self.writer.write(error, key, self._time)
 
     def _user(self, key: str, items: Sequence[JsonObject]) -> list[int]:
         """Write what a person said, and the results that goose puts into a message in the person's name."""
@@ -174,29 +156,13 @@ class Goose:
         for nth, item in enumerate(items):
             if item.get("type") == "toolResponse":
                 written.append(self._result(f"{key}/{nth}", response(item, blobs), blobs))
-        parts = tuple(user_part(item, blobs) for item in items if item.get("type") != "toolResponse")
+        parts = INPUTS.parts([item for item in items if item.get("type") != "toolResponse"], blobs)
         if not parts:
             return written
-        if self.setup.title is None and says_something(parts):
-            words = " ".join(part.text for part in parts if isinstance(part, TextPart))
-            self.setup.title = title_of(words) or None
-        self.setup.settle(key, self._time)
-        question = UserMessage(parts=parts, to=(MAIN,), source=self.writer.source(key, USER, key))
-        return [*written, self.writer.write(question, key, self._time, blobs)]
+        return [*written, self.write_user(key, parts, blobs=blobs)]
 
-    def _result(self, key: str, found: CallResult, blobs: Blobs) -> int:
-        call = self.writer.closed(found.call_id)
-        self.setup.settle(key, self._time)
-        result = ToolResult(
-            call_id=found.call_id,
-            call=call.ref if call else None,
-            name=call.name if call else "",
-            to=() if call else (MAIN,),
-            parts=found.parts,
-            is_error=found.is_error,
-            source=self.writer.source(found.call_id, "tool", key),
-        )
-        return self.writer.write(result, key, self._time, blobs)
+    def _result(self, key: str, found: CallResult, blobs: Blobs | None = None) -> int:
+        return self.write_result(key, found.call_id, found.parts, blobs=blobs, is_error=found.is_error)
 
     def _without_notes(self, key: str, items: Sequence[JsonObject]) -> list[JsonObject]:
         """Write the notes among the items, out of context, and return the others."""
@@ -205,41 +171,29 @@ class Goose:
             if item.get("type") in ASIDE:
                 self.ignored[as_str(item["type"])] += 1
             elif words := note_in(item):
-                self._note(f"{key}/{nth}", words)
+                shown: JsonObject = {"author": self.system, "in_context": False}
+                self.write_user(f"{key}/{nth}", text_parts(words), "system", role="note", **shown)
             else:
                 others.append(item)
         return others
 
-    def _note(self, key: str, words: str) -> None:
-        self.setup.settle(key, self._time)
-        note = UserMessage(
-            text=words,
-            author=SYSTEM,
-            author_kind="system",
-            to=(MAIN,),
-            in_context=False,
-            source=self.writer.source(key, "note", key),
-        )
-        self.writer.write(note, key, self._time)
-
     def _summarise(self, key: str, items: Sequence[JsonObject]) -> None:
         """Write the summary that the agent sees in the place of the messages that it no longer sees."""
-        calls = set(self.writer.open_calls(MAIN)) & self._leaving
+        calls = set(self.writer.open_calls(self.main)) & self._leaving
         covers = tuple(position_ranges(self._leaving - calls, set()))
         self._hidden |= calls
         self._leaving = set()
         self._set_hides()
-        self.setup.settle(key, self._time)
         words = "\n".join(part.text for part in map(_text, items) if part)
         summary = AssistantMessage(
-            agent=MAIN,
+            agent=self.main,
             purpose="summary",
             covers=covers,
             text=words or compact_json(list(items)),
             to=(USER,),
             source=self.writer.source(key, "compacted", key),
         )
-        self.writer.write(summary, key, self._time)
+        self.put(summary, key)
         self.decisions["compaction as a summary"] += 1
 
     def _hide(self, key: str) -> None:
@@ -248,7 +202,7 @@ class Goose:
             self._hidden |= self._leaving
             self._leaving = set()
             self._set_hides()
-            self.setup.settle(key, self._time)
+            self.setup.settle(key, self.time)
 
     def _set_hides(self) -> None:
         if self._hidden:

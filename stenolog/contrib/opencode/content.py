@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from stenolog.events import ErrorCategory, Usage
 from stenolog.importers import (
     Blobs,
+    BlockContext,
     Json,
     JsonObject,
+    PartTable,
     arguments,
     as_dict,
     as_int,
@@ -17,13 +18,11 @@ from stenolog.importers import (
     compact_json,
     error_category,
     keep_data_url,
+    media_part,
     text_parts,
 )
 from stenolog.parts import (
     AssistantPart,
-    FilePart,
-    ImagePart,
-    ProviderPart,
     ReasoningPart,
     TextPart,
     ToolCall,
@@ -45,19 +44,6 @@ _CATEGORIES: dict[str, ErrorCategory] = {
 _MICRO = 1_000_000
 
 
-def assistant_parts(part: JsonObject) -> Iterator[AssistantPart]:
-    """Yield the parts of an answer that one of opencode's parts is; none for an empty text."""
-    match part:
-        case {"type": "text", "text": str(text)}:
-            yield from text_parts(text)
-        case {"type": "reasoning", "text": str(text)}:
-            yield from _reasoning(part, text)
-        case {"type": "tool"}:
-            yield from _call(part)
-        case _:
-            yield ProviderPart(provider="opencode", raw=compact_json(part))
-
-
 def _proof(part: JsonObject) -> tuple[str, JsonObject]:
     """Return a provider's name, and what it tells of a part beside its words."""
     for name, facts in as_dict(part.get("metadata")).items():
@@ -66,8 +52,10 @@ def _proof(part: JsonObject) -> tuple[str, JsonObject]:
     return "", {}
 
 
-def _reasoning(part: JsonObject, text: str) -> Iterator[ReasoningPart]:
+def _reasoning(part: JsonObject, _: BlockContext) -> list[AssistantPart] | None:
     provider, facts = _proof(part)
+    if not isinstance(text := part.get("text"), str):
+        return None
     found = ReasoningPart(
         text=text,
         provider=provider,
@@ -75,22 +63,28 @@ def _reasoning(part: JsonObject, text: str) -> Iterator[ReasoningPart]:
         signature=as_str(facts.get("signature")) or as_str(facts.get("thoughtSignature")),
         encrypted=as_str(facts.get("redactedData")) or as_str(facts.get("reasoningEncryptedContent")),
     )
-    if found.text or found.signature or found.encrypted:
-        yield found
+    return [found] if found.text or found.signature or found.encrypted else []
 
 
-def _call(part: JsonObject) -> Iterator[AssistantPart]:
+def _call(part: JsonObject, _: BlockContext) -> list[AssistantPart]:
     provider, facts = _proof(part)
-    if signature := as_str(facts.get("thoughtSignature")):
-        yield ReasoningPart(provider=provider, signature=signature)
+    signature = as_str(facts.get("thoughtSignature"))
     state = as_dict(part.get("state"))
     # A call that was cut off has only the beginning of its arguments, as text.
     raw = as_str(state.get("raw")) if not state.get("input") else ""
-    yield ToolCall(
+    call = ToolCall(
         id=as_str(part.get("callID")) or as_str(part.get("id")),
         name=as_str(part.get("tool")),
         arguments=raw or arguments(state.get("input")),
     )
+    return [ReasoningPart(provider=provider, signature=signature), call] if signature else [call]
+
+
+def _text(part: JsonObject, _: BlockContext) -> list[TextPart] | None:
+    return text_parts(text) if isinstance(text := part.get("text"), str) else None
+
+
+ANSWERS = PartTable[AssistantPart]("opencode", {"text": _text, "reasoning": _reasoning, "tool": _call})
 
 
 def result_parts(part: JsonObject, blobs: Blobs) -> list[UserPart]:
@@ -108,13 +102,11 @@ def result_parts(part: JsonObject, blobs: Blobs) -> list[UserPart]:
 
 def file_part(part: JsonObject, blobs: Blobs) -> UserPart:
     """Return a file or a picture: its bytes where it has them, else its address."""
-    url, name = as_str(part.get("url")), as_str(part.get("filename"))
+    url = as_str(part.get("url"))
     stored = keep_data_url(url, blobs)
     media_type = as_str(part.get("mime")) or (stored[0] if stored else "") or "application/octet-stream"
     blob, url = (stored[1], "") if stored else ("", url)
-    if media_type.startswith("image/"):
-        return ImagePart(media_type=media_type, blob=blob, url=url)
-    return FilePart(name=name, media_type=media_type, blob=blob, url=url)
+    return media_part(media_type, as_str(part.get("filename")), blob=blob, url=url)
 
 
 def is_read_aloud(part: JsonObject) -> bool:

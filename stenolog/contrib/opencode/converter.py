@@ -28,7 +28,7 @@ from stenolog.importers import (
 from stenolog.parts import ReasoningPart, TextPart
 
 from .content import (
-    assistant_parts,
+    ANSWERS,
     failure,
     is_read_aloud,
     model_of,
@@ -201,7 +201,7 @@ class OpenCode(SessionConverter):
                 run, prompt = told_prompt(part)
                 call = as_str(part.get("callID"))
                 self._prompts |= {(run, prompt): call, (run, ""): call} if run else {}
-            content = list(assistant_parts(part))
+            content = ANSWERS.parts(part)
             if not content:
                 continue
             answer = self.answer(
@@ -253,7 +253,7 @@ class OpenCode(SessionConverter):
             f"{unit.message.id}:error",
             wording,
             category,
-            [each for part in unit.parts for each in assistant_parts(part)],
+            ANSWERS.parts(unit.parts),
             message=unit.message.id,
             agent=self._names[unit.session],
             model=model_of(unit.message.info).get("model", ""),
@@ -265,7 +265,7 @@ class OpenCode(SessionConverter):
     def _summary(self, unit: Unit) -> None:
         """Write a compaction: a summary in the place of all that comes before its tail."""
         spoken = [part for part in unit.parts if part.get("type") in ("text", "reasoning")]
-        content = [each for part in spoken for each in assistant_parts(part)]
+        content = ANSWERS.parts(spoken)
         if not any(not isinstance(each, ReasoningPart) for each in content):
             self.ignored["unfinished summary" if not content else "empty summary"] += 1
             return

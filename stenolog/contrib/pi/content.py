@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
 from stenolog.events import Usage
 from stenolog.importers import (
-    Blobs,
+    BlockContext,
     Json,
     JsonObject,
+    PartTable,
     arguments,
     as_dict,
     as_int,
-    as_list,
     as_str,
-    compact_json,
-    keep_base64,
+    media_maker,
+    text_maker,
 )
-from stenolog.parts import AssistantPart, ImagePart, ProviderPart, ReasoningPart, TextPart, ToolCall, UserPart
+from stenolog.parts import AssistantPart, ReasoningPart, TextPart, ToolCall, UserPart
 
 _PROVIDERS = {"anthropic": "anthropic", "bedrock": "anthropic", "google": "gemini", "openai": "openai"}
 """Providers of signatures and ciphertexts, by the first word of pi's names of APIs."""
@@ -35,56 +34,35 @@ def provider_of(message: JsonObject) -> str:
     return _PROVIDERS.get(api.split("-")[0], as_str(message.get("provider")))
 
 
-def blocks(content: Json) -> list[JsonObject]:
-    """Return the blocks of a content, which may be one text."""
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}] if content else []
-    return [as_dict(block) for block in as_list(content) if block]
-
-
-def user_parts(content: Json, blobs: Blobs) -> list[UserPart]:
-    """Return the parts of a message by the user, or of a tool's output."""
-    return [_user_part(block, blobs) for block in blocks(content)]
-
-
-def _user_part(block: JsonObject, blobs: Blobs) -> UserPart:
-    match block:
-        case {"type": "text", "text": str(text)}:
-            return TextPart(text=text)
-        case {"type": "image", "data": str(data), "mimeType": str(media_type)} if (
-            blob := keep_base64(data, blobs)
-        ) is not None:
-            return ImagePart(media_type=media_type, blob=blob)
-        case _:
-            return ProviderPart(provider="pi", raw=compact_json(block))
-
-
 def assistant_parts(message: JsonObject, key: str) -> list[AssistantPart]:
     """Return the parts of an answer; a call without an id gets one made of the message's key."""
-    provider = provider_of(message)
-    found = enumerate(blocks(message.get("content")))
-    return [part for nth, block in found for part in _assistant_parts(block, provider, f"{key}-{nth}")]
+    return _ANSWERS.parts(message.get("content"), provider=provider_of(message), key=key)
 
 
-def _assistant_parts(block: JsonObject, provider: str, id: str) -> Iterator[AssistantPart]:
-    match block:
-        case {"type": "text", "text": str(text)}:
-            yield TextPart(text=text, phase=as_str(_json_in(block.get("textSignature")).get("phase")))
-        case {"type": "thinking", "thinking": str(text)}:
-            yield _reasoning(block, text, provider)
-        case {"type": "toolCall", "name": str(name)}:
-            if signature := as_str(block.get("thoughtSignature")):
-                yield ReasoningPart(provider=provider, signature=signature)
-            # A call that was cut off has only the beginning of its arguments, as text.
-            raw = as_str(block.get("partialJson")) or arguments(block.get("arguments"))
-            yield ToolCall(id=as_str(block.get("id")) or id, name=name, arguments=raw)
-        case _:
-            yield ProviderPart(provider="pi", raw=compact_json(block))
+def _text(block: JsonObject, _: BlockContext) -> TextPart | None:
+    phase = as_str(_json_in(block.get("textSignature")).get("phase"))
+    return TextPart(text=block["text"], phase=phase) if isinstance(block.get("text"), str) else None
 
 
-def _reasoning(block: JsonObject, text: str, provider: str) -> ReasoningPart:
+def _call(block: JsonObject, context: BlockContext) -> list[AssistantPart] | None:
+    if not isinstance(name := block.get("name"), str):
+        return None
+    # A call that was cut off has only the beginning of its arguments, as text.
+    raw = as_str(block.get("partialJson")) or arguments(block.get("arguments"))
+    call = ToolCall(id=as_str(block.get("id")) or context.id, name=name, arguments=raw)
+    signature = as_str(block.get("thoughtSignature"))
+    return [ReasoningPart(provider=context.provider, signature=signature), call] if signature else [call]
+
+
+def _reasoning(block: JsonObject, context: BlockContext) -> ReasoningPart | None:
     """Return a thought with its proof, which each API has in another form."""
-    signature = as_str(block.get("thinkingSignature"))
+    text, signature, provider = (
+        block.get("thinking"),
+        as_str(block.get("thinkingSignature")),
+        context.provider,
+    )
+    if not isinstance(text, str):
+        return None
     if provider == "openai" and (item := _json_in(signature)):
         encrypted = as_str(item.get("encrypted_content"))
         return ReasoningPart(text=text, provider=provider, id=as_str(item.get("id")), encrypted=encrypted)
@@ -93,6 +71,11 @@ def _reasoning(block: JsonObject, text: str, provider: str) -> ReasoningPart:
     # Elsewhere the field has the name that the provider gives its thoughts.
     proof = signature if provider in ("anthropic", "gemini") else ""
     return ReasoningPart(text=text, provider=provider, signature=proof)
+
+
+_ANSWERS = PartTable[AssistantPart]("pi", {"text": _text, "thinking": _reasoning, "toolCall": _call})
+INPUTS = PartTable[UserPart]("pi", {"text": text_maker(), "image": media_maker()})
+"""Makers of a message by the user, and of a tool's output."""
 
 
 def _json_in(value: Json) -> dict[str, Any]:

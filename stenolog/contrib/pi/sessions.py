@@ -28,7 +28,7 @@ from stenolog.importers import (
     title_of,
 )
 
-from .content import assistant_parts, shell_text, usage_of, user_parts
+from .content import INPUTS, assistant_parts, shell_text, usage_of
 
 _ABOUT = ("cwd", "parentSession", "branchedFrom")
 _BY_SYSTEM = ("custom", "hookMessage", "system", "developer")
@@ -123,11 +123,11 @@ class Pi(SessionConverter):
         blobs: Blobs = {}
         match role:
             case "user":
-                self._user(id, user_parts(message.get("content"), blobs), blobs)
+                self._user(id, INPUTS.parts(message.get("content"), blobs), blobs)
             case "assistant":
                 self._answer(id, message)
             case "toolResult":
-                parts = user_parts(message.get("content"), blobs)
+                parts = INPUTS.parts(message.get("content"), blobs)
                 name, call = as_str(message.get("toolName")), as_str(message.get("toolCallId"))
                 failed = message.get("isError") is True
                 self.write_result(id, call, parts, name=name, blobs=blobs, is_error=failed)
@@ -152,7 +152,7 @@ class Pi(SessionConverter):
     def _injected(self, id: str, message: JsonObject) -> None:
         """Write words of an extension, which the model gets in the user's name."""
         blobs: Blobs = {}
-        parts = user_parts(message.get("content"), blobs)
+        parts = INPUTS.parts(message.get("content"), blobs)
         author = as_str(message.get("customType"))
         role = as_str(message.get("role")) or "custom"
         if parts:
