@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from stenolog.events import EPOCH, AssistantMessage, LlmError, ToolResult, UserMessage
+from stenolog.events import AssistantMessage, LlmError, ToolResult, UserMessage
 from stenolog.importers import (
     Blobs,
-    EventWriter,
     ExistingLog,
     Importer,
     Json,
@@ -20,7 +18,7 @@ from stenolog.importers import (
     JsonObject,
     Record,
     RecordSpool,
-    SettingsWriter,
+    SessionConverter,
     SourceConversation,
     Step,
     agent_called,
@@ -33,33 +31,29 @@ from stenolog.importers import (
     openai_tool_call,
     openai_user_parts,
     position_ranges,
-    title_of,
 )
 from stenolog.parts import AssistantPart, ImagePart, UserPart
 
 from .history import change, history_in, kind_of
 
 SYSTEM = "burr"
-MAIN = "assistant"
 USER = "user"
 _USED = frozenset(("role", "content", "text", "tool_calls", "tool_call_id", "name"))
 """The fields of a message that have a place in its event; the others are kept in `meta`."""
 _TYPES = ("begin_entry", "end_entry", "begin_span", "end_span", "attribute")
 
 
-class Burr:
+class Burr(SessionConverter):
     """Takes the records of one application's log and gives the steps that take it down."""
 
+    system, main = SYSTEM, "assistant"
+
     def __init__(self, log: ExistingLog) -> None:
-        self.writer = EventWriter(SYSTEM, MAIN, log)
-        self.setup = SettingsWriter(self.writer, mode="chat")
-        self.setup.card(MAIN)
-        self.ignored: Counter[str] = Counter()
-        self.decisions: Counter[str] = Counter()
-        self._time = EPOCH
+        super().__init__(log)
+        self.setup.mode = "chat"
         self._field = ""
         self._history: list[JsonObject] = []
-        self._positions: list[int] = []
+        self._placed: list[int] = []
         """The position of each message of the history; 0 for the persona, which is none."""
         self._hidden: set[int] = set()
         self._count = 0
@@ -87,7 +81,7 @@ class Burr:
 
     def _end_step(self, value: JsonObject) -> None:
         """Take the end of a step: the messages that it added, and the exception that ended it."""
-        self._time = as_time(value.get("end_time"), self._time)
+        self.time = as_time(value.get("end_time"), self.time)
         inputs = self._begun.pop(_key(value), {})
         step = {"action": as_str(value.get("action")), "sequence_id": value.get("sequence_id")}
         self._steps.append({**step, "inputs": inputs} if inputs else step)
@@ -99,32 +93,31 @@ class Burr:
 
     def _compare(self, now: list[JsonObject], step: JsonObject) -> None:
         gone, stays = change(self._history, now)
-        leaving = [*self._positions[:gone], *self._positions[gone + stays :]]
-        self._history, self._positions = now, self._positions[gone : gone + stays]
+        leaving = [*self._placed[:gone], *self._placed[gone + stays :]]
+        self._history, self._placed = now, self._placed[gone : gone + stays]
         if any(leaving):
             self._hidden.update(position for position in leaving if position)
             self.setup.hides = tuple(position_ranges(self._hidden, set()))
             self.decisions["messages that left the history"] += len(leaving)
         for message in now[stays:]:
             self._count += 1
-            self._positions.append(self._message(message, step))
+            self._placed.append(self._message(message, step))
 
     def _message(self, message: JsonObject, step: JsonObject) -> int:
         key = f"{self._count}-{_digest(message)}"
         kind = kind_of(as_str(message.get("role")))
         content = message.get("content", message.get("text"))
         if kind == "system" and self._count == 1:
-            self.setup.card(MAIN, persona=content if isinstance(content, str) else json.dumps(content))
+            self.setup.card(self.main, persona=content if isinstance(content, str) else json.dumps(content))
             return 0
-        if kind == "user" and self.setup.title is None and isinstance(content, str):
-            self.setup.title = title_of(content) or None
-        self.setup.settle(key, self._time)
+        if kind == "user" and isinstance(content, str):
+            self.name_after(content)
         steps, self._steps = self._steps[:-1], []
         others = {name: each for name, each in message.items() if name not in _USED}
         told = {**step, **({"steps": steps} if steps else {}), **({"fields": others} if others else {})}
         blobs: Blobs = {}
         event = self._event(kind, key, message, content, {SYSTEM: told}, blobs)
-        return self.writer.write(event, key, self._time, blobs)
+        return self.put(event, key, blobs)
 
     def _event(
         self, kind: str, key: str, message: JsonObject, content: Json, meta: JsonObject, blobs: Blobs
@@ -132,10 +125,10 @@ class Burr:
         name = as_str(message.get("name"))
         if kind == "assistant":
             return AssistantMessage(
-                agent=agent_called(name, MAIN),
+                agent=agent_called(name, self.main),
                 parts=_answer(key, {**message, "content": content}),
                 to=(USER,),
-                cause=self.writer.last_question(MAIN),
+                cause=self.writer.last_question(self.main),
                 meta=meta,
                 source=self.writer.source(key, "assistant", key),
             )
@@ -145,7 +138,7 @@ class Burr:
                 call_id=as_str(message.get("tool_call_id")),
                 call=call.ref if call else None,
                 name=name or (call.name if call else ""),
-                to=() if call else (MAIN,),
+                to=() if call else (self.main,),
                 parts=openai_user_parts(content, blobs),
                 meta=meta,
                 source=self.writer.source(key, "tool", key),
@@ -154,7 +147,7 @@ class Burr:
             parts=_user_parts(message, content, blobs),
             author=name,
             author_kind="system" if kind == "system" else "person",
-            to=(MAIN,),
+            to=(self.main,),
             meta=meta,
             source=self.writer.source(key, as_str(message.get("role")), key),
         )
@@ -162,18 +155,17 @@ class Burr:
     def _fail(self, failure: str, value: JsonObject) -> None:
         """Write the exception that ended a step; its last line says what it was."""
         key = f"exception-{value.get('sequence_id')}"
-        self.setup.settle(key, self._time)
         last = failure.strip().rpartition("\n")[2][:1000]
         steps, self._steps = self._steps, []
         told: JsonObject = {**steps[-1], "steps": steps[:-1], "traceback": failure}
         error = LlmError(
-            agent=MAIN,
+            agent=self.main,
             category=error_category(last),
             message=last,
             meta={SYSTEM: told},
             source=self.writer.source(key, "exception", key),
         )
-        self.writer.write(error, key, self._time)
+        self.put(error, key)
 
 
 def _key(value: JsonObject) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -16,23 +15,21 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from stenolog.errors import DuplicateIdError
-from stenolog.events import EPOCH, AssistantMessage, Known, ToolResult, Usage, UserMessage
+from stenolog.events import AssistantMessage, Known, ToolResult, Usage, UserMessage
 from stenolog.frameworks import openai_agents_events
 from stenolog.importers import (
     Blobs,
-    EventWriter,
     ExistingLog,
     Record,
-    SettingsWriter,
+    SessionConverter,
     Step,
     as_dict,
     as_int,
     as_str,
     as_time,
-    title_of,
 )
 
-MAIN, USER = "assistant", "user"
+USER = "user"
 SYSTEM = "openai-agents"
 PROVIDER = "openai"
 INPUT_ROLES = ("user", "system", "developer")
@@ -47,20 +44,17 @@ class ItemRow(NamedTuple):
     usage: Usage | None
 
 
-class AgentsSession:
+class AgentsSession(SessionConverter):
     """Takes the rows of one session and gives the steps that take it down.
 
     `rows` are their numbers, in order. Raises `DuplicateIdError` for rows that the log does not go on with.
     """
 
+    system, main, provider = SYSTEM, "assistant", PROVIDER
+
     def __init__(self, log: ExistingLog, rows: Sequence[int]) -> None:
         self._rows = rows
-        self.writer = EventWriter(SYSTEM, MAIN, log)
-        self.setup = SettingsWriter(self.writer)
-        self.setup.card(MAIN, provider=PROVIDER)
-        self.ignored: Counter[str] = Counter()
-        self.decisions: Counter[str] = Counter()
-        self._time = EPOCH
+        super().__init__(log)
         self._log = log
         self._answer: list[ItemRow] = []
         """The items of the answer that is still going on, as far as they are one entry."""
@@ -70,8 +64,8 @@ class AgentsSession:
     def take(self, record: Record) -> list[Step]:
         """Return the steps for an item; an answer waits for what follows it."""
         self._check_goes_on()
-        self._time = as_time(record.value.get("time"), self._time)
-        row = ItemRow(f"#{record.line}", record.value["item"], self._time, _usage(record.value.get("usage")))
+        self.time = as_time(record.value.get("time"), self.time)
+        row = ItemRow(f"#{record.line}", record.value["item"], self.time, _usage(record.value.get("usage")))
         if _is_input(row.item):
             self._close()
             self._source_id = ""
@@ -86,7 +80,7 @@ class AgentsSession:
     def end(self) -> list[Step]:
         """Return the steps left; items that were popped or cleared since an earlier import are hidden."""
         self._close()
-        if removed := self.writer.hide_missing(self._time):
+        if removed := self.writer.hide_missing(self.time):
             self.decisions["taken out of the session"] += removed
         return self.writer.drain()
 
@@ -111,26 +105,25 @@ class AgentsSession:
         if not rows:
             return
         if model := next((found for row in rows if (found := _model(row.item))), ""):
-            self.setup.card(MAIN, model=model)
+            self.setup.card(self.main, model=model)
         self.setup.settle(rows[0].key, rows[0].time)
         blobs: Blobs = {}
-        for event in openai_agents_events([row.item for row in rows], MAIN, model, blobs):
+        for event in openai_agents_events([row.item for row in rows], self.main, model, blobs):
             assert isinstance(event, AssistantMessage)
             answer = replace(
                 event,
                 to=(USER,),
                 usage=next((row.usage for row in reversed(rows) if row.usage), None),
-                source=self.writer.source(self._source_id, MAIN, *(row.key for row in rows)),
+                source=self.writer.source(self._source_id, self.main, *(row.key for row in rows)),
             )
             self.writer.write(answer, rows[0].key, rows[0].time, blobs)
 
     def _input(self, row: ItemRow) -> None:
         """Write what a person or the system said, or a tool's result."""
         blobs: Blobs = {}
-        for event in openai_agents_events([row.item], MAIN, "", blobs):
+        for event in openai_agents_events([row.item], self.main, "", blobs):
             placed = self._placed(event, row)
-            self.setup.settle(row.key, row.time)
-            self.writer.write(placed, row.key, row.time, blobs)
+            self.put(placed, row.key, blobs)
 
     def _placed(self, event: Any, row: ItemRow) -> Known:
         if isinstance(event, ToolResult):
@@ -141,11 +134,11 @@ class AgentsSession:
             ref = call.ref if call else None
             return replace(event, call=ref, name=name, is_error=is_error, source=source)
         assert isinstance(event, UserMessage)
-        if event.author_kind == "person" and self.setup.title is None and (title := title_of(event.text)):
-            self.setup.title = title
+        if event.author_kind == "person":
+            self.name_after(event.text)
         role = as_str(row.item.get("role"))
         return replace(
-            event, to=(MAIN,), source=self.writer.source(as_str(row.item.get("id")), role, row.key)
+            event, to=(self.main,), source=self.writer.source(as_str(row.item.get("id")), role, row.key)
         )
 
 

@@ -6,16 +6,13 @@ events, the log covers and hides positions.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from stenolog.events import (
-    EPOCH,
     AssistantMessage,
     AuthorKind,
     ErrorCategory,
-    LlmError,
     ToolResult,
     Usage,
     UserMessage,
@@ -23,12 +20,10 @@ from stenolog.events import (
 from stenolog.importers import (
     Answer,
     Blobs,
-    EventWriter,
     ExistingLog,
-    SettingsWriter,
+    SessionConverter,
     conversation_name,
     position_ranges,
-    title_of,
 )
 from stenolog.parts import AssistantPart, TextPart, UserPart
 
@@ -39,19 +34,15 @@ USER = "user"
 NO_BLOBS: Blobs = {}
 
 
-class OpenHandsSession:
+class OpenHandsSession(SessionConverter):
     """The writers of one conversation, the lane that is at work, and what left its context."""
 
+    system, main = SYSTEM, MAIN
+
     def __init__(self, log: ExistingLog) -> None:
-        self.writer = EventWriter(SYSTEM, MAIN, log)
-        self.setup = SettingsWriter(self.writer)
-        self.setup.card(MAIN)
-        self.ignored: Counter[str] = Counter()
-        self.decisions: Counter[str] = Counter()
-        self.time = EPOCH
+        super().__init__(log)
         self.agent = MAIN
         """The agent that the next events belong to."""
-        self.positions: dict[str, list[int]] = {}
         self.errors: set[str] = set()
         """The messages of the failures."""
         self._pending: list[str] = []
@@ -78,7 +69,7 @@ class OpenHandsSession:
         if self._pending:
             position = self.writer.here
             for key in self._pending:
-                self._note(key, position)
+                self.note(key, position)
             self._pending = []
 
     def add_answer(
@@ -98,7 +89,9 @@ class OpenHandsSession:
             if model:
                 self.setup.card(self.agent, model=model)
             self.setup.settle(key, self.time)
-        answer = Answer(self.agent, id, self.time, [*parts], self._to(), model, finish_reason, usage)
+        answer = Answer(
+            self.agent, id, self.time, [*parts], self._to(self.agent), model, finish_reason, usage
+        )
         self.writer.add_part(key, answer)
         self._pending.append(key)
         self._answer_of[key] = self.agent, id
@@ -127,10 +120,9 @@ class OpenHandsSession:
             source=self.writer.source(key, USER, key),
         )
         self.close()
-        if kind == "person" and self.setup.title is None and (title := title_of(message.text)):
-            self.setup.title = title
-        self.setup.settle(key, self.time)
-        self._note(event or key, self.writer.write(message, key, self.time, blobs))
+        if kind == "person":
+            self.name_after(message.text)
+        self.put(message, key, blobs, event)
 
     def add_result(
         self,
@@ -147,7 +139,6 @@ class OpenHandsSession:
         """Write the result of a call."""
         self.close()
         call = self.writer.closed(call_id)
-        self.setup.settle(key, self.time)
         result = ToolResult(
             call_id=call_id,
             call=call.ref if call else None,
@@ -158,8 +149,7 @@ class OpenHandsSession:
             meta={SYSTEM: dict(meta)} if meta else {},
             source=self.writer.source(call_id, "tool", key),
         )
-        position = self.writer.write(result, key, self.time, blobs)
-        self._note(event or key, position)
+        position = self.put(result, key, blobs, event)
         if call is not None:
             self._results.setdefault(call.position, []).append(position)
 
@@ -167,14 +157,7 @@ class OpenHandsSession:
         """Write a failure of the model, or of the program around it."""
         self.close()
         self.errors.add(message)
-        self.setup.settle(key, self.time)
-        error = LlmError(
-            agent=self.agent,
-            category=category,
-            message=message,
-            source=self.writer.source(key, "error", key),
-        )
-        self._note(key, self.writer.write(error, key, self.time))
+        self.write_error(key, message, category, message=key, agent=self.agent)
 
     def condense(self, key: str, ids: Collection[str], summary: str, *, supersedes: bool = False) -> None:
         """Write a summary in the place of these events; without one, take them out of context.
@@ -214,21 +197,16 @@ class OpenHandsSession:
             self.setup.branches = True
             self.decisions["rewound"] += 1
 
-    def _to(self) -> tuple[str, ...]:
-        """Return whom an answer is for: of a sub-agent, the parent is sent the result of the call alone."""
-        return (USER if self.agent == MAIN else self.agent,)
-
     def _summarise(self, key: str, summary: str, covers: set[int]) -> None:
         message = AssistantMessage(
             agent=self.agent,
             purpose="summary",
             covers=tuple(position_ranges(covers, set())),
             parts=[TextPart(text=summary)],
-            to=self._to(),
+            to=self._to(self.agent),
             source=self.writer.source(key, "condensation", key),
         )
-        position = self.writer.write(message, key, self.time)
-        self._note(key, position)
+        position = self.put(message, key)
         self._covered[key] = covers | {position}
         self.decisions["condensation as a summary"] += 1
 
@@ -246,8 +224,3 @@ class OpenHandsSession:
     def _hide(self) -> None:
         hidden = self._dropped | self._abandoned
         self.setup.hides = tuple(position_ranges(hidden, set())) or None
-
-    def _note(self, key: str, position: int) -> None:
-        positions = self.positions.setdefault(key, [])
-        if position not in positions:
-            positions.append(position)

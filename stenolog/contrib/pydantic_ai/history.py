@@ -5,47 +5,40 @@ So `to_pydantic_ai` gives the messages of an imported file back as they were.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from stenolog.events import EPOCH, AssistantMessage, Known, ModeSwitch, NewEntry, ToolResult, UserMessage
+from stenolog.events import AssistantMessage, Known, ModeSwitch, NewEntry, ToolResult, UserMessage
 from stenolog.frameworks import pydantic_ai_entries
 from stenolog.importers import (
     Blobs,
-    EventWriter,
     ExistingLog,
     Record,
-    SettingsWriter,
+    SessionConverter,
     Step,
     as_dict,
     as_str,
-    title_of,
 )
 
-MAIN = "assistant"
 SYSTEM = "pydantic-ai"
 OLD_NAMES = {"request_tokens": "input_tokens", "response_tokens": "output_tokens"}
 """The names of tokens in histories before version 1."""
 
 
-class MessageHistory:
+class MessageHistory(SessionConverter):
     """Takes the messages of one history and gives the steps that take it down, at its end.
 
     A message is written in view of the others: its results stand in the order of the calls before it.
     """
 
+    system, main = SYSTEM, "assistant"
+
     def __init__(self, log: ExistingLog) -> None:
-        self.writer = EventWriter(SYSTEM, MAIN, log)
-        self.setup = SettingsWriter(self.writer)
-        self.setup.card(MAIN)
-        self.ignored: Counter[str] = Counter()
-        self.decisions: Counter[str] = Counter()
+        super().__init__(log)
         self._messages: list[dict[str, Any]] = []
         self._keys: list[str] = []
         """For each entry that the messages become, its id."""
-        self._time = EPOCH
 
     def take(self, record: Record) -> list[Step]:
         """Keep a message for the end."""
@@ -63,7 +56,7 @@ class MessageHistory:
         blobs: Blobs = {}
         keys = iter(self._keys)
         responses = iter([m for m in self._messages if m["kind"] == "response"])
-        for draft in pydantic_ai_entries(self._messages, blobs, agent=MAIN):
+        for draft in pydantic_ai_entries(self._messages, blobs, agent=self.main):
             if isinstance(draft.event, ModeSwitch):
                 self._configure(draft.event)
                 continue
@@ -76,22 +69,21 @@ class MessageHistory:
         """Take over the agent's instructions; what else its card says, each response tells."""
         for card in switch.cards.values():
             if card is not None:
-                self.setup.card(MAIN, persona=card.persona)
+                self.setup.card(self.main, persona=card.persona)
 
     def _answered_by(self, response: dict[str, Any]) -> None:
         changes = {
             "model": as_str(response.get("model_name")),
             "provider": as_str(response.get("provider_name")),
         }
-        self.setup.card(MAIN, **{name: value for name, value in changes.items() if value})
+        self.setup.card(self.main, **{name: value for name, value in changes.items() if value})
 
     def _write(self, draft: NewEntry, key: str, blobs: Blobs) -> None:
-        self._time = draft.time or self._time
+        self.time = draft.time or self.time
         event = self._placed(draft.event, key)
-        if isinstance(event, UserMessage) and event.author_kind == "person" and self.setup.title is None:
-            self.setup.title = title_of(event.text) or None
-        self.setup.settle(key, self._time)
-        self.writer.write(event, key, self._time, dict(_needed(event, blobs)))
+        if isinstance(event, UserMessage) and event.author_kind == "person":
+            self.name_after(event.text)
+        self.put(event, key, dict(_needed(event, blobs)))
 
     def _placed(self, event: Any, key: str) -> Known:
         """Return the event with the record that it was made of, and a result with its call."""
