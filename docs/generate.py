@@ -39,7 +39,7 @@ PREFACE = """\
 | `request` | `agent`, `task`, `at`, `api`, `sendable`, `reason`, `sha256`, `pipeline`, `counter`, `cuts`, `policy`, `size`, `as_sent`, `parts`, `omissions`, `body`, `bill` |
 | `request --why` | `agent`, `task`, `at`, `api`, `sendable`, `reason`, `sha256`, `policy`, `reasons`, `left_out`, `bill` |
 | `request --dropped` | `agent`, `task`, `at`, `api`, `sendable`, `reason`, `sha256`, `policy`, `reasons`, `left_out`, `bill`, `budget` |
-| `request --diff`, `request --other` | `before`, `after`, `shared`, `messages_before`, `messages_after`, `tokens_before`, `tokens_after`, `around`, `changes`, `prefix`, `known_cost_micro_usd`, `cost_is_by_example_prices` |
+| `request --diff`, `request --other` | `before`, `after`, `shared`, `fresh`, `again`, `first`, `messages_before`, `messages_after`, `tokens_before`, `tokens_after`, `around`, `equal`, `changes`, `call`, `known_cost_micro_usd`, `cost_is_by_example_prices` |
 | `request --without`, `request --policy`, `request --budget` | `conversation`, `agent`, `same`, `difference`, `real`, `other` |
 | `explain`, `explain entry` | `conversation`, `at`, `entry`, `lanes`, `timeline`, `transitions`, `refers_to`, `referred_to_by`, `bill`; with `--bytes` `conversation`, `position`, `bytes` |
 | `explain call` | `conversation`, `links`, `gap`, `possible` |

@@ -1,7 +1,7 @@
 """Answers from a log: what was used and what it cost, who is behind a call, where a text went, what differs.
 
 Each is a pure function of entries or of requests; `usage` is a fold. The short ways are on the objects:
-`conversation.explain(9)`, `conversation.timeline()`, `conversation.fold(usage)`, `request.diff(other)`.
+`conversation.explain(9)`, `conversation.timeline()`, `conversation.fold(usage)`.
 """
 
 from .adapters.providers.prices import prices_of
@@ -11,7 +11,8 @@ from .domain.state import decision
 from .projections.analysis.bisection import Bisected, bisect
 from .projections.analysis.blame import Blame, BlameLink, blame
 from .projections.analysis.budget import BudgetRow, budget
-from .projections.analysis.cache_misses import CacheCall, cache_calls
+from .projections.analysis.cache.calls import CacheCall, cache_calls
+from .projections.analysis.cache.difference import RequestDiff, diff
 from .projections.analysis.drift import RoleDrift, drift
 from .projections.analysis.explain import Explanation, Reason, explain, why
 from .projections.analysis.knowledge import view
@@ -22,7 +23,6 @@ from .projections.describe import call_in_words, describe
 from .projections.entry_context import Context, context, within
 from .projections.fold import transitions
 from .projections.prices import Price, Prices, cost, price_table
-from .projections.requests.comparison import RequestDiff, diff
 from .projections.timeline import TimelineItem, changes, timeline
 from .projections.usage import By, UsageTotals, together, usage
 

@@ -12,8 +12,8 @@ from stenolog import AssistantMessage, ModeSwitch, UserMessage
 from stenolog.domain.entry import NewEntry
 from stenolog.domain.values import PositionRange
 from stenolog.events import Usage
-from stenolog.projections.analysis.cache_misses import CacheCall
-from stenolog.projections.analysis.stated_reads import stated_calls
+from stenolog.projections.analysis.cache.calls import CacheCall
+from stenolog.projections.analysis.cache.stated import stated_calls
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 CLAUDE = "claude-sonnet-4-5"

@@ -11,7 +11,7 @@ from stenolog.context import Prompt
 from stenolog.parts import ImagePart
 from stenolog.projections.analysis.explain import left_out, why
 from stenolog.projections.requests import APIS, build
-from stenolog.projections.requests.comparison import text_of
+from stenolog.projections.requests.part_texts import text_of
 from stenolog.projections.requests.rules import RULES
 from stenolog.testing import entries
 from tests.analysis.crew import crew

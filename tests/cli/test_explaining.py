@@ -126,7 +126,7 @@ def test_diff_shows_the_shared_prefix_and_a_run_of_drops_as_one_line(told: Calla
     lines = told("request", "crew", "--diff", "6", "--at", "14", "--agent", "coder")
 
     assert lines[0].startswith("coder at 6 → 14 ")
-    assert lines[1] == "shared prefix 1 message, 7 tok"
+    assert lines[1] == "shared prefix 1 message, 50 tok"
     assert next(line for line in lines if line.startswith("- ")).startswith("- 3-6 dropped: over-budget -")
 
 

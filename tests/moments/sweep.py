@@ -13,8 +13,8 @@ from stenolog import AssistantMessage, Entry, LlmError
 from stenolog.adapters.queries.token_counters import COUNTERS
 from stenolog.projections.moments.moment import Moment, choices, moment_of, receipt_of
 from stenolog.projections.requests import LaneId, Request, lanes
-from stenolog.projections.requests.comparison import messages
 from stenolog.projections.requests.incremental.session import RequestSession, windows
+from stenolog.projections.requests.part_texts import messages
 from stenolog.projections.requests.sendable import takes_part
 
 WORD = re.compile(r"\b[a-z]{4,}\b")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from stenolog import AssistantMessage, Entry, UserMessage
+from stenolog.analysis import diff
 from stenolog.projections.requests import body_digest
 from stenolog.projections.requests.body_digest import first_difference
 from stenolog.projections.requests.incremental.session import every_request
@@ -82,7 +83,7 @@ def test_the_difference_of_a_request_is_named_by_its_message() -> None:
 
     assert found == "/turns/4"
     assert request.plan["sections"]["turns"][0] == len(turns)
-    assert request.diff(build(log(2), "coder", api=TELEX)).around == ()
+    assert diff(request, build(log(2), "coder", api=TELEX)).around == ()
 
 
 @pytest.mark.usefixtures("registered")

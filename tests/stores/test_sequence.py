@@ -9,6 +9,7 @@ import pytest
 
 import stenolog
 from stenolog import AssistantMessage, Conversation, Entry, Fold, LlmError, ModeSwitch, UserMessage, fold
+from stenolog.analysis import diff
 from stenolog.errors import CallerError, InvalidEventError, NotRegisteredError
 
 WORDS = [f"word{number}" for number in range(1, 10)]
@@ -108,6 +109,6 @@ def test_an_entry_explains_itself_and_a_request_its_difference_to_another(
 
     (lane,) = conversation.explain(2).lanes
     assert (lane.lane, lane.stretches[0].form.fate) == ("coder", "kept")
-    difference = before.diff(conversation.request("coder"))
+    difference = diff(before, conversation.request("coder"))
     assert ("+", "continue") in {(change.sign, change.text) for change in difference.changes}
-    assert before.diff(before).equal
+    assert diff(before, before).equal

@@ -26,7 +26,7 @@ from stenolog import (
     UserMessage,
     fold,
 )
-from stenolog.analysis import Explanation, RequestDiff, TimelineItem, UsageTotals, usage
+from stenolog.analysis import Explanation, RequestDiff, TimelineItem, UsageTotals, diff, usage
 from stenolog.context import Budget, LastN, Pins
 from stenolog.engine import EntryAppended, StreamDelta
 from stenolog.errors import VersionConflictError
@@ -66,7 +66,7 @@ def read(conversation: Conversation) -> None:
     assert_type(conversation.timeline(), list[TimelineItem])
     request = conversation.request("coder", policy=LastN(5) | Budget(1_000) | Pins(positions=[2]))
     assert_type(request, Request)
-    assert_type(request.diff(conversation.request("coder", at=3)), RequestDiff)
+    assert_type(diff(request, conversation.request("coder", at=3)), RequestDiff)
     assert_type([hit.position for hit in conversation.search("tests")], list[int])
 
 

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from stenolog.adapters.providers.prices import listed, usd
 from stenolog.adapters.queries.backwards import backwards
-from stenolog.adapters.queries.token_counters import COUNTERS
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage
-from stenolog.projections.analysis.cache_misses import CacheCall, cache_call, cache_calls
-from stenolog.projections.analysis.stated_reads import stated_calls
+from stenolog.projections.analysis.cache.calls import CacheCall, cache_call, cache_calls, is_call
+from stenolog.projections.analysis.cache.causes import Cause
+from stenolog.projections.analysis.cache.stated import stated_calls
 from stenolog.projections.prices import Prices
-from stenolog.projections.requests import LaneId
+from stenolog.projections.requests import LaneId, Request
+from stenolog.projections.requests.rules import RULES
 
 from .lanes import means
 from .requests import AskedRequest
@@ -68,9 +69,8 @@ def total_data(calls: Sequence[CacheCall], prices: Prices) -> dict[str, Any]:
     }
 
 
-def cause_words(call: CacheCall) -> str:
-    """Say in words why a call missed the cache, and where; empty where it did not."""
-    cause = call.cause
+def cause_words(cause: Cause) -> str:
+    """Say in words what ended the beginning of a prompt, and where; empty if nothing did."""
     if not cause.kind:
         return ""
     place = f" at {cause.pointer}" if cause.pointer else ""
@@ -79,9 +79,10 @@ def cause_words(call: CacheCall) -> str:
     by = f", by entry {cause.entry}" if cause.entry else ""
     if not by and cause.kind in ("setting", "system", "tools"):
         by = ", by the client itself"
+    rule = f" ({cause.rule}: {RULES.get(cause.rule, '')})" if cause.rule else ""
     how = f" {cause.how}" if cause.how and cause.how != cause.kind else ""
     words = f": {cause.words}" if cause.words else ""
-    return f"{cause.kind}{how}{place}{by}{words}"
+    return f"{cause.kind}{how}{place}{by}{rule}{words}"
 
 
 def verdict_words(call: CacheCall) -> str:
@@ -92,45 +93,63 @@ def verdict_words(call: CacheCall) -> str:
 
 def cache_line(call: CacheCall) -> str:
     """Say in a line what a call read from the cache, and why no more."""
+    cause = call.cause
+    shown = cause_words(cause) if call.is_miss or cause.pointer else cause.kind
+    return f"{read_words(call)}; {shown}" if shown else read_words(call)
+
+
+def read_words(call: CacheCall) -> str:
+    """Say in a line what a call read from the cache, and what it read anew."""
     read = call.expected if call.read is None else call.read
     should = "" if call.read is not None else " by what both requests begin with"
     verdict = f" (the provider says: {verdict_words(call)})" if call.verdict else ""
-    said = f"cache: {read:,} of {call.prompt:,} tokens read{should}{verdict}"
-    if not call.is_miss and not call.cause.pointer:
-        return f"{said}; {call.cause.kind}" if call.cause.kind else said
     cost = call.cost(listed())
     money = f", {usd(cost)} USD" if cost else ""
     missed = f"; {call.missed:,} read anew{money}" if call.is_miss else ""
-    return f"{said}{missed}; {cause_words(call)}"
+    return f"cache: {read:,} of {call.prompt:,} tokens read{should}{verdict}{missed}"
 
 
 def miss_line(conversation: Conversation, entry: Entry) -> str:
-    """Say in a line what an answer's request missed of the cache; empty where that was not costly."""
+    """Say in a line what an answer's request missed of the cache; empty if that was not costly."""
     event = entry.event
     if not isinstance(event, AssistantMessage) or event.receipt is None or event.usage is None:
         return ""
     # Most answers are done with here, without a look at their requests.
     if event.usage.input - event.usage.cache_read < COSTLY:
         return ""
-    whose, view = LaneId(event.agent, event.task), event.receipt.view
-    earlier = _answer_before(conversation, whose, entry.position)
+    earlier = answer_before(conversation, entry)
     if earlier is None:
         return ""
-    before: Any = getattr(earlier.event, "receipt", None)
-    api = event.receipt.api.partition("@")[0]
-    pair = [
-        (one, AskedRequest(conversation, whose.address, at, api, None, ()).request())
-        for one, at in ((earlier, before.view), (entry, view))
-    ]
-    card = conversation.settings(at=before.view).cards.get(whose.agent)
-    between = conversation.entries(before.view, view)
-    found = cache_call(whose, pair[0], pair[1], between, card, counters=COUNTERS)
+    api, whose = event.receipt.api.partition("@")[0], LaneId(event.agent, event.task)
+    then, now = (
+        AskedRequest(conversation, whose.address, receipt_of(one).view, api, None, ()).request()
+        for one in (earlier, entry)
+    )
+    found = call_after(conversation, (earlier, then), (entry, now))
     return cache_line(found) if found is not None and found.missed >= COSTLY else ""
 
 
-def _answer_before(conversation: Conversation, whose: LaneId, position: int) -> Entry | None:
-    for entry in islice(backwards(conversation, position - 1), NEAR):
-        event = entry.event
-        if isinstance(event, AssistantMessage) and event.purpose != "routing" and whose.owns(event):
-            return entry if event.receipt is not None else None
-    return None
+def call_after(
+    conversation: Conversation, before: tuple[Entry, Request], after: tuple[Entry, Request]
+) -> CacheCall | None:
+    """Return what a call read from the cache, beside one before it: each is the answer and its request."""
+    view, request = before[1].at, after[1]
+    card = conversation.settings(at=view).cards.get(request.agent)
+    return cache_call(before, after, conversation.entries(view, request.at), card)
+
+
+def answer_before(conversation: Conversation, answer: Entry) -> Entry | None:
+    """Return the answer to the lane's call before, of the same model if one is near."""
+    event: Any = answer.event
+    whose, found = LaneId(event.agent, event.task), None
+    for entry in islice(backwards(conversation, answer.position - 1), NEAR):
+        if is_call(entry.event) and whose.owns(entry.event) and receipt_of(entry) is not None:
+            found = found or entry
+            if getattr(entry.event, "model", event.model) == event.model:
+                return entry
+    return found
+
+
+def receipt_of(answer: Entry) -> Any:
+    """Return the receipt of an answer, or of an error; None without one."""
+    return getattr(answer.event, "receipt", None)

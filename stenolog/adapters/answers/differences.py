@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stenolog.adapters.providers.prices import are_examples, listed
@@ -12,12 +12,12 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.errors import InvalidEventError
 from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.triggers import response_of
-from stenolog.projections.analysis.shared_prefix import SharedPrefix, shared_prefix
-from stenolog.projections.prices import price_of
+from stenolog.domain.values import Usage
+from stenolog.projections.analysis.cache.calls import CacheCall, cost_anew, is_call
+from stenolog.projections.analysis.cache.difference import RequestDiff, diff
 from stenolog.projections.requests import Request
-from stenolog.projections.requests.as_sent import without_marks
-from stenolog.projections.requests.comparison import RequestDiff, diff
 
+from .caches import NEAR, answer_before, cache_line, call_after, call_data, read_words, receipt_of
 from .lanes import lane
 from .requests import AskedRequest, request_reference
 
@@ -26,17 +26,27 @@ if TYPE_CHECKING:
 
 
 class Difference(NamedTuple):
-    """Two requests, what differs, and what they begin with.
+    """Two requests, what differs, and what the later one read from the cache.
 
-    `cost` is what was paid beyond the price of the cache, in micro-dollars, for what both have behind their
-    common beginning; None where no price of the model is known.
+    `call` is known if the later one was sent, and the earlier one is the lane's call before. `cost` is what
+    was, or would be, paid beyond the price of the cache, in micro-dollars; None without a price.
     """
 
     before: Request
     after: Request
     told: RequestDiff
-    prefix: SharedPrefix
+    call: CacheCall | None
     cost: int | None
+
+    @property
+    def read(self) -> str:
+        """The reading of the cache by the later request, in a line; empty if that is not known.
+
+        The cause is left out if it is the first change.
+        """
+        if self.call is None:
+            return ""
+        return read_words(self.call) if self.call.cause == self.told.first else cache_line(self.call)
 
 
 def difference(
@@ -44,18 +54,28 @@ def difference(
 ) -> Difference:
     """Return what differs between two requests, of one conversation or of a fork and its parent."""
     then, now = made(before), made(after)
-    told = diff(then, now)
-    unmarked = (_without_marks(then), _without_marks(now))
-    prefix = shared_prefix(*unmarked, diff(*unmarked), _between(before, after))
-    return Difference(then, now, told, prefix, _cost(now, prefix.again))
+    between = [*_between(before, after)]
+    answers = _answers(before, after) if between else None
+    call = answers and call_after(after.conversation, (answers[0], then), (answers[1], now))
+    card = before.conversation.settings(at=before.at).cards.get(now.agent)
+    usage: Usage | None = getattr(answers[1].event, "usage", None) if answers else None
+    told = diff(then, now, between, card, usage)
+    model = str(now.body.get("model", ""))
+    cost = call.cost(listed()) if call else cost_anew(told.again, model, listed())
+    return Difference(then, now, told, call, cost)
 
 
-def _without_marks(request: Request) -> Request:
-    """Return a request of another program without the marks of the cache, which are no part of the prompt."""
-    if request.patch is None:
-        return request
-    bare, explanation = without_marks(request.body)[0], request.explanation
-    return replace(request, body=bare, encoded=None, explain=lambda: explanation)
+def _answers(before: AskedRequest, after: AskedRequest) -> tuple[Entry, Entry] | None:
+    """Return the answers to both, if the earlier one is the lane's call before the later one."""
+    if before.is_changed or after.is_changed or before.conversation.name != after.conversation.name:
+        return None
+    where = lane(after.agent)
+    for entry in islice(after.conversation.entries(after.at), NEAR):
+        if is_call(entry.event) and where.owns(entry.event):
+            first = answer_before(after.conversation, entry)
+            views = [receipt_of(one) and receipt_of(one).view for one in (first, entry) if one is not None]
+            return (first, entry) if first is not None and views == [before.at, after.at] else None
+    return None
 
 
 def _between(before: AskedRequest, after: AskedRequest) -> Iterable[Entry]:
@@ -66,12 +86,6 @@ def _between(before: AskedRequest, after: AskedRequest) -> Iterable[Entry]:
     return after.conversation.entries(
         min(common(before.conversation, after.conversation), after.at), after.at
     )
-
-
-def _cost(request: Request, again: int) -> int | None:
-    price = price_of(str(request.body.get("model", "")), listed())
-    # Tokens times USD per million tokens are micro-dollars.
-    return None if price is None else round(again * max(0.0, price.input - price.cached))
 
 
 def common(one: Conversation, other: Conversation) -> int:
@@ -122,7 +136,7 @@ def difference_data(found: Difference) -> dict[str, Any]:
         "before": request_reference(found.before),
         "after": request_reference(found.after),
         **found.told._asdict(),
-        "prefix": found.prefix,
+        "call": found.call and call_data(found.call, listed()),
         "known_cost_micro_usd": found.cost,
         "cost_is_by_example_prices": are_examples() and bool(found.cost),
     }

@@ -12,11 +12,11 @@ from stenolog.domain.policy import Policy
 from stenolog.domain.policy_text import amount, policy_of
 from stenolog.domain.values import PositionRange
 from stenolog.projections.analysis.budget import with_tokens
+from stenolog.projections.analysis.cache.difference import diff
 from stenolog.projections.analysis.explain import Missing, Reason
 from stenolog.projections.analysis.provider_bill import NO_BILL, Bill
 from stenolog.projections.analysis.whatif import NO_EDITS, WhatIf
 from stenolog.projections.requests import Request
-from stenolog.projections.requests.comparison import diff
 
 from .lanes import lane, on_card, own_api, request_of
 from .positions import is_number

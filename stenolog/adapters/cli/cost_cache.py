@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from stenolog.adapters.answers.caches import call_data, calls_of, cause_words, total_data, verdict_words
 from stenolog.adapters.answers.conversations import short_name
 from stenolog.adapters.providers.prices import prices_of, source, usd
-from stenolog.projections.analysis.cache_misses import CacheCall
+from stenolog.projections.analysis.cache.calls import CacheCall
 from stenolog.projections.prices import Prices
 
 from .lines import CommandResult, Piece, counted, line
@@ -94,7 +94,7 @@ def _drawn(
             if _is_worth_a_line(call) or (verbose and call.cause.kind):
                 place = f"{name}@{call.position}" if first == 0 else f"{call.position}"
                 odd = f" (the provider {call.agreement} than that)" if "read" in call.agreement else ""
-                yield wrapped((place, "cyan"), f": {cause_words(call)}", (odd, "dim"), hang=2)
+                yield wrapped((place, "cyan"), f": {cause_words(call.cause)}", (odd, "dim"), hang=2)
     total = total_data(calls, prices)
     read = total["read"] * 100 // max(total["prompt"], 1)
     cost = f", {'≥' if total['cost_is_incomplete'] else ''}{usd(total['known_cost_micro_usd'])} USD"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from stenolog.adapters.answers.caches import cause_words
+from stenolog.adapters.answers.differences import Difference
 from stenolog.domain.limits import MICRO_PER_USD
 from stenolog.domain.policy_text import in_short
 from stenolog.domain.state import address
-from stenolog.projections.analysis.shared_prefix import SharedPrefix, first_change_words
+from stenolog.projections.analysis.cache.changes import Change
+from stenolog.projections.analysis.cache.difference import RequestDiff
 from stenolog.projections.requests import Request
-from stenolog.projections.requests.comparison import Change, RequestDiff
 
 from .layout import Cell, table, wrapped
 from .lines import Piece, counted, line
@@ -20,11 +22,7 @@ SIGNS = {"-": "red", "+": "green", "~": "yellow"}
 
 
 def difference_drawn(
-    told: RequestDiff,
-    before: Request,
-    after: Request,
-    prefix: SharedPrefix | None = None,
-    cost: int | None = None,
+    told: RequestDiff, before: Request, after: Request, found: Difference | None = None
 ) -> Iterator[Piece]:
     """Yield two requests: their sizes, their common beginning and what ended it, and every change."""
     yield wrapped(
@@ -40,22 +38,23 @@ def difference_drawn(
         yield wrapped(("differs beside the messages  ", "yellow"), ", ".join(told.around))
     if told.equal:
         yield line(("the same, to the byte", "green"))
-    if prefix is not None:
-        yield from _prefix_lines(prefix, cost)
+    if found is not None:
+        yield from _cache_lines(found)
     if told.changes:
         columns = ("", ">ENTRIES", "ROLE", "WHAT", ">TOKENS", "*TEXT")
         yield table(columns, [_change_row(change) for change in told.changes])
 
 
-def _prefix_lines(prefix: SharedPrefix, cost: int | None) -> Iterator[Piece]:
-    """Yield the first byte that changed, what did it, and what was read anew because of it."""
-    if prefix.first is not None:
-        words = first_change_words(prefix.first)
-        place = f"byte {prefix.first.byte:,}, {prefix.first.pointer}: "
-        yield wrapped(("first change  ", "dim"), place, (words, "yellow"), hang=14)
-    if prefix.again:
+def _cache_lines(found: Difference) -> Iterator[Piece]:
+    """Yield what ended the common beginning, and what was read anew because of it."""
+    told, cost = found.told, found.cost
+    if told.first is not None:
+        yield wrapped(("first change  ", "dim"), (cause_words(told.first), "yellow"), hang=14)
+    if found.read:
+        yield wrapped(found.read, hang=2)
+    elif told.again:
         usd = "" if cost is None else f", {cost / MICRO_PER_USD:.4f} USD more than from the cache"
-        yield wrapped(("read anew  ", "dim"), f"{prefix.again:,} tok that both have behind it{usd}", hang=11)
+        yield wrapped(("read anew  ", "dim"), f"{told.again:,} tok that both have after it{usd}", hang=11)
 
 
 def _names(before: Request, after: Request) -> str:

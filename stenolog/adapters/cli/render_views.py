@@ -14,7 +14,7 @@ from stenolog.projections.analysis.explain import Missing
 from stenolog.projections.analysis.provider_bill import NO_BILL, Bill, not_recorded
 from stenolog.projections.prices import Prices, unpriced
 from stenolog.projections.requests import Omission, Request, RequestPart
-from stenolog.projections.requests.comparison import part_text
+from stenolog.projections.requests.part_texts import part_text
 from stenolog.projections.requests.rules import HAD, HELD, NOT_CARRIED
 from stenolog.projections.usage import UsageTotals, together
 

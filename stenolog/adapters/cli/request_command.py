@@ -191,7 +191,7 @@ def _difference(
     def draw() -> Iterable[Piece]:
         from .render_difference import difference_drawn
 
-        return difference_drawn(found.told, found.before, found.after, found.prefix, found.cost)
+        return difference_drawn(found.told, found.before, found.after, found)
 
     return CommandResult(difference_data(found), draw, failed=exit_code and not found.told.equal)
 

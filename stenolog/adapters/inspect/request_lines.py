@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from stenolog.adapters.log import Conversation
 from stenolog.domain.entry import Entry
+from stenolog.projections.analysis.cache.difference import Shared
 from stenolog.projections.analysis.explain import Missing, Reason, described, left_out, why
 from stenolog.projections.requests import Request
 from stenolog.projections.requests.explanation import Omission
@@ -83,11 +84,15 @@ _Place: TypeAlias = int | tuple[Omission, ...]
 
 
 def lines(
-    conversation: Conversation, request: Request, shared: int = -1, start: int | None = None, end: int = END
+    conversation: Conversation,
+    request: Request,
+    shared: Shared | None = None,
+    start: int | None = None,
+    end: int = END,
 ) -> list[Line]:
     """Return the lines of a request: `end` at each end, or twice as many from part `start` on.
 
-    `shared` messages at its beginning were the same in the call before; -1: nothing was, not even the front.
+    `shared` is what it begins with as the call before did.
     """
     places = list(_places(request))
     chosen = _chosen(places, start, end)
@@ -106,7 +111,7 @@ def lines(
         done = run.stop
     if done < len(places):
         found.append(_fold(request, places[done:], done, end))
-    return _with_border(found, shared)
+    return _with_border(found) if shared is not None else found
 
 
 def read(conversation: Conversation, positions: Sequence[int]) -> Iterator[Entry]:
@@ -150,12 +155,13 @@ def _chosen(places: Sequence[_Place], start: int | None, end: int) -> list[range
 
 
 def _line(
-    at: _Place, reasons: dict[int, Reason], missing: dict[Omission, Missing], shared: int
+    at: _Place, reasons: dict[int, Reason], missing: dict[Omission, Missing], shared: Shared | None
 ) -> PartLine | OmissionLine:
     if isinstance(at, int):
         reason = reasons[at]
         more = max(0, len(reason.text) - LONGEST)
-        return PartLine("part", at, reason, reason.message < shared, reason.text[:LONGEST], more)
+        same = shared is not None and shared.has(reason.message, reason.role)
+        return PartLine("part", at, reason, same, reason.text[:LONGEST], more)
     named = tuple(missing[run] for run in at[:RUNS])
     return OmissionLine(
         "omission",
@@ -176,12 +182,12 @@ def _fold(request: Request, places: Sequence[_Place], done: int, end: int) -> Fo
     return FoldLine("fold", parts[0] if parts else 0, parts[-1] if parts else 0, tokens, start)
 
 
-def _with_border(found: Iterable[Line], shared: int) -> list[Line]:
+def _with_border(found: Iterable[Line]) -> list[Line]:
     """Mark where what was the same in the call before ends."""
     made: list[Line] = []
     for same, run in groupby(found, key=lambda line: not isinstance(line, PartLine) or line.same):
-        if not same and shared >= 0 and any(isinstance(line, PartLine) and line.same for line in made):
+        is_border = not same and any(isinstance(line, PartLine) and line.same for line in made)
+        if is_border and not any(isinstance(line, SharedLine) for line in made):
             made.append(SharedLine("shared"))
-            shared = -1
         made += run
     return made

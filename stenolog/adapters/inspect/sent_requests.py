@@ -6,18 +6,16 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from stenolog.adapters.answers.caches import cache_line
+from stenolog.adapters.answers.caches import answer_before, cache_line, call_after, receipt_of
 from stenolog.adapters.answers.differences import call_before
 from stenolog.adapters.answers.lanes import lane
 from stenolog.adapters.answers.requests import AskedRequest
 from stenolog.adapters.queries.bills import Answers, bill_by
-from stenolog.adapters.queries.token_counters import COUNTERS
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, LlmError
-from stenolog.projections.analysis.cache_misses import cache_call
+from stenolog.projections.analysis.cache.difference import Shared, shared_beginning
 from stenolog.projections.analysis.provider_bill import Bill, answer_to, is_asked_before, program_of
 from stenolog.projections.requests import Request
-from stenolog.projections.requests.comparison import same_prefix
 
 from .known_requests import known_request
 from .query import Query
@@ -31,13 +29,13 @@ AHEAD = 2_000
 class Sent(NamedTuple):
     """Surroundings of a request: the call before, the answer, the bill.
 
-    `before` is the position of the call before's request, 0: there is none; `shared` messages are the same
-    in both (-1: not even the front). `answer` is what followed this one, and `bill` its provider's. `cache`
+    `before` is the position of the call before's request, 0: there is none; `shared` is what both begin
+    with. `answer` is what followed this one, and `bill` its provider's. `cache`
     says what it read from the prompt cache, and why no more.
     """
 
     before: int
-    shared: int
+    shared: Shared | None
     answer: Entry | None
     bill: Bill
     cache: str = ""
@@ -55,33 +53,23 @@ def explained_and_sent(query: Query) -> tuple[Request, Sent]:
     before = call_before(query.conversation, query.agent, earlier[-1]) if earlier else 0
     then = _request_at(query, before) if before else None
     request = known_request(query.asked_request)
-    shared = same_prefix(then, request) if then is not None and then.api == request.api else -1
+    shared = shared_beginning(then, request) if then is not None and then.api == request.api else None
     is_whole = first is None or is_asked_before(query.conversation.entries(), first.position)
     answers = Answers(_answer(query, calls), last, first, _program(query, calls), is_whole)
     followed = answers.own or _error(query, calls)
     billed = bill_by(request, answers, lambda at: _request_at(query, at).size.tokens)
-    cache = _cache(query, earlier, before, then, request, followed)
+    cache = _cache(query, then, request, followed)
     return request, Sent(before, shared, followed, billed, cache)
 
 
-def _cache(
-    query: Query,
-    earlier: Sequence[int],
-    before: int,
-    then: Request | None,
-    request: Request,
-    followed: Entry | None,
-) -> str:
+def _cache(query: Query, then: Request | None, request: Request, followed: Entry | None) -> str:
     """Say what a request read from the cache; empty without an answer, or without a call before."""
-    if then is None or followed is None or then.api != request.api or query.at - before > AHEAD:
+    if then is None or followed is None or then.api != request.api or request.at - then.at > AHEAD:
         return ""
-    talk, whose = query.conversation, lane(query.agent)
-    answer = talk.entry(earlier[-1])
-    if getattr(getattr(answer.event, "receipt", None), "view", 0) != before:
+    answer = answer_before(query.conversation, followed)
+    if answer is None or receipt_of(answer).view != then.at:
         return ""
-    card = talk.settings(at=before).cards.get(whose.agent)
-    between = talk.entries(before, query.at)
-    found = cache_call(whose, (answer, then), (followed, request), between, card, counters=COUNTERS)
+    found = call_after(query.conversation, (answer, then), (followed, request))
     return "" if found is None else cache_line(found)
 
 

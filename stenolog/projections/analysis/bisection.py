@@ -20,7 +20,7 @@ from stenolog.projections.requests import (
     every_request,
 )
 from stenolog.projections.requests.as_sent import FOLLOWED, SentForms
-from stenolog.projections.requests.comparison import messages
+from stenolog.projections.requests.part_texts import messages
 from stenolog.projections.requests.request import EMPTY_BLOBS, texts
 from stenolog.projections.requests.tokens import COUNTERS
 from stenolog.projections.requests.tokens import Counter as TokenCounter

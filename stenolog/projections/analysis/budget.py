@@ -13,7 +13,8 @@ from stenolog.domain.limits import MICRO_PER_USD, Tokens
 from stenolog.domain.policy import Budget, FullHistory, Policy, PolicyLike, policy
 from stenolog.projections.prices import PRICES, Prices, cost
 from stenolog.projections.requests import DEFAULT_API, LaneId, Request, build, check_takes_part, every_request
-from stenolog.projections.requests.comparison import around, messages, tokens_of
+from stenolog.projections.requests.explanation import tokens_of
+from stenolog.projections.requests.part_texts import messages
 from stenolog.projections.requests.request import EMPTY_BLOBS
 from stenolog.projections.requests.rules import CUTS
 from stenolog.projections.requests.tokens import COUNTERS, Counter, count_parts
@@ -117,7 +118,8 @@ class _Ledger:
 
     def _measure(self, request: Request) -> None:
         """Add the part of a request that is a prefix of the one before, in bytes and in tokens."""
-        said, front = messages(request), around(request)
+        said = messages(request)
+        front = {key: value for key, value in request.body.items() if key != request.messages_key}
         same = _shared(self.before, said)
         now = [*self.before[:same], *((each, _compact(each)) for each in said[same:])]
         self.bytes += sum(len(text) for _, text in now)

@@ -19,7 +19,7 @@ from stenolog.domain.settings import NOTHING, configure
 from stenolog.domain.values import PositionRange
 from stenolog.projections.describe import describe
 from stenolog.projections.requests import DEFAULT_API, LaneId, Request, RequestPart, build
-from stenolog.projections.requests.comparison import tokens_of
+from stenolog.projections.requests.explanation import tokens_of
 from stenolog.projections.requests.request import EMPTY_BLOBS
 from stenolog.projections.requests.tokens import COUNTERS
 from stenolog.projections.requests.tokens import Counter as TokenCounter

@@ -20,10 +20,10 @@ from stenolog.projections.requests import (
     lanes,
 )
 from stenolog.projections.requests.as_sent import SentForms
-from stenolog.projections.requests.comparison import part_text
 from stenolog.projections.requests.explanation import Disposition, Omission, RequestPart
 from stenolog.projections.requests.incremental.session import from_window, windows
 from stenolog.projections.requests.incremental.window import Window
+from stenolog.projections.requests.part_texts import part_text
 from stenolog.projections.requests.request import EMPTY_BLOBS
 from stenolog.projections.requests.rules import HAD, RULES
 from stenolog.projections.requests.sendable import may_be_asked

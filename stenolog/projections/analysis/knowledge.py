@@ -14,9 +14,9 @@ from stenolog.domain.values import Receipt
 from stenolog.projections.requests import APIS, DEFAULT_API, LaneId, Request, build, check_takes_part
 from stenolog.projections.requests.as_sent import SentForms
 from stenolog.projections.requests.body_digest import compact
-from stenolog.projections.requests.comparison import FRONT
 from stenolog.projections.requests.incremental.window import Window
 from stenolog.projections.requests.request import EMPTY_BLOBS, known_policy
+from stenolog.projections.requests.rules import FRONT
 from stenolog.projections.requests.tokens import COUNTERS, Counter
 
 from .explain import PREVIEW, some_requests

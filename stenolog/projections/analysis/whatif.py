@@ -14,10 +14,11 @@ from stenolog.domain.policy import PolicyLike
 from stenolog.domain.settings import Settings, settings
 from stenolog.domain.values import PositionRange
 from stenolog.projections.requests import DEFAULT_API, Request, build
-from stenolog.projections.requests.comparison import RequestDiff, diff
 from stenolog.projections.requests.request import EMPTY_BLOBS
 from stenolog.projections.requests.tokens import COUNTERS
 from stenolog.projections.requests.tokens import Counter as TokenCounter
+
+from .cache.difference import RequestDiff, diff
 
 NO_EDITS: Mapping[int, str] = {}
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Literal, NamedTuple, TypeAlias
+
+from .tokens import OVERHEAD
 
 Disposition: TypeAlias = Literal["kept", "reworded", "added"]
 
@@ -25,6 +27,11 @@ class RequestPart(NamedTuple):
     role: str
     continues: bool = False
     text: str = ""
+
+
+def tokens_of(parts: Iterable[RequestPart]) -> int:
+    """Return the tokens of the parts as a budget counts them, as in `Request.size`, without pictures."""
+    return sum(part.tokens_out + (0 if part.continues else OVERHEAD) for part in parts)
 
 
 class Omission(NamedTuple):

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from stenolog.projections.html_table import Cells, table
 
-from .comparison import Explained, part_text
 from .explanation import Omission, RequestPart
+from .part_texts import Explained, part_text
 from .rules import HAD
 
 COLUMNS = ("", "entries", "role", "what", "rule", "tokens", "text")

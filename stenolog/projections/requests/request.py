@@ -16,8 +16,7 @@ from stenolog.domain.values import Receipt
 from stenolog.projections.tool_pairs import CallKey
 
 from .body_digest import MESSAGES, MessageHash, compact, conversation, digest, sections
-from .comparison import RequestDiff, diff, tokens_of
-from .explanation import Disposition, Explanation, Omission, Omitted, RequestPart
+from .explanation import Disposition, Explanation, Omission, Omitted, RequestPart, tokens_of
 from .rules import HAD, REPAIRS
 from .tokens import COUNTER
 
@@ -330,10 +329,6 @@ class Request:
     def tokens(self) -> int:
         """The tokens of the request, as a budget counts them."""
         return tokens_of(self.parts)
-
-    def diff(self, other: Request) -> RequestDiff:
-        """Return the difference from this request to another one of the same API."""
-        return diff(self, other)
 
     @property
     def repairs(self) -> tuple[RequestPart | Omission, ...]:

@@ -116,6 +116,8 @@ NO_ROOM = "no-room"
 HELD = "held"
 HAD = frozenset({"delivered", HELD})
 """The rules by which a request lacks what its model has all the same."""
+FRONT = frozenset(STAGES[PROMPT])
+"""The rules of what stands around the conversation."""
 CUTS = frozenset({"over-budget", "beyond-last", NO_ROOM})
 """The rules by which the window lets entries go."""
 REPAIRS = frozenset(

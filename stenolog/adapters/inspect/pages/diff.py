@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from stenolog.adapters.answers.caches import cause_words
 from stenolog.adapters.answers.differences import (
     Difference,
     call_before,
@@ -22,10 +23,9 @@ from stenolog.adapters.inspect.known_requests import known_request
 from stenolog.adapters.inspect.page import Page
 from stenolog.adapters.inspect.query import Query
 from stenolog.domain.errors import InvalidEventError
-from stenolog.projections.analysis.shared_prefix import first_change_words
+from stenolog.projections.analysis.cache.changes import Change
 from stenolog.projections.analysis.word_diff import Span, word_diff
 from stenolog.projections.describe import describe
-from stenolog.projections.requests.comparison import Change
 from stenolog.projections.requests.rules import RULES
 from stenolog.projections.terminal_text import one_line
 
@@ -101,12 +101,12 @@ def view(query: Query) -> dict[str, Any]:
         found = asked_difference(query)
     except InvalidEventError as error:
         return {**place, "found": None, "message": str(error)}
-    told, first = found.told, found.prefix.first
+    told = found.told
     return {
         **place,
         "found": found,
         "message": "",
-        "first": first_change_words(first) if first else "",
+        "first": cause_words(told.first) if told.first else "",
         "bars": _bars(found),
         "lines": _lines(query, told.changes[:MOST]),
         "more": max(0, len(told.changes) - MOST),
@@ -116,7 +116,7 @@ def view(query: Query) -> dict[str, Any]:
 
 def _bars(found: Difference) -> tuple[Bar, Bar]:
     """Return the bars of both, on one scale."""
-    before, after, shared = found.told.tokens_before, found.told.tokens_after, found.prefix.shared
+    before, after, shared = found.told.tokens_before, found.told.tokens_after, found.told.shared.tokens
     scale = WIDTH / max(before, after, 1)
     sizes = [(min(shared, tokens), tokens) for tokens in (before, after)]
     one, other = (Bar(round(s * scale), round((t - s) * scale), t) for s, t in sizes)

@@ -69,7 +69,6 @@ def fields_of(query: Query, found: ExplainedRequest | None, end: int = BESIDE) -
         "before": sent.before,
         "as_sent": request.patch is not None,
         "cache": sent.cache,
-        "shared": sent.shared,
         "bill": sent.bill,
         "answer": _answer(sent),
         "places": request.places,

@@ -16,7 +16,7 @@ from stenolog.adapters.inspect.known_requests import known_request
 from stenolog.adapters.inspect.page import Page
 from stenolog.adapters.inspect.query import Query
 from stenolog.domain.errors import CallerError
-from stenolog.projections.analysis.changes_in_short import changes_in_short
+from stenolog.projections.analysis.cache.changes import counted_changes
 from stenolog.projections.requests import Request
 from stenolog.projections.requests.rules import RULES
 
@@ -76,7 +76,7 @@ def view(query: Query) -> dict[str, Any]:
     except (CallerError, LookupError) as error:  # on its way to what is meant, a field says many things
         return {**place, "real": None, "problem": str(error)}
     _expect_notches(query, asked.real(), real)
-    changed = changes_in_short(real, other) if asked.is_changed else []
+    changed = counted_changes(real, other) if asked.is_changed else []
     return {
         **place,
         "problem": "",

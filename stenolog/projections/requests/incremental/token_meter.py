@@ -9,7 +9,7 @@ from stenolog.projections.requests.apis.writer import Writer
 from stenolog.projections.requests.request import EMPTY_BLOBS
 from stenolog.projections.requests.sendable import check_askable
 
-from ..comparison import tokens_of
+from ..explanation import tokens_of
 from .session import RequestSession
 from .window import Window
 

@@ -6,13 +6,17 @@ OpenAI and Gemini keep beginnings by themselves.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from hashlib import sha256
+from itertools import accumulate
 from typing import Any, NamedTuple
 
-from .prompt_blocks import Block
+from stenolog.domain.values import Usage
+from stenolog.projections.requests import Request
+
+from .blocks import Block, blocks
 
 LOOKBACK = 20
 """Blocks before a mark in which Anthropic looks for a beginning that it has."""
@@ -56,17 +60,19 @@ VERDICTS: Mapping[str, tuple[str, ...]] = {
 
 
 class Prompt(NamedTuple):
-    """A prompt as it was sent: its blocks, the tokens up to each of them, and when.
+    """A prompt as its provider reads it: its blocks, the tokens up to each, when, and the tokens it read.
 
-    `ends[n]` are the tokens of the first n blocks. `is_marked`: the provider keeps what is marked alone.
+    `ends[n]` are the tokens of the first n blocks. `is_marked`: the provider keeps only what is marked.
+    `read` is what the provider states, None if it states nothing.
     """
 
     model: str
-    time: datetime
     blocks: Sequence[Block]
     ends: Sequence[int]
-    is_marked: bool
+    is_marked: bool = False
     idle: int = IDLE
+    time: datetime = datetime.min
+    read: int | None = None
 
     @property
     def tokens(self) -> int:
@@ -81,9 +87,37 @@ class Prompt(NamedTuple):
         return [n for n, block in enumerate(self.blocks, 1) if block.keeps]
 
     @property
+    def last(self) -> int:
+        """The number of blocks up to the last mark; without marks of all."""
+        return (self.marks or [len(self.blocks)])[-1]
+
+    @property
     def keeps(self) -> int:
         """The seconds for which its beginning is kept at the longest."""
         return max((block.keeps for block in self.blocks), default=0) if self.is_marked else self.idle
+
+    def tokens_in(self, numbers: Iterable[int]) -> int:
+        """Return the tokens of the blocks with these numbers."""
+        return sum(self.ends[number + 1] - self.ends[number] for number in numbers)
+
+    def with_blocks(self, blocks: Sequence[Block]) -> Prompt:
+        """Return the prompt with other blocks, of as many tokens."""
+        return self._replace(blocks=blocks, ends=_ends(blocks, self.tokens))
+
+
+def prompt_of(request: Request, usage: Usage | None = None, time: datetime = datetime.min) -> Prompt:
+    """Return the prompt of a request. Its tokens are those billed, or else as a budget counts them."""
+    api, body = request.api.partition("@")[0], request.body
+    found = blocks(api, body, request.messages_key)
+    ends = _ends(found, request.tokens if usage is None else usage.input)
+    read = None if usage is None else usage.cache_read
+    return Prompt(str(body.get("model") or ""), found, ends, api == "anthropic", idle_of(body), time, read)
+
+
+def _ends(found: Iterable[Block], tokens: int) -> list[int]:
+    counts = [block.tokens() for block in found]
+    scale = tokens / max(sum(counts), 1)
+    return [0, *(round(total * scale) for total in accumulate(counts))]
 
 
 def minimum_of(model: str) -> int:

@@ -1,9 +1,9 @@
 """Blocks of a request in the order in which its provider reads them, which is the order of its prompt cache.
 
 A provider keeps the beginning of a prompt: a request reads from the cache what it begins with as an earlier
-one did. Where a block changes, all behind it is read anew. The marks of Anthropic's cache are no part of it.
+one did. If a block changes, all after it is read anew. The marks of Anthropic's cache are no part of it.
 
-A setting that changes what the provider makes of the blocks behind it is a block without tokens: Anthropic
+A setting that changes what the provider makes of the blocks after it is a block without tokens: Anthropic
 reads the messages anew when `thinking` or `tool_choice` changes, and keeps tools and system text.
 """
 
@@ -13,21 +13,28 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from stenolog.projections.requests.as_sent import CACHE
-from stenolog.projections.requests.body_digest import by_hash, compact
+from stenolog.projections.requests.body_digest import by_hash, compact, turns
 from stenolog.projections.requests.recipe import escape
 from stenolog.projections.requests.request import pictures
 from stenolog.projections.requests.tokens import ESTIMATE, IMAGE_TOKENS, Counter
 
 Section: TypeAlias = Literal["model", "tools", "system", "setting", "messages"]
+Kind: TypeAlias = Literal["", "thought", "result"]
 MINUTES_5, HOUR = 300, 3_600
 ONE_HOUR = "1h"
+THOUGHTS = frozenset(("thinking", "redacted_thinking", "reasoning"))
+RESULTS = frozenset(("tool_result", "function_call_output", "custom_tool_call_output"))
+REASONING = ("reasoning", "reasoning_content", "reasoning_details")
+"""The keys of a message of Chat Completions that its thinking stands under."""
 
 
 class Block(NamedTuple):
-    """A block: its section, the JSON pointer of it, its value, and the text that it is compared by.
+    """A block: its section, its JSON pointer, its value, and the text that it is compared by.
 
-    `message` is the index of its message, -1 beside them. `keeps` are the seconds for which a mark of the
-    cache behind it keeps the beginning up to here; 0 without a mark.
+    `message` is the index of its message, -1 beside them. `kind` says whether it is thinking or a result,
+    `name` is that of a tool. A `wrapped` text stands in the body by itself, and in `value` under this
+    pointer. `keeps` are the seconds for which a mark of the cache after it keeps the beginning up to here;
+    0 without a mark.
     """
 
     section: Section
@@ -35,6 +42,9 @@ class Block(NamedTuple):
     value: Any
     key: str
     message: int = -1
+    kind: Kind = ""
+    name: str = ""
+    wrapped: str = ""
     keeps: int = 0
 
     def tokens(self, counter: Counter = ESTIMATE) -> int:
@@ -55,10 +65,19 @@ def blocks(api: str, body: Mapping[str, Any], messages_key: str) -> list[Block]:
 def _anthropic(body: Mapping[str, Any], messages_key: str) -> Iterator[Block]:
     yield from _each("tools", "/tools", body.get("tools"))
     yield from _settings(body, ("speed",))
+    output = body.get("output_config")
+    if isinstance(output, Mapping):
+        yield _block("setting", "/output_config/format", output.get("format"))
     yield from _each("system", "/system", _as_blocks(body.get("system")), body.get("system"))
     yield from _settings(body, ("tool_choice", "thinking"))
-    for n, message in enumerate(_list(body.get(messages_key))):
-        yield from _message(n, message, f"/{messages_key}/{n}", "content")
+    found = [
+        block
+        for n, message in enumerate(_list(body.get(messages_key)))
+        for block in _message(n, message, f"/{messages_key}/{n}", "content")
+    ]
+    if found and CACHE in body:
+        found[-1] = found[-1]._replace(keeps=max(found[-1].keeps, _keeps(body)))
+    yield from found
 
 
 def _openai(body: Mapping[str, Any], messages_key: str) -> Iterator[Block]:
@@ -73,7 +92,7 @@ def _openai(body: Mapping[str, Any], messages_key: str) -> Iterator[Block]:
         yield _block("system", "/instructions", body["instructions"])
     first = 0
     while first < len(messages) and _role(messages[first]) in ("system", "developer"):
-        yield _item("system", f"/{messages_key}/{first}", messages[first], first)
+        yield from _item("system", f"/{messages_key}/{first}", messages[first], first)
         first += 1
     yield from _each("tools", "/tools", body.get("tools"))
     for n, message in enumerate(messages[first:], first):
@@ -81,17 +100,20 @@ def _openai(body: Mapping[str, Any], messages_key: str) -> Iterator[Block]:
             pointer = (
                 f"/{messages_key}/{n}" if isinstance(body.get(messages_key), list) else f"/{messages_key}"
             )
-            yield _item("messages", pointer, message, n)
+            yield from _item("messages", pointer, message, n)
 
 
-def _item(section: Section, pointer: str, message: Any, n: int) -> Block:
+def _item(section: Section, pointer: str, message: Any, n: int) -> Iterator[Block]:
+    if not isinstance(message, dict):
+        yield _block(section, pointer, message)._replace(message=n)
+        return
+    for key in REASONING:
+        if key in message:
+            thought = _block(section, f"{pointer}/{key}", message[key])
+            yield thought._replace(message=n, kind="thought")
     # The ids of items are for the API: no model reads them.
-    read = (
-        {key: value for key, value in message.items() if key != "id"}
-        if isinstance(message, dict)
-        else message
-    )
-    return _block(section, pointer, read)._replace(message=n)
+    read = {key: value for key, value in message.items() if key != "id" and key not in REASONING}
+    yield _block(section, pointer, read)._replace(message=n)
 
 
 def _gemini(body: Mapping[str, Any], messages_key: str) -> Iterator[Block]:
@@ -109,19 +131,22 @@ def _gemini(body: Mapping[str, Any], messages_key: str) -> Iterator[Block]:
         else:
             yield _block("tools", f"/tools/{n}", tool)
     yield from _settings(body, ("toolConfig", "tool_config"))
+    config = body.get("generationConfig")
+    for key in ("responseSchema", "responseJsonSchema"):
+        if isinstance(config, Mapping) and key in config:
+            yield _block("setting", f"/generationConfig/{key}", config[key])
     for n, message in enumerate(_list(body.get(messages_key))):
         yield from _message(n, message, f"/{messages_key}/{n}", "parts")
 
 
 def _other(body: Mapping[str, Any], messages_key: str) -> Iterator[Block]:
-    given = body.get(messages_key)
     for key, value in body.items():
-        if key != messages_key and key != "model":
+        if key not in (messages_key, "model"):
             yield _block("system" if isinstance(value, str) else "setting", f"/{escape(key)}", value)
-    for n, message in enumerate(given if isinstance(given, list) else [given]):
-        yield _block(
-            "messages", f"/{messages_key}/{n}" if isinstance(given, list) else f"/{messages_key}", message
-        )
+    given = body.get(messages_key)
+    between = ", turn " if isinstance(given, str) else "/"
+    for n, message in enumerate(turns(given) or ()):
+        yield _block("messages", f"/{messages_key}{between}{n}", message)._replace(message=n)
 
 
 _ORDERS: Mapping[str, Callable[[Mapping[str, Any], str], Iterator[Block]]] = {
@@ -141,9 +166,12 @@ def _message(n: int, message: Any, pointer: str, key: str) -> Iterator[Block]:
 
 
 def _each(section: Section, pointer: str, given: Any, whole: Any = None) -> Iterator[Block]:
-    """Yield the items of a list; `whole` is what stands there, where the list was made of a text."""
+    """Yield the items of a list; `whole` is what the body has, if the list was made of a text."""
     for n, value in enumerate(_list(given)):
-        yield _block(section, pointer if isinstance(whole, str) else f"{pointer}/{n}", value)
+        if isinstance(whole, str):
+            yield _block(section, pointer, value)._replace(wrapped="/text")
+        else:
+            yield _block(section, f"{pointer}/{n}", value)
 
 
 def _settings(body: Mapping[str, Any], keys: Sequence[str]) -> Iterator[Block]:
@@ -152,11 +180,28 @@ def _settings(body: Mapping[str, Any], keys: Sequence[str]) -> Iterator[Block]:
 
 
 def _block(section: Section, pointer: str, value: Any) -> Block:
-    key, keeps = compact(by_hash(value)), 0
+    keeps = 0
+    key = compact(by_hash(value))
     if f'"{CACHE}"' in key:
-        keeps = _keeps(value)
-        key = compact(by_hash(_without_marks(value)))
-    return Block(section, pointer, value, key, keeps=keeps)
+        keeps, value = _keeps(value), _without_marks(value)
+        key = compact(by_hash(value))
+    name = _name(value) if section == "tools" else ""
+    return Block(section, pointer, value, key, kind=_kind(value), name=name, keeps=keeps)
+
+
+def _kind(value: Any) -> Kind:
+    if not isinstance(value, Mapping):
+        return ""
+    if value.get("type") in THOUGHTS or value.get("thought") is True:
+        return "thought"
+    is_result = value.get("type") in RESULTS or value.get("role") == "tool" or "functionResponse" in value
+    return "result" if is_result else ""
+
+
+def _name(tool: Any) -> str:
+    inner = tool.get("function", tool) if isinstance(tool, Mapping) else {}
+    inner = inner if isinstance(inner, Mapping) else {}
+    return str(inner.get("name") or inner.get("type") or "")
 
 
 def _keeps(value: Any) -> int:

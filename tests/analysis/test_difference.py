@@ -1,17 +1,25 @@
-"""Two requests compared: what they begin with in common, what came, what went, what has another form."""
+"""Two requests compared: what both begin with, what ended that, what came, went or has another form."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from stenolog import AgentCard, AssistantMessage, Entry, Event, ModeSwitch, ToolCall, ToolResult, UserMessage
+from stenolog.analysis import RequestDiff, diff
 from stenolog.context import Budget, LastN
+from stenolog.domain.values import PositionRange
 from stenolog.errors import UnsupportedVersionError
+from stenolog.projections.analysis.cache.changes import Change
+from stenolog.projections.analysis.cache.difference import SECTIONS, first_pointer
 from stenolog.projections.requests import APIS, Request, build, every_request, lanes
-from stenolog.projections.requests.comparison import Change, RequestDiff, diff, messages
+from stenolog.projections.requests.body_digest import compact
+from stenolog.projections.requests.part_texts import messages
 from stenolog.projections.requests.tokens import OVERHEAD
 from stenolog.testing import entries
 from tests.analysis.crew import crew
@@ -41,7 +49,8 @@ def test_what_was_said_since_came_and_all_before_it_is_shared() -> None:
     told = diff(before, after)
 
     assert rows(told) == [("+", 4, 4, "", "own"), ("+", 5, 5, "", "user")]
-    assert told.shared == (3, before.size.tokens)
+    assert told.shared[:2] == (3, before.size.tokens)
+    assert (told.first, told.again, told.fresh) == (None, 0, after.size.tokens - before.size.tokens)
     assert (told.messages_before, told.messages_after) == (3, 5)
     more = sum(OVERHEAD + each.tokens_after for each in told.changes)
     assert told.tokens_after - told.tokens_before == more
@@ -104,7 +113,7 @@ def test_a_persona_from_another_mode_switch_is_the_same_part_with_other_words() 
     assert rows(told) == [("~", 3, 3, "persona", "persona")]
     assert told.changes[0].text == "You mend."
     assert told.around == ("/model", "/temperature")
-    assert told.shared == (0, 0)
+    assert told.shared[:3] == (0, 0, 0)
 
 
 def test_system_text_and_tools_that_differ_are_named_as_pointers() -> None:
@@ -120,6 +129,15 @@ def test_a_request_does_not_differ_from_itself(api: str) -> None:
 
     assert (told.equal, told.changes, told.around) == (True, (), ())
     assert told.shared.messages == len(messages(request)) > 0
+
+
+def test_a_setting_that_no_model_reads_ends_no_beginning() -> None:
+    card = AgentCard(model="gpt-5.2", persona="You mend.", parameters={"temperature": 0.5})
+    log = entries(ModeSwitch(cards={"coder": card}), UserMessage(text="Look", to=("coder",)))
+    request = build(log, "coder")
+    told = diff(request, replace(request, body={**request.body, "temperature": 0.7}))
+
+    assert (told.around, told.first, told.fresh, told.equal) == (("/temperature",), None, 0, False)
 
 
 def test_keys_in_another_order_are_other_bytes() -> None:
@@ -147,7 +165,8 @@ def test_the_shared_prefix_is_the_longest_and_nothing_is_lost(log: list[Entry]) 
             same = told.shared.messages
 
             assert list(first[:same]) == list(second[:same])
-            assert same == min(len(first), len(second)) or first[same] != second[same]
+            ends = same == min(len(first), len(second)) or first[same] != second[same]
+            assert ends or told.shared.sections != SECTIONS
             assert _net(told.changes) == _words(after) - _words(before)
             assert (told.tokens_before, told.tokens_after) == (before.size.tokens, after.size.tokens)
 
@@ -158,3 +177,98 @@ def _net(changes: tuple[Change, ...]) -> int:
 
 def _words(request: Request) -> int:
     return sum(part.tokens_out for part in request.parts)
+
+
+CARD = AgentCard(model="gpt-5.2", persona="You mend what is broken.")
+SHORT: list[Event] = [
+    ModeSwitch(cards={"coder": CARD}, joins=("coder",)),
+    UserMessage(text="one", to=("coder",)),
+    AssistantMessage(agent="coder", text="two"),
+    UserMessage(text="three", to=("coder",)),
+]
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=12,
+)
+
+
+def told_of(
+    first: Sequence[Event], last: Sequence[Event], api: str = "anthropic", **asked: object
+) -> RequestDiff:
+    before = build(entries(*first), "coder", api=api)
+    after = build(entries(*last), "coder", api=api, **asked)  # type: ignore[arg-type]
+    return diff(before, after, entries(*last)[len(first) :], CARD)
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_what_was_only_added_reads_nothing_anew(api: str) -> None:
+    more = [*SHORT, AssistantMessage(agent="coder", text="four"), UserMessage(text="five", to=("coder",))]
+    found = told_of(SHORT, more, api)
+    assert (found.first, found.again) == (None, 0)
+    assert found.shared.tokens == found.tokens_before
+    assert found.shared.tokens + found.fresh == found.tokens_after
+
+
+def test_a_rewind_is_named_as_the_cause_of_what_it_hides() -> None:
+    hide = ModeSwitch(hides=(PositionRange(first=2, last=3),))
+    found = told_of(SHORT, [*SHORT, hide])
+    assert found.first is not None
+    assert (found.first.kind, found.first.how, found.first.rule) == ("history", "removed", "hidden")
+    assert (found.first.entry, found.first.was) == (5, (2,))
+    assert found.first.pointer.startswith("/messages/0")
+    assert found.again > 0  # the last message was sent before, and is no longer after the same words
+
+
+def test_a_summary_is_named_as_the_cause_of_what_it_covers() -> None:
+    summary = AssistantMessage(
+        agent="coder", purpose="summary", text="all", covers=(PositionRange(first=2, last=3),)
+    )
+    found = told_of(SHORT, [*SHORT, summary])
+    assert found.first is not None
+    assert (found.first.kind, found.first.rule, found.first.entry) == ("compaction", "covered", 5)
+
+
+def test_a_changed_setting_beside_the_messages_ends_the_beginning_before_them() -> None:
+    other = ModeSwitch(cards={"coder": AgentCard(model="gpt-5.2", persona="You break what is whole.")})
+    found = told_of(SHORT, [*SHORT, other])
+    assert found.first is not None
+    assert (found.first.kind, found.first.pointer, found.first.entry) == ("system", "/system/0/text", 5)
+    assert found.shared.messages == 0
+    assert found.again > 0
+
+
+def test_another_model_has_nothing_in_its_cache() -> None:
+    other = ModeSwitch(cards={"coder": AgentCard(model="gpt-6", persona=CARD.persona)})
+    found = told_of(SHORT, [*SHORT, other])
+    assert found.shared[:3] == (0, 0, 0)
+    assert found.first is not None
+    assert (found.first.kind, found.first.entry) == ("model", 5)
+
+
+def test_a_cut_names_its_rule() -> None:
+    found = told_of(SHORT, SHORT, policy=LastN(1))
+    assert found.first is not None
+    assert found.first.rule == "beyond-last"
+
+
+@given(JSON, JSON)
+def test_the_first_pointer_is_to_a_value_that_differs(one: object, other: object) -> None:
+    left, right = (json.loads(compact(each)) for each in (one, other))
+    if compact(left) != compact(right):
+        pointer = first_pointer(left, right)
+        there = [_at(value, pointer) for value in (left, right)]
+        assert there[0] != there[1] or compact(there[0]) != compact(there[1])
+
+
+def _at(value: object, pointer: str) -> object:
+    for key in pointer.split("/")[1:]:
+        name = key.replace("~1", "/").replace("~0", "~")
+        if isinstance(value, list):
+            value = value[int(name)] if int(name) < len(value) else "nothing there"
+        elif isinstance(value, dict):
+            value = (value[name], [*value].index(name)) if name in value else "nothing there"
+            value = value[0] if isinstance(value, tuple) and isinstance(value[0], dict | list) else value
+        elif isinstance(value, tuple):
+            value = value[0]
+    return value

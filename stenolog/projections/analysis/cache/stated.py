@@ -17,10 +17,11 @@ from stenolog.domain.events import AssistantMessage, UserMessage
 from stenolog.domain.values import Usage
 from stenolog.projections.requests import LaneId
 
-from .cache_causes import NO_CAUSE, Cause, Kind, hiding, is_summary
-from .cache_misses import LEAST, TOLERANCE, CacheCall, stated
-from .prompt_blocks import HOUR, MINUTES_5
-from .provider_caches import IDLE, minimum_of
+from .blocks import HOUR, MINUTES_5
+from .calls import LEAST, CacheCall, stated
+from .causes import NO_CAUSE, Cause, Kind, hiding, is_summary
+from .difference import TOLERANCE
+from .prompts import IDLE, minimum_of
 
 UNKNOWN: Kind = "not in this log"
 

@@ -6,17 +6,15 @@ Each request is compared, as it was sent, with the call before it that the same 
 from __future__ import annotations
 
 import json
-from collections import Counter as Tally
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
-from itertools import accumulate
 from typing import Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import InvalidPolicyError, StenologError
-from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch
+from stenolog.domain.events import AssistantMessage, Event, LlmError
 from stenolog.domain.values import Receipt, Usage
 from stenolog.projections.prices import Prices, price_of
 from stenolog.projections.requests import APIS, LaneId, Request
@@ -26,16 +24,11 @@ from stenolog.projections.requests.request import EMPTY_BLOBS, sent_under
 from stenolog.projections.requests.sendable import may_be_asked
 from stenolog.projections.requests.tokens import COUNTERS, Counter
 
-from .cache_causes import NO_CAUSE, Cause, change_cause, model_cause
-from .prompt_blocks import Block, blocks
-from .prompt_changes import PromptChange, common_blocks, first_change
-from .provider_caches import VERDICTS, Prompt, PromptCache, idle_of, minimum_of
+from .causes import NO_CAUSE, Cards, Cause, card_at, cards_of, cause_of, model_cause
+from .difference import TOLERANCE, compared, following
+from .prompts import VERDICTS, Prompt, PromptCache, minimum_of, prompt_of
 
 Agreement: TypeAlias = Literal["agrees", "read less", "read more", "not stated"]
-TOLERANCE = 512
-"""Tokens, and a part of ten of all, by which an estimate may be off what the provider counts."""
-HEADER = "x-anthropic-billing-header:"
-"""The beginning of a system text of Claude Code that is no part of the prompt at Anthropic itself."""
 LEAST = 1_024
 """Tokens read anew from which on it is a miss: providers keep no shorter beginning."""
 
@@ -91,12 +84,20 @@ class CacheCall(NamedTuple):
 
     def cost(self, prices: Prices) -> int | None:
         """Return what the miss cost beyond the price of the cache, in micro-dollars; None without a price."""
-        price = price_of(self.model, prices)
-        if price is None:
-            return None
-        anew = price.writes[self.written_hour * 2 > self.written] if self.written else price.input
-        # Tokens times USD per million tokens are micro-dollars.
-        return round(self.missed * max(0.0, anew - price.cached))
+        return cost_anew(self.missed, self.model, prices, self.written or 0, self.written_hour)
+
+
+def cost_anew(tokens: int, model: str, prices: Prices, written: int = 0, written_hour: int = 0) -> int | None:
+    """Return what tokens cost beyond the price of the cache, in micro-dollars; None without a price.
+
+    `written` were written to the cache with them, `written_hour` of these for an hour.
+    """
+    price = price_of(model, prices)
+    if price is None:
+        return None
+    anew = price.writes[written_hour * 2 > written] if written else price.input
+    # Tokens times USD per million tokens are micro-dollars.
+    return round(tokens * max(0.0, anew - price.cached))
 
 
 def stated(usage: Usage | None) -> tuple[int, str, int]:
@@ -112,6 +113,10 @@ class PromptCall(NamedTuple):
     request: Request
     prompt: Prompt
     usage: Usage | None
+
+    def after(self, before: PromptCall | None) -> PromptCall:
+        """Return the call with the messages that the provider has of the one that it goes on from."""
+        return self._replace(prompt=following(self.prompt, self.request, before and before.prompt))
 
 
 def cache_calls(
@@ -133,43 +138,30 @@ def cache_calls(
 
 
 def cache_call(
-    lane: LaneId,
     before: tuple[Entry, Request],
     after: tuple[Entry, Request],
     between: Iterable[Entry],
     card: AgentCard | None = None,
-    *,
-    counters: Mapping[str, Counter] = COUNTERS,
 ) -> CacheCall | None:
     """Return what one call read from the cache, beside the call before it alone; None without receipts.
 
     Each is the answer and the request, `between` are the entries behind the request before up to this one,
     and `card` is the lane's at the request before.
     """
-    calls: list[PromptCall] = []
+    lane, calls = LaneId(after[1].agent, after[1].task), list[PromptCall]()
     for entry, request in (before, after):
         receipt = getattr(entry.event, "receipt", None)
         if not isinstance(receipt, Receipt):
             return None
-        calls.append(_call(entry, receipt, request, counters))
-    first, second = calls[0], _continued(calls[1], calls[0])
-    cards = [(first.receipt.view, card)] if card is not None else []
+        calls.append(_call(entry, receipt, request))
+    first, second, since = calls[0], calls[1], list(between)
+    cards = [*([] if card is None else [(first.receipt.view, card)]), *cards_of(since, lane)]
     if first.prompt.model != second.prompt.model:
-        return _one(lane, None, first, second, 0, [*cards, *_cards(between, lane)], ())
+        return _one(lane, None, first, second, 0, cards, ())
+    second = second.after(first)
     cache = PromptCache()
     cache.take(first.prompt)
-    since = list(between)
-    expected = cache.take(second.prompt)
-    return _one(lane, first, first, second, expected, [*cards, *_cards(since, lane)], since)
-
-
-def _cards(entries: Iterable[Entry], lane: LaneId) -> list[tuple[int, AgentCard]]:
-    """Return the cards that the lane's agent was given, with their positions."""
-    return [
-        (entry.position, card)
-        for entry in entries
-        if isinstance(entry.event, ModeSwitch) and (card := entry.event.cards.get(lane.agent)) is not None
-    ]
+    return _one(lane, first, first, second, cache.take(second.prompt), cards, since)
 
 
 def _receipts(log: Iterable[Entry]) -> dict[LaneId, list[tuple[Entry, Receipt]]]:
@@ -177,14 +169,20 @@ def _receipts(log: Iterable[Entry]) -> dict[LaneId, list[tuple[Entry, Receipt]]]
     found: dict[LaneId, list[tuple[Entry, Receipt]]] = defaultdict(list)
     for entry in log:
         event = entry.event
-        match event:
-            case AssistantMessage(receipt=Receipt() as receipt) if event.purpose != "routing":
-                found[LaneId(event.agent, event.task)].append((entry, receipt))
-            case LlmError(receipt=Receipt() as receipt) if event.parts or (event.usage and event.usage.input):
-                found[LaneId(event.agent, event.task)].append((entry, receipt))
-            case _:
-                pass
+        if isinstance(event, AssistantMessage | LlmError) and event.receipt is not None and is_call(event):
+            found[LaneId(event.agent, event.task)].append((entry, event.receipt))
     return found
+
+
+def is_call(event: Event) -> bool:
+    """Return whether an event is the end of a call that a model began to answer."""
+    match event:
+        case AssistantMessage(purpose=purpose):
+            return purpose != "routing"
+        case LlmError(parts=parts, usage=usage):
+            return bool(parts) or (usage is not None and bool(usage.input))
+        case _:
+            return False
 
 
 def _calls(
@@ -213,50 +211,29 @@ def _calls(
                         continue
                     if api not in sessions or sessions[api].window is not window:
                         sessions[api] = RequestSession(window, APIS[api], blobs)
-                    yield _call(entry, receipt, forms.form(sessions[api].request(), receipt), counters)
+                    yield _call(entry, receipt, forms.form(sessions[api].request(), receipt))
         except (InvalidPolicyError, StenologError):
             continue  # of a later release, or damaged: `check log --requests` says why
 
 
-def _call(entry: Entry, receipt: Receipt, request: Request, counters: Mapping[str, Counter]) -> PromptCall:
+def _call(entry: Entry, receipt: Receipt, request: Request) -> PromptCall:
     event = entry.event
     assert isinstance(event, AssistantMessage | LlmError)
-    api = receipt.api.partition("@")[0]
-    found = blocks(api, request.body, request.messages_key)
     usage = event.usage if event.usage is not None and event.usage.input else None
     begun = entry.time - timedelta(milliseconds=event.duration_ms or 0)
-    model = str(request.body.get("model") or event.model)
-    ends = _ends(found, usage)
-    prompt = Prompt(model, begun, found, ends, api == "anthropic", idle_of(request.body))
-    return PromptCall(entry, receipt, request, prompt, usage)
-
-
-def _ends(found: Iterable[Block], usage: Usage | None) -> list[int]:
-    """Return the tokens up to each block, in those of the provider, where it states them."""
-    counts = [block.tokens() for block in found]
-    scale = usage.input / max(sum(counts), 1) if usage is not None else 1.0
-    return [0, *(round(total * scale) for total in accumulate(counts))]
-
-
-def _continued(call: PromptCall, before: PromptCall | None) -> PromptCall:
-    """Return a call with the messages that the provider has of the one that it goes on from."""
-    if before is None or not call.request.body.get("previous_response_id"):
-        return call
-    front = [block for block in call.prompt.blocks if block.section != "messages"]
-    known = [block for block in before.prompt.blocks if block.section == "messages"]
-    found = [*front, *known, *call.prompt.blocks[len(front) :]]
-    return call._replace(prompt=call.prompt._replace(blocks=found, ends=_ends(found, call.usage)))
+    prompt = prompt_of(request, usage, begun)
+    return PromptCall(entry, receipt, request, prompt._replace(model=prompt.model or event.model), usage)
 
 
 def _compared(log: Sequence[Entry], lane: LaneId, calls: Sequence[PromptCall]) -> Iterator[CacheCall]:
     """Yield what each call of a lane read, beside the last one of the same model before it."""
     last: dict[str, PromptCall] = {}
     caches: dict[str, PromptCache] = defaultdict(PromptCache)
-    cards = _cards(log, lane)
+    cards = cards_of(log, lane)
     previous: PromptCall | None = None
     for sent in calls:
         before = last.get(sent.prompt.model)
-        call = _continued(sent, before)
+        call = sent.after(before)
         expected = caches[call.prompt.model].take(call.prompt)
         between = log[before.receipt.view : call.receipt.view] if before else ()
         yield _one(lane, before, previous, call, expected, cards, between)
@@ -269,17 +246,19 @@ def _one(
     previous: PromptCall | None,
     call: PromptCall,
     expected: int,
-    cards: Sequence[tuple[int, AgentCard]],
+    cards: Cards,
     between: Sequence[Entry],
 ) -> CacheCall:
     prompt, usage = call.prompt, call.usage
-    read = None if usage is None else usage.cache_read
-    change = None if before is None else _change(before, call)
-    same = 0 if before is None else prompt.ends[common_blocks(before.prompt.blocks, prompt.blocks)]
-    could = 0 if before is None else _could(before, call, change)
+    read = prompt.read
+    found = None if before is None else compared(before.prompt, prompt)
+    same = could = 0
+    if found is not None:
+        same = prompt.ends[found.same]
+        could = min(same, prompt.ends[prompt.last]) + prompt.tokens_in(found.again)
     seconds = 0 if before is None else int((prompt.time - before.prompt.time).total_seconds())
     missed = max(0, could - (expected if read is None else read))
-    found = CacheCall(
+    made = CacheCall(
         call.entry.position,
         call.receipt.view,
         lane.address,
@@ -300,28 +279,14 @@ def _one(
         cause = (
             model_cause(previous.receipt.view, call.receipt.view, cards) if previous else Cause("cold start")
         )
-        return found._replace(cause=cause)
-    if change is not None and not _is_over(found, before.prompt):
-        return found._replace(cause=change_cause(change, lane, before.request, call.request, between, cards))
-    return found._replace(cause=_cause_without_change(found, before.prompt, prompt))
-
-
-def _change(before: PromptCall, call: PromptCall) -> PromptChange | None:
-    """Return the first change that the provider's reading does not rule out."""
-    old, new = before.prompt.blocks, call.prompt.blocks
-    change = first_change(old, new)
-    read = 0 if call.usage is None else call.usage.cache_read
-    room = max(TOLERANCE, call.prompt.tokens // 10)
-    if change is None or not _is_header(change.new) or read <= call.prompt.ends[change.same] + room:
-        return change
-    # A provider that takes the header off reads what is behind it.
-    rest = [[block for block in one if not _is_header(block)] for one in (old, new)]
-    return first_change(*rest)
-
-
-def _is_header(block: Block | None) -> bool:
-    text = block.value.get("text") if block is not None and isinstance(block.value, Mapping) else None
-    return isinstance(text, str) and text.startswith(HEADER)
+        return made._replace(cause=cause)
+    change = found and found.change
+    if change is not None and not _is_over(made, before.prompt):
+        card = card_at(cards, before.receipt.view)
+        blocks = before.prompt.blocks, prompt.blocks
+        cause = cause_of(change, (before.request, call.request), blocks, between, card)
+        return made._replace(cause=cause)
+    return made._replace(cause=_cause_without_change(made, before.prompt, prompt))
 
 
 def _is_over(found: CacheCall, before: Prompt) -> bool:
@@ -354,28 +319,3 @@ def _cause_without_change(found: CacheCall, before: Prompt, prompt: Prompt) -> C
         if found.is_miss
         else NO_CAUSE
     )
-
-
-def _could(before: PromptCall, call: PromptCall, change: PromptChange | None) -> int:
-    """Return the tokens of a prompt that were in the one before, in the same order or not.
-
-    Of a block that was only changed in a part, all of it counts: it would have been read, had it stayed.
-    """
-    prompt = call.prompt
-    left = Tally(block.key for block in before.prompt.blocks)
-    changed = change.new if change is not None and change.how == "changed" else None
-    tokens, last = 0, (prompt.marks or [len(prompt.blocks)])[-1]
-    for n, block in enumerate(prompt.blocks[:last]):
-        if left[block.key]:
-            left[block.key] -= 1
-        elif block is not changed or not _is_mostly_same(change):
-            continue
-        tokens += prompt.ends[n + 1] - prompt.ends[n]
-    return tokens
-
-
-def _is_mostly_same(change: PromptChange | None) -> bool:
-    if change is None or change.old is None or change.new is None or change.section == "messages":
-        return False
-    old, new = change.old.key, change.new.key
-    return max(len(old), len(new)) < 2 * min(len(old), len(new))

@@ -1,0 +1,217 @@
+"""Changes from one request to another, part by part: what came, what went, what has another form."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from stenolog.projections.requests import Request, RequestPart
+from stenolog.projections.requests.body_digest import by_hash
+from stenolog.projections.requests.part_texts import messages, part_text
+from stenolog.projections.requests.rules import FRONT
+
+Sign: TypeAlias = Literal["-", "+", "~"]
+
+
+class Change(NamedTuple):
+    """Something that went (-), came (+), or has another form (~).
+
+    `first` to `last` are its positions (0: none); a run that was left out by one rule is one change, of
+    `parts` parts. `was` is the rule of the first request and `rule` that of the second: the one that it
+    stands there by, or is left out by (empty: it is not there yet, or no longer). `text` is what it says, or
+    said; `text_before` is what it said where it has another form.
+    """
+
+    sign: Sign
+    first: int
+    last: int
+    role: str
+    was: str
+    rule: str
+    tokens_before: int
+    tokens_after: int
+    text: str
+    parts: int = 1
+    text_before: str = ""
+
+
+def changes(before: Request, after: Request) -> tuple[Change, ...]:
+    """Return what came, went or changed: parts of the prefix first, then the others in the log's order."""
+    return tuple(_runs(_changes(_Side(before), _Side(after))))
+
+
+class CountedChange(NamedTuple):
+    """Parts that went (-), came (+) or have another form (~) by one rule: how many, from where to where.
+
+    `tokens` is how many more the later request has of them.
+    """
+
+    sign: Sign
+    rule: str
+    parts: int
+    first: int
+    last: int
+    tokens: int
+
+
+def counted_changes(before: Request, after: Request) -> list[CountedChange]:
+    """Return the changes, counted by sign and rule, the largest first."""
+    found: dict[tuple[Sign, str], list[Change]] = defaultdict(list)
+    for change in changes(before, after):
+        found[change.sign, change.rule or change.was].append(change)
+    made = (
+        CountedChange(
+            sign,
+            rule,
+            sum(change.parts for change in some),
+            min(change.first for change in some),
+            max(change.last for change in some),
+            sum(change.tokens_after - change.tokens_before for change in some),
+        )
+        for (sign, rule), some in found.items()
+    )
+    return sorted(made, key=lambda one: (-abs(one.tokens), one))
+
+
+class _Match(NamedTuple):
+    """A part of the first request and the same part of the second; None where one of them has it not."""
+
+    before: RequestPart | None
+    after: RequestPart | None
+
+    @property
+    def sort_key(self) -> tuple[bool, int, bool]:
+        """The order of changes: parts of the prefix first, then by position in the log."""
+        part = self.after or self.before
+        assert part is not None
+        return part.rule not in FRONT, min(part.positions, default=0), self.after is not None
+
+
+def _matches(before: Iterable[RequestPart], after: Iterable[RequestPart]) -> list[_Match]:
+    """Return every part of both, matched by rule and positions, by subject, or by its rule in the prefix.
+
+    What a rule added matches only what the same rule added there: it is another thing than the words that
+    it stands at.
+    """
+    found: list[_Match] = []
+    left, right = list(before), list(after)
+    for key in (_exactly, _by_origin, _by_rule):
+        left, right = _matched(left, right, key, found)
+    found += [_Match(part, None) for part in left] + [_Match(None, part) for part in right]
+    return sorted(found, key=lambda match: match.sort_key)
+
+
+def _matched(
+    left: Iterable[RequestPart],
+    right: Iterable[RequestPart],
+    key: Callable[[RequestPart], Hashable | None],
+    found: list[_Match],
+) -> tuple[list[RequestPart], list[RequestPart]]:
+    """Match the parts of one key, in their order, and return the unmatched ones of both; None is no key."""
+    waiting: dict[Hashable, deque[RequestPart]] = defaultdict(deque)
+    for part in right:
+        waiting[key(part)].append(part)
+    rest = []
+    for part in left:
+        named = key(part)
+        same = waiting.get(named) if named is not None else None
+        if same:
+            found.append(_Match(part, same.popleft()))
+        else:
+            rest.append(part)
+    return rest, [part for parts in waiting.values() for part in parts]
+
+
+def _exactly(part: RequestPart) -> Hashable | None:
+    return part.rule, part.positions
+
+
+def _by_origin(part: RequestPart) -> Hashable | None:
+    return None if part.disposition == "added" or part.rule in FRONT else part.positions[:1] or None
+
+
+def _by_rule(part: RequestPart) -> Hashable | None:
+    return part.rule if part.rule in FRONT else None
+
+
+class _Side:
+    """One of the two requests: what its parts say, and what it left out."""
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.messages = messages(request)
+        self._parts = Counter(part.message for part in request.parts)
+
+    def dropped_by(self, part: RequestPart) -> str:
+        """Return the rule by which a part's sources were left out here; empty if they were not."""
+        where = part.positions[0] if part.positions else 0
+        return next((run.rule for run in self.request.omissions if run.first <= where <= run.last), "")
+
+    def text(self, part: RequestPart) -> str:
+        """Return the text of a part in the body; empty if it cannot be separated from its message."""
+        return part_text(self.request, part, self._parts[part.message] == 1)
+
+    def form(self, part: RequestPart) -> tuple[object, ...]:
+        """Return the properties that must be equal in both for a part to have the same form."""
+        alone = part.message >= 0 and self._parts[part.message] == 1
+        written = _written(self.messages[part.message]) if alone else self.text(part)
+        return part.rule, part.disposition, part.tokens_out, written
+
+
+def _written(value: Any) -> str:
+    """Return the value as text that is equal where the bytes sent are: keys in their order, blobs by hash."""
+    return repr(by_hash(value))
+
+
+def _changes(before: _Side, after: _Side) -> Iterator[Change]:
+    """Yield the parts that came, went or changed: those of the prefix first, then the others in log order."""
+    for old, new in _matches(before.request.parts, after.request.parts):
+        if old is None and new is not None:
+            yield _change("+", new, before.dropped_by(new), new.rule, 0, new.tokens_out, after.text(new))
+        elif new is None and old is not None:
+            yield _change("-", old, old.rule, after.dropped_by(old), old.tokens_out, 0, before.text(old))
+        elif old is not None and new is not None and not _same_form(before, old, after, new):
+            change = _change("~", new, old.rule, new.rule, old.tokens_out, new.tokens_out, after.text(new))
+            yield change._replace(text_before=before.text(old))
+
+
+def _same_form(before: _Side, old: RequestPart, after: _Side, new: RequestPart) -> bool:
+    """Return whether a part has the same form in both, mostly without a look at its words."""
+    if (old.rule, old.disposition, old.tokens_out) != (new.rule, new.disposition, new.tokens_out):
+        return False
+    if min(old.message, new.message) >= 0 and old.text == new.text:
+        # Requests that follow one another share their messages.
+        is_shared = before.messages[old.message] is after.messages[new.message]
+        return is_shared or before.form(old) == after.form(new)
+    return before.form(old) == after.form(new)
+
+
+def _change(
+    sign: Sign, part: RequestPart, was: str, rule: str, tokens_before: int, tokens_after: int, text: str
+) -> Change:
+    first, last = min(part.positions, default=0), max(part.positions, default=0)
+    return Change(sign, first, last, part.role, was, rule, tokens_before, tokens_after, text)
+
+
+def _runs(changes: Iterable[Change]) -> Iterator[Change]:
+    """Yield the changes, neighbours that were left out by one rule as one."""
+    for run, same in groupby(changes, key=lambda change: change.rule if change.sign == "-" else ""):
+        if run:
+            yield _as_one(list(same))
+        else:
+            yield from same
+
+
+def _as_one(run: Sequence[Change]) -> Change:
+    begun = run[0]
+    if len(run) == 1:
+        return begun
+    return begun._replace(
+        last=max(change.last for change in run),
+        role="",
+        was="",
+        tokens_before=sum(change.tokens_before for change in run),
+        parts=len(run),
+    )

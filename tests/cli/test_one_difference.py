@@ -1,0 +1,98 @@
+"""One difference: every command and page that compares two requests says the same of them."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+import stenolog
+from stenolog import AgentCard, AssistantMessage, ModeSwitch, Tool, UserMessage
+from stenolog.adapters.answers.caches import cause_words
+from stenolog.analysis import cache_calls, diff
+from stenolog.events import PositionRange, Usage
+from stenolog.requests import APIS
+
+WORDS = ["the", "baker", "weighs", "the", "flour", "and", "waits", "for", "the", "dough", "to", "rise"]
+SENT = [api for api in APIS if api != "plain"]
+
+
+def said(random: Random, words: int = 900) -> str:
+    return " ".join(random.choices(WORDS, k=words))
+
+
+def tool(random: Random, name: str) -> Tool:
+    return Tool(name=name, description=said(random, 200), parameters={"type": "object", "properties": {}})
+
+
+def changed(kind: int, random: Random, card: AgentCard) -> list[Any]:
+    """Return what happens between two calls: one change of the prompt, or none."""
+    match kind:
+        case 0:
+            tools = [*(card.tools or ()), tool(random, "zip")]
+            return [ModeSwitch(cards={"g": replace(card, tools=tools)})]
+        case 1:
+            return [ModeSwitch(cards={"g": replace(card, tools=card.tools[1:])})]  # type: ignore[index]
+        case 2:
+            return [ModeSwitch(cards={"g": replace(card, persona=f"{card.persona} Today.")})]
+        case 3:
+            return [ModeSwitch(hides=[PositionRange(first=2, last=2)])]
+        case 4:
+            covers = [PositionRange(first=2, last=3)]
+            return [AssistantMessage(agent="g", purpose="summary", text=said(random, 20), covers=covers)]
+        case 5:
+            return [ModeSwitch(cards={"g": replace(card, parameters={"tool_choice": "required"})})]
+        case _:
+            return []
+
+
+@pytest.mark.parametrize("api", SENT)
+@pytest.mark.parametrize("seed", range(7))
+def test_whatever_compares_two_requests_gives_the_same_answer(
+    cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, api: str, seed: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", "1000")  # tail cuts its lines to the width
+    random = Random(f"{api} {seed}")
+    card = AgentCard(
+        model=f"{api}-model", persona=said(random, 4_000), tools=[tool(random, n) for n in "abc"]
+    )
+    with stenolog.open("talks.db") as log:
+        talk = log["a"]
+        talk.append(ModeSwitch(joins=("g",), cards={"g": card}))
+        requests = []
+        for change in ([], changed(seed, random, card)):
+            talk.extend([*change, UserMessage(said(random, 4_000), to=("g",))], expected=talk.position)
+            requests.append(talk.request("g", api=api))
+            usage = Usage(input=requests[-1].tokens, output=1)
+            talk.append(AssistantMessage(agent="g", text="Yes.", receipt=requests[-1].receipt, usage=usage))
+        between = [*talk.entries(requests[0].at, requests[1].at)]
+        call = cache_calls(talk.entries(), blobs=log.blobs)[-1]
+        told = diff(requests[0], requests[1], between, card, usage)
+        with TestClient(stenolog.inspector(log, token=""), base_url="http://127.0.0.1") as web:
+            place = f"a?at={requests[1].at}&agent=g&api={api}&before=call"
+            twin = web.get(f"/diff.json/{place}").json()["data"]
+            pages = [html.unescape(web.get(f"/{page}/{place}").text) for page in ("diff", "request")]
+
+    asked = ("request", "a", "--agent", "g", "--at", str(requests[1].at), "--api", api, "--diff", "call")
+    data = cli(*asked, "--json").envelope["data"]
+    row = cli("cost", "a", "--cache", "-v", "--json").envelope["data"]["calls"][-1]
+    words = cause_words(call.cause)
+    shown = [" ".join(cli(*each).out.split()) for each in (asked, ("cost", "a", "--cache", "-v"))]
+    tail = " ".join(cli("tail", "a", "--timeout", "0").out.split())
+
+    assert (told.first or call.cause) == call.cause
+    assert (told.first is None) == (call.cause.pointer == "")
+    assert told.shared.tokens == pytest.approx(call.same, rel=0.002)
+    assert told.again + told.shared.tokens == pytest.approx(call.missed, rel=0.002)
+    assert data == twin
+    assert data["call"] == {key: value for key, value in row.items() if key != "conversation"}
+    assert data["first"] in (row["cause"], None)
+    assert data["shared"]["tokens"] == told.shared.tokens
+    assert data["known_cost_micro_usd"] == row["cost_micro_usd"]
+    for text in (*shown, *pages, tail):
+        assert " ".join(words.split()) in " ".join(text.split())
