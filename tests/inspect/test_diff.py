@@ -62,7 +62,7 @@ def test_it_is_compared_with_a_policy_a_fork_and_another_agent(web: TestClient, 
     assert "beyond-last" in web.get("/diff/demo?policy=last:2").text
     page = web.get("/diff/other?fork=demo&agent=coder").text
     assert "&lt;i&gt;stop&lt;/i&gt;" in page
-    assert "no longer there" in page
+    assert "gone: " in page
     log["demo"].append(UserMessage("Read it.", to=["critic"]))
     assert "coder → critic" in web.get("/diff/demo?agent=critic&other=coder").text
 

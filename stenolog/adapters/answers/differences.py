@@ -103,6 +103,15 @@ def common(one: Conversation, other: Conversation) -> int:
     raise InvalidEventError(f"neither of {one.name!r} and {other.name!r} is a fork of the other")
 
 
+def at_call_before(asked: AskedRequest) -> AskedRequest:
+    """Return the request of the lane's call before. Raises `InvalidEventError` if there was none."""
+    found = call_before(asked.conversation, asked.agent, asked.at)
+    if not found:
+        where = f"{asked.conversation.name!r} at {asked.at}"
+        raise InvalidEventError(f"{where}: {asked.agent} made no call before")
+    return asked._replace(at=found)
+
+
 def call_before(conversation: Conversation, address: str, at: int) -> int:
     """Return the position that the lane's last call up to here was made at; 0 where it made none."""
     where, found, response = lane(address), 0, ""

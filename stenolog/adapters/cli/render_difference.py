@@ -71,21 +71,7 @@ def _change_row(change: Change) -> tuple[Cell, ...]:
         (change.sign, SIGNS[change.sign]),
         spans(range(change.first, change.last + 1)) if change.first else "",
         change.role,
-        (_what(change), SIGNS[change.sign]),
+        (change.what, SIGNS[change.sign]),
         f"-{change.tokens_before:,}" if change.sign == "-" else f"+{size}" if change.sign == "+" else size,
         (change.text if change.parts == 1 else f"{change.parts} parts", "dim"),
     )
-
-
-def _what(change: Change) -> str:
-    match change:
-        case Change(sign="-", rule=""):
-            return f"gone: {change.was}"
-        case Change(sign="-"):
-            return f"dropped: {change.rule}"
-        case Change(sign="+", was=""):
-            return change.rule
-        case Change(sign="+"):
-            return f"{change.rule}, before dropped: {change.was}"
-        case _:
-            return change.rule if change.rule == change.was else f"{change.was} → {change.rule}"

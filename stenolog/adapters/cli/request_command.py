@@ -7,7 +7,7 @@ from functools import partial
 
 import click
 
-from stenolog.adapters.answers.differences import call_before, difference, difference_data
+from stenolog.adapters.answers.differences import at_call_before, difference, difference_data
 from stenolog.adapters.answers.lanes import means, unrecorded
 from stenolog.adapters.answers.positions import position_ranges
 from stenolog.adapters.answers.requests import (
@@ -179,14 +179,12 @@ def _difference(
     asked: AskedRequest, before: str | None, other: str | None, *, exit_code: bool
 ) -> CommandResult:
     """Show what differs from the request at another position, or of another agent."""
-    conversation, at = asked.conversation, asked.at
+    earlier = asked._replace(agent=other or asked.agent)
     if before == "call":
-        at = call_before(conversation, other or asked.agent, at)
-        if not at:
-            raise InvalidEventError(f"{conversation.name!r} at {asked.at}: {asked.agent} made no call before")
+        earlier = at_call_before(earlier)
     elif before is not None:
-        at = resolve(conversation, before)
-    found = difference(asked._replace(agent=other or asked.agent, at=at), asked)
+        earlier = earlier._replace(at=resolve(asked.conversation, before))
+    found = difference(earlier, asked)
 
     def draw() -> Iterable[Piece]:
         from .render_difference import difference_drawn

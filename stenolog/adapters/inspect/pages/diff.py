@@ -12,13 +12,12 @@ from typing import Any, NamedTuple
 from stenolog.adapters.answers.caches import cause_words
 from stenolog.adapters.answers.differences import (
     Difference,
-    call_before,
+    at_call_before,
     difference,
     difference_data,
 )
 from stenolog.adapters.answers.envelope import Answer
 from stenolog.adapters.answers.lanes import slip, unrecorded
-from stenolog.adapters.answers.requests import AskedRequest
 from stenolog.adapters.inspect.known_requests import known_request
 from stenolog.adapters.inspect.page import Page
 from stenolog.adapters.inspect.query import Query
@@ -47,7 +46,6 @@ class ShownChange(NamedTuple):
     """A change as the page shows it: its words, and the entries of a run one by one."""
 
     change: Change
-    what: str
     does: str
     spans: tuple[Span, ...]
     entries: tuple[tuple[int, str, str], ...]
@@ -72,20 +70,12 @@ def asked_difference(query: Query) -> Difference:
     elif query.word("before") not in ("", "call"):
         before = after._replace(at=query.conversation.checked(query.number("before", 0), least=1))
     elif not query.word("other") and not query.conditions:
-        before = after._replace(at=_call_before(after))
+        before = at_call_before(after)
     if other := query.word("other"):
         before = before._replace(agent=other)
     if before == after and query.conditions:
         before = after.real()
     return difference(before, after, known_request)
-
-
-def _call_before(asked: AskedRequest) -> int:
-    found = call_before(asked.conversation, asked.agent, asked.at)
-    if not found:
-        where = f"{asked.conversation.name!r} at {asked.at}"
-        raise InvalidEventError(f"{where}: {asked.agent} made no call before")
-    return found
 
 
 def view(query: Query) -> dict[str, Any]:
@@ -129,9 +119,7 @@ def _lines(query: Query, changes: Sequence[Change]) -> list[ShownChange]:
         spans = _spans(_with_words(query, change), left)
         left -= len(spans)
         rule = change.rule or change.was
-        made.append(
-            ShownChange(change, _change_words(change), RULES.get(rule, ""), spans, _run(query, change))
-        )
+        made.append(ShownChange(change, RULES.get(rule, ""), spans, _run(query, change)))
     return made
 
 
@@ -183,18 +171,6 @@ def _run(query: Query, change: Change) -> tuple[tuple[int, str, str], ...]:
 def _who_and_words(told: tuple[str, str]) -> tuple[str, str]:
     who, what = told
     return who, one_line(what)[:200]
-
-
-def _change_words(change: Change) -> str:
-    """Say what became of a part."""
-    match change.sign:
-        case "-":
-            return f"left out: {change.rule}" if change.rule else f"no longer there: {change.was}"
-        case "+":
-            return f"came: {change.rule}" + (f", left out before: {change.was}" if change.was else "")
-        case _:
-            was = f"{change.was} → " if change.was != change.rule else ""
-            return f"has another form: {was}{change.rule}"
 
 
 def twin(query: Query) -> Answer:

@@ -16,7 +16,7 @@ from stenolog.adapters.inspect.known_requests import known_request
 from stenolog.adapters.inspect.page import Page
 from stenolog.adapters.inspect.query import Query
 from stenolog.domain.errors import CallerError
-from stenolog.projections.analysis.cache.changes import counted_changes
+from stenolog.projections.analysis.cache.changes import changes, counted
 from stenolog.projections.requests import Request
 from stenolog.projections.requests.rules import RULES
 
@@ -76,7 +76,7 @@ def view(query: Query) -> dict[str, Any]:
     except (CallerError, LookupError) as error:  # on its way to what is meant, a field says many things
         return {**place, "real": None, "problem": str(error)}
     _expect_notches(query, asked.real(), real)
-    changed = counted_changes(real, other) if asked.is_changed else []
+    changed = counted(changes(real, other)) if asked.is_changed else []
     return {
         **place,
         "problem": "",
@@ -84,7 +84,7 @@ def view(query: Query) -> dict[str, Any]:
         "other": _side(other),
         "is_changed": asked.is_changed,
         "same": real is other or (real.bytes == other.bytes and real.ready == other.ready),
-        "changed": [(each, RULES.get(each.rule, "")) for each in changed[:MOST]],
+        "changed": [(each, RULES.get(each.rule or each.was, "")) for each in changed[:MOST]],
         "more": max(0, len(changed) - MOST),
         "notches": notches(real.tokens),
     }

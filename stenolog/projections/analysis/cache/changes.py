@@ -36,43 +36,38 @@ class Change(NamedTuple):
     parts: int = 1
     text_before: str = ""
 
+    @property
+    def tokens(self) -> int:
+        """The tokens that the second request has more."""
+        return self.tokens_after - self.tokens_before
+
+    @property
+    def what(self) -> str:
+        """The change in words, by its rules."""
+        match self:
+            case Change(sign="-", rule=""):
+                return f"gone: {self.was}"
+            case Change(sign="-"):
+                return f"dropped: {self.rule}"
+            case Change(sign="+", was=""):
+                return self.rule
+            case Change(sign="+"):
+                return f"{self.rule}, before dropped: {self.was}"
+            case _:
+                return self.rule if self.rule == self.was else f"{self.was} → {self.rule}"
+
 
 def changes(before: Request, after: Request) -> tuple[Change, ...]:
     """Return what came, went or changed: parts of the prefix first, then the others in the log's order."""
     return tuple(_runs(_changes(_Side(before), _Side(after))))
 
 
-class CountedChange(NamedTuple):
-    """Parts that went (-), came (+) or have another form (~) by one rule: how many, from where to where.
-
-    `tokens` is how many more the later request has of them.
-    """
-
-    sign: Sign
-    rule: str
-    parts: int
-    first: int
-    last: int
-    tokens: int
-
-
-def counted_changes(before: Request, after: Request) -> list[CountedChange]:
-    """Return the changes, counted by sign and rule, the largest first."""
-    found: dict[tuple[Sign, str], list[Change]] = defaultdict(list)
-    for change in changes(before, after):
-        found[change.sign, change.rule or change.was].append(change)
-    made = (
-        CountedChange(
-            sign,
-            rule,
-            sum(change.parts for change in some),
-            min(change.first for change in some),
-            max(change.last for change in some),
-            sum(change.tokens_after - change.tokens_before for change in some),
-        )
-        for (sign, rule), some in found.items()
-    )
-    return sorted(made, key=lambda one: (-abs(one.tokens), one))
+def counted(found: Iterable[Change]) -> list[Change]:
+    """Return changes as one for each sign and rule, those of most tokens first."""
+    groups: dict[tuple[Sign, str], list[Change]] = defaultdict(list)
+    for change in found:
+        groups[change.sign, change.rule or change.was].append(change)
+    return sorted(map(_as_one, groups.values()), key=lambda one: (-abs(one.tokens), one))
 
 
 class _Match(NamedTuple):
@@ -209,9 +204,11 @@ def _as_one(run: Sequence[Change]) -> Change:
     if len(run) == 1:
         return begun
     return begun._replace(
+        first=min(change.first for change in run),
         last=max(change.last for change in run),
         role="",
-        was="",
+        was="" if begun.rule else begun.was,
         tokens_before=sum(change.tokens_before for change in run),
-        parts=len(run),
+        tokens_after=sum(change.tokens_after for change in run),
+        parts=sum(change.parts for change in run),
     )
