@@ -98,10 +98,9 @@ def pytest_report_header(config: pytest.Config) -> str:
 def registries_as_they_are() -> contextlib.ExitStack:
     """Return a stack whose closing takes back what has been registered since."""
     from stenolog import plugins
-    from stenolog.projections.requests.validation import LAWS
 
     plugins.load_plugins()
-    named = (plugins.APIS, plugins.CHANNELS, plugins.EXPORTERS, plugins.HISTORIES, plugins.IMPORTERS, LAWS)
+    named = (plugins.FORMATS, plugins.CHANNELS, plugins.EXPORTERS, plugins.HISTORIES, plugins.IMPORTERS)
     others = (plugins.MODELS, plugins.OUTPUT_FORMATS, plugins.TABLES, plugins.TRANSFORMS, plugins.TURN_RULES)
     stack = contextlib.ExitStack()
     for registry in (*named, *others):

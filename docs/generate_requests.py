@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields
 
 from stenolog.domain.policy import HISTORIES, RULES, PolicyRule
-from stenolog.projections.requests import APIS, PIPELINE
+from stenolog.projections.formats import FORMATS
+from stenolog.projections.messages.message import PIPELINES
+from stenolog.projections.messages.rules import REPAIRS, STAGES
+from stenolog.projections.requests import PIPELINE
 from stenolog.projections.requests.pipeline.budget import KEEP_REASONS, KEPT, RESERVE
-from stenolog.projections.requests.request import PIPELINES
-from stenolog.projections.requests.rules import REPAIRS, STAGES
-from stenolog.projections.requests.validation import LAWS
 
 MADE = "<!-- Made by `python docs/generate.py`; change the code, not this page. -->"
 EARLIER = "`, `".join(name for name in PIPELINES if name != PIPELINE)
@@ -62,9 +62,9 @@ def _lines() -> Iterator[str]:
         yield f"### {stage[0].upper()}{stage[1:]}\n\n| rule | what it does |\n|---|---|"
         yield from (f"| `{rule}`{'*' if rule in REPAIRS else ''} | {does} |" for rule, does in rules.items())
         yield ""
-    for api, laws in LAWS.items():
-        yield f"## Laws of {api}@{APIS[api].version}\n\n| law | what it demands |\n|---|---|"
-        yield from (f"| `{law.name}` | {law.says} |" for law in laws)
+    for api, format in FORMATS.items():
+        yield f"## Laws of {api}@{format.version}\n\n| law | what it demands |\n|---|---|"
+        yield from (f"| `{law.name}` | {law.says} |" for law in format.laws)
         yield ""
 
 

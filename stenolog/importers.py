@@ -67,9 +67,13 @@ from .adapters.importers.steps import (
     merged,
     position_ranges,
 )
+from .adapters.importers.times import as_time
 from .adapters.importers.yaml_file import yaml_document
 from .adapters.providers.failures import error_category
-from .adapters.providers.json_fields import (
+from .adapters.providers.openai_parts import openai_content, openai_tool_call, openai_user_parts
+from .adapters.queries.outputs import offload_large
+from .adapters.tool_specs.given import read_tool
+from .projections.messages.json_fields import (
     Blobs,
     Json,
     agent_called,
@@ -78,7 +82,6 @@ from .adapters.providers.json_fields import (
     as_int,
     as_list,
     as_str,
-    as_time,
     compact_json,
     conversation_name,
     keep_base64,
@@ -86,9 +89,6 @@ from .adapters.providers.json_fields import (
     key_of,
     title_of,
 )
-from .adapters.providers.openai_parts import openai_content, openai_tool_call, openai_user_parts
-from .adapters.queries.outputs import offload_large
-from .adapters.tool_specs.given import read_tool
 from .projections.moments.moment import Moment
 
 __all__ = [

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from .adapters.tables.table import TABLES
     from .domain.policy import HISTORIES, register_history
     from .domain.turns import TURN_RULES, register_turn_rule
-    from .projections.requests import APIS, register_api
+    from .projections.formats import FORMATS, register_api
     from .projections.requests.pipeline.attribution import TRANSFORMS, register_transform
 
 _WHERE: dict[str, str] = {
-    "APIS": "projections.requests",
     "CHANNELS": "adapters.chats.channels",
     "EXPORTERS": "adapters.queries.exporters",
+    "FORMATS": "projections.formats",
     "HISTORIES": "domain.policy",
     "IMPORTERS": "adapters.importers.formats",
     "MODELS": "adapters.llms.base",
@@ -38,7 +38,7 @@ _WHERE: dict[str, str] = {
     "TABLES": "adapters.tables.table",
     "TRANSFORMS": "projections.requests.pipeline.attribution",
     "TURN_RULES": "domain.turns",
-    "register_api": "projections.requests",
+    "register_api": "projections.formats",
     "register_history": "domain.policy",
     "register_transform": "projections.requests.pipeline.attribution",
     "register_turn_rule": "domain.turns",
@@ -46,9 +46,9 @@ _WHERE: dict[str, str] = {
 """The names that are imported when they are first asked for, and the modules that they come from."""
 
 __all__: list[str] = [
-    "APIS",
     "CHANNELS",
     "EXPORTERS",
+    "FORMATS",
     "HISTORIES",
     "IMPORTERS",
     "MODELS",

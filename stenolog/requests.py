@@ -1,14 +1,22 @@
 """Requests, built from a log by hand, and the parts that an API of one's own is made of.
 
-`build` returns the request of a lane; an `Api` says how its provider wants it written, `register_api` adds
+`build` returns the request of a lane; a `Format` says how its provider wants it written, `register_api` adds
 it, and a `Law` says what the provider refuses. `docs/how-to/extend.md` shows an API of one's own.
 """
 
 from .adapters.queries.token_counters import COUNTERS
+from .projections.formats import FORMATS, register_api, validate
+from .projections.formats.base import Format
+from .projections.formats.body_builder import BodyBuilder, explain_tools, schema, texts, tool_function
+from .projections.formats.checks import Law, Violation, law
+from .projections.formats.writer import Writer
+from .projections.messages.identifiers import CallIds
+from .projections.messages.message import Message, Preamble, Rendered
+from .projections.messages.rules import RULES
+from .projections.messages.sizes import COUNTERS as ESTIMATES
+from .projections.messages.sizes import Counter
 from .projections.requests import (
-    APIS,
     DEFAULT_API,
-    Api,
     LaneId,
     Omission,
     Request,
@@ -16,31 +24,19 @@ from .projections.requests import (
     build,
     every_request,
     lanes,
-    register_api,
 )
-from .projections.requests.apis import written_by
-from .projections.requests.apis.body_builder import BodyBuilder, explain_tools, schema, texts, tool_function
-from .projections.requests.apis.writer import Writer
-from .projections.requests.pipeline.identifiers import CallIds
-from .projections.requests.pipeline.prompt import Preamble
 from .projections.requests.proofs import Proof, proofs
-from .projections.requests.request import Message, Rendered
-from .projections.requests.rules import RULES
-from .projections.requests.tokens import COUNTERS as ESTIMATES
-from .projections.requests.tokens import Counter
-from .projections.requests.validation import Violation, validate
-from .projections.requests.validation.checks import Law, law
 
 __all__ = [
-    "APIS",
     "COUNTERS",
     "DEFAULT_API",
     "ESTIMATES",
+    "FORMATS",
     "RULES",
-    "Api",
     "BodyBuilder",
     "CallIds",
     "Counter",
+    "Format",
     "LaneId",
     "Law",
     "Message",
@@ -63,5 +59,4 @@ __all__ = [
     "texts",
     "tool_function",
     "validate",
-    "written_by",
 ]

@@ -21,7 +21,7 @@ from stenolog.adapters.queries import token_counters
 from stenolog.adapters.queries.token_counters import COUNTERS, PIECE, tiktoken_counter
 from stenolog.domain.errors import InvalidPolicyError
 from stenolog.errors import MissingExtraError
-from stenolog.projections.requests.tokens import COUNTERS as ESTIMATES
+from stenolog.projections.messages.sizes import COUNTERS as ESTIMATES
 
 MERGES = [b"th", b"the", b" the", b"er", b"\xd0\xb0"]
 RANKS = {bytes([n]): n for n in range(256)} | {merge: 256 + nth for nth, merge in enumerate(MERGES)}

@@ -11,7 +11,7 @@ from rich.text import Text
 from stenolog.adapters.chats import rendering
 from stenolog.adapters.cli import terminal
 from stenolog.adapters.importers.claude import prompts
-from stenolog.projections.requests.pipeline import quoting
+from stenolog.projections.messages import quoting
 from stenolog.projections.terminal_text import shown_call
 
 SECONDS = 2.0

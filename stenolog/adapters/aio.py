@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from stenolog.domain.policy import PolicyLike
     from stenolog.projections.analysis.explain import Explanation
     from stenolog.projections.analysis.provider_bill import Bill
-    from stenolog.projections.requests import Api, Request
+    from stenolog.projections.formats.base import Format
+    from stenolog.projections.requests import Request
 
     from .maintenance.erase import Erased
     from .search.lookup import Hit
@@ -253,7 +254,7 @@ class AsyncConversation:
         self,
         agent: str,
         at: int | None = None,
-        api: str | Api | None = None,
+        api: str | Format | None = None,
         *,
         task: str = "",
         policy: PolicyLike = None,

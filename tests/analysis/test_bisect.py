@@ -20,7 +20,7 @@ from stenolog.analysis import Bisected, bisect
 from stenolog.context import Budget, LastN, SinceLastTurn
 from stenolog.errors import AgentNotFoundError
 from stenolog.events import PositionRange
-from stenolog.requests import APIS
+from stenolog.requests import FORMATS
 from tests.requests.given import calls, log
 
 ORDER = UserMessage(text="Never touch main", to=("coder",))
@@ -87,7 +87,7 @@ def test_a_text_that_the_agents_backend_has_already_is_still_in() -> None:
     assert (found.verdict, found.runs) == ("still in", ((1, 9),))
 
 
-@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("api", FORMATS)
 @pytest.mark.parametrize("text", ['say "hi"', "two\nlines", "naïve ✓", "a\\b"])
 def test_a_text_is_found_on_every_wire_as_it_was_said_and_within_arguments(api: str, text: str) -> None:
     call = ToolCall(id="c1", name="shell", arguments=json.dumps({"cmd": f"echo {text}"}, ensure_ascii=False))
@@ -98,7 +98,7 @@ def test_a_text_is_found_on_every_wire_as_it_was_said_and_within_arguments(api: 
     assert bisect(called, "coder", text, api=api).runs == ((2, 3),)
 
 
-@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("api", FORMATS)
 def test_what_no_model_reads_is_no_text(api: str) -> None:
     assert bisect(log(ORDER), "coder", "messages", api=api).verdict == "never in"
     assert bisect(log(ORDER), "coder", "role", api=api).verdict == "never in"

@@ -11,7 +11,7 @@ from stenolog import AssistantMessage, Conversation, UserMessage
 from stenolog.context import Budget
 from stenolog.domain.policy import Policy
 from stenolog.projections.analysis.budget_room import BudgetRoom, budget_room
-from stenolog.projections.requests import APIS
+from stenolog.projections.formats import FORMATS
 
 
 @pytest.fixture
@@ -42,9 +42,9 @@ def test_the_smallest_budget_that_cuts_nothing_is_the_measured_size_and_what_is_
 
 
 def test_it_is_the_same_on_every_api_and_never_below_what_is_sent(talk: Conversation) -> None:
-    rooms = {room_of(talk, Budget(tokens=200), api) for api in APIS}
+    rooms = {room_of(talk, Budget(tokens=200), api) for api in FORMATS}
     ((room,),) = rooms
-    sent = [talk.request("guide", api=api).size.tokens for api in APIS]
+    sent = [talk.request("guide", api=api).size.tokens for api in FORMATS]
 
     assert room.measured + room.limit - room.room > max(sent)
 

@@ -17,10 +17,11 @@ from stenolog.domain.values import PositionRange
 from stenolog.errors import UnsupportedVersionError
 from stenolog.projections.analysis.cache.changes import Change
 from stenolog.projections.analysis.cache.difference import SECTIONS, first_pointer
-from stenolog.projections.requests import APIS, Request, build, every_request, lanes
-from stenolog.projections.requests.body_digest import compact
+from stenolog.projections.formats import FORMATS
+from stenolog.projections.messages.body_digest import compact
+from stenolog.projections.messages.sizes import OVERHEAD
+from stenolog.projections.requests import Request, build, every_request, lanes
 from stenolog.projections.requests.part_texts import messages
-from stenolog.projections.requests.tokens import OVERHEAD
 from stenolog.testing import entries
 from tests.analysis.crew import crew
 from tests.strategies import logs
@@ -122,7 +123,7 @@ def test_system_text_and_tools_that_differ_are_named_as_pointers() -> None:
     assert {"/system", "/tools"} <= set(told.around)
 
 
-@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("api", FORMATS)
 def test_a_request_does_not_differ_from_itself(api: str) -> None:
     request = build(CREW, "coder", api=api, policy=Budget(tokens=2_000))
     told = diff(request, request)
@@ -201,7 +202,7 @@ def told_of(
     return diff(before, after, entries(*last)[len(first) :], CARD)
 
 
-@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("api", FORMATS)
 def test_what_was_only_added_reads_nothing_anew(api: str) -> None:
     more = [*SHORT, AssistantMessage(agent="coder", text="four"), UserMessage(text="five", to=("coder",))]
     found = told_of(SHORT, more, api)

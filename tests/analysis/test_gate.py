@@ -15,10 +15,11 @@ from stenolog.errors import InvalidEventError
 from stenolog.events import Unknown
 from stenolog.projections.analysis import regression
 from stenolog.projections.analysis.regression import Compared, Digest, Fresh, RequestPlace
-from stenolog.projections.requests import APIS, every_request
+from stenolog.projections.formats import FORMATS
+from stenolog.projections.requests import every_request
 from tests.requests.given import ASKED, CALL, calls, log
 
-CHAT, PLAIN = ({name: APIS[name]} for name in ("openai-chat", "plain"))
+CHAT, PLAIN = ({name: FORMATS[name]} for name in ("openai-chat", "plain"))
 TALK = log(
     ModeSwitch(joins=("reviewer", "coder")),
     UserMessage(text="List the files", to=("coder",)),
@@ -42,7 +43,7 @@ def test_every_request_that_anyone_would_send_is_there_once_and_in_order() -> No
     expected = {
         RequestPlace("a.db", "talk", lane, request.at, api)
         for lane in ("coder", "reviewer")
-        for api in APIS
+        for api in FORMATS
         for request in every_request(TALK, lane, api=api)
         if request.ready
     }
@@ -52,7 +53,7 @@ def test_every_request_that_anyone_would_send_is_there_once_and_in_order() -> No
 
 def test_what_is_written_is_read_again() -> None:
     made = fresh()
-    head = regression.header(APIS, policy(LastN(3)))
+    head = regression.header(FORMATS, policy(LastN(3)))
 
     assert list(regression.read([regression.line(one.digest) for one in made])) == digests(made)
     assert regression.read_header(regression.header_line(head)) == head

@@ -10,8 +10,9 @@ import pytest
 
 from stenolog import AgentCard, ModeSwitch, Tool
 from stenolog.projections.analysis.cache.blocks import Block, blocks
-from stenolog.projections.requests import APIS, Request, every_request, lanes
-from stenolog.projections.requests.request import texts
+from stenolog.projections.formats import FORMATS
+from stenolog.projections.formats.readable import texts
+from stenolog.projections.requests import Request, every_request, lanes
 from stenolog.testing import entries
 from tests.requests.histories import history
 
@@ -62,7 +63,7 @@ def read(body: Mapping[str, Any]) -> dict[str, Any]:
     return found | {key: read(found[key]) for key in SETTINGS if key in found}
 
 
-@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("api", FORMATS)
 def test_all_that_a_model_reads_is_in_one_block(api: str) -> None:
     for request in sent(api):
         values = [one.value for one in split(request) if one.section != "model"]
@@ -72,7 +73,7 @@ def test_all_that_a_model_reads_is_in_one_block(api: str) -> None:
             assert Counter(texts(read(request.body))) == Counter(texts(values)), request.body
 
 
-@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("api", FORMATS)
 def test_blocks_stand_in_the_order_in_which_their_provider_reads(api: str) -> None:
     for request in sent(api):
         found = split(request)

@@ -12,16 +12,16 @@ from stenolog import Agent, Team
 from stenolog.domain.errors import CallerError
 from stenolog.models import Scripted
 from stenolog.projections.analysis.rerun import Here, rerun
-from stenolog.projections.requests import APIS
-from stenolog.projections.requests.apis import Api
+from stenolog.projections.formats import FORMATS
+from stenolog.projections.formats.base import Format
 
-BEDROCK = APIS["openai-chat"]._replace(name="bedrock")
+BEDROCK = FORMATS["openai-chat"]._replace(name="bedrock")
 
 
 class Own(Scripted):
     """A model with an API of its own."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: Format) -> None:
         super().__init__("Yes.")
         self.api = api
 
@@ -37,4 +37,4 @@ def test_rerun_names_a_wire_that_is_not_known_and_works_where_it_is_given(tmp_pa
 
     with pytest.raises(CallerError, match=r"API 'bedrock', which is not known here .*Here\(apis="):
         rerun(entries)
-    assert rerun(entries, here=Here(apis={**APIS, "bedrock": BEDROCK})).divergence is None
+    assert rerun(entries, here=Here(apis={**FORMATS, "bedrock": BEDROCK})).divergence is None

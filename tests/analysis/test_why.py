@@ -10,9 +10,10 @@ from stenolog import AgentCard, AssistantMessage, ModeSwitch, TextPart, ToolCall
 from stenolog.context import Prompt
 from stenolog.parts import ImagePart
 from stenolog.projections.analysis.explain import left_out, why
-from stenolog.projections.requests import APIS, build
+from stenolog.projections.formats import FORMATS
+from stenolog.projections.messages.rules import RULES
+from stenolog.projections.requests import build
 from stenolog.projections.requests.part_texts import text_of
-from stenolog.projections.requests.rules import RULES
 from stenolog.testing import entries
 from tests.analysis.crew import crew
 
@@ -27,7 +28,7 @@ LOG = entries(
 )
 
 
-@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("api", FORMATS)
 def test_every_part_has_a_rule_that_says_what_it_does_and_the_words_it_became(api: str) -> None:
     request = build(CREW, "coder", api=api)
     reasons = why(request, CREW)
@@ -38,7 +39,7 @@ def test_every_part_has_a_rule_that_says_what_it_does_and_the_words_it_became(ap
     assert [one.rule for one in reasons if not (one.does and one.text.strip())] == []
 
 
-@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("api", FORMATS)
 def test_the_words_are_those_of_the_body_on_every_wire(api: str) -> None:
     said = "\n".join(one.text for one in why(build(LOG, "coder", api=api), LOG))
 
@@ -56,7 +57,7 @@ def test_a_part_that_shares_its_message_shows_what_the_entry_said() -> None:
     assert [(one.message, one.text) for one in reasons][:2] == [(0, "One"), (0, "Two")]
 
 
-@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("api", FORMATS)
 @pytest.mark.parametrize("place", ["first", "last"])
 def test_each_text_around_the_conversation_shows_itself_and_not_what_set_it(
     api: str, place: Literal["first", "last"]

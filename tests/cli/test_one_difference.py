@@ -16,10 +16,10 @@ from stenolog import AgentCard, AssistantMessage, ModeSwitch, Tool, UserMessage
 from stenolog.adapters.answers.caches import cause_words
 from stenolog.analysis import cache_calls, diff
 from stenolog.events import PositionRange, Usage
-from stenolog.requests import APIS
+from stenolog.requests import FORMATS
 
 WORDS = ["the", "baker", "weighs", "the", "flour", "and", "waits", "for", "the", "dough", "to", "rise"]
-SENT = [api for api in APIS if api != "plain"]
+SENT = [api for api in FORMATS if api != "plain"]
 
 
 def said(random: Random, words: int = 900) -> str:

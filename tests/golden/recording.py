@@ -7,7 +7,7 @@ from typing import Any
 from stenolog import Entry, Log, State, evolve
 from stenolog.domain.step import INITIAL
 from stenolog.projections.requests import PIPELINE
-from stenolog.requests import APIS, every_request, lanes
+from stenolog.requests import FORMATS, every_request, lanes
 
 DIGITS = 16
 """Hexadecimal digits of each digest that are recorded."""
@@ -17,7 +17,7 @@ def facts(log: Log) -> dict[str, Any]:
     """Return the facts about a log, and the versions that requests were made by."""
     return {
         "pipeline": PIPELINE,
-        "apis": {name: api.version for name, api in APIS.items()},
+        "apis": {name: api.version for name, api in FORMATS.items()},
         "conversations": {name: _of_conversation(log, name) for name in log.names(archived=True)},
     }
 
@@ -34,7 +34,8 @@ def _of_conversation(log: Log, name: str) -> dict[str, Any]:
         "digests": [entry.digest[:DIGITS] for entry in entries],
         "states": {str(at + 1): states[at] for at in changed},
         "requests": {
-            lane.address: {api: _requests(log, entries, lane, api) for api in APIS} for lane in lanes(entries)
+            lane.address: {api: _requests(log, entries, lane, api) for api in FORMATS}
+            for lane in lanes(entries)
         },
     }
 

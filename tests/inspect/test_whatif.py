@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 import stenolog
 from stenolog import AssistantMessage, ToolCall, ToolResult, UserMessage
 from stenolog.adapters.cli import run
-from stenolog.projections.requests.body_digest import compact
+from stenolog.projections.messages.body_digest import compact
 
 from .words import words
 

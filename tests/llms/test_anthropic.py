@@ -16,7 +16,7 @@ from stenolog.adapters.llms.anthropic import Anthropic
 from stenolog.events import Usage
 from stenolog.models import ModelResponse, ResponseDelta, Timeouts
 from stenolog.parts import ProviderPart, ReasoningPart
-from stenolog.projections.requests.body_digest import compact
+from stenolog.projections.messages.body_digest import compact
 from tests.llms import wire_anthropic as api
 from tests.llms.listening import ask, failure, heard, prompt, streamed
 from tests.llms.server import Reply, Server

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from stenolog import TextPart, ToolCall
 from stenolog.models import ResponseDelta
-from stenolog.projections.requests.body_digest import compact
+from stenolog.projections.messages.body_digest import compact
 from tests.llms.apis import CALLS, Api, every
 from tests.llms.listening import ask, streamed
 from tests.llms.server import Reply, Server

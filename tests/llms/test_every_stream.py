@@ -17,7 +17,7 @@ from stenolog.domain.codec import REGISTRY
 from stenolog.domain.errors import ModelError
 from stenolog.models import ModelResponse, ResponseDelta
 from stenolog.parts import ProviderPart, ReasoningPart
-from stenolog.projections.requests.body_digest import compact
+from stenolog.projections.messages.body_digest import compact
 from tests.llms.apis import CHAT, GENERATE, MESSAGES, RESPONSES, Api
 from tests.llms.listening import streamed
 

@@ -13,7 +13,7 @@ from stenolog.adapters.llms.gemini import Gemini
 from stenolog.events import Usage
 from stenolog.models import ModelResponse, ResponseDelta
 from stenolog.parts import ProviderPart, ReasoningPart
-from stenolog.projections.requests.body_digest import compact
+from stenolog.projections.messages.body_digest import compact
 from tests.llms import wire_gemini as api
 from tests.llms.apis import GENERATE
 from tests.llms.listening import ask, failure, heard, prompt, streamed

@@ -28,7 +28,7 @@ from stenolog.errors import (
 from stenolog.events import Unknown
 from stenolog.models import Transport
 from stenolog.parts import ImagePart
-from stenolog.requests import APIS
+from stenolog.requests import FORMATS
 from stenolog.testing import check_moment, example_conversation
 from tests.moments.sweep import names_in, ran
 
@@ -87,7 +87,7 @@ def test_a_changed_word_is_named_by_its_pointer_with_both_words_the_rule_and_the
     )
 
 
-@pytest.mark.parametrize("api", sorted(APIS))
+@pytest.mark.parametrize("api", sorted(FORMATS))
 def test_the_part_is_named_on_every_api(log: Log, api: str) -> None:
     text = log["team"].export("pytest", agent="coder", at=4, api=api)
 

@@ -17,7 +17,7 @@ import stenolog
 from stenolog import AgentCard, Log, ModeSwitch, UserMessage
 from stenolog.errors import CallerError
 from stenolog.projections.moments.python_literals import docstring, literal
-from stenolog.requests import APIS, Writer, written_by
+from stenolog.requests import FORMATS, Format, Writer
 from stenolog.testing import example_conversation
 from tests.llms.server import JSON, Received, Reply, Server
 from tests.moments.test_curl import BASES, HOSTILE, KEYS, TEXTS
@@ -151,12 +151,12 @@ def test_an_api_of_a_plugin_is_refused_by_name(log: Log) -> None:
 
         def write(self, messages: Any) -> None: ...
 
-    APIS.add("other", written_by("other", 1, Other))
+    FORMATS.add("other", Format("other", 1, writer=Other))
     try:
         with pytest.raises(CallerError, match=r"expected one of the APIs openai-chat, .*, found other"):
             log["team"].export("python", agent="coder", at=8, api="other")
     finally:
-        APIS.remove("other")
+        FORMATS.remove("other")
 
 
 @pytest.mark.parametrize(

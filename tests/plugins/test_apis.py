@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stenolog.errors import CallerError
-from stenolog.requests import Api, Message, Preamble, Rendered, law, register_api, validate
+from stenolog.requests import Format, Message, Preamble, Rendered, law, register_api, validate
 
 
 def render(messages: Sequence[Message], preamble: Preamble, blobs: Mapping[str, bytes]) -> Rendered:
@@ -27,14 +27,14 @@ def says_something(body: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def test_its_laws_are_those_it_was_registered_with_last() -> None:
-    register_api(Api("telegraph", 1, render))
+    register_api(Format("telegraph", 1, render))
     assert validate("telegraph", {}) == []
 
-    register_api(Api("telegraph", 2, render), [says_something])
+    register_api(Format("telegraph", 2, render, laws=(says_something,)))
     assert [violation.law for violation in validate("telegraph", {})] == ["says-something"]
 
 
 def test_another_api_does_not_get_its_name() -> None:
-    register_api(Api("telegraph", 1, render))
+    register_api(Format("telegraph", 1, render))
     with pytest.raises(CallerError, match="'telegraph' is registered already"):
-        register_api(Api("telegraph", 1, another))
+        register_api(Format("telegraph", 1, another))

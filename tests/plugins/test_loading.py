@@ -30,7 +30,7 @@ model = "scripted:says.json"
 model = "scripted:says.json"
 """
 API = """
-from stenolog.requests import Api, BodyBuilder, register_api, texts
+from stenolog.requests import Format, BodyBuilder, register_api, texts
 
 def render(messages, preamble, blobs):
     body = BodyBuilder(blobs, preamble.counter)
@@ -39,7 +39,7 @@ def render(messages, preamble, blobs):
         body.explain(message, body.messages[-1]["text"])
     return body.rendered({"model": preamble.model, "messages": body.messages})
 
-register_api(Api("telegraph", 1, render))
+register_api(Format("telegraph", 1, render))
 """
 
 

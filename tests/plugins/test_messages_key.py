@@ -9,12 +9,12 @@ import pytest
 
 from stenolog import AssistantMessage, Entry, UserMessage
 from stenolog.analysis import diff
-from stenolog.projections.requests import body_digest
-from stenolog.projections.requests.body_digest import first_difference
+from stenolog.projections.formats import validator_of
+from stenolog.projections.formats.checks import per_message
+from stenolog.projections.messages import body_digest
+from stenolog.projections.messages.body_digest import first_difference
 from stenolog.projections.requests.incremental.session import every_request
-from stenolog.projections.requests.validation import LAWS, validator_of
-from stenolog.projections.requests.validation.checks import per_message
-from stenolog.requests import APIS, Message, Writer, build, register_api, texts, validate, written_by
+from stenolog.requests import FORMATS, Format, Message, Writer, build, register_api, texts, validate
 from stenolog.testing import entries
 
 
@@ -39,16 +39,15 @@ def says_something(at: str, message: dict[str, Any]) -> Iterator[tuple[str, str]
         yield f"{at}/says", "nothing"
 
 
-TELEX = written_by("telex", 1, Telegrams, messages="turns")
+TELEX = Format("telex", 1, writer=Telegrams, messages="turns")
 
 
 @pytest.fixture
 def registered() -> Iterator[None]:
     """Register the API for one test."""
-    register_api(TELEX, [says_something])
+    register_api(TELEX._replace(laws=(says_something,)))
     yield
-    APIS.remove("telex")
-    LAWS.remove("telex")
+    FORMATS.remove("telex")
 
 
 def log(exchanges: int) -> list[Entry]:

@@ -34,8 +34,7 @@ from stenolog.models import (
     provider_error,
     unchanged,
 )
-from stenolog.projections.requests.validation import LAWS
-from stenolog.requests import APIS, Message, Writer, law, proofs, register_api, texts, written_by
+from stenolog.requests import FORMATS, Format, Message, Writer, law, proofs, register_api, texts
 
 PACKAGE = Path(stenolog.__file__).parent
 PAGE = (PACKAGE.parent / "docs" / "explanation" / "architecture.md").read_text()
@@ -48,9 +47,7 @@ OWN_KEYS = {
     "inlineData",
     "contents",
 }
-ITS_MODULES = {
-    f"{room}/gemini.py" for room in ("projections/requests/apis", "projections/requests/validation")
-} | {"adapters/llms/gemini.py"}
+ITS_MODULES = {"adapters/llms/gemini.py"}
 # Formats of files and programs; an example; names of tools, models and rules that its own modules ask for.
 NO_PLACE = {
     "adapters/agents/output_formats.py",
@@ -60,10 +57,9 @@ NO_PLACE = {
     "adapters/tools/mcp/server.py",
     "importers.py",
     "projections/acts.py",
-    "projections/requests/apis/model_families.py",
-    "projections/requests/rules.py",
+    "projections/messages/rules.py",
 }
-ROOMS = ("contrib/", "adapters/importers/", "adapters/frameworks/")
+ROOMS = ("contrib/", "adapters/importers/", "adapters/frameworks/", "projections/formats/")
 
 
 def _names_gemini(module: Path) -> bool:
@@ -167,11 +163,10 @@ class Toy(HttpModel):
 @pytest.fixture
 def toy() -> Iterator[None]:
     """Add the toy provider where the page says: its format, its laws, its model."""
-    register_api(written_by("toy", 1, Telegrams, messages="turns"), [has_turns])
+    register_api(Format("toy", 1, writer=Telegrams, messages="turns", laws=(has_turns,)))
     MODELS.add("toy", Toy)
     yield
-    APIS.remove("toy")
-    LAWS.remove("toy")
+    FORMATS.remove("toy")
     MODELS.remove("toy")
 
 

@@ -15,7 +15,7 @@ from stenolog.adapters.verify.integrity import verify
 from stenolog.errors import StenologError, UnknownFormatError
 from stenolog.events import UserMessage
 from stenolog.importers import import_file
-from stenolog.plugins import APIS
+from stenolog.plugins import FORMATS
 from tests.postgres.server import EACH_VERSION, Server
 from tests.requests.corpus import BUNDLED, TRANSCRIPTS
 
@@ -68,7 +68,7 @@ def requests(log: stenolog.Log) -> dict[tuple[str, str, int, str], str]:
         for agent in conversation.state().lanes:
             answers = [e.position for e in conversation.entries() if getattr(e.event, "agent", "") == agent]
             for at in (*answers[-3:], conversation.position):
-                for api in APIS:
+                for api in FORMATS:
                     try:
                         told = conversation.request(agent, at=at, api=api).sha256
                     except StenologError as error:

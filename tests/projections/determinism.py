@@ -19,7 +19,8 @@ from stenolog.domain.entry import EPOCH, MICROSECOND, microseconds
 from stenolog.domain.settings import settings
 from stenolog.domain.step import fold
 from stenolog.projections.fold import transitions
-from stenolog.projections.requests import APIS, build, lanes
+from stenolog.projections.formats import FORMATS
+from stenolog.projections.requests import build, lanes
 from stenolog.projections.timeline import timeline
 from stenolog.testing import entries
 
@@ -40,7 +41,7 @@ def projection_bytes(log: Sequence[Entry]) -> bytes:
 
 def _requests(log: Sequence[Entry]) -> Iterator[Any]:
     for lane in lanes(log):
-        for api in APIS:
+        for api in FORMATS:
             try:
                 request = build(log, lane.agent, task=lane.task, api=api)
             except StenologError as error:

@@ -37,7 +37,7 @@ from tests.cli.conftest import Ran, cli  # noqa: F401
 from tests.recorder.programs import BODIES, CLIENTS, Tap, answered, conversation, said, turns, written
 
 Cli = Callable[..., Ran]
-APIS = (*CLIENTS,)
+FORMATS = (*CLIENTS,)
 QUESTIONS = ("Is the oven on, and for how long has it been on by now?", "ok", "Tell Ann <that> & me, please.")
 STYLES: dict[str, Callable[[Any], bytes]] = {
     "compact": written,
@@ -49,7 +49,7 @@ STYLES: dict[str, Callable[[Any], bytes]] = {
 }
 
 
-@pytest.fixture(params=APIS)
+@pytest.fixture(params=FORMATS)
 def api(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

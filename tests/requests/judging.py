@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from stenolog import Request
+from stenolog.projections.formats import validate
+from stenolog.projections.messages.message import BlobText
+from stenolog.projections.messages.sizes import Size, count
 from stenolog.projections.requests.pipeline.budget import limits
-from stenolog.projections.requests.request import BlobText, Size
-from stenolog.projections.requests.tokens import count
-from stenolog.projections.requests.validation import validate
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
 MODELS = {

@@ -9,9 +9,9 @@ from typing import Any
 
 from stenolog import Entry, Request, ToolCall
 from stenolog.domain.parts import TextPart
-from stenolog.projections.requests.pipeline.identifiers import called, tool_name
+from stenolog.projections.messages.identifiers import called, tool_name
+from stenolog.projections.messages.rules import RULES
 from stenolog.projections.requests.pipeline.omissions import said_by
-from stenolog.projections.requests.rules import RULES
 from tests.requests.judging import words_of
 
 CALLED = ("function", "function_call", "tool_use", "functionCall", "custom", "custom_tool_call")

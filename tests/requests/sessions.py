@@ -27,10 +27,10 @@ from stenolog import (
 from stenolog.domain.policy import Policy
 from stenolog.events import Control, PositionRange
 from stenolog.parts import ReasoningPart
+from stenolog.projections.messages.sizes import COUNTERS
 from stenolog.projections.requests import LaneId
 from stenolog.projections.requests.incremental.session import RequestSession
 from stenolog.projections.requests.incremental.window import Window
-from stenolog.projections.requests.tokens import COUNTERS
 from tests.requests.histories import START
 
 AGENTS = ("coder", "reviewer", "writer")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from stenolog import Request
+from stenolog.projections.formats.readable import pictures
+from stenolog.projections.messages.sizes import IMAGE_TOKENS
 from stenolog.projections.requests.pipeline.budget import limits
-from stenolog.projections.requests.request import pictures
-from stenolog.projections.requests.tokens import IMAGE_TOKENS
 
 FRAMING = 24
 """Tokens by which a message or a tool may differ between two APIs: frames, notes, placeholders."""

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from stenolog import AgentCard, AssistantMessage, ModeSwitch
 from stenolog.parts import ProviderPart
-from stenolog.projections.requests import APIS, build
-from stenolog.projections.requests.apis.own_parts import STANDING
-from stenolog.projections.requests.validation import LAWS, validate
+from stenolog.projections.formats import FORMATS, validate
+from stenolog.projections.formats.own_parts import STANDING
+from stenolog.projections.requests import build
 from tests.requests.given import ASKED, log
 
 MAKERS = {"openai": "gpt-5", "anthropic": "claude-opus-5", "google": "gemini-3-pro"}
@@ -48,7 +48,7 @@ def test_an_opaque_part_of_any_shape_builds_a_request(provider: str, raw: str, k
     parts = [ProviderPart(provider=provider, model=MAKERS[provider], raw=each) for each in shaped]
     told = (ModeSwitch(cards={"coder": AgentCard(model=MAKERS[provider])}), ASKED)
     answer = AssistantMessage(agent="coder", model=MAKERS[provider], parts=parts)
-    for api in APIS:
+    for api in FORMATS:
         request = build(log(*told, answer, ASKED), "coder", api=api)
 
         assert request.bytes
@@ -67,7 +67,7 @@ def test_an_opaque_part_whose_type_is_no_text_is_left_out_by_name(kind: Any) -> 
     assert [run.rule for run in request.omissions] == ["opaque-not-carried"]
 
 
-@pytest.mark.parametrize("api", LAWS)
+@pytest.mark.parametrize("api", FORMATS)
 @given(body=st.dictionaries(st.sampled_from(KEYS), values, max_size=6))
 @many
 def test_the_laws_judge_a_body_of_any_shape(api: str, body: dict[str, Any]) -> None:

@@ -19,8 +19,8 @@ from stenolog import (
     UserMessage,
 )
 from stenolog.parts import FilePart, ImagePart, ProviderPart, ReasoningPart
+from stenolog.projections.formats.gemini.write import UNSIGNED, function_name
 from stenolog.projections.requests import build
-from stenolog.projections.requests.apis.gemini import UNSIGNED, function_name
 from tests.requests.given import ASKED, CALL, calls, log
 from tests.requests.histories import PNG
 from tests.requests.judging import complaints, needs_judges

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from stenolog.domain.events import ToolResult
 from stenolog.domain.parts import FilePart, ImagePart, TextPart
 from stenolog.domain.policy import TruncateToolOutput
+from stenolog.projections.messages.sizes import ESTIMATE, Counter, measure
 from stenolog.projections.requests.pipeline.truncation import (
     LONGEST_READ,
     READ_OUTPUT,
@@ -27,7 +28,6 @@ from stenolog.projections.requests.pipeline.truncation import (
     preview,
     sketch,
 )
-from stenolog.projections.requests.tokens import ESTIMATE, Counter, measure
 
 RULE = TruncateToolOutput()
 MEGABYTES = 5 * 1024 * 1024

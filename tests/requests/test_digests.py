@@ -14,9 +14,10 @@ import pytest
 
 from stenolog import Request, UserMessage
 from stenolog.domain.policy import PolicyRule
-from stenolog.projections.requests import APIS, every_request, lanes
-from stenolog.projections.requests import body_digest as digests
-from stenolog.projections.requests.body_digest import by_hash, first_difference, sections
+from stenolog.projections.formats import FORMATS
+from stenolog.projections.messages import body_digest as digests
+from stenolog.projections.messages.body_digest import by_hash, first_difference, sections
+from stenolog.projections.requests import every_request, lanes
 from stenolog.testing import entries
 from tests.requests.histories import BLOBS
 from tests.requests.policies import AROUND
@@ -29,7 +30,7 @@ def by_hand(body: object) -> str:
 
 
 @pytest.mark.parametrize("policy", [None, AROUND], ids=["bare", "with notes"])
-@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("api", FORMATS)
 def test_one_after_another_or_each_by_itself_they_are_the_same(api: str, policy: PolicyRule | None) -> None:
     log = session_log(7, 120)
     for lane in lanes(log):

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from stenolog import Entry, Request
-from stenolog.requests import APIS, RULES, LaneId, build, lanes, validate
+from stenolog.requests import FORMATS, RULES, LaneId, build, lanes, validate
 from tests.requests.histories import BLOBS, history
 from tests.requests.judging import MODELS, faults, needs_judges
 from tests.requests.lossless import unaccounted
@@ -60,7 +60,7 @@ def test_no_request_of_plain_text_breaks_a_law() -> None:
     assert broken == []
 
 
-@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("api", FORMATS)
 def test_building_twice_gives_the_same_bytes(api: str) -> None:
     for made in sample(api)[::3]:
         again = requested(history(made.seed), LaneId(made.request.agent, made.request.task), api, made.seed)
@@ -97,7 +97,7 @@ ELSEWHERE = {"erased", "lost", "no-tools-found"}
 
 
 def test_the_rules_that_explain_requests_are_those_in_the_list() -> None:
-    met = {rule for api in APIS for made in sample(api) for rule in rules(made.request)}
+    met = {rule for api in FORMATS for made in sample(api) for rule in rules(made.request)}
 
     assert sorted(met | ELSEWHERE) == sorted(RULES)
     assert not met & ELSEWHERE

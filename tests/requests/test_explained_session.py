@@ -9,7 +9,8 @@ import pytest
 import stenolog
 from stenolog.adapters.cli.demo import record_all
 from stenolog.domain.entry import Entry
-from stenolog.projections.requests import APIS, LaneId, lanes
+from stenolog.projections.formats import FORMATS
+from stenolog.projections.requests import LaneId, lanes
 from stenolog.projections.requests.incremental.explained import ExplainedSession
 from stenolog.projections.requests.incremental.session import RequestSession, windows
 from stenolog.projections.requests.sendable import may_be_asked
@@ -39,7 +40,7 @@ def requests(
             yield request.body, request.explanation, request.sha256
 
 
-@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("api", FORMATS)
 def test_body_and_explanation_are_the_same(entries: list[Entry], api: str) -> None:
     for lane in lanes(entries):
         both = zip(

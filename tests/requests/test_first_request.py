@@ -15,7 +15,8 @@ from stenolog.projections.analysis.bisection import bisect
 from stenolog.projections.analysis.budget import budget
 from stenolog.projections.analysis.explain import explain
 from stenolog.projections.analysis.regression import fresh
-from stenolog.projections.requests import APIS, LaneId, build, builder, lanes
+from stenolog.projections.formats import FORMATS
+from stenolog.projections.requests import LaneId, build, builder, lanes
 from stenolog.projections.requests.proofs import invalid_requests
 from tests.requests.given import ASKED, log
 from tests.requests.histories import BLOBS, history
@@ -40,7 +41,7 @@ def test_an_agent_can_be_asked_for_where_nobody_is_known(conversations: Log) -> 
     assert first.ready
 
 
-@pytest.mark.parametrize("api", [api for api in APIS if api != "plain"])
+@pytest.mark.parametrize("api", [api for api in FORMATS if api != "plain"])
 def test_a_body_without_a_model_is_not_sendable_until_one_is_named(conversations: Log, api: str) -> None:
     conversation = conversations["x"]
     conversation.append(UserMessage(text="Hello"))
@@ -93,7 +94,7 @@ def test_a_name_like_no_other_is_that_of_a_new_agent_with_an_empty_card() -> Non
     }
 
 
-@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("api", FORMATS)
 def test_of_a_new_agent_the_builder_and_a_session_give_the_same_request_at_every_position(api: str) -> None:
     random_log = history(7, longest=24)
     for length in range(len(random_log) + 1):
@@ -142,7 +143,7 @@ def test_a_log_whose_model_is_not_known_is_checked_and_gated_but_not_sent() -> N
     assert {made.place.position for made in fresh(entries)} == {3}
 
 
-@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("api", FORMATS)
 def test_a_persona_is_sent_to_the_last_line_break(api: str) -> None:
     dealt = ModeSwitch(cards={"coder": AgentCard(model="m", persona=TERSE)})
     ruled = Prompt(base="Be good.\n")

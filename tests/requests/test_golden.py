@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from stenolog.adapters.cli.demo_events import BEGINNING
-from stenolog.projections.requests import APIS, build
+from stenolog.projections.formats import FORMATS
+from stenolog.projections.requests import build
 from stenolog.testing import entries
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -35,13 +36,13 @@ def _file(api: str, agent: str) -> Path:
 
 
 @pytest.mark.parametrize("agent", ["coder", "reviewer"])
-@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("api", FORMATS)
 def test_the_requests_of_the_demo_are_the_golden_ones_byte_for_byte(api: str, agent: str) -> None:
     assert rendered(api, agent) == _file(api, agent).read_text(encoding="utf-8")
 
 
 if __name__ == "__main__":
     GOLDEN.mkdir(exist_ok=True)
-    for api in APIS:
+    for api in FORMATS:
         for agent in ("coder", "reviewer"):
             _file(api, agent).write_text(rendered(api, agent), encoding="utf-8")

@@ -12,8 +12,9 @@ import pytest
 
 from stenolog import AgentCard, AssistantMessage, ModeSwitch, TextPart, ToolCall, ToolResult, UserMessage
 from stenolog.parts import ReasoningPart
+from stenolog.projections.formats import FORMATS, validate
+from stenolog.projections.formats.checks import Law
 from stenolog.projections.requests import build
-from stenolog.projections.requests.validation import LAWS, Law, validate
 from stenolog.testing import entries
 from tests.requests.judging import complaints, needs_judges
 
@@ -210,7 +211,7 @@ def test_a_law_names_itself_and_the_place_where_it_is_broken(api: str, law: str,
 
 
 def _all_laws() -> list[Law]:
-    return [law for laws in LAWS.values() for law in laws]
+    return [law for format in FORMATS.values() for law in format.laws]
 
 
 def test_every_law_says_what_it_demands_in_a_sentence() -> None:

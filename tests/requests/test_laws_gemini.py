@@ -12,8 +12,8 @@ import pytest
 
 from stenolog import AgentCard, AssistantMessage, ModeSwitch, TextPart, ToolCall, ToolResult, UserMessage
 from stenolog.parts import ReasoningPart
+from stenolog.projections.formats import FORMATS, validate
 from stenolog.projections.requests import build
-from stenolog.projections.requests.validation import LAWS, validate
 from stenolog.testing import entries
 from tests.requests.judging import complaints, needs_judges
 
@@ -238,4 +238,4 @@ def test_a_law_names_itself_and_the_place_where_it_is_broken(law: str, body: Bod
 
 
 def test_every_law_is_broken_by_some_body_here() -> None:
-    assert {law.name for law in LAWS["gemini"]} == {law for law, _ in BROKEN}
+    assert {law.name for law in FORMATS["gemini"].laws} == {law for law, _ in BROKEN}

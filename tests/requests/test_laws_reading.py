@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stenolog.projections.formats import validate, validator_of
+from stenolog.projections.formats.checks import PersistentSet, conversation
+from stenolog.projections.formats.plain.laws import TURN
+from stenolog.projections.messages.quoting import markers
 from stenolog.projections.requests import build, lanes
-from stenolog.projections.requests.pipeline.quoting import markers
-from stenolog.projections.requests.validation import TURN, validate, validator_of
-from stenolog.projections.requests.validation.checks import PersistentSet, conversation
 from tests.requests.histories import BLOBS, history
 from tests.requests.judging import MODELS
 

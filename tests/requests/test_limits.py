@@ -6,9 +6,9 @@ import pytest
 
 from stenolog import AgentCard, ModeSwitch, Tool, UserMessage
 from stenolog.parts import ImagePart, TextPart
+from stenolog.projections.formats import validate
 from stenolog.projections.requests import build
 from stenolog.projections.requests.builder import build_reference
-from stenolog.projections.requests.validation import validate
 from tests.requests.given import ASKED, log
 
 SHA = "a" * 64

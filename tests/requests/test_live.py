@@ -13,10 +13,12 @@ from stenolog import AssistantMessage, Entry, Event, Request, ToolCall, ToolResu
 from stenolog.domain.errors import UnsupportedVersionError
 from stenolog.domain.policy import Policy, policy
 from stenolog.events import Receipt
-from stenolog.projections.requests import APIS, LaneId, build, lanes
-from stenolog.projections.requests.apis import written_by
-from stenolog.projections.requests.apis.body_builder import texts
-from stenolog.projections.requests.apis.writer import Writer
+from stenolog.projections.formats import FORMATS
+from stenolog.projections.formats.base import Format
+from stenolog.projections.formats.body_builder import texts
+from stenolog.projections.formats.writer import Writer
+from stenolog.projections.messages.message import Body, Message
+from stenolog.projections.requests import LaneId, build, lanes
 from stenolog.projections.requests.incremental.frozen import LONG
 from stenolog.projections.requests.incremental.session import (
     RequestSession,
@@ -25,7 +27,6 @@ from stenolog.projections.requests.incremental.session import (
     windows,
 )
 from stenolog.projections.requests.incremental.window import Window
-from stenolog.projections.requests.request import Body, Message
 from stenolog.projections.requests.sendable import takes_part
 from stenolog.testing import entries
 from tests.requests.histories import BLOBS, history
@@ -39,7 +40,7 @@ FULL = policy(None)
 def written_at_once(request: Request, api: str) -> object:
     """Return the body, written in one go, of the pieces that the request is made of."""
     inputs = request.explain._explain.inputs  # type: ignore[attr-defined]
-    return APIS[api].render(inputs.messages, inputs.preamble, BLOBS).body
+    return FORMATS[api].rendered(inputs.messages, inputs.preamble, BLOBS).body
 
 
 def check(
@@ -52,8 +53,8 @@ def check(
     with suppress(UnsupportedVersionError):
         for length, now in enumerate(windows(log, lane, policy, blobs=BLOBS), 1):
             if window is not now:
-                window, lives = now, {api: RequestSession(now, api, BLOBS) for api in APIS}
-            made_by = {api: lives[api].request() for api in APIS} if takes_part(now) else {}
+                window, lives = now, {api: RequestSession(now, api, BLOBS) for api in FORMATS}
+            made_by = {api: lives[api].request() for api in FORMATS} if takes_part(now) else {}
             for api, made in made_by.items() if looks(length) else ():
                 fresh = Window(lane, now.policy, now.counter, blobs=BLOBS)
                 for entry in log[:length]:
@@ -112,7 +113,7 @@ def test_an_answer_to_what_was_seen_before_others_spoke_stands_before_them() -> 
 def test_so_it_is_in_a_long_session_of_a_team(seed: int) -> None:
     log = session_log(seed, 300)
     for lane in lanes(log):
-        api = [*APIS][seed % len(APIS)]
+        api = [*FORMATS][seed % len(FORMATS)]
         window = Window(lane, FULL, blobs=BLOBS)
         made = RequestSession(window, api, BLOBS)
         for entry in log:
@@ -140,7 +141,7 @@ class Telegrams(Writer):
 
 
 def test_a_wire_of_ones_own_goes_on_where_it_stood() -> None:
-    api = written_by("telegrams", 1, Telegrams, "turns")
+    api = Format("telegrams", 1, writer=Telegrams, messages="turns")
     log = session_log(3, 60)
     for lane in lanes(log):
         requests = list(every_request(log, lane.agent, task=lane.task, api=api, policy=FULL))

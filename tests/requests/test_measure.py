@@ -10,17 +10,18 @@ import pytest
 from stenolog import AgentCard, Entry, ModeSwitch, Tool, ToolCall, ToolResult
 from stenolog.context import Budget
 from stenolog.parts import FilePart, ImagePart
-from stenolog.projections.requests import APIS, build, every_request, lanes
+from stenolog.projections.formats import FORMATS
+from stenolog.projections.messages.message import Message
+from stenolog.projections.messages.sizes import ESTIMATE, IMAGE_TOKENS, Size
+from stenolog.projections.requests import build, every_request, lanes
 from stenolog.projections.requests.builder import build_reference
 from stenolog.projections.requests.pipeline.measure import Measure, parameters_size
-from stenolog.projections.requests.request import Message, Size
-from stenolog.projections.requests.tokens import ESTIMATE, IMAGE_TOKENS
 from tests.requests.given import ASKED, calls, log
 from tests.requests.histories import BLOBS, crowded, history
 from tests.requests.policies import SMALL
 from tests.requests.sizes import FRAMING, oversize, uneven
 
-PROVIDERS = [api for api in APIS if api != "plain"]
+PROVIDERS = [api for api in FORMATS if api != "plain"]
 FIELDS: dict[str, Any] = {f"field_{n}": {"type": "string"} for n in range(40)}
 SCHEMA = {"type": "object", "properties": FIELDS}
 OUTPUT: dict[str, Any] = {"output": {"name": "answer", "schema": SCHEMA}}
@@ -144,7 +145,7 @@ def test_the_sizes_of_one_request_on_two_apis_differ_by_framing_only(first: int)
     for seed in range(first, first + STRETCH):
         entries = history(seed)
         for lane in lanes(entries):
-            on = {api: build(entries, lane.agent, task=lane.task, api=api, blobs=BLOBS) for api in APIS}
+            on = {api: build(entries, lane.agent, task=lane.task, api=api, blobs=BLOBS) for api in FORMATS}
 
             assert list(uneven(on)) == [], (seed, lane)
 
@@ -155,7 +156,7 @@ def test_a_request_that_may_be_sent_fits_its_budget(first: int) -> None:
         random, entries = Random(seed), random_log(seed)
         chosen = Budget(tokens=random.choice((300, 900, 1_800, 4_000))) | SMALL[random.choice([*SMALL])]
         for lane in lanes(entries):
-            for api in APIS:
+            for api in FORMATS:
                 made = build(entries, lane.agent, task=lane.task, api=api, policy=chosen, blobs=BLOBS)
 
                 assert list(oversize(made)) == [], (seed, lane, api)

@@ -8,8 +8,8 @@ import pytest
 
 from stenolog import AgentCard, Event, ModeSwitch, Request, Tool, UserMessage
 from stenolog.errors import CallerError
+from stenolog.projections.formats.parameters import merged
 from stenolog.projections.requests import build
-from stenolog.projections.requests.apis.parameters import merged
 from stenolog.testing import entries
 
 ASKED = UserMessage(text="List the files")

@@ -24,7 +24,8 @@ from stenolog import (
 from stenolog.context import Budget, LastN, Policy, Reminder, policy
 from stenolog.domain.step import INITIAL, fold
 from stenolog.events import Origin
-from stenolog.projections.requests import APIS, build
+from stenolog.projections.formats import FORMATS
+from stenolog.projections.requests import build
 from stenolog.projections.requests.incremental.session import from_window, window
 from stenolog.projections.requests.pipeline.budget import limits
 from stenolog.projections.requests.pipeline.lane import LaneId
@@ -103,7 +104,7 @@ def test_an_answer_of_the_same_id_to_another_question_is_another_response() -> N
     assert (lane.steps, [open.id for open in lane.calls]) == (1, ["c2"])
 
 
-@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("api", FORMATS)
 def test_a_response_in_parts_is_as_large_as_the_same_in_one(api: str) -> None:
     words = TextPart(text="word " * 4_000)
     parts = (calls("", call(1), source=RESPONSE), _answer(words, call(2)), result(1), result(2))
@@ -115,7 +116,7 @@ def test_a_response_in_parts_is_as_large_as_the_same_in_one(api: str) -> None:
     assert request.reason.startswith("over budget (5,0")
 
 
-@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("api", FORMATS)
 def test_a_late_result_is_measured_as_it_is_quoted(api: str) -> None:
     long = ToolCall(id="x" * 10_240, name="shell")
     chatter = [event for _ in range(3) for event in (UserMessage(text="more " * 300), calls("ok"))]
@@ -233,7 +234,7 @@ def test_no_request_that_is_over_its_budget_says_sendable(chosen: Policy, seed: 
     made = window(LaneId("coder"), chosen, [])
     for entry in log(NAMED, *Story(seed).told(4).in_parts()):
         made.take(entry)
-        for api in APIS:
+        for api in FORMATS:
             request = from_window(made, api)
             if request.sendable:
                 assert request.size.fits(limits(chosen.budget))

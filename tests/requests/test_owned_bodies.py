@@ -11,10 +11,10 @@ import pytest
 
 from stenolog import AssistantMessage, Event, ToolCall, ToolResult, UserMessage
 from stenolog.domain.policy import policy
+from stenolog.projections.messages.message import Body
 from stenolog.projections.requests import LaneId
 from stenolog.projections.requests.incremental.session import RequestSession
 from stenolog.projections.requests.incremental.window import Window
-from stenolog.projections.requests.request import Body
 from stenolog.projections.requests.sendable import takes_part
 from stenolog.testing import entries
 

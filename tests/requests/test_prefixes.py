@@ -11,18 +11,11 @@ import pytest
 
 from stenolog import Entry
 from stenolog.domain.errors import InvalidPolicyError, UnsupportedVersionError
+from stenolog.projections.formats import FORMATS, format_of
+from stenolog.projections.formats.checks import Body, Finding, IncrementalValidator, Law, law, per_message
 from stenolog.projections.requests import lanes, proofs
-from stenolog.projections.requests.apis import api_of
 from stenolog.projections.requests.incremental.session import RequestSession
 from stenolog.projections.requests.proofs import Checked, checked, invalid_requests
-from stenolog.projections.requests.validation import LAWS, IncrementalValidator
-from stenolog.projections.requests.validation.checks import (
-    Body,
-    Finding,
-    Law,
-    law,
-    per_message,
-)
 from tests.requests.histories import BLOBS, history
 from tests.requests.judging import MODELS, complaints, needs_judges
 from tests.requests.sessions import session_log
@@ -49,7 +42,7 @@ def forbidding_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         proofs,
         "validator_of",
-        lambda api: IncrementalValidator((*laws, *LAWS[api]), api_of(api).messages),
+        lambda api: IncrementalValidator((*laws, *FORMATS[api].laws), format_of(api).messages),
     )
 
 
@@ -107,7 +100,7 @@ def test_what_breaks_a_law_is_found_at_every_position_where_it_stands(
             yield at, "a ledger"
 
     monkeypatch.setattr(
-        proofs, "validator_of", lambda api: IncrementalValidator([no_errors], api_of(api).messages)
+        proofs, "validator_of", lambda api: IncrementalValidator([no_errors], format_of(api).messages)
     )
     log = session_log(2, 60)
     first = next(entry.position for entry in log if "ledger" in getattr(entry.event, "text", ""))
@@ -152,7 +145,7 @@ def test_what_no_law_finds_fault_with_the_judges_take() -> None:
 
     class Judged(IncrementalValidator):
         def __init__(self, api: str) -> None:
-            super().__init__(LAWS[api])
+            super().__init__(FORMATS[api].laws)
             self.api = api
 
         def violations(self, body: Body) -> list[object]:  # type: ignore[override]

@@ -28,11 +28,13 @@ from stenolog.domain.errors import AgentNotFoundError, UnsupportedVersionError
 from stenolog.domain.registry import HINT
 from stenolog.domain.values import Receipt
 from stenolog.parts import ImagePart
-from stenolog.projections.requests import APIS, PIPELINE, Api, build
-from stenolog.projections.requests.body_digest import CHUNKS, first_difference, sections
+from stenolog.projections.formats import FORMATS
+from stenolog.projections.formats.base import Format
+from stenolog.projections.messages.body_digest import CHUNKS, first_difference, sections
+from stenolog.projections.messages.sizes import COUNTER, COUNTERS, Counter
+from stenolog.projections.requests import PIPELINE, build
 from stenolog.projections.requests.proofs import Proof, proofs
 from stenolog.projections.requests.request import sent_under
-from stenolog.projections.requests.tokens import COUNTER, COUNTERS, Counter
 from tests.requests.given import ASKED, CALL, calls, log
 from tests.requests.histories import history
 from tests.requests.policies import SMALL
@@ -86,7 +88,7 @@ def with_receipt(**fields: Any) -> list[Entry]:
     return edited(entries, 3, receipt=replace(receipt, **fields))
 
 
-@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("api", FORMATS)
 @pytest.mark.parametrize("under", POLICIES, ids=lambda under: getattr(under, "slot", "card"))
 def test_what_was_sent_is_built_again_to_the_byte(api: str, under: Any) -> None:
     found = proofs(sent(TALK, api, None if under is None else policy(under)))
@@ -231,7 +233,7 @@ def test_a_log_without_receipts_has_nothing_to_prove() -> None:
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
-@given(seed=st.integers(0, 10**6), api=st.sampled_from([*APIS]), under=st.sampled_from(POLICIES))
+@given(seed=st.integers(0, 10**6), api=st.sampled_from([*FORMATS]), under=st.sampled_from(POLICIES))
 def test_whatever_history_it_is_what_was_sent_is_built_again(seed: int, api: str, under: Any) -> None:
     found = proofs(sent(random_events(seed), api, None if under is None else policy(under)))
 
@@ -239,12 +241,12 @@ def test_whatever_history_it_is_what_was_sent_is_built_again(seed: int, api: str
 
 
 def test_a_wire_of_ones_own_is_proved_where_it_is_given() -> None:
-    own = Api("telex", 3, APIS["plain"].render, messages=APIS["plain"].messages)
+    own = Format("telex", 3, FORMATS["plain"].render, messages=FORMATS["plain"].messages)
     request = build(log(*TALK[:2]), "coder", api=own)
     entries = log(*TALK[:2], calls("ok", receipt=request.receipt))
 
     assert [one.reason for one in proofs(entries)] == [f"API telex@3 is not here: {HINT}"]
-    assert [one.outcome for one in proofs(entries, apis={**APIS, "telex": own})] == ["same"]
+    assert [one.outcome for one in proofs(entries, apis={**FORMATS, "telex": own})] == ["same"]
 
 
 bodies = st.fixed_dictionaries(

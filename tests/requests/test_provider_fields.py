@@ -19,7 +19,7 @@ from stenolog import (
     UserMessage,
 )
 from stenolog.parts import FilePart, ProviderPart, ReasoningPart
-from stenolog.requests import APIS, build, validate
+from stenolog.requests import FORMATS, build, validate
 from tests.requests.given import ASKED, log
 
 THOUGHT = ReasoningPart(text="I need the tool.", provider="openai")
@@ -236,7 +236,7 @@ def test_a_recording_is_sent_where_the_wire_takes_it_and_named_where_not() -> No
     assert [part.rule for part in responses.parts] == ["media-as-text"]
 
 
-@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("api", FORMATS)
 def test_a_part_that_no_wire_can_carry_is_named_and_never_sent_as_its_json(api: str) -> None:
     odd = ProviderPart(provider="openai", raw='{"type":"hologram","data":"SECRET"}')
     dealt = ModeSwitch(cards={"coder": AgentCard(model="gpt-5")})

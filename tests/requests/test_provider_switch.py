@@ -23,8 +23,9 @@ from stenolog import (
 )
 from stenolog.context import Prompt
 from stenolog.parts import FilePart, ImagePart, ProviderPart, ReasoningPart, RefusalPart
-from stenolog.projections.requests import APIS, build
-from stenolog.projections.requests.apis.gemini import UNSIGNED
+from stenolog.projections.formats import FORMATS
+from stenolog.projections.formats.gemini.write import UNSIGNED
+from stenolog.projections.requests import build
 from tests.requests.given import log
 from tests.requests.histories import LARGE, PNG
 
@@ -261,7 +262,7 @@ class Cell(NamedTuple):
 def _cells() -> Iterator[Cell]:
     for table in re.findall(r"(?:^\|.*\n)+", PAGE.read_text(), re.MULTILINE):
         head, _, *rows = [[cell.strip() for cell in row.strip("|").split("|")] for row in table.splitlines()]
-        apis = [name.strip("`") for name in head if name.strip("`") in APIS]
+        apis = [name.strip("`") for name in head if name.strip("`") in FORMATS]
         for what, *row in rows if apis else ():
             by = row[0] if len(row) > len(apis) else ""
             yield from (Cell(what, by, *cell) for cell in zip(apis, row[-len(apis) :], strict=True))
@@ -283,14 +284,14 @@ def test_the_table_says_what_becomes_of_it(cell: Cell) -> None:
 
 def test_the_tables_have_everything_on_every_wire() -> None:
     told = {(cell.what, cell.by, cell.api) for cell in CELLS}
-    wanted = {(what, "", api) for what in INPUTS | ASKS for api in APIS}
-    makers = {(what, by, api) for what in ANSWERS for by in FAMILIES for api in APIS}
+    wanted = {(what, "", api) for what in INPUTS | ASKS for api in FORMATS}
+    makers = {(what, by, api) for what in ANSWERS for by in FAMILIES for api in FORMATS}
     by_anyone = {(what, by, api) for what, by, api in makers if (what, "anyone", api) in told}
 
     assert told >= wanted | (makers - by_anyone)
 
 
-@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("api", FORMATS)
 def test_after_a_switch_there_and_back_the_request_is_what_it_would_have_been(api: str) -> None:
     own = MAKERS[api][0]
     thought = ReasoningPart(text="hm", provider=own.provider, **_proof(api))

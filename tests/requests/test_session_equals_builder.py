@@ -19,11 +19,12 @@ from stenolog.context import Budget
 from stenolog.domain.errors import InvalidPolicyError
 from stenolog.domain.policy import Policy, policy
 from stenolog.events import Origin, PositionRange, Receipt
-from stenolog.projections.requests import APIS, LaneId, Request, build, builder, lanes
+from stenolog.projections.formats import FORMATS
+from stenolog.projections.messages.message import EMPTY_BLOBS
+from stenolog.projections.requests import LaneId, Request, build, builder, lanes
 from stenolog.projections.requests.builder import ReadView, request_of, take
 from stenolog.projections.requests.incremental.session import RequestSession, windows
 from stenolog.projections.requests.incremental.window import Window
-from stenolog.projections.requests.request import EMPTY_BLOBS
 from stenolog.projections.requests.sendable import may_be_asked
 from tests.requests.corpus import TRANSCRIPTS, conversations, files
 from tests.requests.given import log as entries
@@ -110,14 +111,14 @@ def test_after_each_entry_of_a_random_history_both_give_the_same_request(seed: i
     log, random = history(seed, longest=24), Random(seed)
     chosen = random.choice([None, *SMALL.values()])
     for lane in (*lanes(log), STRANGER):
-        compare(log, lane, chosen, random.sample([*APIS], len(APIS)), BLOBS)
+        compare(log, lane, chosen, random.sample([*FORMATS], len(FORMATS)), BLOBS)
 
 
 @pytest.mark.parametrize("name", SMALL)
 def test_after_each_entry_of_a_teams_session_both_give_the_same_request(name: str) -> None:
     log = session_log(len(name), 90)
     for lane in lanes(log):
-        assert compare(log, lane, SMALL[name], APIS) > 10
+        assert compare(log, lane, SMALL[name], FORMATS) > 10
 
 
 @pytest.mark.parametrize("seed", range(0, 60, 7))
@@ -165,7 +166,7 @@ def test_a_log_that_once_showed_a_difference_shows_none(seed: int) -> None:
     compare_generated(seed)
 
 
-@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("api", FORMATS)
 def test_a_message_that_the_api_adds_counts_for_both_in_a_budget(api: str) -> None:
     asks_for_json = AgentCard(model="m", parameters={"response_format": {"type": "json_object"}})
     log = entries(
@@ -193,7 +194,7 @@ def compare_generated(seed: int) -> None:
     log = session_log(seed, 60) if seed % 10 == 0 else history(seed, longest=30)
     chosen = random.choice([None, *SMALL.values()])
     for lane in (*lanes(log), STRANGER):
-        compare(log, lane, chosen, random.sample([*APIS], len(APIS)), BLOBS)
+        compare(log, lane, chosen, random.sample([*FORMATS], len(FORMATS)), BLOBS)
 
 
 FILES = files() if HERE else [Path("absent")]
@@ -207,7 +208,7 @@ def test_at_every_prefix_of_every_shared_transcript_both_give_the_same_request(n
     for nth, conversation in enumerate(conversations(FILES[number])):
         for lane in lanes(conversation.entries):
             chosen = REAL[NAMES[(number + nth) % len(NAMES)]]
-            compare(conversation.entries, lane, chosen, APIS, conversation.blobs)
+            compare(conversation.entries, lane, chosen, FORMATS, conversation.blobs)
 
 
 def test_the_builder_and_the_docs_name_the_same_stages_in_the_same_order() -> None:

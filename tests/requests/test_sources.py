@@ -19,9 +19,10 @@ import pytest
 
 from stenolog import Entry, Request
 from stenolog.domain.codec import REGISTRY
-from stenolog.projections.requests import APIS, LaneId, build, lanes
+from stenolog.projections.formats import FORMATS
+from stenolog.projections.messages.message import BlobText
+from stenolog.projections.requests import LaneId, build, lanes
 from stenolog.projections.requests.builder import ReadView, request_of, take
-from stenolog.projections.requests.request import BlobText
 from stenolog.projections.requests.sendable import takes_part
 from tests.requests.histories import BLOBS, history
 from tests.requests.policies import SMALL
@@ -163,7 +164,7 @@ def every_request(log: list[Entry], lane: LaneId, seed: int) -> Iterator[Request
         if view.state.blocked is not None:
             return
         if takes_part(view):
-            yield request_of(view, [*APIS][(seed + entry.position) % len(APIS)], BLOBS)
+            yield request_of(view, [*FORMATS][(seed + entry.position) % len(FORMATS)], BLOBS)
 
 
 def logs(seeds: range) -> Iterator[tuple[int, list[Entry]]]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stenolog.projections.requests import APIS, LaneId
+from stenolog.projections.formats import FORMATS
+from stenolog.projections.requests import LaneId
 from stenolog.projections.requests.incremental.session import RequestSession, windows
 from stenolog.projections.requests.incremental.token_meter import TokenMeter
 from stenolog.projections.requests.sendable import may_be_asked
@@ -31,7 +32,7 @@ def differing(seed: int, policy: str, api: str) -> list[tuple[int, int, int]]:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("api", FORMATS)
 def test_the_meter_counts_what_the_size_of_the_request_counts(api: str, policy: str) -> None:
     for seed in range(3):
         assert differing(seed, policy, api) == []

@@ -23,15 +23,15 @@ from stenolog import (
 )
 from stenolog.context import Budget, LastN, Pins, Policy, Prompt, policy
 from stenolog.domain.errors import InvalidPolicyError, RequestNotSendableError
-from stenolog.projections.requests import APIS, LaneId, build, every_request, lanes
-from stenolog.projections.requests.body_digest import turns
+from stenolog.projections.formats import FORMATS, validate
+from stenolog.projections.messages.body_digest import turns
+from stenolog.projections.messages.rules import CUTS
+from stenolog.projections.requests import LaneId, build, every_request, lanes
 from stenolog.projections.requests.incremental.session import from_window, window, windows
 from stenolog.projections.requests.incremental.snapshot import WindowSnapshot
 from stenolog.projections.requests.incremental.window import Window
 from stenolog.projections.requests.pipeline.budget import caps, limits, unit_sizes
-from stenolog.projections.requests.rules import CUTS
 from stenolog.projections.requests.sendable import takes_part
-from stenolog.projections.requests.validation import validate
 from tests.requests.given import CALL, calls, log
 from tests.requests.histories import history
 from tests.requests.judging import MODELS, complaints, needs_judges
@@ -59,7 +59,7 @@ def all_windows(entries: list[Entry], chosen: Policy) -> Iterator[Window]:
 @examples
 def test_no_request_of_any_policy_breaks_a_law_or_exceeds_its_budget(chosen: Policy, seed: int) -> None:
     for made in all_windows(history(seed), chosen):
-        for api in APIS:
+        for api in FORMATS:
             request = from_window(made, api)
 
             assert list(validate(api, request.body)) == []
@@ -132,7 +132,7 @@ def test_what_is_in_the_window_is_never_larger_on_a_wire_than_it_was_measured(
         measured = [sum(of) for of in zip(*sizes, strict=True)] or [0, 0, 0, 0]
         if chosen.history.delta or not caps(chosen):
             continue
-        for api in APIS:
+        for api in FORMATS:
             request = from_window(made, api)
             size, front = request.size, sum(p.tokens_out for p in request.parts if p.role in FRONT)
             room = [10**9 if limit > 10**9 else 400 + 8 * front for limit in limits(chosen.budget)]

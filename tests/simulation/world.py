@@ -21,7 +21,7 @@ from stenolog.tools import BaseTool, ToolContext, ToolOutput
 from .decisions import Decisions
 from .process import Process
 
-APIS = ("openai-chat", "anthropic", "openai-responses", "gemini", "plain")
+FORMATS = ("openai-chat", "anthropic", "openai-responses", "gemini", "plain")
 PAUSES = (0.0, 0.05, 2.0, 45.0)
 POLICIES: tuple[Any, ...] = (
     None,
@@ -47,7 +47,7 @@ class World:
         self.asked = 0
         self.faults: list[str] = []
         choose = decisions.choose
-        self.api = {name: APIS[choose(f"api.{name}", 0.7, 4)] for name in NAMES}
+        self.api = {name: FORMATS[choose(f"api.{name}", 0.7, 4)] for name in NAMES}
         self.policy = {name: POLICIES[choose(f"policy.{name}", 0.5, 3)] for name in NAMES}
         self.remembers = {name: bool(choose(f"remembers.{name}", 0.15)) for name in NAMES}
         self.turns = (None, RoundRobin(max_rounds=2), Parallel())[choose("turns", 0.4, 2)]

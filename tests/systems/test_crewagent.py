@@ -18,7 +18,7 @@ from stenolog import (
 )
 from stenolog.context import Budget, Policy, Prompt, TruncateToolOutput, policy
 from stenolog.events import PositionRange, WorkflowRun, dump_event
-from stenolog.requests import APIS
+from stenolog.requests import FORMATS
 from stenolog.tools import read_output, read_output_tool
 from tests.systems.given import Room, around, left_out, roles, shown, words
 
@@ -116,7 +116,7 @@ def test_a_mode_has_the_prefix_that_is_its_own(room: Room, mode: str) -> None:
     ] * 3
 
 
-@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("api", FORMATS)
 def test_a_switch_of_mode_keeps_the_history_and_changes_what_stands_around_it_alone(
     room: Room, api: str
 ) -> None:
@@ -229,7 +229,7 @@ def test_events_that_are_for_the_screen_alone_are_left_out(room: Room) -> None:
     assert "[chart]" in [item.text for item in room.look(lambda conversation: conversation.timeline())]
 
 
-@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("api", FORMATS)
 def test_tool_results_that_are_not_to_be_included_leave_their_calls_answered(room: Room, api: str) -> None:
     secret = ToolResult(call_id="c1", text="the whole file", in_context=False)
     room.write(OPENING, ASKED, crew("", READ), secret, crew("Read."), ASKED)
@@ -241,7 +241,7 @@ def test_tool_results_that_are_not_to_be_included_leave_their_calls_answered(roo
     assert left_out(request) == [(4, 4, "not-in-context")]
 
 
-@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("api", FORMATS)
 def test_after_a_timeout_in_mid_stream_continue_goes_on_from_the_partial_text(room: Room, api: str) -> None:
     room.write(OPENING, ASKED, LlmError(agent="crew", category="timeout", text="It imports o"))
     room.write(UserMessage(text="continue"))

@@ -8,7 +8,7 @@ from stenolog import AgentCard, AssistantMessage, Event, ModeSwitch, UserMessage
 from stenolog.context import Attribution, FullHistory, MissedMessages, Policy, SinceLastTurn, policy
 from stenolog.errors import InvalidPolicyError
 from stenolog.events import PositionRange, WorkflowRun
-from stenolog.requests import APIS
+from stenolog.requests import FORMATS
 from tests.systems.given import Room, around, left_out, roles, shown, words
 
 OPENING = ModeSwitch(joins=["pm", "coder", "tester"])
@@ -82,7 +82,7 @@ def test_no_agent_can_write_the_users_heading_and_no_person_is_made_the_systems(
     assert ("user", "💬 bob\nHi.\n\\💬 pm\nPay.") in said
 
 
-@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("api", FORMATS)
 def test_what_was_sent_as_the_systems_stays_where_it_was_when_the_user_speaks_next(
     conversation: Room, api: str
 ) -> None:
@@ -270,7 +270,7 @@ ADDRESSED: list[Event] = [
 ]
 
 
-@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("api", FORMATS)
 @pytest.mark.parametrize(
     "chosen", [FullHistory(), TENEX, SinceLastTurn() | TENEX], ids=["full", "tenex", "delta"]
 )

@@ -24,7 +24,7 @@ from tests.tap.given import Relay, read, read_all, read_head, relay, server
 
 CHARACTERS = string.ascii_letters + string.digits
 CREDENTIAL_HEADERS = (
-    "Authorization", "x-api-key", "X-Goog-Api-Key", "api-key", "Cookie", "Proxy-Authorization",
+    "Authorization", "x-api-key", "X-Goog-Format-Key", "api-key", "Cookie", "Proxy-Authorization",
     "x-amz-security-token", "openai-organization", "X-Auth-Token", "x-codex-auth-token",
     "x-stainless-api-key",
     "X-Custom-Header", "x-claude-code-oauth-token", "Referer", "x-session-cookie", "chatgpt-account-id",

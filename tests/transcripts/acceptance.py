@@ -17,10 +17,10 @@ from stenolog.domain.codec import REGISTRY
 from stenolog.errors import UnknownFormatError
 from stenolog.importers import import_file
 from stenolog.parts import ProviderPart, ReasoningPart
+from stenolog.projections.formats import validate
 from stenolog.projections.requests.builder import lanes
 from stenolog.projections.requests.incremental.session import build
 from stenolog.projections.requests.request import Request
-from stenolog.projections.requests.validation import validate
 from tests.requests.corpus import Talk, requests
 from tests.requests.judging import HERE as JUDGES_HERE
 from tests.requests.judging import MODELS, complaints

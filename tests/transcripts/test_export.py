@@ -23,8 +23,8 @@ from stenolog.errors import (
 )
 from stenolog.importers import Report, export_jsonl, import_file
 from stenolog.parts import ImagePart
+from stenolog.projections.formats import FORMATS
 from stenolog.projections.requests import build, lanes
-from stenolog.projections.requests.validation import LAWS
 from stenolog.testing import START, example_conversation, examples
 from tests.transcripts.given import Import
 
@@ -72,7 +72,7 @@ def requests(log: Log, name: str) -> dict[tuple[str, str], str]:
     return {
         (lane.address, api): build(entries, lane.agent, task=lane.task, api=api, blobs=log.blobs).sha256
         for lane in lanes(entries)
-        for api in LAWS
+        for api in FORMATS
     }
 
 

@@ -11,7 +11,7 @@ import pytest
 import stenolog
 from stenolog import AssistantMessage, Conversation, TextPart, Tool, ToolCall, ToolResult, UserMessage
 from stenolog.parts import AssistantPart, ProviderPart
-from stenolog.requests import APIS, validate
+from stenolog.requests import FORMATS, validate
 from tests.transcripts.given import Import, assistant, text, tool_result, tool_use, user
 
 CITED = {"type": "web_search_result_location", "url": "u", "encrypted_index": "I", "cited_text": "c"}
@@ -134,7 +134,7 @@ def test_a_program_of_openai_goes_back_with_its_calls_and_its_end(talk: Conversa
     assert (made["caller"], result["caller"]) == (caller, caller)
 
 
-@pytest.mark.parametrize("api", [api for api in APIS if api not in ("anthropic", "plain")])
+@pytest.mark.parametrize("api", [api for api in FORMATS if api not in ("anthropic", "plain")])
 def test_others_are_told_by_name_what_they_are_not_sent(talk: Conversation, api: str) -> None:
     say(talk, TextPart("So.", provider="anthropic", raw=json.dumps({"citations": [CITED]})))
     say(talk, ToolCall(id="t", name="q"))

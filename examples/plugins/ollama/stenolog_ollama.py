@@ -26,4 +26,4 @@ def render(messages: Sequence[Message], preamble: Preamble, blobs: Mapping[str, 
     return body.rendered({"model": preamble.model, "messages": body.messages, "tools": tools})
 
 
-requests.register_api(requests.Api("ollama", 1, render))
+requests.register_api(requests.Format("ollama", 1, render))

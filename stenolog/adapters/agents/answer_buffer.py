@@ -12,13 +12,13 @@ from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias, get_args
 
 from stenolog.adapters.llms.base import Progress
 from stenolog.adapters.providers.failures import error_category as category_of
-from stenolog.adapters.providers.json_fields import compact_json
 from stenolog.domain.errors import ModelError
 from stenolog.domain.events import ErrorCategory
 from stenolog.domain.model import clean
 from stenolog.domain.parts import AssistantPart, ProviderPart, ReasoningPart, TextPart
 from stenolog.domain.values import Usage
 from stenolog.projections.formats.streaming import ModelResponse, ResponseDelta
+from stenolog.projections.messages.json_fields import compact_json
 
 LARGEST_NOTE = 64_000
 """So many characters of JSON are kept of one thing that the agent did for itself; of a larger one, each text

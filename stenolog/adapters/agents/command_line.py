@@ -15,7 +15,8 @@ from typing import ClassVar, Literal, TypeAlias
 
 from stenolog.adapters.llms.base import Model, ModelRequest, StreamItem, Timeouts
 from stenolog.domain.errors import CallerError, ModelError
-from stenolog.projections.requests.transport import PROMPT, Outgoing, Transport
+from stenolog.projections.messages.body_digest import PROMPT
+from stenolog.projections.requests.transport import Outgoing, Transport
 
 from .answer_buffer import ResponseBuilder
 from .command import Command

@@ -13,9 +13,9 @@ from stenolog.domain.events import AssistantMessage
 from stenolog.projections.analysis.cache.calls import CacheCall, cache_call, cache_calls, is_call
 from stenolog.projections.analysis.cache.causes import Cause
 from stenolog.projections.analysis.cache.stated import stated_calls
+from stenolog.projections.messages.rules import RULES
 from stenolog.projections.prices import Prices
 from stenolog.projections.requests import LaneId, Request
-from stenolog.projections.requests.rules import RULES
 
 from .lanes import means
 from .requests import AskedRequest

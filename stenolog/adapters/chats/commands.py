@@ -23,7 +23,8 @@ from stenolog.domain.lifecycle import BUSY
 from stenolog.domain.policy import policy
 from stenolog.domain.state import LaneState, State, address, decision
 from stenolog.domain.values import Control
-from stenolog.projections.requests import Api, Omission, Request, RequestPart
+from stenolog.projections.formats.base import Format
+from stenolog.projections.requests import Omission, Request, RequestPart
 
 from .rendering import Action, Unclear, chosen, questions, was_there
 
@@ -295,7 +296,7 @@ async def context(told: CommandContext) -> str:
     return await asyncio.to_thread(_outline, told.conversation, agent, task, llm.api if llm else None)
 
 
-def _outline(conversation: Conversation, agent: str, task: str, api: str | Api | None) -> str:
+def _outline(conversation: Conversation, agent: str, task: str, api: str | Format | None) -> str:
     if not conversation.position:
         return "Nothing was said yet."
     return "\n".join(outline(conversation.request(agent, api=api, task=task)))

@@ -12,7 +12,8 @@ import click
 from stenolog.adapters.answers.lanes import lane, only_agent
 from stenolog.adapters.queries import folds
 from stenolog.domain.errors import AgentNotFoundError
-from stenolog.projections.requests import APIS, Request
+from stenolog.projections.formats import FORMATS
+from stenolog.projections.requests import Request
 
 from .lines import Diagnostic
 from .options import RegisteredName
@@ -45,7 +46,7 @@ takes_agent = takes_agent_else("else the only or main one")
 def takes_api(function: F) -> F:
     """Add the option `--api`."""
     of_their_own = "The provider's API; else that of the agent's answers."
-    return click.option("--api", type=RegisteredName(APIS), metavar="API", help=of_their_own)(function)
+    return click.option("--api", type=RegisteredName(FORMATS), metavar="API", help=of_their_own)(function)
 
 
 def takes_conditions(function: F) -> F:

@@ -10,7 +10,8 @@ import click
 
 from stenolog.domain.state import State
 from stenolog.domain.step import INITIAL, Transition, step
-from stenolog.projections.requests.validation import LAWS, Violation
+from stenolog.projections.formats import FORMATS
+from stenolog.projections.formats.checks import Violation
 
 from .check_summary import CheckResults, is_listed, messages, summarized, takes_verbose
 from .database import Database
@@ -171,7 +172,7 @@ def _log_lines(report: Report, *, verbose: bool) -> Iterator[Piece]:
 @command("requests", example="stenolog check requests demo --all-prefixes")
 @click.option("--all-prefixes", is_flag=True, help="At every position, and not at the last one alone.")
 @click.option(
-    "--api", "apis", metavar="API", multiple=True, type=RegisteredName(LAWS), help="A provider; else all."
+    "--api", "apis", metavar="API", multiple=True, type=RegisteredName(FORMATS), help="A provider; else all."
 )
 @takes_jobs
 @takes_verbose

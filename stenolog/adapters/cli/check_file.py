@@ -20,8 +20,9 @@ from stenolog.domain.entry import NewEntry
 from stenolog.domain.errors import StenologError
 from stenolog.domain.events import ToolResult
 from stenolog.projections.analysis.explain import PREVIEW
-from stenolog.projections.requests import APIS, Omission, Request, lanes
-from stenolog.projections.requests.rules import RULES
+from stenolog.projections.formats import FORMATS
+from stenolog.projections.messages.rules import RULES
+from stenolog.projections.requests import Omission, Request, lanes
 
 from .agent_request import print_raw, takes_agent_else
 from .chat_status import is_words
@@ -60,7 +61,7 @@ class Finding(NamedTuple):
 @command("file", example="stenolog check file session.jsonl")
 @takes_agent_else("else the first that speaks")
 @click.option(
-    "--api", metavar="API", type=RegisteredName(APIS), help="Else the API of the session's own answers."
+    "--api", metavar="API", type=RegisteredName(FORMATS), help="Else the API of the session's own answers."
 )
 @click.option("--raw", is_flag=True, help="Only the repaired body: the exact bytes.")
 @FILES

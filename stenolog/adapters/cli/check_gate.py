@@ -21,7 +21,7 @@ from stenolog.domain.policy import Policy, policy
 from stenolog.domain.policy_text import policy_of
 from stenolog.projections.analysis import regression
 from stenolog.projections.analysis.regression import Compared, Digest, Fresh, Header
-from stenolog.projections.requests import APIS
+from stenolog.projections.formats import FORMATS
 
 from .database import Database, DatabaseParameter
 from .framework import command
@@ -50,7 +50,7 @@ STYLES = {"changed": "red", "vanished": "red", "new": "yellow"}
 )
 @click.option("--against", type=THERE, help="List what is another than in this older file.")
 @click.option(
-    "--api", "apis", metavar="API", multiple=True, type=RegisteredName(APIS), help="A provider; else all."
+    "--api", "apis", metavar="API", multiple=True, type=RegisteredName(FORMATS), help="A provider; else all."
 )
 @click.option("--policy", "written", metavar="POLICY", help="One for all; else each agent's own.")
 @takes_db
@@ -69,7 +69,7 @@ def check_gate_command(
     logs = _logs(dbs or (db,))
     passed = SkippedConversations()
     if against is None:
-        head = regression.header({name: APIS[name] for name in apis or APIS}, policy_of(written))
+        head = regression.header({name: FORMATS[name] for name in apis or FORMATS}, policy_of(written))
         made = _requests(logs, head, passed)
         if out is None or out == STDOUT:
             return _streamed(head, [request.digest for request in made], passed)
@@ -110,7 +110,7 @@ def _same_question(then: Header, chosen: Policy | None) -> Header:
     if chosen is not None and chosen.json != then.policy:
         theirs = "each agent's own" if then.policy is None else then.policy
         raise InvalidEventError(f"expected the policy of the older file, {theirs}, found {chosen.json}")
-    known = {name: APIS[name] for name in then.apis}
+    known = {name: FORMATS[name] for name in then.apis}
     if not known:
         raise InvalidEventError(
             "expected an older file with the APIs that were asked for, found none of them"
@@ -143,7 +143,7 @@ def _requests(logs: dict[str, Log], head: Header, passed: SkippedConversations) 
 
 
 def _built(logs: dict[str, Log], head: Header, passed: SkippedConversations) -> Iterator[Fresh]:
-    given: dict[str, Any] = {"apis": {name: APIS[name] for name in head.apis}, "counters": COUNTERS}
+    given: dict[str, Any] = {"apis": {name: FORMATS[name] for name in head.apis}, "counters": COUNTERS}
     given["policy"] = None if head.policy is None else policy(head.policy)
     for db, log in logs.items():
         for name in sorted(log.names(archived=True)):

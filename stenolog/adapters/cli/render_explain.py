@@ -19,8 +19,8 @@ from stenolog.projections.analysis.explain import (
 )
 from stenolog.projections.analysis.knowledge import PROOFS, Seen
 from stenolog.projections.analysis.provider_bill import NO_BILL, Bill
+from stenolog.projections.messages.rules import HAD, RULES
 from stenolog.projections.requests import Request
-from stenolog.projections.requests.rules import HAD, RULES
 from stenolog.projections.timeline import erasures
 
 from .entry_lines import entry_line, is_narrow, kind_word, short_kind

@@ -12,8 +12,8 @@ from stenolog.projections.analysis.bisection import Bisected
 from stenolog.projections.analysis.budget import BudgetRow
 from stenolog.projections.analysis.whatif import WhatIf
 from stenolog.projections.describe import describe
+from stenolog.projections.messages.rules import RULES
 from stenolog.projections.requests import Request
-from stenolog.projections.requests.rules import RULES
 from stenolog.projections.terminal_text import one_line
 
 from .layout import Cell, table, wrapped

@@ -12,10 +12,10 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.state import address
 from stenolog.projections.analysis.explain import Missing
 from stenolog.projections.analysis.provider_bill import NO_BILL, Bill, not_recorded
+from stenolog.projections.messages.rules import HAD, HELD, NOT_CARRIED
 from stenolog.projections.prices import Prices, unpriced
 from stenolog.projections.requests import Omission, Request, RequestPart
 from stenolog.projections.requests.part_texts import part_text
-from stenolog.projections.requests.rules import HAD, HELD, NOT_CARRIED
 from stenolog.projections.usage import UsageTotals, together
 
 from .layout import Cell, table, wrapped

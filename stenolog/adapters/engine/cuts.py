@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from stenolog.domain.state import State
+from stenolog.projections.messages.rules import CUTS
 from stenolog.projections.requests import Request
-from stenolog.projections.requests.rules import CUTS
 
 
 def last_cut(request: Request, context_from: int) -> int:

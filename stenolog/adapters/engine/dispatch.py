@@ -15,7 +15,8 @@ from stenolog.adapters.log import open as open_log
 from stenolog.adapters.queries.token_counters import COUNTERS
 from stenolog.domain.entry import to_entry
 from stenolog.domain.errors import ModelError
-from stenolog.projections.requests import Api, Request, build
+from stenolog.projections.formats.base import Format
+from stenolog.projections.requests import Request, build
 from stenolog.projections.requests.transport import Outgoing, Transport
 
 # The check reads the whole conversation, so only a sample of calls pays for it.
@@ -25,7 +26,7 @@ BODY = Transport()
 DIFFERS = "not asked: the request built again from the log differs from the one about to be sent"
 
 
-def rebuilt(conversation: Conversation, request: Request, api: str | Api) -> Request:
+def rebuilt(conversation: Conversation, request: Request, api: str | Format) -> Request:
     """Build a request again from the store: no window and no cache of this process takes part."""
     with _fresh(conversation) as fresh:
         records = fresh.records(at=request.at)
@@ -55,7 +56,7 @@ def _fresh(conversation: Conversation) -> Iterator[Conversation]:
 class DispatchCheck:
     """The check of one call of a model on an API. Nothing is compared before `begin`."""
 
-    def __init__(self, conversation: Conversation, request: Request, api: str | Api) -> None:
+    def __init__(self, conversation: Conversation, request: Request, api: str | Format) -> None:
         self._conversation = conversation
         self._request = request
         self._api = api

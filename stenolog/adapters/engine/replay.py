@@ -34,12 +34,13 @@ from stenolog.domain.parts import AssistantPart, ProviderPart, RefusalPart, Text
 from stenolog.domain.state import address
 from stenolog.domain.values import Receipt, Tool
 from stenolog.projections.analysis.provider_bill import PROVIDERS
+from stenolog.projections.formats.base import Format
 from stenolog.projections.formats.streaming import ModelResponse, ResponseDelta
 from stenolog.projections.json_checks import first_difference
-from stenolog.projections.requests import Api
-from stenolog.projections.requests.body_digest import by_hash
+from stenolog.projections.messages.body_digest import by_hash
+from stenolog.projections.messages.message import Body
 from stenolog.projections.requests.pipeline.truncation import RESULTS, with_text
-from stenolog.projections.requests.request import Body, sent_under
+from stenolog.projections.requests.request import sent_under
 from stenolog.projections.tool_pairs import ToolCallIndex
 
 from .agent import Agent
@@ -210,7 +211,7 @@ class _Model(Model):
 
     charges = "nothing"
 
-    def __init__(self, recording: Replay, name: str, provider: str, api: str | Api) -> None:
+    def __init__(self, recording: Replay, name: str, provider: str, api: str | Format) -> None:
         self.recording = recording
         self.name = name
         self.provider = provider  # type: ignore[misc]

@@ -20,16 +20,6 @@ from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from stenolog.adapters.log import Conversation
-from stenolog.adapters.providers.json_fields import (
-    Blobs,
-    arguments,
-    as_dict,
-    as_list,
-    as_str,
-    compact_json,
-    data_url,
-    keep_data_url,
-)
 from stenolog.domain.card import AgentCard
 from stenolog.domain.errors import CallerError, VersionConflictError
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, UserMessage
@@ -46,6 +36,16 @@ from stenolog.domain.parts import (
     UserPart,
 )
 from stenolog.domain.values import PositionRange
+from stenolog.projections.messages.json_fields import (
+    Blobs,
+    arguments,
+    as_dict,
+    as_list,
+    as_str,
+    compact_json,
+    data_url,
+    keep_data_url,
+)
 
 from .shared import InContext, apply_patch, context_of, hidden, make_patch, whole_text
 

@@ -15,13 +15,13 @@ from dataclasses import replace as replaced
 from typing import TYPE_CHECKING, Any, cast
 
 from stenolog.adapters.log import Conversation, Pending
-from stenolog.adapters.providers.json_fields import Blobs, as_dict, as_str, compact_json
 from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import EPOCH, Entry, NewEntry
 from stenolog.domain.errors import InvalidEventError, MissingExtraError, VersionConflictError
 from stenolog.domain.events import AssistantMessage, Event, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.settings import NOTHING, Settings
 from stenolog.domain.values import PositionRange
+from stenolog.projections.messages.json_fields import Blobs, as_dict, as_str, compact_json
 
 from .pydantic_ai_messages import OURS, Exchange, exchanges, read
 from .pydantic_ai_parts import Json, lean, plain_response, request_events, response_event

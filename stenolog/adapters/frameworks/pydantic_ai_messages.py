@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from stenolog.adapters.providers.json_fields import as_dict
 from stenolog.domain.entry import EPOCH, Entry, NewEntry
 from stenolog.domain.events import AssistantMessage, ToolResult, UserMessage
 from stenolog.domain.settings import NOTHING, Settings, configure
+from stenolog.projections.messages.json_fields import as_dict
 
 from .pydantic_ai_parts import SYSTEM, Json, content_of_parts, lean, plain_part, plain_response
 from .shared import apply_patch, context_of

@@ -13,17 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeAlias
 
-from stenolog.adapters.providers.json_fields import (
-    Blobs,
-    arguments,
-    as_dict,
-    as_int,
-    as_list,
-    as_str,
-    as_time,
-    compact_json,
-    keep,
-)
+from stenolog.adapters.importers.times import as_time
 from stenolog.domain.entry import NewEntry
 from stenolog.domain.events import AssistantMessage, ToolResult, UserMessage
 from stenolog.domain.parts import (
@@ -39,6 +29,16 @@ from stenolog.domain.parts import (
     UserPart,
 )
 from stenolog.domain.values import Origin, Usage
+from stenolog.projections.messages.json_fields import (
+    Blobs,
+    arguments,
+    as_dict,
+    as_int,
+    as_list,
+    as_str,
+    compact_json,
+    keep,
+)
 
 Json: TypeAlias = dict[str, Any]
 SYSTEM = "pydantic-ai"

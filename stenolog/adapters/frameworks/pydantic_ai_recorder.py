@@ -18,12 +18,12 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from stenolog.adapters.log import Conversation
-from stenolog.adapters.providers.json_fields import Blobs, compact_json
 from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import NewEntry
 from stenolog.domain.errors import InvalidEventError, MissingExtraError, VersionConflictError
 from stenolog.domain.events import ToolResult
 from stenolog.domain.values import Origin, Tool
+from stenolog.projections.messages.json_fields import Blobs, compact_json
 
 from .pydantic_ai import AGENT, is_waiting, known_to, validated, written
 from .pydantic_ai_messages import OURS, content_of, returned, without_early

@@ -22,12 +22,12 @@ import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from stenolog.adapters.providers.json_fields import compact_json
 from stenolog.domain.entry import Entry
 from stenolog.domain.model import clean, deep_copy_json
 from stenolog.domain.settings import Settings
 from stenolog.domain.values import PositionRange
 from stenolog.projections.entry_context import read_context
+from stenolog.projections.messages.json_fields import compact_json
 from stenolog.projections.tool_pairs import pair
 
 Json: TypeAlias = Any

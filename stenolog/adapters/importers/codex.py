@@ -14,15 +14,6 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from stenolog.adapters.providers.failures import error_category
-from stenolog.adapters.providers.json_fields import (
-    Blobs,
-    as_dict,
-    as_int,
-    as_str,
-    as_time,
-    compact_json,
-    title_of,
-)
 from stenolog.adapters.providers.openai_items import (
     OUTPUTS,
     PROVIDER,
@@ -43,6 +34,7 @@ from stenolog.domain.events import (
 )
 from stenolog.domain.parts import ReasoningPart, TextPart
 from stenolog.domain.values import Origin, PositionRange, Usage
+from stenolog.projections.messages.json_fields import Blobs, as_dict, as_int, as_str, compact_json, title_of
 
 from .answers import Answer
 from .codex_compaction import Compaction
@@ -50,6 +42,7 @@ from .event_writer import EventWriter
 from .json_lines import Record
 from .settings_writer import SettingsWriter
 from .steps import ExistingLog, Step, merged, position_ranges
+from .times import as_time
 
 MAIN = "codex"
 USER = "user"

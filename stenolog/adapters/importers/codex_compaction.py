@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple, TypeAlias
 
-from stenolog.adapters.providers.json_fields import as_dict, as_list, as_str, compact_json
 from stenolog.adapters.providers.openai_items import PROVIDER, content
 from stenolog.domain.parts import AssistantPart, ProviderPart, TextPart
+from stenolog.projections.messages.json_fields import as_dict, as_list, as_str, compact_json
 
 Words: TypeAlias = tuple[str, ...]
 

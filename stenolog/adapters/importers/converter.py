@@ -10,10 +10,10 @@ from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeAlias
 
-from stenolog.adapters.providers.json_fields import conversation_name
 from stenolog.domain.entry import EPOCH, NewEntry
 from stenolog.domain.errors import CallerError
 from stenolog.domain.events import Unknown
+from stenolog.projections.messages.json_fields import conversation_name
 
 from . import known_sessions
 from .event_writer import EventWriter

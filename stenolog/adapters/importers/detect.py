@@ -10,8 +10,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO
 
-from stenolog.adapters.providers.json_fields import as_dict
 from stenolog.domain.errors import StenologError, UnknownFormatError
+from stenolog.projections.messages.json_fields import as_dict
 
 from .claude import agent_notes
 from .claude.stream import is_stream, is_stream_record, other_stream

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from stenolog.adapters.providers.json_fields import called_in
 from stenolog.domain.entry import EPOCH, NewEntry
 from stenolog.domain.errors import DuplicateIdError
 from stenolog.domain.events import AssistantMessage, Known, LlmError, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.values import CallRef, Origin, PositionRange, Usage
+from stenolog.projections.messages.json_fields import called_in
 
 from .answers import NO_RESULT, Answer, LeftCalls, OpenCall, PlacedCall
 from .steps import (

@@ -10,24 +10,24 @@ import re
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from stenolog.adapters.providers.json_fields import (
+from stenolog.domain.parts import AssistantPart, ReasoningPart, ToolCall
+from stenolog.projections.messages.json_fields import (
     Blobs,
     Json,
     arguments,
     as_dict,
     as_list,
     as_str,
-    as_time,
     key_of,
     title_of,
 )
-from stenolog.domain.parts import AssistantPart, ReasoningPart, ToolCall
 
 from .converter import SourceConversation
 from .gemini_content import assistant_part, parts_in, responses, text_in, usage
 from .gemini_session import GeminiSession
 from .json_lines import JsonLinesReader, JsonObject, Record
 from .steps import ExistingLog, Step
+from .times import as_time
 
 _CONTEXT = re.compile(r"\s*<session_context>")
 _FOLDER = re.compile(r"Workspace Directories:\*\*\s+- (.+)")

@@ -5,17 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from stenolog.adapters.providers.json_fields import (
-    Blobs,
-    Json,
-    arguments,
-    as_dict,
-    as_int,
-    as_list,
-    as_str,
-    compact_json,
-    keep_base64,
-)
 from stenolog.domain.parts import (
     AssistantPart,
     FilePart,
@@ -27,6 +16,17 @@ from stenolog.domain.parts import (
     UserPart,
 )
 from stenolog.domain.values import Usage
+from stenolog.projections.messages.json_fields import (
+    Blobs,
+    Json,
+    arguments,
+    as_dict,
+    as_int,
+    as_list,
+    as_str,
+    compact_json,
+    keep_base64,
+)
 
 from .json_lines import JsonObject
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from stenolog.adapters.providers.json_fields import Blobs, Json
 from stenolog.domain.events import AuthorKind
 from stenolog.domain.parts import AssistantPart, TextPart
 from stenolog.domain.values import Usage
+from stenolog.projections.messages.json_fields import Blobs, Json
 
 from .gemini_content import Response, parts_in, text_in, user_part
 from .session_converter import SessionConverter

@@ -14,7 +14,6 @@ from shutil import copyfileobj
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias, cast
 
-from stenolog.adapters.providers.json_fields import times_in
 from stenolog.domain.errors import CallerError, OperationalError, StenologError, UnknownFormatError
 
 from . import jsonl, known_files
@@ -27,6 +26,7 @@ from .json_lines import NOBODY, JsonLinesReader, Record, is_list
 from .known_sessions import LeftOut
 from .session import ConversationImport, Sessions
 from .steps import Imported, Report
+from .times import times_in
 
 if TYPE_CHECKING:
     from io import BufferedReader

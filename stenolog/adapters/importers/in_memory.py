@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from stenolog.adapters.llms.sdk_answers import as_json
 from stenolog.adapters.providers import anthropic_blocks, openai_items
-from stenolog.adapters.providers.json_fields import Blobs, Json, as_dict, as_list, as_str
 from stenolog.adapters.tool_specs.given import ToolSpecLike, tool_specs
 from stenolog.domain.card import AgentCard
 from stenolog.domain.errors import CallerError
@@ -20,6 +19,7 @@ from stenolog.domain.events import AssistantMessage, Known, ModeSwitch, ToolResu
 from stenolog.domain.parts import AssistantPart
 from stenolog.domain.value_help import slips
 from stenolog.domain.values import Origin
+from stenolog.projections.messages.json_fields import Blobs, Json, as_dict, as_list, as_str
 
 from .json_lines import Record
 from .openai.messages import MAIN, ROLES, SYSTEM, OpenAIChat, persona_of

@@ -15,7 +15,6 @@ from datetime import datetime
 from hashlib import sha256
 from typing import IO, TYPE_CHECKING, BinaryIO, NamedTuple, TypeAlias
 
-from stenolog.adapters.providers.json_fields import compact_json
 from stenolog.adapters.store.store_values import BlobContent, Continuation, ExportPart
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.entry import (
@@ -35,6 +34,7 @@ from stenolog.domain.errors import (
     StenologError,
     UnsupportedVersionError,
 )
+from stenolog.projections.messages.json_fields import compact_json
 
 from .json_lines import Json, JsonLinesReader, JsonObject
 from .steps import Imported, Report

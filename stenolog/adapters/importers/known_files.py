@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
 from stenolog._version import __version__
-from stenolog.adapters.providers.json_fields import Json, as_dict, as_int, as_list, as_str
 from stenolog.adapters.store import reader
 from stenolog.adapters.store.checkpoints import WHOLE_LOG, CheckpointRun
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import PositionNotFoundError
 from stenolog.domain.events import ModeSwitch
+from stenolog.projections.messages.json_fields import Json, as_dict, as_int, as_list, as_str
 
 from . import known_sessions
 from .formats import IMPORTERS, mappings_beside

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from stenolog.adapters.providers.json_fields import as_dict
+from stenolog.projections.messages.json_fields import as_dict
 
 from .claude.stream import other_stream
 from .json_lines import Json

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
-from stenolog.adapters.providers.json_fields import (
+from stenolog.domain.parts import FilePart, ImagePart, ProviderPart, ReasoningPart, TextPart, ToolCall
+from stenolog.projections.messages.json_fields import (
     Blobs,
     Json,
     arguments,
@@ -18,7 +19,6 @@ from stenolog.adapters.providers.json_fields import (
     compact_json,
     keep_base64,
 )
-from stenolog.domain.parts import FilePart, ImagePart, ProviderPart, ReasoningPart, TextPart, ToolCall
 
 from .json_lines import JsonObject
 

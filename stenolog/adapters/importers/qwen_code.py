@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 
-from stenolog.adapters.providers.json_fields import (
+from stenolog.domain.events import AuthorKind
+from stenolog.projections.messages.json_fields import (
     Blobs,
     Json,
     as_dict,
     as_int,
     as_list,
     as_str,
-    as_time,
     compact_json,
     key_of,
     title_of,
 )
-from stenolog.domain.events import AuthorKind
 
 from .gemini_content import assistant_part, parts_in, responses, text_in, usage
 from .gemini_session import GeminiSession
 from .json_lines import JsonObject, Record
 from .steps import ExistingLog, Step
+from .times import as_time
 
 KINDS: dict[str, AuthorKind] = {"cron": "schedule", "notification": "system"}
 """The kind of author that a user's message really has, by the subtype of the record."""

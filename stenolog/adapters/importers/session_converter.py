@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from stenolog.adapters.providers.json_fields import Blobs, title_of
 from stenolog.domain.entry import EPOCH, OPENING_ID
 from stenolog.domain.events import (
     AssistantMessage,
@@ -19,6 +18,7 @@ from stenolog.domain.events import (
 )
 from stenolog.domain.parts import AssistantPart, TextPart, UserPart
 from stenolog.domain.values import PositionRange, Usage
+from stenolog.projections.messages.json_fields import Blobs, title_of
 
 from .answers import Answer
 from .event_writer import EventWriter

@@ -6,9 +6,9 @@ import json
 from typing import IO, TYPE_CHECKING
 
 from stenolog.adapters.one_file.page import write_page
-from stenolog.adapters.providers.json_fields import as_dict, as_str
 from stenolog.adapters.queries.exporters import Exporter
 from stenolog.projections import transcript
+from stenolog.projections.messages.json_fields import as_dict, as_str
 from stenolog.projections.moments.as_curl import as_curl
 from stenolog.projections.moments.as_json import as_json
 from stenolog.projections.moments.as_pytest import as_pytest

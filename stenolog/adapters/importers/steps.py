@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
-from stenolog.adapters.providers.json_fields import as_dict, as_str
 from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import Entry, NewEntry
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.settings import NOTHING, Settings, configure
 from stenolog.domain.values import COUNTS, PositionRange, Usage
+from stenolog.projections.messages.json_fields import as_dict, as_str
 
 from .json_lines import Skipped
 from .known_sessions import LeftOut

@@ -11,10 +11,10 @@ from stenolog.adapters.queries.token_counters import COUNTERS
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError
 from stenolog.projections.analysis.byte_ranges import byte_ranges
+from stenolog.projections.messages.body_digest import SYSTEM
+from stenolog.projections.messages.message import EMPTY_BLOBS
+from stenolog.projections.messages.sizes import count_json
 from stenolog.projections.requests import Request
-from stenolog.projections.requests.body_digest import SYSTEM
-from stenolog.projections.requests.request import EMPTY_BLOBS
-from stenolog.projections.requests.tokens import count_json
 from stenolog.projections.requests.transport import Transport
 
 TOOLS = 40

@@ -14,9 +14,9 @@ from stenolog.adapters.log import Conversation
 from stenolog.domain.entry import Entry
 from stenolog.projections.analysis.cache.difference import Shared
 from stenolog.projections.analysis.explain import Missing, Reason, described, left_out, why
+from stenolog.projections.messages.explanation import Omission
+from stenolog.projections.messages.rules import HAD
 from stenolog.projections.requests import Request
-from stenolog.projections.requests.explanation import Omission
-from stenolog.projections.requests.rules import HAD
 
 END = 80
 """The lines at each end of a request that a page shows."""

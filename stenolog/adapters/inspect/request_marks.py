@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from itertools import chain
 
+from stenolog.projections.messages.rules import HAD
 from stenolog.projections.requests import Request
-from stenolog.projections.requests.rules import HAD
 
 LEFT_OUT = "left-out"
 

@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 from stenolog.adapters.plugins import LazyRegistry
 from stenolog.domain.errors import CallerError, ModelError
 from stenolog.domain.values import Usage
+from stenolog.projections.formats.base import Format
 from stenolog.projections.formats.streaming import ModelResponse, ResponseDelta
-from stenolog.projections.requests import Api
 from stenolog.projections.requests.transport import Outgoing, Transport
 
 
@@ -86,7 +86,7 @@ class Model(ABC):
     """
 
     provider: ClassVar[str] = ""
-    api: str | Api = "openai-chat"
+    api: str | Format = "openai-chat"
     remembers: bool = False
     name: str = ""
     timeouts: Timeouts = Timeouts()

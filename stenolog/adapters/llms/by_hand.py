@@ -15,11 +15,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, Protocol, TypeVar
 
 from stenolog.adapters.providers.errors import connection_error, redact
-from stenolog.adapters.providers.json_fields import as_dict
 from stenolog.domain.errors import CallerError, ModelError
 from stenolog.domain.events import AssistantMessage, ErrorCategory, LlmError
 from stenolog.domain.parts import AssistantPart, TextPart, ToolCall, text_of
 from stenolog.projections.formats.streaming import ModelResponse, ResponseDelta, drafted_parts
+from stenolog.projections.messages.json_fields import as_dict
 from stenolog.projections.requests import Request
 
 from .http_model import ResponseReader

@@ -18,7 +18,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from stenolog.adapters.providers.errors import connection_error, provider_error, redact, secret_headers
-from stenolog.adapters.providers.json_fields import (
+from stenolog.domain.errors import MissingExtraError, ModelError
+from stenolog.domain.model import clean
+from stenolog.domain.parts import ProviderPart, ReasoningPart, ToolCall
+from stenolog.domain.values import Usage
+from stenolog.projections.formats.accumulator import PartAccumulator
+from stenolog.projections.formats.streaming import Kind, ModelResponse, ResponseDelta
+from stenolog.projections.messages.json_fields import (
     Json,
     arguments,
     as_dict,
@@ -27,12 +33,6 @@ from stenolog.adapters.providers.json_fields import (
     as_str,
     compact_json,
 )
-from stenolog.domain.errors import MissingExtraError, ModelError
-from stenolog.domain.model import clean
-from stenolog.domain.parts import ProviderPart, ReasoningPart, ToolCall
-from stenolog.domain.values import Usage
-from stenolog.projections.formats.accumulator import PartAccumulator
-from stenolog.projections.formats.streaming import Kind, ModelResponse, ResponseDelta
 from stenolog.projections.requests.transport import Outgoing, Transport
 
 from .base import ModelRequest, Timeouts

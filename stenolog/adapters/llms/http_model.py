@@ -10,11 +10,11 @@ from typing import Any, Generic, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 from stenolog.adapters.providers.errors import hiding
-from stenolog.adapters.providers.json_fields import Json, as_dict, as_str
 from stenolog.domain.errors import ModelError
 from stenolog.domain.model import clean
 from stenolog.domain.values import Usage
 from stenolog.projections.formats.streaming import ModelResponse, ResponseDelta
+from stenolog.projections.messages.json_fields import Json, as_dict, as_str
 from stenolog.projections.requests.transport import Outgoing
 
 from .base import Model, ModelRequest, Progress, StreamItem

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote
 
 from stenolog.adapters.providers.errors import connection_error, redact, secret_headers
-from stenolog.adapters.providers.json_fields import Json, as_dict
 from stenolog.domain.errors import MissingExtraError, ModelError
-from stenolog.projections.requests.apis import openai_chat, openai_responses
+from stenolog.projections.formats.openai_chat import write as openai_chat
+from stenolog.projections.formats.openai_responses import write as openai_responses
+from stenolog.projections.messages.json_fields import Json, as_dict
 from stenolog.projections.requests.transport import Outgoing, Transport
 
 from .base import ModelRequest, Timeouts

@@ -9,7 +9,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from stenolog.adapters.providers.errors import provider_error
-from stenolog.adapters.providers.json_fields import (
+from stenolog.adapters.providers.openai_items import assistant_parts
+from stenolog.adapters.providers.openai_parts import openai_tool_call
+from stenolog.domain.errors import ModelError
+from stenolog.domain.model import clean
+from stenolog.domain.values import Usage
+from stenolog.projections.formats.accumulator import PartAccumulator
+from stenolog.projections.formats.streaming import Kind, ModelResponse, ResponseDelta
+from stenolog.projections.messages.json_fields import (
     Json,
     arguments,
     as_dict,
@@ -18,13 +25,6 @@ from stenolog.adapters.providers.json_fields import (
     as_str,
     compact_json,
 )
-from stenolog.adapters.providers.openai_items import assistant_parts
-from stenolog.adapters.providers.openai_parts import openai_tool_call
-from stenolog.domain.errors import ModelError
-from stenolog.domain.model import clean
-from stenolog.domain.values import Usage
-from stenolog.projections.formats.accumulator import PartAccumulator
-from stenolog.projections.formats.streaming import Kind, ModelResponse, ResponseDelta
 
 
 def refusal(

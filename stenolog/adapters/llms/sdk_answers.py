@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from stenolog.adapters.providers.json_fields import as_dict, as_list, as_str
 from stenolog.domain.errors import CallerError
 from stenolog.projections.formats.streaming import ModelResponse
+from stenolog.projections.messages.json_fields import as_dict, as_list, as_str
 
 from .anthropic import AnthropicEvents
 from .gemini import GeminiChunks

@@ -16,15 +16,17 @@ from stenolog.domain.policy import Policy
 from stenolog.domain.settings import NOTHING
 from stenolog.domain.values import Receipt
 from stenolog.projections.analysis.provider_bill import usual_api
-from stenolog.projections.requests import APIS, LaneId, Request, lanes
+from stenolog.projections.formats import FORMATS
+from stenolog.projections.messages.message import PIPELINES
+from stenolog.projections.messages.sizes import Counter
+from stenolog.projections.requests import LaneId, Request, lanes
 from stenolog.projections.requests.as_sent import SentForms
 from stenolog.projections.requests.builder import choose
 from stenolog.projections.requests.incremental.explained import ExplainedSession
 from stenolog.projections.requests.incremental.session import windows
 from stenolog.projections.requests.incremental.window import Window
-from stenolog.projections.requests.request import PIPELINES, known_policy
+from stenolog.projections.requests.request import known_policy
 from stenolog.projections.requests.sendable import may_be_asked
-from stenolog.projections.requests.tokens import Counter
 
 
 class SentCall(NamedTuple):
@@ -78,7 +80,9 @@ def calls(entries: Sequence[Entry]) -> Iterator[SentCall]:
 
 def _is_built_here(receipt: Receipt) -> bool:
     name = receipt.api.partition("@")[0]
-    return receipt.pipeline in PIPELINES and name in APIS and receipt.api == f"{name}@{APIS[name].version}"
+    return (
+        receipt.pipeline in PIPELINES and name in FORMATS and receipt.api == f"{name}@{FORMATS[name].version}"
+    )
 
 
 def sent_requests(
@@ -111,11 +115,11 @@ def _of_group(
         last = max(waiting)
         for window in chain(empty, windows(entries[:last], lane, given, counters, blobs)):
             for call in waiting.pop(window.position, ()) if may_be_asked(window) else ():
-                if call.api not in APIS:
+                if call.api not in FORMATS:
                     yield SentRequest(call, None, f"API {call.api or '(unnamed)'} is not here")
                     continue
                 if call.api not in sessions or sessions[call.api].window is not window:
-                    sessions[call.api] = ExplainedSession(window, APIS[call.api], blobs)
+                    sessions[call.api] = ExplainedSession(window, FORMATS[call.api], blobs)
                 built = sessions[call.api].request()
                 sent = built if call.receipt is None else forms.form(built, call.receipt)
                 yield SentRequest(call, sent)

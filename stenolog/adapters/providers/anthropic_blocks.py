@@ -16,8 +16,7 @@ from stenolog.domain.parts import (
     UserPart,
 )
 from stenolog.domain.values import Usage
-
-from .json_fields import (
+from stenolog.projections.messages.json_fields import (
     Blobs,
     Json,
     arguments,

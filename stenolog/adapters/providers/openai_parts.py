@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from stenolog.domain.parts import FilePart, ImagePart, Part, ProviderPart, TextPart, ToolCall, UserPart
-
-from .json_fields import (
+from stenolog.projections.messages.json_fields import (
     Blobs,
     Json,
     arguments,

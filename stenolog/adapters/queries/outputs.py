@@ -32,6 +32,7 @@ from stenolog.domain.events import ToolResult
 from stenolog.domain.policy import TruncateToolOutput
 from stenolog.domain.redaction import redacted
 from stenolog.projections.artifacts import ARTIFACTS, artifacts, artifacts_of, is_artifact
+from stenolog.projections.messages.sizes import ESTIMATE, Counter
 from stenolog.projections.requests.pipeline.truncation import (
     READ_OUTPUT,
     RESULTS,
@@ -42,7 +43,6 @@ from stenolog.projections.requests.pipeline.truncation import (
     shortened,
     with_text,
 )
-from stenolog.projections.requests.tokens import ESTIMATE, Counter
 from stenolog.projections.tool_pairs import ToolCallIndex
 
 from .folds import fold_at, persistent

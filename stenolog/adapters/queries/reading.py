@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from stenolog.projections.analysis.explain import Explanation
     from stenolog.projections.analysis.provider_bill import Bill
     from stenolog.projections.context_curve import ContextCurve
-    from stenolog.projections.requests import Api, Request
+    from stenolog.projections.formats.base import Format
+    from stenolog.projections.requests import Request
 
     from .outputs import Outputs
 
@@ -118,7 +119,7 @@ class ReadableConversation(StreamHandle):
         self,
         agent: str,
         at: int | None = None,
-        api: str | Api | None = None,
+        api: str | Format | None = None,
         *,
         task: str = "",
         policy: PolicyLike = None,
@@ -127,7 +128,7 @@ class ReadableConversation(StreamHandle):
 
         An agent that is new has an empty card; a name that may be a slip for a known one is refused. `policy`
         is a value of `stenolog.context`, or its JSON; None: the one on the agent's card. `api` is one of
-        `stenolog.requests.APIS`. Raises `ConversationNotFoundError`, `AgentNotFoundError`,
+        `stenolog.requests.FORMATS`. Raises `ConversationNotFoundError`, `AgentNotFoundError`,
         `PositionNotFoundError`, `InvalidPolicyError`, and `UnsupportedVersionError` where an entry needs one.
         """
         from . import requests  # late: a program that builds no request need not wait for it

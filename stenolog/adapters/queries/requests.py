@@ -26,13 +26,14 @@ from stenolog.domain.policy import policy as policy_of
 from stenolog.domain.settings import NOTHING
 from stenolog.domain.state import Blocked, blocked_error
 from stenolog.projections.fold import Fold
-from stenolog.projections.requests import DEFAULT_API, PIPELINE, Api, LaneId, Request
+from stenolog.projections.formats.base import Format
+from stenolog.projections.messages.message import PIPELINES
+from stenolog.projections.messages.sizes import Counter
+from stenolog.projections.requests import DEFAULT_API, PIPELINE, LaneId, Request
 from stenolog.projections.requests.builder import choose
 from stenolog.projections.requests.incremental.snapshot import START, WindowSnapshot
 from stenolog.projections.requests.incremental.window import Window
 from stenolog.projections.requests.pipeline.budget import caps
-from stenolog.projections.requests.request import PIPELINES
-from stenolog.projections.requests.tokens import Counter
 
 from . import folds
 from .folds import PersistentFold
@@ -66,7 +67,7 @@ def request(
     agent: str,
     task: str,
     at: int | None,
-    api: str | Api | None,
+    api: str | Format | None,
     policy: PolicyLike,
     counters: Mapping[str, Counter] = COUNTERS,
 ) -> Request:
@@ -100,7 +101,7 @@ def keep_past(conversation: StreamHandle, agent: str, task: str, at: int) -> boo
 
 
 def _build(
-    conversation: StreamHandle, lane: LaneId, at: int | None, out: str | Api, policy: PolicyLike
+    conversation: StreamHandle, lane: LaneId, at: int | None, out: str | Format, policy: PolicyLike
 ) -> tuple[Request, CachedWindow, bool]:
     """Return the request, its window, and whether that was in memory."""
     holding = windows_of(conversation.log)

@@ -15,8 +15,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar
 
 from stenolog.domain.errors import InvalidPolicyError, MissingExtraError
-from stenolog.projections.requests.tokens import COUNTERS as ESTIMATES
-from stenolog.projections.requests.tokens import Counter
+from stenolog.projections.messages.sizes import COUNTERS as ESTIMATES
+from stenolog.projections.messages.sizes import Counter
 
 if TYPE_CHECKING:
     from tiktoken import Encoding

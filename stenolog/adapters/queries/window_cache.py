@@ -17,7 +17,8 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.events import ModeSwitch
 from stenolog.domain.policy import Policy, PolicyLike, PolicyRule
 from stenolog.domain.policy import policy as policy_of
-from stenolog.projections.requests import Api, LaneId, Request
+from stenolog.projections.formats.base import Format
+from stenolog.projections.requests import LaneId, Request
 from stenolog.projections.requests.incremental.session import RequestSession
 from stenolog.projections.requests.incremental.window import Window
 
@@ -85,7 +86,7 @@ class CachedWindow:
         self.begin = begin
         self.digest = ""
         self.usable = True
-        self.sessions: dict[str | Api, RequestSession] = {}
+        self.sessions: dict[str | Format, RequestSession] = {}
         self._blobs = blobs
         self._by_card = by_card
         self._listener = listener
@@ -102,7 +103,7 @@ class CachedWindow:
                 self.usable &= before.card_of(agent).policy == now.card_of(agent).policy
         self._listener.finish()
 
-    def request(self, api: str | Api) -> Request:
+    def request(self, api: str | Format) -> Request:
         """Return the request on an API."""
         if api not in self.sessions:
             if len(self.sessions) == MOST:

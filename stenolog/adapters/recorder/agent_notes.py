@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from stenolog.adapters.providers.json_fields import as_dict, as_str
+from stenolog.projections.messages.json_fields import as_dict, as_str
 
 from .identity import Identity
 

@@ -12,12 +12,12 @@ from stenolog.adapters.llms.gemini import GeminiChunks
 from stenolog.adapters.llms.http_model import ResponseReader, response_id
 from stenolog.adapters.llms.openai_answers import ChatChunks, ResponsesEvents
 from stenolog.adapters.providers.errors import provider_error, redact
-from stenolog.adapters.providers.json_fields import Json, as_dict, as_int, as_str
 from stenolog.domain.errors import ModelError
 from stenolog.domain.events import ErrorCategory
 from stenolog.domain.parts import AssistantPart
 from stenolog.domain.values import Usage
 from stenolog.projections.formats.streaming import ModelResponse, ResponseDelta, drafted_parts
+from stenolog.projections.messages.json_fields import Json, as_dict, as_int, as_str
 
 from .exchange import RecordedExchange, decoded
 from .secrets import redacted

@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
-from stenolog.adapters.providers.json_fields import as_dict, as_list, as_str, as_time
+from stenolog.adapters.importers.times import as_time
 from stenolog.domain.errors import OperationalError
+from stenolog.projections.messages.json_fields import as_dict, as_list, as_str
 
 from .exchange import RecordedExchange
 from .recording import ExchangeRecorder

@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from stenolog.adapters.providers.json_fields import as_dict, as_str
 from stenolog.domain.card import AgentCard
 from stenolog.domain.errors import StenologError
 from stenolog.domain.values import Tool
+from stenolog.projections.messages.json_fields import as_dict, as_str
 from stenolog.projections.requests.as_sent import without_halves
 
 from .wire import WireRequest, declared_tools, system_texts

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from stenolog.adapters.providers.json_fields import Json, as_dict, as_list, as_str, key_of
+from stenolog.projections.messages.json_fields import Json, as_dict, as_list, as_str, key_of
 
 from .exchange import RecordedExchange
 from .wire import WireRequest, declared_tools, system_texts

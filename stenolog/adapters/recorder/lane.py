@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from stenolog.adapters.providers.json_fields import Blobs, as_str
 from stenolog.adapters.store.store_values import LAST
 from stenolog.domain.card import AgentCard
 from stenolog.domain.codec import dump_event
 from stenolog.domain.events import AssistantMessage, Known, ToolResult, UserMessage
 from stenolog.domain.parts import AssistantPart, ReasoningPart, ToolCall
 from stenolog.domain.values import CallRef
+from stenolog.projections.messages.json_fields import Blobs, as_str
 from stenolog.projections.requests.as_sent import Patch, without_halves
 
 from .message_events import (

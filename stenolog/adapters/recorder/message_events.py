@@ -17,7 +17,6 @@ from stenolog.adapters.importers.gemini_content import assistant_part as gemini_
 from stenolog.adapters.importers.gemini_content import parts_in, responses
 from stenolog.adapters.importers.gemini_content import user_part as gemini_user_part
 from stenolog.adapters.providers import anthropic_blocks, openai_items
-from stenolog.adapters.providers.json_fields import Blobs, Json, as_list, as_str
 from stenolog.adapters.providers.openai_parts import openai_tool_call, openai_user_parts
 from stenolog.domain.events import AssistantMessage, AuthorKind, Known, ToolResult, UserMessage
 from stenolog.domain.parts import (
@@ -29,6 +28,7 @@ from stenolog.domain.parts import (
     ToolCall,
     UserPart,
 )
+from stenolog.projections.messages.json_fields import Blobs, Json, as_list, as_str
 
 from .wire import MORE_TOOLS
 

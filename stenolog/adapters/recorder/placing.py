@@ -23,8 +23,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import sha256
 from typing import NamedTuple
 
-from stenolog.adapters.providers.json_fields import as_dict, title_of
 from stenolog.domain.parts import AssistantPart
+from stenolog.projections.messages.json_fields import as_dict, title_of
 
 from .exchange import RecordedExchange
 from .identity import SIDE, UNKNOWN, Identity

@@ -9,12 +9,12 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from stenolog.adapters.llms.egress import behaviour
-from stenolog.adapters.providers.json_fields import Blobs
 from stenolog.domain.errors import CallerError, StoredDataError
 from stenolog.domain.values import Receipt
+from stenolog.projections.messages.body_digest import compact
+from stenolog.projections.messages.json_fields import Blobs
 from stenolog.projections.requests import Request
 from stenolog.projections.requests.as_sent import RAW, Patch, expanded, sent_body, without_halves
-from stenolog.projections.requests.body_digest import compact
 from stenolog.projections.requests.recipe import Recipe, Source, folded, recipe_of
 from stenolog.projections.requests.transport import DEFAULT_STYLE, Transport
 

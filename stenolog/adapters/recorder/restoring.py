@@ -11,11 +11,11 @@ from datetime import datetime
 from typing import Any
 
 from stenolog.adapters.log import Log
-from stenolog.adapters.providers.json_fields import title_of
 from stenolog.adapters.queries.openings import opening_of
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import StenologError
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult, UserMessage
+from stenolog.projections.messages.json_fields import title_of
 from stenolog.projections.requests import Request
 from stenolog.projections.requests.as_sent import Patches, as_sent
 from stenolog.projections.requests.recipe import references

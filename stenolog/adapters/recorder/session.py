@@ -10,11 +10,11 @@ from typing import Any
 
 from stenolog.adapters.importers.steps import position_ranges
 from stenolog.adapters.log import Conversation
-from stenolog.adapters.providers.json_fields import Blobs, agent_called, as_dict, as_str, title_of
 from stenolog.domain.entry import Entry, NewEntry
 from stenolog.domain.errors import CallerError, VersionConflictError
 from stenolog.domain.events import AssistantMessage, Known, LlmError, ModeSwitch, UserMessage
 from stenolog.domain.values import Origin, PositionRange, Receipt
+from stenolog.projections.messages.json_fields import Blobs, agent_called, as_dict, as_str, title_of
 
 from .agent_notes import NO_NOTE, AgentNote
 from .answers import Answered, answer_of, counted_tokens, without_secrets

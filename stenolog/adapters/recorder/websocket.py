@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterator
 from dataclasses import replace
 from typing import Any
 
-from stenolog.adapters.providers.json_fields import Json, as_dict, as_str
+from stenolog.projections.messages.json_fields import Json, as_dict, as_str
 
 from .exchange import LARGEST_CONTENT, RecordedExchange
 

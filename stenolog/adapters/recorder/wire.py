@@ -11,9 +11,9 @@ from hashlib import sha256
 from itertools import chain
 from typing import Any
 
-from stenolog.adapters.providers.json_fields import as_dict, as_list, as_str
+from stenolog.projections.messages.body_digest import compact
+from stenolog.projections.messages.json_fields import as_dict, as_list, as_str
 from stenolog.projections.requests.as_sent import without_marks
-from stenolog.projections.requests.body_digest import compact
 
 from .exchange import RecordedExchange
 

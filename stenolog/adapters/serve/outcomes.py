@@ -29,7 +29,7 @@ from stenolog.domain.model import first_error
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.state import OpenCall
 from stenolog.domain.values import CallRef, Receipt, Tool
-from stenolog.projections.requests.pipeline.identifiers import renamed_tools
+from stenolog.projections.messages.identifiers import renamed_tools
 
 from .messages import NewEvent
 from .runner_messages import CallOutput, Failure, Outcome

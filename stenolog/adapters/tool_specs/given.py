@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol, TypeAlias
 
-from stenolog.adapters.providers.json_fields import Json, as_dict, as_str
 from stenolog.domain.errors import CallerError, InvalidEventError
 from stenolog.domain.policy import PolicyLike
 from stenolog.domain.value_help import slips
 from stenolog.domain.values import Tool
+from stenolog.projections.messages.json_fields import Json, as_dict, as_str
 
 from .signatures import Parameters, checked_name, name_of, tool_spec
 

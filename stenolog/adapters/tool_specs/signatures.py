@@ -17,7 +17,7 @@ from pydantic_core import from_json
 
 from stenolog.domain.errors import CallerError, ToolError
 from stenolog.domain.values import Tool
-from stenolog.projections.requests.apis.gemini import function_name
+from stenolog.projections.formats.gemini.write import function_name
 
 T = TypeVar("T")
 FILLED: set[object] = set()

@@ -20,7 +20,7 @@ from stenolog.domain.model import check_json
 from stenolog.domain.parts import FilePart, ImagePart, TextPart, UserPart
 from stenolog.domain.redaction import redacted_text
 from stenolog.domain.values import CallRef
-from stenolog.projections.requests.pipeline.quoting import note
+from stenolog.projections.messages.quoting import note
 from stenolog.projections.requests.pipeline.truncation import cut_before
 
 from .base import Attachment, BaseTool, RetrySafety, ToolContext, ToolOutput, in_thread

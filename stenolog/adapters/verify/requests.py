@@ -15,9 +15,9 @@ from stenolog.domain.erasure import DAMAGED
 from stenolog.domain.errors import CallerError, StenologError, StoredDataError
 from stenolog.domain.events import Damaged, ModeSwitch
 from stenolog.domain.state import Blocked, blocked_error
+from stenolog.projections.formats import FORMATS
+from stenolog.projections.messages.sizes import Counter
 from stenolog.projections.requests.proofs import Checked, Proof, checked, proofs
-from stenolog.projections.requests.tokens import Counter
-from stenolog.projections.requests.validation import LAWS
 
 from .parallel import Chunk, cores, heads, run_in_processes, shares
 
@@ -54,7 +54,7 @@ def check(
     takes one for each processor, where that pays. With more than one the main module of the program is
     imported in each.
     """
-    found, chosen = heads(log, names), tuple(LAWS if apis is None else apis)
+    found, chosen = heads(log, names), tuple(FORMATS if apis is None else apis)
     if jobs is None:
         jobs = cores() if sum(found.values()) > (WORTH if all_prefixes else WORTH_AT_ENDS) else 1
     tasks = shares(found, SIZE, split=all_prefixes)

@@ -11,6 +11,10 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.policy import PolicyLike
+from stenolog.projections.formats.readable import texts
+from stenolog.projections.messages.message import EMPTY_BLOBS
+from stenolog.projections.messages.sizes import COUNTERS
+from stenolog.projections.messages.sizes import Counter as TokenCounter
 from stenolog.projections.requests import (
     DEFAULT_API,
     LaneId,
@@ -21,9 +25,6 @@ from stenolog.projections.requests import (
 )
 from stenolog.projections.requests.as_sent import FOLLOWED, SentForms
 from stenolog.projections.requests.part_texts import messages
-from stenolog.projections.requests.request import EMPTY_BLOBS, texts
-from stenolog.projections.requests.tokens import COUNTERS
-from stenolog.projections.requests.tokens import Counter as TokenCounter
 
 Verdict: TypeAlias = Literal["still in", "gone", "never in"]
 REPLACED = "replaced"

@@ -11,13 +11,13 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, UserMessage
 from stenolog.domain.limits import MICRO_PER_USD, Tokens
 from stenolog.domain.policy import Budget, FullHistory, Policy, PolicyLike, policy
+from stenolog.projections.messages.explanation import tokens_of
+from stenolog.projections.messages.message import EMPTY_BLOBS
+from stenolog.projections.messages.rules import CUTS
+from stenolog.projections.messages.sizes import COUNTERS, Counter, count_parts
 from stenolog.projections.prices import PRICES, Prices, cost
 from stenolog.projections.requests import DEFAULT_API, LaneId, Request, build, check_takes_part, every_request
-from stenolog.projections.requests.explanation import tokens_of
 from stenolog.projections.requests.part_texts import messages
-from stenolog.projections.requests.request import EMPTY_BLOBS
-from stenolog.projections.requests.rules import CUTS
-from stenolog.projections.requests.tokens import COUNTERS, Counter, count_parts
 
 
 class BudgetRow(NamedTuple):

@@ -11,13 +11,13 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
+from stenolog.projections.messages.message import EMPTY_BLOBS
+from stenolog.projections.messages.sizes import COUNTERS, Counter, Size, total
 from stenolog.projections.requests import LaneId, Request
 from stenolog.projections.requests.incremental.session import window
 from stenolog.projections.requests.pipeline.budget import ENDLESS, caps_now, limits
 from stenolog.projections.requests.pipeline.measure import Measure
 from stenolog.projections.requests.pipeline.view import Contents
-from stenolog.projections.requests.request import EMPTY_BLOBS, Size, total
-from stenolog.projections.requests.tokens import COUNTERS, Counter
 
 
 class BudgetRoom(NamedTuple):

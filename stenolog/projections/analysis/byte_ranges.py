@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import InvalidEventError, PositionNotFoundError
 from stenolog.domain.events import AssistantMessage, LlmError
+from stenolog.projections.messages.body_digest import PROMPT, SYSTEM, TURN
+from stenolog.projections.messages.message import EMPTY_BLOBS
+from stenolog.projections.messages.sizes import COUNTERS, Counter
 from stenolog.projections.requests import Request, RequestPart, build
 from stenolog.projections.requests.as_sent import Patches, as_sent
-from stenolog.projections.requests.body_digest import SYSTEM, TURN
-from stenolog.projections.requests.request import EMPTY_BLOBS, sent_under
-from stenolog.projections.requests.tokens import COUNTERS, Counter
-from stenolog.projections.requests.transport import PROMPT, Transport, as_go
+from stenolog.projections.requests.request import sent_under
+from stenolog.projections.requests.transport import Transport, as_go
 
 TOOLS = "tools"
 ITEMS = ("content", "parts")

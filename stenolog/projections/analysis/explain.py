@@ -14,21 +14,21 @@ from stenolog.domain.policy import PolicyLike
 from stenolog.domain.step import Transition
 from stenolog.projections.describe import describe
 from stenolog.projections.fold import transitions
+from stenolog.projections.messages.explanation import Disposition, Omission, RequestPart
+from stenolog.projections.messages.message import EMPTY_BLOBS
+from stenolog.projections.messages.rules import HAD, RULES
+from stenolog.projections.messages.sizes import COUNTERS
+from stenolog.projections.messages.sizes import Counter as TokenCounter
 from stenolog.projections.requests import (
     LaneId,
     Request,
     lanes,
 )
 from stenolog.projections.requests.as_sent import SentForms
-from stenolog.projections.requests.explanation import Disposition, Omission, RequestPart
 from stenolog.projections.requests.incremental.session import from_window, windows
 from stenolog.projections.requests.incremental.window import Window
 from stenolog.projections.requests.part_texts import part_text
-from stenolog.projections.requests.request import EMPTY_BLOBS
-from stenolog.projections.requests.rules import HAD, RULES
 from stenolog.projections.requests.sendable import may_be_asked
-from stenolog.projections.requests.tokens import COUNTERS
-from stenolog.projections.requests.tokens import Counter as TokenCounter
 from stenolog.projections.timeline import ItemKind, ItemStatus, timeline
 
 from .blame import Reference, references

@@ -11,13 +11,15 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.policy import PolicyLike
 from stenolog.domain.values import Receipt
-from stenolog.projections.requests import APIS, DEFAULT_API, LaneId, Request, build, check_takes_part
+from stenolog.projections.formats import FORMATS
+from stenolog.projections.messages.body_digest import compact
+from stenolog.projections.messages.message import EMPTY_BLOBS
+from stenolog.projections.messages.rules import FRONT
+from stenolog.projections.messages.sizes import COUNTERS, Counter
+from stenolog.projections.requests import DEFAULT_API, LaneId, Request, build, check_takes_part
 from stenolog.projections.requests.as_sent import SentForms
-from stenolog.projections.requests.body_digest import compact
 from stenolog.projections.requests.incremental.window import Window
-from stenolog.projections.requests.request import EMPTY_BLOBS, known_policy
-from stenolog.projections.requests.rules import FRONT
-from stenolog.projections.requests.tokens import COUNTERS, Counter
+from stenolog.projections.requests.request import known_policy
 
 from .explain import PREVIEW, some_requests
 
@@ -193,7 +195,7 @@ def _delivered(
 
 def _known_api(written: str) -> str:
     name = written.partition("@")[0]
-    return name if name in APIS else DEFAULT_API
+    return name if name in FORMATS else DEFAULT_API
 
 
 def _dropped_by(request: Request, position: int) -> str:

@@ -16,7 +16,8 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.state import address
 from stenolog.projections.fold import Fold
-from stenolog.projections.requests import APIS, DEFAULT_API, LaneId
+from stenolog.projections.formats import FORMATS
+from stenolog.projections.requests import DEFAULT_API, LaneId
 
 PROGRAMS = {"codex": "openai-responses", "claude-code": "anthropic"}
 """The API that a program speaks, by its name in `source.system`."""
@@ -254,7 +255,7 @@ lane_apis = Fold("lane-apis", LaneApis(), _tell, state=LaneApis)
 
 
 def _known_api(name: str) -> str:
-    return name if name in APIS else DEFAULT_API
+    return name if name in FORMATS else DEFAULT_API
 
 
 def first_answer(entries: Iterable[Entry], lane: LaneId) -> Entry | None:

@@ -9,12 +9,14 @@ from typing import Any, Literal, NamedTuple
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError, InvalidEventError, StenologError, UnsupportedVersionError
 from stenolog.domain.policy import Policy
-from stenolog.projections.requests import APIS, PIPELINE, Api, lanes
-from stenolog.projections.requests.body_digest import ORDER, first_difference, sections
+from stenolog.projections.formats import FORMATS
+from stenolog.projections.formats.base import Format
+from stenolog.projections.messages.body_digest import ORDER, first_difference, sections
+from stenolog.projections.messages.message import EMPTY_BLOBS
+from stenolog.projections.messages.sizes import COUNTERS, Counter
+from stenolog.projections.requests import PIPELINE, lanes
 from stenolog.projections.requests.incremental.session import from_window, windows
-from stenolog.projections.requests.request import EMPTY_BLOBS
 from stenolog.projections.requests.sendable import takes_part
-from stenolog.projections.requests.tokens import COUNTERS, Counter
 
 FORM = "stenolog-gate@1"
 
@@ -70,7 +72,7 @@ class Compared(NamedTuple):
     difference: str = ""
 
 
-def header(apis: Mapping[str, Api], policy: Policy | None) -> Header:
+def header(apis: Mapping[str, Format], policy: Policy | None) -> Header:
     """Return the header of requests that are built here and now."""
     versions = {name: api.version for name, api in sorted(apis.items())}
     return Header(PIPELINE, versions, None if policy is None else policy.json)
@@ -80,7 +82,7 @@ def fresh(
     entries: Iterable[Entry],
     *,
     db: str = "",
-    apis: Mapping[str, Api] = APIS,
+    apis: Mapping[str, Format] = FORMATS,
     policy: Policy | None = None,
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,

@@ -21,13 +21,16 @@ from stenolog.domain.state import State, address, decision
 from stenolog.domain.step import INITIAL, evolve
 from stenolog.domain.turns import TURN_RULES, is_known
 from stenolog.domain.values import Receipt, TurnPolicy
+from stenolog.projections.formats import FORMATS
+from stenolog.projections.formats.base import Format
 from stenolog.projections.json_checks import JsonDifference, first_difference
-from stenolog.projections.requests import APIS, Api, LaneId, Request
+from stenolog.projections.messages.body_digest import by_hash
+from stenolog.projections.messages.message import EMPTY_BLOBS
+from stenolog.projections.messages.sizes import COUNTERS, Counter
+from stenolog.projections.requests import LaneId, Request
 from stenolog.projections.requests.as_sent import SentForms
-from stenolog.projections.requests.body_digest import by_hash
 from stenolog.projections.requests.incremental.session import from_window, windows
-from stenolog.projections.requests.request import EMPTY_BLOBS, PATCH, sent_under
-from stenolog.projections.requests.tokens import COUNTERS, Counter
+from stenolog.projections.requests.request import PATCH, sent_under
 
 
 class Called(NamedTuple):
@@ -72,7 +75,7 @@ class Rerun(NamedTuple):
 class Here(NamedTuple):
     """The APIs, blobs and token counters that this release builds requests with."""
 
-    apis: Mapping[str, Api] = APIS
+    apis: Mapping[str, Format] = FORMATS
     blobs: Mapping[str, bytes] = EMPTY_BLOBS
     counters: Mapping[str, Counter] = COUNTERS
 
@@ -161,14 +164,14 @@ def _built(
     return built
 
 
-def _api(call: Called, here: Here) -> Api:
+def _api(call: Called, here: Here) -> Format:
     """Return the API of a recorded call. Raises `CallerError` for one that is not among those given."""
     name = call.receipt.api.partition("@")[0]
     if name not in here.apis:
         raise CallerError(
             f"the call answered at position {call.position} went over the API {name!r}, which is not known "
             f"here ({', '.join(sorted(here.apis))}): {HINT}; from Python, pass it: "
-            f"rerun(entries, here=Here(apis={{**APIS, {name!r}: api}}))"
+            f"rerun(entries, here=Here(apis={{**FORMATS, {name!r}: api}}))"
         )
     return here.apis[name]
 

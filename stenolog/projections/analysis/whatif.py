@@ -13,10 +13,10 @@ from stenolog.domain.parts import TextPart
 from stenolog.domain.policy import PolicyLike
 from stenolog.domain.settings import Settings, settings
 from stenolog.domain.values import PositionRange
+from stenolog.projections.messages.message import EMPTY_BLOBS
+from stenolog.projections.messages.sizes import COUNTERS
+from stenolog.projections.messages.sizes import Counter as TokenCounter
 from stenolog.projections.requests import DEFAULT_API, Request, build
-from stenolog.projections.requests.request import EMPTY_BLOBS
-from stenolog.projections.requests.tokens import COUNTERS
-from stenolog.projections.requests.tokens import Counter as TokenCounter
 
 from .cache.difference import RequestDiff, diff
 

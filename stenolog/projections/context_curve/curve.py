@@ -10,9 +10,10 @@ from typing import NamedTuple
 from stenolog.domain.entry import Entry
 from stenolog.domain.state import address
 from stenolog.projections.analysis.provider_bill import usual_api
-from stenolog.projections.requests import Api, LaneId
-from stenolog.projections.requests.request import EMPTY_BLOBS
-from stenolog.projections.requests.tokens import COUNTERS, Counter
+from stenolog.projections.formats.base import Format
+from stenolog.projections.messages.message import EMPTY_BLOBS
+from stenolog.projections.messages.sizes import COUNTERS, Counter
+from stenolog.projections.requests import LaneId
 
 from .plot import Link, plot
 from .samples import Mark, MarkKind, Sample
@@ -84,7 +85,7 @@ def context_curve(
     agent: str,
     *,
     task: str = "",
-    api: str | Api = "",
+    api: str | Format = "",
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
 ) -> ContextCurve:

@@ -13,9 +13,9 @@ from typing import NamedTuple
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.projections.fold import Fold
+from stenolog.projections.messages.sizes import count_parts
 from stenolog.projections.requests import LaneId
 from stenolog.projections.requests.pipeline.omissions import said_by
-from stenolog.projections.requests.tokens import count_parts
 
 from .plot import brief
 from .samples import answered_by, call_of, mark_of

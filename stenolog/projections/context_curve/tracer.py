@@ -14,13 +14,14 @@ from typing import NamedTuple
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import StenologError
 from stenolog.domain.settings import NOTHING, configure
-from stenolog.projections.requests import Api, LaneId
+from stenolog.projections.formats.base import Format
+from stenolog.projections.messages.message import EMPTY_BLOBS
+from stenolog.projections.messages.rules import CUTS
+from stenolog.projections.messages.sizes import COUNTERS, Counter
+from stenolog.projections.requests import LaneId
 from stenolog.projections.requests.builder import choose
 from stenolog.projections.requests.incremental.token_meter import TokenMeter
 from stenolog.projections.requests.incremental.window import Window
-from stenolog.projections.requests.request import EMPTY_BLOBS
-from stenolog.projections.requests.rules import CUTS
-from stenolog.projections.requests.tokens import COUNTERS, Counter
 
 from .samples import Mark, ModelCall, Sample, answered_by, call_of, mark_of
 
@@ -81,7 +82,7 @@ class ContextTracer:
     def __init__(
         self,
         lane: LaneId,
-        api: str | Api,
+        api: str | Format,
         read: Read,
         counters: Mapping[str, Counter] = COUNTERS,
         blobs: Mapping[str, bytes] = EMPTY_BLOBS,

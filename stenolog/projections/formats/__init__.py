@@ -1,1 +1,92 @@
-"""Formats: all that is known of each provider's API, a package each."""
+"""Formats: all that is known of each provider's API, a package each, and the registry of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from stenolog.domain.registry import Registry
+from stenolog.projections.messages.message import Body
+
+from .base import Format
+from .checks import IncrementalValidator, Violation
+
+
+class _Formats(Registry[Format]):
+    """A registry whose own formats are imported at their first use: a request needs one of them."""
+
+    def __getitem__(self, name: str) -> Format:
+        value: Any = super().__getitem__(name)
+        if isinstance(value, Format):
+            return value
+        self._values[name] = shipped = value()
+        return cast("Format", shipped)
+
+
+def _openai_chat() -> Format:
+    from .openai_chat import FORMAT
+
+    return FORMAT
+
+
+def _openai_responses() -> Format:
+    from .openai_responses import FORMAT
+
+    return FORMAT
+
+
+def _anthropic() -> Format:
+    from .anthropic import FORMAT
+
+    return FORMAT
+
+
+def _gemini() -> Format:
+    from .gemini import FORMAT
+
+    return FORMAT
+
+
+def _plain() -> Format:
+    from .plain import FORMAT
+
+    return FORMAT
+
+
+_SHIPPED: Mapping[str, Any] = {
+    "openai-chat": _openai_chat,
+    "openai-responses": _openai_responses,
+    "anthropic": _anthropic,
+    "gemini": _gemini,
+    "plain": _plain,
+}
+FORMATS: Registry[Format] = _Formats("an API", _SHIPPED)
+"""Every format by its name, those that ship with stenolog and those of plugins: see `register_api`."""
+
+
+def register_api(format: Format) -> Format:
+    """Register a format by its name, at the beginning of a program.
+
+    Raises `CallerError` if another format has the name.
+    """
+    return FORMATS.add(format.name, format)
+
+
+def format_of(api: str | Format) -> Format:
+    """Return a format by its name. Raises `NotRegisteredError` for one that is not known."""
+    return api if isinstance(api, Format) else FORMATS[api]
+
+
+def validate(api: str, body: Body) -> list[Violation]:
+    """Return every place where a body breaks a law of its format (given with or without its version).
+
+    The laws judge bodies of our own making. A body of another shape raises nothing: what a law cannot read
+    breaks it. Raises `NotRegisteredError` for an API that is not known.
+    """
+    return validator_of(api).violations(body)
+
+
+def validator_of(api: str) -> IncrementalValidator:
+    """Return a validator for consecutive bodies; it does not read unchanged messages again."""
+    format = FORMATS[api.partition("@")[0]]
+    return IncrementalValidator(format.laws, format.messages)

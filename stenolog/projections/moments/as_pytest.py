@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import Any
 
-from stenolog.projections.requests.body_digest import by_hash
+from stenolog.projections.messages.body_digest import by_hash
 from stenolog.projections.requests.request import PATCH
 from stenolog.projections.requests.transport import Transport
 

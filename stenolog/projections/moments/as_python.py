@@ -8,7 +8,8 @@ from types import MappingProxyType
 from typing import Any
 
 from stenolog.domain.errors import CallerError
-from stenolog.projections.requests.transport import PROMPT, Transport
+from stenolog.projections.messages.body_digest import PROMPT
+from stenolog.projections.requests.transport import Transport
 
 from .endpoints import ENDPOINTS
 from .moment import Moment

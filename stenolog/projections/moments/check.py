@@ -12,13 +12,14 @@ from stenolog.domain.state import address
 from stenolog.domain.values import Receipt
 from stenolog.projections.analysis.byte_ranges import byte_ranges
 from stenolog.projections.json_checks import JsonDifference, first_difference
+from stenolog.projections.messages.body_digest import PROMPT, TURN
+from stenolog.projections.messages.body_digest import written as hashed
+from stenolog.projections.messages.message import EMPTY_BLOBS
+from stenolog.projections.messages.sizes import COUNTERS, Counter
 from stenolog.projections.requests import Request, build
 from stenolog.projections.requests.as_sent import Patches, as_sent
-from stenolog.projections.requests.body_digest import TURN
-from stenolog.projections.requests.body_digest import written as hashed
-from stenolog.projections.requests.request import EMPTY_BLOBS, PATCH
-from stenolog.projections.requests.tokens import COUNTERS, Counter
-from stenolog.projections.requests.transport import PROMPT, Transport
+from stenolog.projections.requests.request import PATCH
+from stenolog.projections.requests.transport import Transport
 
 from .entry_lines import read_entries
 

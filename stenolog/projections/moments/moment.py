@@ -14,10 +14,11 @@ from stenolog.domain.errors import InvalidEventError, StenologError
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, Unknown
 from stenolog.domain.state import address
 from stenolog.domain.values import Receipt
+from stenolog.projections.messages.message import EMPTY_BLOBS
+from stenolog.projections.messages.sizes import COUNTERS, Counter
 from stenolog.projections.requests import LaneId, Request, build
 from stenolog.projections.requests.as_sent import Patches, as_sent, is_of
-from stenolog.projections.requests.request import EMPTY_BLOBS, PATCH
-from stenolog.projections.requests.tokens import COUNTERS, Counter
+from stenolog.projections.requests.request import PATCH
 from stenolog.projections.requests.transport import Transport
 
 from .entry_lines import read_entries, written_entries

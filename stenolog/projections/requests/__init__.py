@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from .apis import APIS, Api
+from stenolog.projections.messages.explanation import Omission, RequestPart
+from stenolog.projections.messages.message import PIPELINE
+
 from .builder import DEFAULT_API, check_takes_part, lanes
-from .explanation import Omission, RequestPart
 from .incremental.session import build, every_request
 from .pipeline.lane import LaneId
-from .request import PIPELINE, Request
-from .validation import register_api
+from .request import Request
 
 __all__ = [
-    "APIS",
     "DEFAULT_API",
     "PIPELINE",
-    "Api",
     "LaneId",
     "Omission",
     "Request",
@@ -23,5 +21,4 @@ __all__ = [
     "check_takes_part",
     "every_request",
     "lanes",
-    "register_api",
 ]

@@ -25,12 +25,13 @@ from stenolog.domain.errors import CallerError, StoredDataError
 from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.model import clean
 from stenolog.domain.values import Receipt
+from stenolog.projections.messages.message import EMPTY_BLOBS, Body
+from stenolog.projections.messages.sizes import ESTIMATE, Counter
 
 from .pipeline.lane import LaneId
 from .recipe import REFERENCE, Making, Recipe, escape, unescape
-from .request import EMPTY_BLOBS, PATCH, Body, Request
+from .request import PATCH, Request
 from .sent_explanation import sent_explanation
-from .tokens import ESTIMATE, Counter
 from .transport import Transport
 
 RAW = "raw"

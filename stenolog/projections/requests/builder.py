@@ -41,9 +41,12 @@ from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, UserM
 from stenolog.domain.policy import Policy, PolicyLike, policy
 from stenolog.domain.settings import NOTHING, Settings, settings
 from stenolog.projections.entry_context import read_context
+from stenolog.projections.formats import format_of
+from stenolog.projections.formats.base import Format
+from stenolog.projections.messages.explanation import Explanation, ready
+from stenolog.projections.messages.message import EMPTY_BLOBS, Message
+from stenolog.projections.messages.sizes import COUNTERS, ESTIMATE, Counter
 
-from .apis import Api, api_of
-from .explanation import Explanation, ready
 from .pipeline.budget import caps, fit, since_last_turn, tidy
 from .pipeline.edits import edited, with_notes
 from .pipeline.lane import LaneId
@@ -52,9 +55,8 @@ from .pipeline.prompt import surround, tools_called, with_away
 from .pipeline.tool_groups import grouped, preview_note
 from .pipeline.view import Contents, View
 from .pipeline.visibility import visible
-from .request import EMPTY_BLOBS, Message, Request
+from .request import Request
 from .sendable import check_askable, finished, unknown_agent
-from .tokens import COUNTERS, ESTIMATE, Counter
 
 DEFAULT_API = "openai-chat"
 
@@ -64,7 +66,7 @@ def build_reference(
     agent: str,
     *,
     task: str = "",
-    api: str | Api = DEFAULT_API,
+    api: str | Format = DEFAULT_API,
     policy: PolicyLike = None,
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
@@ -127,7 +129,7 @@ def contents(view: View) -> Contents:
     return Contents([unit for unit in units if unit], shown.left_out, shown.shown, context.edits)
 
 
-def request_of(view: ReadView, api: str | Api, blobs: Mapping[str, bytes] = EMPTY_BLOBS) -> Request:
+def request_of(view: ReadView, api: str | Format, blobs: Mapping[str, bytes] = EMPTY_BLOBS) -> Request:
     """Return the request of a view on an API (stages 6 and 8). Raises as `build`."""
     check_askable(view)
     view.read = set()
@@ -138,7 +140,7 @@ def request_of(view: ReadView, api: str | Api, blobs: Mapping[str, bytes] = EMPT
     around = surround(view, tools_called(said), shown.entries)  # 6
     end = said[-1] if said else None
     messages = [*around.first, *said, *preview_note(end), *around.behind]
-    chosen = api_of(api)
+    chosen = format_of(api)
     # Rendered before the omissions are listed: an API may leave out parts as well.
     rendered = chosen.rendered(messages, around.preamble, blobs)  # 8
     # An entry that is out of context is told so, though the backend may have it.

@@ -16,9 +16,10 @@ import json
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Literal, TypeAlias
 
-from .apis.parameters import ABOUT_TOOLS
+from stenolog.projections.formats.parameters import ABOUT_TOOLS
+from stenolog.projections.messages.body_digest import compact
+
 from .as_sent import FOLLOWED, RAW, Patch
-from .body_digest import compact
 from .recipe import REFERENCE, Recipe, escape
 
 Grade: TypeAlias = Literal["bytes", "attributed", "derived"]

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from stenolog.projections.html_table import Cells, table
+from stenolog.projections.messages.explanation import Omission, RequestPart
+from stenolog.projections.messages.rules import HAD
 
-from .explanation import Omission, RequestPart
 from .part_texts import Explained, part_text
-from .rules import HAD
 
 COLUMNS = ("", "entries", "role", "what", "rule", "tokens", "text")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from .body_digest import SYSTEM, compact, conversation, turns
-from .explanation import Omission, RequestPart
+from stenolog.projections.messages.body_digest import SYSTEM, compact, conversation, turns
+from stenolog.projections.messages.explanation import Omission, RequestPart
 
 
 class Explained(Protocol):

@@ -17,20 +17,22 @@ from stenolog.domain.policy import policy
 from stenolog.domain.registry import HINT
 from stenolog.domain.settings import NOTHING
 from stenolog.domain.values import Receipt
+from stenolog.projections.formats import FORMATS, validator_of
+from stenolog.projections.formats.base import Format
+from stenolog.projections.formats.checks import Violation
+from stenolog.projections.messages.body_digest import ORDER, first_difference
+from stenolog.projections.messages.message import EMPTY_BLOBS, PIPELINE, PIPELINES
+from stenolog.projections.messages.sizes import COUNTERS, Counter
 
-from .apis import APIS, Api
 from .as_sent import FOLLOWED, Patches, as_sent
-from .body_digest import ORDER, first_difference
 from .builder import choose, lanes
 from .grades import Grade, grade_of
 from .incremental.session import RequestSession, windows
 from .incremental.window import Window
 from .pipeline.lane import LaneId
-from .request import EMPTY_BLOBS, PATCH, PIPELINE, PIPELINES, Request, sent_under
+from .request import PATCH, Request, sent_under
 from .sendable import may_be_asked, takes_part
-from .tokens import COUNTERS, Counter
 from .transport import Transport
-from .validation import LAWS, Violation, validator_of
 
 Outcome: TypeAlias = Literal["same", "differs", "not-provable"]
 
@@ -80,7 +82,7 @@ def proofs(
     entries: Iterable[Entry],
     *,
     within: range | None = None,
-    apis: Mapping[str, Api] = APIS,
+    apis: Mapping[str, Format] = FORMATS,
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
 ) -> list[Proof]:
@@ -120,7 +122,7 @@ def _sent(log: Iterable[Entry]) -> Iterator[Sent]:
                 pass
 
 
-def _obstacle(sent: Sent, whole: int, apis: Mapping[str, Api], counters: Mapping[str, Counter]) -> str:
+def _obstacle(sent: Sent, whole: int, apis: Mapping[str, Format], counters: Mapping[str, Counter]) -> str:
     """Return why the request cannot be built here as it was then; empty if it can."""
     receipt = sent.receipt
     # Another pipeline gives other bytes for the same log, which proves nothing about the answer.
@@ -152,7 +154,7 @@ def _prove(
     log: Sequence[Entry],
     group: Sequence[Sent],
     patches: Patches,
-    apis: Mapping[str, Api],
+    apis: Mapping[str, Format],
     blobs: Mapping[str, bytes],
     counters: Mapping[str, Counter],
 ) -> Iterator[Proof]:
@@ -301,7 +303,7 @@ def checked(
         checks: list[_Check] = []
         for window in _windows(log, lane, positions, blobs, counters):
             if not checks or checks[0].session.window is not window:
-                checks = [_Check(window, api, blobs) for api in (LAWS if apis is None else apis)]
+                checks = [_Check(window, api, blobs) for api in (FORMATS if apis is None else apis)]
             yield from (check.judged() for check in checks)
 
 

@@ -29,8 +29,7 @@ from hashlib import sha256
 from typing import Any, TypeAlias
 
 from stenolog.domain.errors import StoredDataError
-
-from .body_digest import compact
+from stenolog.projections.messages.body_digest import compact
 
 Json: TypeAlias = Any
 Recipe: TypeAlias = Any

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from stenolog.domain.errors import InvalidPolicyError, RequestNotSendableError
-from stenolog.domain.parts import Part
 from stenolog.domain.policy import Policy, policy
 from stenolog.domain.state import address
 from stenolog.domain.values import Receipt
-from stenolog.projections.tool_pairs import CallKey
+from stenolog.projections.formats.readable import texts
+from stenolog.projections.messages.body_digest import (
+    MESSAGES,
+    MessageHash,
+    compact,
+    conversation,
+    digest,
+    sections,
+)
+from stenolog.projections.messages.explanation import Explanation, Omission, RequestPart, tokens_of
+from stenolog.projections.messages.message import PIPELINE, PIPELINES, Body
+from stenolog.projections.messages.rules import HAD, REPAIRS
+from stenolog.projections.messages.sizes import COUNTER, Size
 
-from .body_digest import MESSAGES, MessageHash, compact, conversation, digest, sections
-from .explanation import Disposition, Explanation, Omission, Omitted, RequestPart, tokens_of
-from .rules import HAD, REPAIRS
-from .tokens import COUNTER
-
-Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
-Body: TypeAlias = dict[str, Any]
 RequestCode: TypeAlias = Literal[
     "",
     "answered",
@@ -36,29 +39,8 @@ RequestCode: TypeAlias = Literal[
 ]
 """The reason why a request cannot be sent, in one word; empty where it can."""
 
-PIPELINE = "requests@6"
-"""The name and version of the pipeline; raised whenever the same log would give other bytes."""
-PIPELINES: Mapping[str, int] = MappingProxyType({"requests@5": 5, PIPELINE: 6})
-"""The versions whose requests can be built, each with its number: receipts of older ones stay provable."""
-
-
 PATCH = "patch"
 """The key of a plan under which the patch of another program's request stands."""
-EMPTY_BLOBS: Mapping[str, bytes] = {}
-
-# Ids and types are tokens to a provider, but no words that an agent reads.
-UNREAD = frozenset(
-    ("model", "role", "type", "id", "call_id", "tool_call_id", "tool_use_id", "media_type", "mimeType")
-)
-"""The keys of a body whose texts are no words."""
-ARGUMENTS = frozenset(("input", "args"))
-"""The keys of a call, beside its name, that hold its arguments as an object: all of it is read, keys too."""
-
-
-PICTURES = frozenset(("image_url", "file", "image", "document", "input_image", "input_file", "input_audio"))
-"""Types of the parts of a body that hold a picture or a file."""
-DATA = frozenset(("inlineData", "fileData"))
-"""Keys of those that have no type."""
 
 
 def sent_under(receipt: Receipt) -> Policy:
@@ -74,111 +56,6 @@ def known_policy(receipt: Receipt) -> Policy | None:
         return sent_under(receipt)
     except InvalidPolicyError:
         return None
-
-
-class Size(NamedTuple):
-    """A size in messages, characters of text, tokens, and bytes of JSON."""
-
-    messages: int = 0
-    characters: int = 0
-    tokens: int = 0
-    bytes: int = 0
-
-    def plus(self, other: Size) -> Size:
-        """Return the sum of both."""
-        return Size(self[0] + other[0], self[1] + other[1], self[2] + other[2], self[3] + other[3])
-
-    def minus(self, other: Size) -> Size:
-        """Return this size minus the other one."""
-        return Size(*map(int.__sub__, self, other))
-
-    def fits(self, room: Size) -> bool:
-        """Return whether the size is within the room in every measure."""
-        return self[0] <= room[0] and self[1] <= room[1] and self[2] <= room[2] and self[3] <= room[3]
-
-
-def larger(size: Size, other: Size) -> Size:
-    """Return the larger of two sizes in each measure."""
-    return Size(*map(max, size, other))
-
-
-def total(sizes: Iterable[Size]) -> Size:
-    """Return the sum of all of them."""
-    messages = characters = tokens = size = 0
-    for each in sizes:
-        messages += each[0]
-        characters += each[1]
-        tokens += each[2]
-        size += each[3]
-    return Size(messages, characters, tokens, size)
-
-
-class Message(NamedTuple):
-    """One thing that the lane is shown: who seems to say it, what, from which entries, by which rule.
-
-    `call` is the call that a tool's message answers; `calls` are those of an assistant's, in order.
-    `failed` marks the result of a failed tool. `joins` is the foreign message it is a part of. A message
-    with a `speaker` is somebody else's and will be quoted; `by` is what they are. `model` is the one that
-    said it; `tool` and `raw_id` name the call of a result as the log has it. `interrupts`: it stopped the
-    lane. `unsaid` are parts that this form cannot say.
-    """
-
-    role: Role
-    parts: tuple[Part, ...]
-    positions: tuple[int, ...]
-    rule: str
-    disposition: Disposition = "kept"
-    call: CallKey | None = None
-    calls: tuple[CallKey, ...] = ()
-    failed: bool = False
-    joins: str = ""
-    speaker: str = ""
-    by: Literal["user", "agent", "tool"] = "user"
-    model: str = ""
-    tool: str = ""
-    raw_id: str = ""
-    interrupts: bool = False
-    unsaid: tuple[Part, ...] = ()
-    stop: str = ""
-    """The reason for which the provider ended an own answer, in its word."""
-    tokens_in: int = -1
-    """The size before the message was reworded, in tokens; -1: its parts are the original."""
-    size: Size | None = None
-    """The maximum size on any API, if it has been measured."""
-    sections: tuple[Section, ...] = ()
-    """The sections of a text that several rules made, in order."""
-
-
-class Section(NamedTuple):
-    """A text that stands around the conversation: its rule, and the positions it is from."""
-
-    rule: str
-    text: str
-    positions: tuple[int, ...] = ()
-
-
-class Rendered(NamedTuple):
-    """The output of an API: the body, the explanation of each part, and the omitted parts."""
-
-    body: Body
-    parts: tuple[RequestPart, ...]
-    omitted: tuple[Omitted, ...] = ()
-
-
-class BlobText(str):
-    """The base64 text of a blob in a body, behind a prefix; in the digest its sha256 stands for it."""
-
-    hashed: str
-    blob: str
-
-    def __new__(cls, prefix: str, text: str, blob: str) -> BlobText:
-        made = super().__new__(cls, prefix + text)
-        made.blob, made.hashed = blob, f"{prefix}sha256:{blob}"
-        return made
-
-    def __getnewargs__(self) -> tuple[str, str, str]:  # type: ignore[override]
-        """For a copy, which takes `hashed` over."""
-        return str(self), "", self.blob
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -345,35 +222,3 @@ def _comparable(request: Request) -> tuple[object, ...]:
     """Return the values that requests are compared by."""
     said = {each.name: getattr(request, each.name) for each in fields(request) if each.name not in UNTOLD}
     return said, request.explanation
-
-
-def texts(value: object) -> Iterator[str]:
-    """Yield every text in a body that a model reads, without ids, pictures and files. Arguments are JSON."""
-    if isinstance(value, str) and not isinstance(value, BlobText):
-        yield value
-    elif isinstance(value, dict) and not _is_picture(value):
-        for key, inner in value.items():
-            if key in ARGUMENTS and isinstance(inner, dict) and isinstance(value.get("name"), str):
-                yield compact(inner)
-            elif key not in UNREAD:
-                yield from texts(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from texts(inner)
-
-
-def _is_picture(value: Mapping[str, object]) -> bool:
-    kind = value.get("type")
-    return (isinstance(kind, str) and kind in PICTURES) or not DATA.isdisjoint(value)
-
-
-def pictures(value: object) -> int:
-    """Count the pictures and files in a body."""
-    if isinstance(value, dict):
-        if _is_picture(value):
-            return 1
-        # Arguments of calls and schemas of tools may look so, and hold no picture.
-        if value.get("type") == "tool_use":
-            return 0
-        return sum(pictures(inner) for key, inner in value.items() if key not in ("tools", "functionCall"))
-    return sum(map(pictures, value)) if isinstance(value, list) else 0

@@ -10,18 +10,21 @@ from typing import NamedTuple
 from stenolog.domain.errors import AgentNotFoundError
 from stenolog.domain.near_names import closest
 from stenolog.domain.state import PAUSED, LaneState, blocked_error
+from stenolog.projections.formats.base import Format
+from stenolog.projections.formats.body_builder import OPENING
+from stenolog.projections.formats.plain import write as plain
+from stenolog.projections.formats.readable import texts
+from stenolog.projections.messages.body_digest import conversation
+from stenolog.projections.messages.explanation import Explanation, Omission, RequestPart
+from stenolog.projections.messages.identifiers import renamed_tools
+from stenolog.projections.messages.message import DEFAULT_MODEL, PIPELINE, Body, Message
+from stenolog.projections.messages.rules import CUTS
+from stenolog.projections.messages.sizes import Size
 
-from .apis import Api, plain
-from .apis.body_builder import OPENING
-from .body_digest import conversation
-from .explanation import Explanation, Omission, RequestPart
 from .pipeline.budget import limits, must_keep, positions_of
-from .pipeline.identifiers import renamed_tools
 from .pipeline.omissions import merge_runs
-from .pipeline.prompt import DEFAULT_MODEL
 from .pipeline.view import Contents, View
-from .request import PIPELINE, Body, Message, Request, RequestCode, Size, texts
-from .rules import CUTS
+from .request import Request, RequestCode
 
 NOTHING = "nothing"
 """The beginning of the reasons that no one can do anything about: all was answered."""
@@ -54,7 +57,7 @@ def check_askable(view: View) -> None:
 
 def finished(
     view: View,
-    api: Api,
+    api: Format,
     body: Body,
     explain: Callable[[], Explanation],
     end: Message | None,

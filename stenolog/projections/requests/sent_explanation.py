@@ -6,12 +6,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from .body_digest import compact
-from .explanation import Explanation, Omission, RequestPart
+from stenolog.projections.formats.readable import texts
+from stenolog.projections.messages.body_digest import compact
+from stenolog.projections.messages.explanation import Explanation, Omission, RequestPart
+from stenolog.projections.messages.message import Body
+from stenolog.projections.messages.rules import HELD
+from stenolog.projections.messages.sizes import Counter
+
 from .recipe import Recipe, references
-from .request import Body, Request, texts
-from .rules import HELD
-from .tokens import Counter
+from .request import Request
 
 CLIENT = "client"
 """The rule of a message that only the client's own form has, and of one that the client left out."""

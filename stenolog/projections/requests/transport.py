@@ -16,8 +16,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from stenolog.domain.errors import CallerError
-
-from .request import Body
+from stenolog.projections.messages.body_digest import PROMPT
+from stenolog.projections.messages.message import Body
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 # No other header is recorded, since it may be a secret.
@@ -26,8 +26,6 @@ BEHAVIOUR = ("anthropic-beta", "anthropic-version", "openai-beta")
 DEFAULT_STYLE = "compact"
 LARGEST_RAW = 256 << 20
 """Bytes of a request that is kept as it is."""
-PROMPT = "prompt"
-"""The key of the text in the body of a model that reads plain text."""
 
 
 class Transport(NamedTuple):

@@ -15,8 +15,8 @@ from typing import BinaryIO
 from stenolog.adapters.importers.converter import SourceConversation
 from stenolog.adapters.importers.door import regular_file
 from stenolog.adapters.importers.json_lines import JsonLinesReader, JsonObject
-from stenolog.adapters.providers.json_fields import Json, as_dict, as_int, as_str
 from stenolog.domain.errors import StenologError
+from stenolog.projections.messages.json_fields import Json, as_dict, as_int, as_str
 
 AGENT_NOTE = "stenolog-agent-note"
 """The type of the record that a note becomes; no file has it."""

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
-from stenolog.adapters.providers.json_fields import as_dict, as_int, as_list, as_str, compact_json
 from stenolog.domain.values import Tool
+from stenolog.projections.messages.json_fields import as_dict, as_int, as_list, as_str, compact_json
 
 Block: TypeAlias = dict[str, Any]
 Data: TypeAlias = Mapping[str, Any]

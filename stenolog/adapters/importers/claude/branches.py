@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from stenolog.adapters.providers.anthropic_blocks import blocks
-from stenolog.adapters.providers.json_fields import Json, as_dict, as_str, compact_json, conversation_name
 from stenolog.domain.values import PositionRange
+from stenolog.projections.messages.json_fields import Json, as_dict, as_str, compact_json, conversation_name
 
 
 @dataclass(eq=False)

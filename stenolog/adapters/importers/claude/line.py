@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from stenolog.adapters.providers.json_fields import as_dict, as_str
+from stenolog.projections.messages.json_fields import as_dict, as_str
 
 MAIN = "claude"
 SYNTHETIC = "<synthetic>"

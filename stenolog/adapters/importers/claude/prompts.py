@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-from stenolog.adapters.providers.json_fields import as_dict, as_str, title_of
+from stenolog.projections.messages.json_fields import as_dict, as_str, title_of
 
 _ABOUT_EDITOR = re.compile(r"\s*<ide_\w+>")
 _SYSTEM = re.compile(

@@ -12,8 +12,9 @@ from typing import Any
 from stenolog.adapters.importers.json_lines import Record
 from stenolog.adapters.importers.settings_writer import settings_id
 from stenolog.adapters.importers.steps import ExistingLog, Step
-from stenolog.adapters.providers.json_fields import as_dict, as_int, as_list, as_str, as_time, key_of
+from stenolog.adapters.importers.times import as_time
 from stenolog.domain.entry import EPOCH
+from stenolog.projections.messages.json_fields import as_dict, as_int, as_list, as_str, key_of
 
 from .agent_notes import AGENT_NOTE
 from .attachments import MEASURED, SNAPSHOT, attachment, rendered, snapshot, text_of

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from stenolog.adapters.importers.converter import SourceConversation
 from stenolog.adapters.importers.json_lines import JsonLinesReader, Record
-from stenolog.adapters.providers.json_fields import Json, as_dict, as_list, as_str
+from stenolog.projections.messages.json_fields import Json, as_dict, as_list, as_str
 
 from .records import ClaudeCode
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from stenolog.adapters.providers.json_fields import as_dict
 from stenolog.adapters.providers.openai_parts import openai_content
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import AgentNotFoundError
@@ -24,10 +23,11 @@ from stenolog.domain.events import (
 )
 from stenolog.domain.parts import ReasoningPart, RefusalPart, ToolCall
 from stenolog.domain.policy import Policy
+from stenolog.projections.messages.json_fields import as_dict
+from stenolog.projections.messages.quoting import quote
 from stenolog.projections.requests import LaneId, lanes
 from stenolog.projections.requests.incremental.session import window
 from stenolog.projections.requests.pipeline.attribution import as_text
-from stenolog.projections.requests.pipeline.quoting import quote
 from stenolog.projections.requests.sendable import no_agent
 from stenolog.projections.tool_pairs import Call, Pair
 

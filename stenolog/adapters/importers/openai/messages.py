@@ -16,15 +16,7 @@ from stenolog.adapters.importers.converter import SourceConversation
 from stenolog.adapters.importers.event_writer import EventWriter
 from stenolog.adapters.importers.json_lines import JsonLinesReader, Record, Skipped
 from stenolog.adapters.importers.steps import ExistingLog, Step
-from stenolog.adapters.providers.json_fields import (
-    Blobs,
-    Json,
-    as_dict,
-    as_list,
-    as_str,
-    as_time,
-    compact_json,
-)
+from stenolog.adapters.importers.times import as_time
 from stenolog.adapters.providers.openai_parts import openai_tool_call, openai_user_parts
 from stenolog.adapters.tool_specs.given import read_tool
 from stenolog.domain.card import AgentCard
@@ -33,6 +25,7 @@ from stenolog.domain.errors import UnknownFormatError
 from stenolog.domain.events import AssistantMessage, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.parts import AssistantPart, ProviderPart, ReasoningPart, RefusalPart, TextPart, ToolCall
 from stenolog.domain.values import Origin
+from stenolog.projections.messages.json_fields import Blobs, Json, as_dict, as_list, as_str, compact_json
 
 MAIN = "assistant"
 SYSTEM = ("system", "developer")

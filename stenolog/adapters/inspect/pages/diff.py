@@ -25,7 +25,7 @@ from stenolog.domain.errors import InvalidEventError
 from stenolog.projections.analysis.cache.changes import Change
 from stenolog.projections.analysis.word_diff import Span, word_diff
 from stenolog.projections.describe import describe
-from stenolog.projections.requests.rules import RULES
+from stenolog.projections.messages.rules import RULES
 from stenolog.projections.terminal_text import one_line
 
 WIDTH = 1_000

@@ -17,7 +17,7 @@ from stenolog.domain.errors import StenologError
 from stenolog.projections.analysis.explain import Explanation
 from stenolog.projections.analysis.provider_bill import NO_BILL, Bill
 from stenolog.projections.describe import describe
-from stenolog.projections.requests.rules import RULES
+from stenolog.projections.messages.rules import RULES
 
 LONGEST = 50_000
 """The most letters of an entry that the page holds."""

@@ -17,8 +17,8 @@ from stenolog.adapters.inspect.page import Page
 from stenolog.adapters.inspect.query import Query
 from stenolog.domain.errors import CallerError
 from stenolog.projections.analysis.cache.changes import changes, counted
+from stenolog.projections.messages.rules import RULES
 from stenolog.projections.requests import Request
-from stenolog.projections.requests.rules import RULES
 
 MOST = 12
 """The most rows of changes that are shown."""

@@ -12,7 +12,7 @@ from stenolog.adapters.queries.outputs import READ
 from stenolog.adapters.queries.read_output import read_output_tool, run_read_output
 from stenolog.adapters.tools.base import Attachment, ToolOutput
 from stenolog.domain.errors import MissingExtraError, StenologError
-from stenolog.projections.requests.pipeline.quoting import note
+from stenolog.projections.messages.quoting import note
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, ContentBlock, EmbeddedResource, ResourceLink

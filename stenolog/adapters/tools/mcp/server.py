@@ -24,7 +24,7 @@ from stenolog.adapters.tools.functions import Approval, checked
 from stenolog.adapters.tools.results import error_text
 from stenolog.domain.errors import CallerError, InvalidEventError, MissingExtraError, ToolError
 from stenolog.domain.values import Tool
-from stenolog.projections.requests.apis.gemini import function_name
+from stenolog.projections.formats.gemini.write import function_name
 
 from .contents import outcome_from
 from .session import Connect, LastWords, Link, http, stdio

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from stenolog.projections.formats.readable import pictures
+from stenolog.projections.messages.body_digest import by_hash, compact, turns
+from stenolog.projections.messages.sizes import ESTIMATE, IMAGE_TOKENS, Counter
 from stenolog.projections.requests.as_sent import CACHE
-from stenolog.projections.requests.body_digest import by_hash, compact, turns
 from stenolog.projections.requests.recipe import escape
-from stenolog.projections.requests.request import pictures
-from stenolog.projections.requests.tokens import ESTIMATE, IMAGE_TOKENS, Counter
 
 Section: TypeAlias = Literal["model", "tools", "system", "setting", "messages"]
 Kind: TypeAlias = Literal["", "thought", "result"]

@@ -16,13 +16,15 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.errors import InvalidPolicyError, StenologError
 from stenolog.domain.events import AssistantMessage, Event, LlmError
 from stenolog.domain.values import Receipt, Usage
+from stenolog.projections.formats import FORMATS
+from stenolog.projections.messages.message import EMPTY_BLOBS
+from stenolog.projections.messages.sizes import COUNTERS, Counter
 from stenolog.projections.prices import Prices, price_of
-from stenolog.projections.requests import APIS, LaneId, Request
+from stenolog.projections.requests import LaneId, Request
 from stenolog.projections.requests.as_sent import SentForms
 from stenolog.projections.requests.incremental.session import RequestSession, windows
-from stenolog.projections.requests.request import EMPTY_BLOBS, sent_under
+from stenolog.projections.requests.request import sent_under
 from stenolog.projections.requests.sendable import may_be_asked
-from stenolog.projections.requests.tokens import COUNTERS, Counter
 
 from .causes import NO_CAUSE, Cards, Cause, card_at, cards_of, cause_of, model_cause
 from .difference import TOLERANCE, compared, following
@@ -207,10 +209,10 @@ def _calls(
             for window in windows(log[: max(waiting)], lane, chosen, counters, blobs):
                 for entry, receipt in waiting.get(window.position, ()) if may_be_asked(window) else ():
                     api = receipt.api.partition("@")[0]
-                    if api not in APIS:
+                    if api not in FORMATS:
                         continue
                     if api not in sessions or sessions[api].window is not window:
-                        sessions[api] = RequestSession(window, APIS[api], blobs)
+                        sessions[api] = RequestSession(window, FORMATS[api], blobs)
                     yield _call(entry, receipt, forms.form(sessions[api].request(), receipt))
         except (InvalidPolicyError, StenologError):
             continue  # of a later release, or damaged: `check log --requests` says why

@@ -7,10 +7,10 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from stenolog.projections.messages.body_digest import by_hash
+from stenolog.projections.messages.rules import FRONT
 from stenolog.projections.requests import Request, RequestPart
-from stenolog.projections.requests.body_digest import by_hash
 from stenolog.projections.requests.part_texts import messages, part_text
-from stenolog.projections.requests.rules import FRONT
 
 Sign: TypeAlias = Literal["-", "+", "~"]
 

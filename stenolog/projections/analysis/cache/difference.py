@@ -14,12 +14,12 @@ from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import StoredDataError
 from stenolog.domain.values import Usage
+from stenolog.projections.formats.readable import texts
+from stenolog.projections.messages.body_digest import by_hash, compact
 from stenolog.projections.requests import Request
 from stenolog.projections.requests.as_sent import FOLLOWED
-from stenolog.projections.requests.body_digest import by_hash, compact
 from stenolog.projections.requests.part_texts import messages
 from stenolog.projections.requests.recipe import at_pointer, escape
-from stenolog.projections.requests.request import texts
 
 from ..word_diff import word_diff
 from .blocks import Block, Section

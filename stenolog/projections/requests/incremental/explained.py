@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from stenolog.projections.requests.request import Body, Rendered
+from stenolog.projections.messages.explanation import Explanation
+from stenolog.projections.messages.message import Body, Rendered
 
-from ..explanation import Explanation
 from .session import ExplainedLater, Inputs, RequestSession
 
 

@@ -16,11 +16,12 @@ from typing import NamedTuple
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import UNCHANGED, AssistantMessage, Event, LlmError, ModeSwitch, ToolResult
 from stenolog.domain.parts import says_something
+from stenolog.projections.messages.message import Message
+from stenolog.projections.messages.sizes import Size
 from stenolog.projections.requests.pipeline.edits import is_edit
 from stenolog.projections.requests.pipeline.lane import LaneId
 from stenolog.projections.requests.pipeline.prompt import tools_called
 from stenolog.projections.requests.pipeline.tool_groups import ToolGroup
-from stenolog.projections.requests.request import Message, Size
 from stenolog.projections.tool_pairs import CallKey, Pair
 
 Unit = tuple[Message, ...]

@@ -20,26 +20,22 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.errors import InvalidPolicyError
 from stenolog.domain.policy import Policy, PolicyLike
 from stenolog.domain.settings import NOTHING, configure, settings
-from stenolog.projections.requests.apis import Api, api_of
-from stenolog.projections.requests.apis.writer import Writer
+from stenolog.projections.formats import format_of
+from stenolog.projections.formats.base import Format
+from stenolog.projections.formats.writer import Writer
+from stenolog.projections.messages.body_digest import conversation
+from stenolog.projections.messages.explanation import Explanation, LazyExplanation, Omission
+from stenolog.projections.messages.message import EMPTY_BLOBS, Body, Message, Preamble, Rendered
+from stenolog.projections.messages.sizes import COUNTERS, ESTIMATE, Counter
 from stenolog.projections.requests.builder import DEFAULT_API, choose
 from stenolog.projections.requests.pipeline.budget import since_last_turn
 from stenolog.projections.requests.pipeline.lane import LaneId
 from stenolog.projections.requests.pipeline.omissions import dropped
-from stenolog.projections.requests.pipeline.prompt import (
-    Preamble,
-    Surroundings,
-    surround,
-    tools_called,
-    with_away,
-)
+from stenolog.projections.requests.pipeline.prompt import Surroundings, surround, tools_called, with_away
 from stenolog.projections.requests.pipeline.tool_groups import preview_note
-from stenolog.projections.requests.request import EMPTY_BLOBS, Body, Message, Rendered, Request
+from stenolog.projections.requests.request import Request
 from stenolog.projections.requests.sendable import check_askable, finished, takes_part
-from stenolog.projections.requests.tokens import COUNTERS, ESTIMATE, Counter
 
-from ..body_digest import conversation
-from ..explanation import Explanation, LazyExplanation, Omission
 from .frozen import FrozenAndTail, FrozenPrefix, WindowRow
 from .window import Window
 
@@ -66,7 +62,7 @@ class ExplainedLater:
     """Explains a request once somebody asks: all of it is written again, and each part explained."""
 
     inputs: Inputs
-    api: Api
+    api: Format
     blobs: Mapping[str, bytes]
     runs: tuple[Omission, ...]
     rows: Sequence[WindowRow]
@@ -103,13 +99,13 @@ class RequestSession:
     def __init__(
         self,
         window: Window,
-        api: str | Api,
+        api: str | Format,
         blobs: Mapping[str, bytes] = EMPTY_BLOBS,
         *,
         explained: bool = False,
     ) -> None:
         self.explained = explained
-        self.window, self.api, self.blobs = window, api_of(api), blobs
+        self.window, self.api, self.blobs = window, format_of(api), blobs
         self.shared = 0
         self.writer: Writer | None = None
         self._writer_rests_on: tuple[FrozenPrefix, Preamble, tuple[Message, ...]] | None = None
@@ -219,7 +215,7 @@ def build(
     agent: str,
     *,
     task: str = "",
-    api: str | Api = DEFAULT_API,
+    api: str | Format = DEFAULT_API,
     policy: PolicyLike = None,
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
@@ -242,7 +238,7 @@ def every_request(
     agent: str,
     *,
     task: str = "",
-    api: str | Api = DEFAULT_API,
+    api: str | Format = DEFAULT_API,
     policy: PolicyLike = None,
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
@@ -305,7 +301,7 @@ def window(
 
 
 def from_window(
-    window: Window, api: str | Api, blobs: Mapping[str, bytes] = EMPTY_BLOBS, *, explained: bool = False
+    window: Window, api: str | Format, blobs: Mapping[str, bytes] = EMPTY_BLOBS, *, explained: bool = False
 ) -> Request:
     """Return the request of a window. `explained`: its parts are asked for, so they are made at once."""
     return RequestSession(window, api, blobs, explained=explained).request()

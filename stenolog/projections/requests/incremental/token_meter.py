@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stenolog.projections.requests.apis import Api
-from stenolog.projections.requests.apis.writer import Writer
-from stenolog.projections.requests.request import EMPTY_BLOBS
+from stenolog.projections.formats.base import Format
+from stenolog.projections.formats.writer import Writer
+from stenolog.projections.messages.explanation import tokens_of
+from stenolog.projections.messages.message import EMPTY_BLOBS
 from stenolog.projections.requests.sendable import check_askable
 
-from ..explanation import tokens_of
 from .session import RequestSession
 from .window import Window
 
@@ -23,7 +23,7 @@ class TokenMeter(RequestSession):
 
     explaining = True
 
-    def __init__(self, window: Window, api: str | Api, blobs: Mapping[str, bytes] = EMPTY_BLOBS) -> None:
+    def __init__(self, window: Window, api: str | Format, blobs: Mapping[str, bytes] = EMPTY_BLOBS) -> None:
         super().__init__(window, api, blobs)
         self._counted: Writer | None = None
         self._parts = self._frozen = 0

@@ -15,6 +15,10 @@ from stenolog.domain.events import AssistantMessage, ToolResult
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.policy import Policy
 from stenolog.projections.entry_context import read_context
+from stenolog.projections.messages.identifiers import called
+from stenolog.projections.messages.message import EMPTY_BLOBS
+from stenolog.projections.messages.rules import NO_ROOM
+from stenolog.projections.messages.sizes import ESTIMATE, Counter, Size, larger, total
 from stenolog.projections.requests.pipeline.attribution import in_prose_result
 from stenolog.projections.requests.pipeline.budget import Cap, caps, caps_now, fit, tidy
 from stenolog.projections.requests.pipeline.edits import (
@@ -25,7 +29,6 @@ from stenolog.projections.requests.pipeline.edits import (
     parts_wordings,
     with_notes,
 )
-from stenolog.projections.requests.pipeline.identifiers import called
 from stenolog.projections.requests.pipeline.lane import LaneId, pinned
 from stenolog.projections.requests.pipeline.prompt import titles
 from stenolog.projections.requests.pipeline.tool_groups import ToolGrouper
@@ -37,9 +40,6 @@ from stenolog.projections.requests.pipeline.view import (
     View,
 )
 from stenolog.projections.requests.pipeline.visibility import visible
-from stenolog.projections.requests.request import EMPTY_BLOBS, Size, larger, total
-from stenolog.projections.requests.rules import NO_ROOM
-from stenolog.projections.requests.tokens import ESTIMATE, Counter
 from stenolog.projections.tool_pairs import ToolCallIndex
 
 from .frozen import (

@@ -34,17 +34,24 @@ from stenolog.domain.state import address
 from stenolog.domain.triggers import response_of
 from stenolog.projections.acts import act_in_words, is_act
 from stenolog.projections.describe import was_retried
-from stenolog.projections.requests.request import Message
-from stenolog.projections.requests.tokens import Counter, count_parts
+from stenolog.projections.messages.message import Message
+from stenolog.projections.messages.quoting import (
+    UNREADABLE,
+    call_in_prose,
+    escape,
+    heading_name,
+    note,
+    quote,
+    under,
+)
+from stenolog.projections.messages.sizes import Counter, count_parts
 from stenolog.projections.tool_pairs import CallKey, Pair
 
 from .attribution_style import AttributionStyle
 from .lane import INTERRUPTIONS
-from .quoting import escape, heading_name, note, quote, under
 
 WORDS = (TextPart, RefusalPart)
 UNSAID = (ReasoningPart, ProviderPart)
-UNREADABLE = TextPart(text=quote("summary", note("only the provider that wrote it can read it")))
 """Text shown for a summary that has no text."""
 
 
@@ -304,11 +311,6 @@ def as_text(parts: Iterable[Part], *, acts: bool = False) -> str:
             case _:
                 pass
     return "\n".join(lines)
-
-
-def call_in_prose(name: str, arguments: str) -> str:
-    """Return a tool call as a line of text."""
-    return f"[calls {name} {arguments}]"
 
 
 Apply: TypeAlias = Callable[[Message, Entry], Message | None]

@@ -9,11 +9,11 @@ from typing import Any, Literal, NamedTuple
 from stenolog.domain.errors import InvalidPolicyError
 from stenolog.domain.parts import FilePart, ImagePart, Part, RefusalPart, TextPart, ToolCall
 from stenolog.domain.policy import Policy
-from stenolog.projections.requests.request import PIPELINE, PIPELINES, Message
-from stenolog.projections.requests.tokens import ESTIMATE, Counter, count_parts
+from stenolog.projections.messages.message import PIPELINE, PIPELINES, Message
+from stenolog.projections.messages.quoting import END_OF, guard, harmless, without_remarks
+from stenolog.projections.messages.sizes import ESTIMATE, Counter, count_parts
 
 from .lane import LaneId, SharedLane
-from .quoting import END_OF, guard, harmless, without_remarks
 
 
 class AttributionStyle(NamedTuple):

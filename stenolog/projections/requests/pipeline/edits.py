@@ -17,10 +17,10 @@ from stenolog.domain.parts import TextPart, says_something
 from stenolog.domain.policy import Pins
 from stenolog.projections.describe import was_retried
 from stenolog.projections.entry_context import Context, within
-from stenolog.projections.requests.request import Message
+from stenolog.projections.messages.message import Message
+from stenolog.projections.messages.quoting import note
 
 from .lane import LaneId, pinned
-from .quoting import note
 
 ANEW = note("what follows takes the place of an earlier message")
 """Note before an edit of a message that has been answered."""

@@ -18,19 +18,19 @@ from stenolog.domain.parts import (
 )
 from stenolog.domain.policy import Budget
 from stenolog.domain.values import Tool
-from stenolog.projections.requests.request import EMPTY_BLOBS, Message, Size
-from stenolog.projections.requests.tokens import (
+from stenolog.projections.messages.body_digest import compact
+from stenolog.projections.messages.identifiers import arguments_longest
+from stenolog.projections.messages.message import EMPTY_BLOBS, Message
+from stenolog.projections.messages.quoting import TOO_LARGE, note, placeholder, quote
+from stenolog.projections.messages.sizes import (
     ESTIMATE,
     IMAGE_TOKENS,
     OVERHEAD,
     Counter,
+    Size,
     count_json,
     has_schema,
 )
-
-from ..body_digest import compact
-from .identifiers import arguments_longest
-from .quoting import TOO_LARGE, note, placeholder, quote
 
 MEDIA = (ImagePart, FilePart)
 # Upper bounds for any API: one cut holds for all. A request is some 4 % smaller than its budget (decision 7).

@@ -22,14 +22,21 @@ from stenolog.domain.model import construct
 from stenolog.domain.parts import TextPart, ToolCall, text_of
 from stenolog.domain.policy import History, MissedMessages, Prompt, Reminder
 from stenolog.domain.values import Tool, WorkflowRun
-from stenolog.projections.requests.request import PIPELINE, PIPELINES, Message, Section, Size, total
-from stenolog.projections.requests.tokens import ESTIMATE, Counter
+from stenolog.projections.messages.body_digest import compact
+from stenolog.projections.messages.identifiers import called, tool_name
+from stenolog.projections.messages.message import (
+    DEFAULT_MODEL,
+    PIPELINE,
+    PIPELINES,
+    Message,
+    Preamble,
+    Section,
+)
+from stenolog.projections.messages.quoting import END_OF, note, quote, without_delimiters
+from stenolog.projections.messages.sizes import ESTIMATE, Counter, Size, total
 
-from ..body_digest import compact
-from .identifiers import called, tool_name
 from .lane import LaneId, author_of, pinned
 from .measure import WITHHELD, parameters_size
-from .quoting import END_OF, note, quote, without_delimiters
 from .view import Contents, View
 
 RUN_MODE = "run"
@@ -291,30 +298,6 @@ def _is_missed(entry: Entry, lane: LaneId) -> bool:
             return not lane.owns(said) and lane.address not in to
         case _:
             return False
-
-
-DEFAULT_MODEL = "unspecified"
-"""The model named in a body where neither a card nor an answer names one."""
-
-
-class Preamble(NamedTuple):
-    """The text before the conversation, with the model and the tools.
-
-    `persona` is the text of all its `sections`. `stubs` are those of the tools that were made by rule;
-    `set_at` is the position of the mode switch that the card is from, none where there is no card.
-    `version` is that of the pipeline whose rules are in force.
-    """
-
-    speaker: str
-    model: str
-    persona: str
-    tools: tuple[Tool, ...]
-    stubs: frozenset[str]
-    card: AgentCard
-    set_at: tuple[int, ...] = ()
-    sections: tuple[Section, ...] = ()
-    counter: Counter = ESTIMATE
-    version: int = PIPELINES[PIPELINE]
 
 
 def declared_tools(card: AgentCard, offered: Collection[str] | None) -> dict[str, Tool]:

@@ -14,13 +14,13 @@ from typing import Protocol
 
 from stenolog.domain.parts import TextPart
 from stenolog.domain.state import PAUSED
-from stenolog.projections.requests.request import Message
+from stenolog.projections.messages.message import Message
+from stenolog.projections.messages.quoting import note
 from stenolog.projections.tool_pairs import CallKey
 
 from .attribution import in_prose_result
 from .attribution_style import AttributionStyle
 from .measure import HIDDEN, INTERRUPTED, RUNNING, UNRECORDED
-from .quoting import note
 
 PREVIEW = note("a preview: there is nothing to answer here yet")
 TURN = note("it is your turn")

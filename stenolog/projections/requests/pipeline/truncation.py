@@ -27,9 +27,8 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.events import ToolResult
 from stenolog.domain.parts import Part, TextPart
 from stenolog.domain.policy import TruncateToolOutput
-from stenolog.projections.requests.tokens import Counter, measure
-
-from .quoting import note
+from stenolog.projections.messages.quoting import note
+from stenolog.projections.messages.sizes import Counter, measure
 
 P = TypeVar("P")
 RESULTS = "@state/logs/tool-results/"

@@ -11,8 +11,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
-from stenolog.projections.requests.body_digest import MESSAGES
-from stenolog.projections.requests.transport import PROMPT
+from stenolog.projections.messages.body_digest import MESSAGES, PROMPT
 
 Body: TypeAlias = dict[str, Any]
 Finding: TypeAlias = tuple[str, str]
@@ -165,8 +164,8 @@ def says_json(messages: Iterable[Any]) -> bool:
 class IncrementalValidator:
     """Some laws, read over one body after another. The messages stand `under` a key.
 
-    >>> from stenolog.projections.requests.validation import LAWS
-    >>> reading = IncrementalValidator(LAWS["openai-chat"])
+    >>> from stenolog.projections.formats import FORMATS
+    >>> reading = IncrementalValidator(FORMATS["openai-chat"].laws)
     >>> asked = {"role": "user", "content": "Which test fails?"}
     >>> reading.violations({"messages": [asked]})
     []

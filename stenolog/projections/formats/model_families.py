@@ -9,8 +9,7 @@ import re
 from collections.abc import Set
 
 from stenolog.domain.parts import ProviderPart, ReasoningPart, TextPart, ToolCall
-from stenolog.projections.requests.pipeline.prompt import Preamble
-from stenolog.projections.requests.request import Message
+from stenolog.projections.messages.message import Message, Preamble
 
 GENERATION = re.compile(r"gpt-\d+|o\d+")
 """The name that OpenAI's models of one generation begin with."""

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from stenolog.domain.parts import Part, ProviderPart, ReasoningPart, RefusalPart, TextPart, ToolCall
-from stenolog.projections.requests.pipeline.attribution import call_in_prose
-from stenolog.projections.requests.pipeline.prompt import Preamble
-from stenolog.projections.requests.pipeline.quoting import (
+from stenolog.projections.formats.body_builder import BodyBuilder, media
+from stenolog.projections.formats.writer import Writer
+from stenolog.projections.messages.message import Body, Message, Preamble
+from stenolog.projections.messages.quoting import (
+    call_in_prose,
     escape,
     label,
     placeholder,
@@ -19,11 +21,7 @@ from stenolog.projections.requests.pipeline.quoting import (
     unmarked,
     without_delimiters,
 )
-from stenolog.projections.requests.request import Body, Message
 from stenolog.projections.tool_pairs import CallKey
-
-from .body_builder import BodyBuilder, media
-from .writer import Writer
 
 NAME = "plain"
 VERSION = 1

@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 
 from stenolog.domain.model import deep_copy_json
 from stenolog.domain.parts import FilePart, ImagePart, Part, ProviderPart, RefusalPart, TextPart, ToolCall
-from stenolog.projections.requests.pipeline.identifiers import arguments_object, called, tool_name
-from stenolog.projections.requests.pipeline.prompt import Preamble
-from stenolog.projections.requests.pipeline.quoting import TOO_LARGE, note, placeholder, quote
-from stenolog.projections.requests.request import BlobText, Body, Message, Rendered, Section, pictures
-from stenolog.projections.requests.request import texts as said_in
-from stenolog.projections.requests.rules import NOT_CARRIED
-from stenolog.projections.requests.tokens import (
+from stenolog.projections.formats.readable import pictures
+from stenolog.projections.formats.readable import texts as said_in
+from stenolog.projections.messages.explanation import Disposition, Omitted, RequestPart
+from stenolog.projections.messages.identifiers import arguments_object, called, tool_name
+from stenolog.projections.messages.message import BlobText, Body, Message, Preamble, Rendered, Section
+from stenolog.projections.messages.quoting import TOO_LARGE, note, placeholder, quote
+from stenolog.projections.messages.rules import NOT_CARRIED
+from stenolog.projections.messages.sizes import (
     ESTIMATE,
     IMAGE_TOKENS,
     Counter,
@@ -23,8 +24,6 @@ from stenolog.projections.requests.tokens import (
     count_parts,
     has_schema,
 )
-
-from ..explanation import Disposition, Omitted, RequestPart
 
 PICTURES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 ANSWERS = frozenset({"response_format", "text", "output_config", "generationConfig"})

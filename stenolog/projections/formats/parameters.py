@@ -14,9 +14,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from stenolog.domain.card import AgentCard
 from stenolog.domain.errors import CallerError
 from stenolog.domain.model import deep_copy_json
-from stenolog.projections.requests.pipeline.identifiers import tool_name
-from stenolog.projections.requests.pipeline.prompt import Preamble
-from stenolog.projections.requests.request import Body
+from stenolog.projections.messages.identifiers import tool_name
+from stenolog.projections.messages.message import Body, Preamble
 
 from .body_builder import BodyBuilder
 

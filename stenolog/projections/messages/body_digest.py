@@ -22,7 +22,9 @@ SYSTEM = ("system", "instructions", "systemInstruction", "system_instruction")
 FRONT = (*SYSTEM, "tools")
 """The keys, besides the messages, that have a section of their own; the others share one, `PARAMETERS`."""
 MESSAGES = "messages"
-"""The key that the messages stand under, unless an `Api` names another."""
+"""The key of the messages in a body, unless a `Format` names another."""
+PROMPT = "prompt"
+"""The key of the text in the body of a model that reads plain text."""
 PARAMETERS = "parameters"
 ORDER = "the order of the keys"
 """The reported difference of two bodies whose sections are all equal."""

@@ -17,7 +17,7 @@ from functools import cache, lru_cache
 from itertools import accumulate
 from unicodedata import category, normalize
 
-from stenolog.domain.parts import FilePart, ImagePart
+from stenolog.domain.parts import FilePart, ImagePart, TextPart
 
 NO_BRACKETS = str.maketrans("[]", "()")
 TOO_LARGE = "is too large to be shown"
@@ -308,3 +308,11 @@ def _backslashed(lines: re.Pattern[str], text: str) -> str:
         return lines.sub(r"\1\\", f"\n{text}")[1:]
     found = [each.end() - 1 for each in lines.finditer("\n" + text.translate(_SKELETON))]
     return put("\\", text, found, _SKELETON)
+
+
+def call_in_prose(name: str, arguments: str) -> str:
+    """Return a tool call as a line of text."""
+    return f"[calls {name} {arguments}]"
+
+
+UNREADABLE = TextPart(text=quote("summary", note("only the provider that wrote it can read it")))

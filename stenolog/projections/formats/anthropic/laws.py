@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from stenolog.projections.requests.apis import anthropic_parameters
-from stenolog.projections.requests.apis.model_families import takes_system_turns
-from stenolog.projections.requests.pipeline.identifiers import fits_id, fits_tool_name
-
-from .checks import (
+from stenolog.projections.formats.checks import (
     Body,
     Finding,
     Law,
@@ -21,6 +17,10 @@ from .checks import (
     stateful,
     unfit,
 )
+from stenolog.projections.formats.model_families import takes_system_turns
+from stenolog.projections.messages.identifiers import fits_id, fits_tool_name
+
+from . import parameters as anthropic_parameters
 
 THINKING = frozenset({"thinking", "redacted_thinking"})
 SMALLEST_BUDGET = 1024

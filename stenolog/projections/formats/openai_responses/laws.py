@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from stenolog.projections.requests.pipeline.identifiers import fits_id, fits_tool_name
-
-from .checks import (
+from stenolog.projections.formats.checks import (
     END,
     Body,
     Finding,
@@ -24,7 +22,8 @@ from .checks import (
     stateful,
     unfit,
 )
-from .openai_chat import tools_declared, tools_number
+from stenolog.projections.formats.openai_chat.laws import tools_declared, tools_number
+from stenolog.projections.messages.identifiers import fits_id, fits_tool_name
 
 CALLS = frozenset({"function_call", "custom_tool_call", "tool_search_call"})
 OUTPUTS = frozenset({"function_call_output", "custom_tool_call_output", "tool_search_output"})

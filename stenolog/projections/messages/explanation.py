@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Literal, NamedTuple, TypeAlias
 
-from .tokens import OVERHEAD
+from .sizes import OVERHEAD
 
 Disposition: TypeAlias = Literal["kept", "reworded", "added"]
 

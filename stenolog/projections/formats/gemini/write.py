@@ -28,22 +28,28 @@ from stenolog.domain.parts import (
     TextPart,
     ToolCall,
 )
-from stenolog.projections.requests.pipeline.identifiers import (
+from stenolog.projections.formats.body_builder import (
+    OPENING,
+    BodyBuilder,
+    content_blocks,
+    explain_tools,
+    media,
+    schema,
+    texts,
+)
+from stenolog.projections.formats.model_families import goes_back, since_gemini_3
+from stenolog.projections.formats.parameters import parameters
+from stenolog.projections.formats.writer import Writer
+from stenolog.projections.messages.identifiers import (
     LONGEST_TOOL_NAME,
     CallIds,
     arguments_object,
     called,
     tool_name,
 )
-from stenolog.projections.requests.pipeline.prompt import Preamble
-from stenolog.projections.requests.pipeline.quoting import placeholder, quote
-from stenolog.projections.requests.request import Body, Message
+from stenolog.projections.messages.message import Body, Message, Preamble
+from stenolog.projections.messages.quoting import placeholder, quote
 from stenolog.projections.tool_pairs import CallKey
-
-from .body_builder import OPENING, BodyBuilder, content_blocks, explain_tools, media, schema, texts
-from .model_families import goes_back, since_gemini_3
-from .parameters import parameters
-from .writer import Writer
 
 NAME = "gemini"
 VERSION = 1

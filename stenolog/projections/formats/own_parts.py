@@ -11,9 +11,8 @@ from collections.abc import Mapping, Sequence, Set
 from typing import NamedTuple
 
 from stenolog.domain.parts import ProviderPart, TextPart, ToolCall
-from stenolog.projections.requests.pipeline.identifiers import CallIds
-from stenolog.projections.requests.pipeline.prompt import Preamble
-from stenolog.projections.requests.request import Body, Message
+from stenolog.projections.messages.identifiers import CallIds
+from stenolog.projections.messages.message import Body, Message, Preamble
 
 from .body_builder import BodyBuilder, provider_form
 from .model_families import goes_back, same_family

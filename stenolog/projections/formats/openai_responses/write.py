@@ -24,8 +24,22 @@ from stenolog.domain.parts import (
     ToolCall,
 )
 from stenolog.domain.values import Tool
-from stenolog.projections.requests.pipeline.attribution import UNREADABLE
-from stenolog.projections.requests.pipeline.identifiers import (
+from stenolog.projections.formats.body_builder import (
+    PICTURES,
+    BodyBuilder,
+    content_blocks,
+    explain_tools,
+    media,
+    schema,
+    texts,
+)
+from stenolog.projections.formats.model_families import encrypts_reasoning, goes_back, same_family
+from stenolog.projections.formats.openai_chat.write import LARGEST, NO_OUTPUT, PDF, described, json_note
+from stenolog.projections.formats.own_parts import NOTES, PROGRAMS, STANDING, caller_of, has_program
+from stenolog.projections.formats.parameters import parameters
+from stenolog.projections.formats.writer import Writer
+from stenolog.projections.messages.body_digest import compact
+from stenolog.projections.messages.identifiers import (
     CallIds,
     arguments_object,
     arguments_text,
@@ -33,17 +47,8 @@ from stenolog.projections.requests.pipeline.identifiers import (
     fits_tool_name,
     tool_name,
 )
-from stenolog.projections.requests.pipeline.prompt import Preamble
-from stenolog.projections.requests.pipeline.quoting import placeholder
-from stenolog.projections.requests.request import BlobText, Body, Message
-
-from ..body_digest import compact
-from .body_builder import PICTURES, BodyBuilder, content_blocks, explain_tools, media, schema, texts
-from .model_families import encrypts_reasoning, goes_back, same_family
-from .openai_chat import LARGEST, NO_OUTPUT, PDF, described, json_note
-from .own_parts import NOTES, PROGRAMS, STANDING, caller_of, has_program
-from .parameters import parameters
-from .writer import Writer
+from stenolog.projections.messages.message import BlobText, Body, Message, Preamble
+from stenolog.projections.messages.quoting import UNREADABLE, placeholder
 
 NAME = "openai-responses"
 VERSION = 1

@@ -17,14 +17,12 @@ import base64
 from collections.abc import Iterator
 from typing import Any
 
-from stenolog.projections.requests.pipeline.prompt import Preamble
-from stenolog.projections.requests.request import BlobText, Body
-
-from ..body_digest import compact
-from ..explanation import RequestPart
-from .body_builder import BodyBuilder
-from .model_families import has_a_narrow_context, paces_itself
-from .parameters import parameters
+from stenolog.projections.formats.body_builder import BodyBuilder
+from stenolog.projections.formats.model_families import has_a_narrow_context, paces_itself
+from stenolog.projections.formats.parameters import parameters
+from stenolog.projections.messages.body_digest import compact
+from stenolog.projections.messages.explanation import RequestPart
+from stenolog.projections.messages.message import BlobText, Body, Preamble
 
 # The API demands a limit.
 MAX_TOKENS = 4096

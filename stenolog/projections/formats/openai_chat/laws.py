@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from stenolog.projections.requests.apis.openai_chat import too_many_tools
-from stenolog.projections.requests.pipeline.identifiers import fits_id, fits_tool_name
-
-from .checks import (
+from stenolog.projections.formats.checks import (
     Body,
     Finding,
     Law,
@@ -24,6 +21,9 @@ from .checks import (
     stateful,
     unfit,
 )
+from stenolog.projections.messages.identifiers import fits_id, fits_tool_name
+
+from .write import too_many_tools
 
 ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
 

@@ -1,4 +1,4 @@
-"""Token counts, by a counter that a budget chooses or by a documented estimate.
+"""Sizes, and token counts by a counter that a budget chooses or by a documented estimate.
 
 The estimate: one token for every four bytes of UTF-8, rounded up. English prose comes out some 10 % high,
 code and other scripts vary more; it never depends on a machine.
@@ -31,6 +31,43 @@ IMAGE_TOKENS = 1_500
 
 SCHEMAS = frozenset({"schema", "responseSchema", "responseJsonSchema"})
 """Keys of an API's parameters under which the JSON Schema of an answer stands."""
+
+
+class Size(NamedTuple):
+    """A size in messages, characters of text, tokens, and bytes of JSON."""
+
+    messages: int = 0
+    characters: int = 0
+    tokens: int = 0
+    bytes: int = 0
+
+    def plus(self, other: Size) -> Size:
+        """Return the sum of both."""
+        return Size(self[0] + other[0], self[1] + other[1], self[2] + other[2], self[3] + other[3])
+
+    def minus(self, other: Size) -> Size:
+        """Return this size minus the other one."""
+        return Size(*map(int.__sub__, self, other))
+
+    def fits(self, room: Size) -> bool:
+        """Return whether the size is within the room in every measure."""
+        return self[0] <= room[0] and self[1] <= room[1] and self[2] <= room[2] and self[3] <= room[3]
+
+
+def larger(size: Size, other: Size) -> Size:
+    """Return the larger of two sizes in each measure."""
+    return Size(*map(max, size, other))
+
+
+def total(sizes: Iterable[Size]) -> Size:
+    """Return the sum of all of them."""
+    messages = characters = tokens = size = 0
+    for each in sizes:
+        messages += each[0]
+        characters += each[1]
+        tokens += each[2]
+        size += each[3]
+    return Size(messages, characters, tokens, size)
 
 
 def count(text: str) -> int:

@@ -23,21 +23,32 @@ from stenolog.domain.parts import (
     ToolCall,
 )
 from stenolog.domain.values import Tool
-from stenolog.projections.requests.pipeline.identifiers import (
+from stenolog.projections.formats.body_builder import (
+    PICTURES,
+    BodyBuilder,
+    content_blocks,
+    explain_tools,
+    media,
+    schema,
+    texts,
+)
+from stenolog.projections.formats.model_families import (
+    REASONING_MODELS,
+    asks_for_reasoning,
+    goes_back,
+    same_family,
+)
+from stenolog.projections.formats.parameters import Output, parameters
+from stenolog.projections.formats.writer import Writer
+from stenolog.projections.messages.identifiers import (
     CallIds,
     arguments_text,
     called,
     fits_tool_name,
     tool_name,
 )
-from stenolog.projections.requests.pipeline.prompt import Preamble
-from stenolog.projections.requests.pipeline.quoting import note, placeholder
-from stenolog.projections.requests.request import BlobText, Body, Message
-
-from .body_builder import PICTURES, BodyBuilder, content_blocks, explain_tools, media, schema, texts
-from .model_families import REASONING_MODELS, asks_for_reasoning, goes_back, same_family
-from .parameters import Output, parameters
-from .writer import Writer
+from stenolog.projections.messages.message import BlobText, Body, Message, Preamble
+from stenolog.projections.messages.quoting import note, placeholder
 
 NAME = "openai-chat"
 VERSION = 1

@@ -6,25 +6,17 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from contextvars import ContextVar
-from datetime import UTC, datetime, timedelta, tzinfo
+from collections.abc import Mapping
+from contextlib import suppress
 from hashlib import sha256
 from typing import Any
-from zoneinfo import ZoneInfo
 
-from stenolog.domain.entry import EPOCH, LONGEST_NAME
-from stenolog.domain.errors import CallerError
+from stenolog.domain.entry import LONGEST_NAME
 
 Json = Any
 LARGEST = 2**53 - 1
-MILLISECONDS = 10**11
-"""A time from this number on counts milliseconds: in seconds it would be after the year 5138."""
 LONGEST_TITLE = 100
 """Characters of a title that is made of somebody's words."""
-ZONE: ContextVar[tzinfo | None] = ContextVar("zone", default=UTC)
-"""The zone of times that name none; None: this machine's."""
 TAKEN = frozenset({"user", "system"})
 """Names that requests use for senders that are no agents."""
 _OF_NO_PART = ("type", "cache_control")
@@ -71,44 +63,6 @@ def rest_of(block: dict[str, Any], provider: str, *said: str) -> dict[str, Any]:
 def arguments(value: Json) -> str:
     """Return the arguments of a tool call as a raw string, dumped where they are no string."""
     return value if isinstance(value, str) else compact_json({} if value is None else value)
-
-
-def as_time(value: Json, default: datetime = EPOCH) -> datetime:
-    """Return an ISO time, or seconds or milliseconds since 1970, in aware UTC; else the default.
-
-    A time without a zone is one of `ZONE`.
-    """
-    try:
-        if isinstance(value, str):
-            found = datetime.fromisoformat(value)
-            zone = None if found.tzinfo else ZONE.get()
-            return (found.replace(tzinfo=zone) if zone else found).astimezone(UTC)
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            return EPOCH + timedelta(seconds=value / 1000 if abs(value) >= MILLISECONDS else value)
-    except (ValueError, OverflowError):
-        pass
-    return default
-
-
-@contextmanager
-def times_in(zone: str) -> Iterator[None]:
-    """Read times without a zone as those of one: `Europe/Vienna`, `local`, or empty for UTC.
-
-    Raises `CallerError` for another name.
-    """
-    known: tzinfo | None = UTC
-    if zone:
-        try:
-            known = None if zone == "local" else ZoneInfo(zone)
-        except (ValueError, OSError, LookupError):  # no name of a zone
-            raise CallerError(
-                f"zone: expected a name such as Europe/Vienna, or local, found {zone!r}"
-            ) from None
-    token = ZONE.set(known)
-    try:
-        yield
-    finally:
-        ZONE.reset(token)
 
 
 def key_of(value: str) -> str:

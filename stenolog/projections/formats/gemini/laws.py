@@ -9,9 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
-from stenolog.projections.requests.apis.model_families import since_gemini_3
-
-from .checks import (
+from stenolog.projections.formats.checks import (
     END,
     Body,
     Finding,
@@ -25,6 +23,7 @@ from .checks import (
     stateful,
     unfit,
 )
+from stenolog.projections.formats.model_families import since_gemini_3
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,63}")
 DATA = frozenset(

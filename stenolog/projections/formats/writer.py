@@ -10,11 +10,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from stenolog.projections.requests.pipeline.identifiers import CallIds
-from stenolog.projections.requests.pipeline.prompt import Preamble
-from stenolog.projections.requests.request import Body, Message, Rendered
+from stenolog.projections.messages.body_digest import MessageHash, PrefixHash
+from stenolog.projections.messages.identifiers import CallIds
+from stenolog.projections.messages.message import Body, Message, Preamble, Rendered
 
-from ..body_digest import MessageHash, PrefixHash
 from .body_builder import BodyBuilder
 
 

@@ -25,14 +25,7 @@ from stenolog.domain.parts import (
     ToolCall,
 )
 from stenolog.domain.state import PAUSED
-from stenolog.projections.requests.pipeline.identifiers import CallIds, arguments_object, called, tool_name
-from stenolog.projections.requests.pipeline.prompt import Preamble
-from stenolog.projections.requests.pipeline.quoting import placeholder, quote
-from stenolog.projections.requests.request import Body, Message
-
-from ..body_digest import compact
-from .anthropic_parameters import anthropic_parameters, mark_prefix, set_breakpoints
-from .body_builder import (
+from stenolog.projections.formats.body_builder import (
     OPENING,
     PICTURES,
     BodyBuilder,
@@ -42,9 +35,15 @@ from .body_builder import (
     schema,
     texts,
 )
-from .model_families import goes_back, takes_system_turns
-from .own_parts import OwnBlocks, fields, own_blocks, own_tools
-from .writer import Writer
+from stenolog.projections.formats.model_families import goes_back, takes_system_turns
+from stenolog.projections.formats.own_parts import OwnBlocks, fields, own_blocks, own_tools
+from stenolog.projections.formats.writer import Writer
+from stenolog.projections.messages.body_digest import compact
+from stenolog.projections.messages.identifiers import CallIds, arguments_object, called, tool_name
+from stenolog.projections.messages.message import Body, Message, Preamble
+from stenolog.projections.messages.quoting import placeholder, quote
+
+from .parameters import anthropic_parameters, mark_prefix, set_breakpoints
 
 NAME = "anthropic"
 VERSION = 1

@@ -1,0 +1,52 @@
+"""The value of a format: all that is known of a provider's API, for whoever writes, checks or reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+from stenolog.domain.errors import CallerError
+from stenolog.projections.messages.body_digest import MESSAGES
+from stenolog.projections.messages.message import Body, Message, Preamble, Rendered
+
+from .checks import Law
+from .writer import Writer
+
+Limits: TypeAlias = Callable[[Body], Iterator[tuple[str, str]]]
+"""Yields what exceeds a provider's limits of number and size in a body: a JSON pointer and what is there."""
+Render: TypeAlias = Callable[[Sequence[Message], Preamble, Mapping[str, bytes]], Rendered]
+
+
+class Format(NamedTuple):
+    """A provider's API: how the messages of a lane are written as a body, and what the provider refuses.
+
+    Either `render` writes all messages at once, or a `writer` also only the new ones after those that it
+    has written before. The messages are in the body under the key `messages`, by which they are hashed
+    once, checked one by one and compared. A body beyond the `limits` is not sendable. By the `laws`,
+    `check requests` and `check file` judge bodies.
+    """
+
+    name: str
+    version: int
+    render: Render | None = None
+    writer: type[Writer] | None = None
+    messages: str = MESSAGES
+    limits: Limits | None = None
+    laws: tuple[Law, ...] = ()
+
+    def rendered(
+        self, messages: Sequence[Message], preamble: Preamble, blobs: Mapping[str, bytes]
+    ) -> Rendered:
+        """Return the body. Raises `CallerError` for one without messages: it could not be compared."""
+        if self.render is not None:
+            made = self.render(messages, preamble, blobs)
+        elif self.writer is not None:
+            made = self.writer(preamble, blobs).rendered(messages)
+        else:
+            raise CallerError(f"the API {self.name}: expected render or writer, found neither")
+        if not isinstance(made.body.get(self.messages), list | str):
+            raise CallerError(
+                f"the API {self.name}: expected its messages under {self.messages!r}, found the keys "
+                f"{', '.join(made.body)}: name theirs, Format(…, messages=…)"
+            )
+        return made
