@@ -25,10 +25,6 @@ from .adapters.importers.detect import SUFFIXES, files_in, recognise, size_of
 from .adapters.importers.door import SQLITE, regular_file, sqlite_database, tables_in
 from .adapters.importers.event_writer import EventWriter
 from .adapters.importers.formats import IMPORTERS, FolderFormat, Importer, LineFormat, mappings_beside
-from .adapters.importers.gemini_content import assistant_part as gemini_answer_part
-from .adapters.importers.gemini_content import responses as gemini_responses
-from .adapters.importers.gemini_content import usage as gemini_usage
-from .adapters.importers.gemini_content import user_part as gemini_user_part
 from .adapters.importers.importer import Refused, import_conversations, import_file, import_files
 from .adapters.importers.in_memory import events_from
 from .adapters.importers.json_lines import (
@@ -41,7 +37,6 @@ from .adapters.importers.json_lines import (
 from .adapters.importers.jsonl import export_jsonl
 from .adapters.importers.known_sessions import LeftOut
 from .adapters.importers.openai.export import export_openai, openai_answer_message
-from .adapters.importers.openai.messages import openai_answer_parts
 from .adapters.importers.part_tables import (
     BlockContext,
     Maker,
@@ -70,9 +65,16 @@ from .adapters.importers.steps import (
 from .adapters.importers.times import as_time
 from .adapters.importers.yaml_file import yaml_document
 from .adapters.providers.failures import error_category
-from .adapters.providers.openai_parts import openai_content, openai_tool_call, openai_user_parts
 from .adapters.queries.outputs import offload_large
-from .adapters.tool_specs.given import read_tool
+from .projections.formats.gemini.read import answer_parts as gemini_answer_parts
+from .projections.formats.gemini.read import responses as gemini_responses
+from .projections.formats.gemini.read import usage as gemini_usage
+from .projections.formats.gemini.read import user_part as gemini_user_part
+from .projections.formats.openai_chat.content import openai_content
+from .projections.formats.openai_chat.read import answer_parts as openai_answer_parts
+from .projections.formats.openai_chat.read import tool_call as openai_tool_call
+from .projections.formats.openai_chat.read import user_parts as openai_user_parts
+from .projections.formats.reading import read_tool
 from .projections.messages.json_fields import (
     Blobs,
     Json,
@@ -145,7 +147,7 @@ __all__ = [
     "export_jsonl",
     "export_openai",
     "files_in",
-    "gemini_answer_part",
+    "gemini_answer_parts",
     "gemini_responses",
     "gemini_usage",
     "gemini_user_part",

@@ -125,7 +125,11 @@ class Receipt:
 
 @frozen_value
 class Tool:
-    """A tool that an agent may call. `parameters` is its JSON Schema, of type object."""
+    """A tool that an agent may call. `parameters` is its JSON Schema, of type object.
+
+    `raw` is what else its `provider` takes of it, such as `defer_loading`: a JSON object of those fields, or
+    the whole declaration if it has a `type`: of a tool of the provider's own. No other provider is sent it.
+    """
 
     name: str
     description: str = ""
@@ -133,7 +137,9 @@ class Tool:
     approval: bool = False
     """True: a person approves each call before it runs."""
     strict: bool | None = None
-    """True: OpenAI holds the model to the schema; None: the provider's default."""
+    """True: the provider holds the model to the schema; None: its default."""
+    provider: str = ""
+    raw: str = ""
 
 
 @frozen_value

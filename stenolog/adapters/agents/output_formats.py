@@ -13,11 +13,11 @@ from functools import reduce
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from stenolog.adapters.providers.anthropic_blocks import usage as anthropic_usage
-from stenolog.adapters.providers.openai_items import usage as openai_usage
 from stenolog.domain.limits import Tokens
 from stenolog.domain.registry import Registry
 from stenolog.domain.values import COUNTS, Usage
+from stenolog.projections.formats.anthropic.read import usage as anthropic_usage
+from stenolog.projections.formats.openai_responses.read import usage as openai_usage
 from stenolog.projections.messages.json_fields import as_dict, as_int, as_list, as_str
 
 from .answer_buffer import ResponseBuilder

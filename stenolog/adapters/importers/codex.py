@@ -14,15 +14,6 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from stenolog.adapters.providers.failures import error_category
-from stenolog.adapters.providers.openai_items import (
-    OUTPUTS,
-    PROVIDER,
-    assistant_parts,
-    content,
-    output_parts,
-    usage,
-    user_part,
-)
 from stenolog.domain.entry import EPOCH
 from stenolog.domain.events import (
     AssistantMessage,
@@ -34,6 +25,15 @@ from stenolog.domain.events import (
 )
 from stenolog.domain.parts import ReasoningPart, TextPart
 from stenolog.domain.values import Origin, PositionRange, Usage
+from stenolog.projections.formats.openai_responses.read import (
+    OUTPUTS,
+    PROVIDER,
+    assistant_parts,
+    content,
+    output_parts,
+    usage,
+    user_part,
+)
 from stenolog.projections.messages.json_fields import Blobs, as_dict, as_int, as_str, compact_json, title_of
 
 from .answers import Answer

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple, TypeAlias
 
-from stenolog.adapters.providers.openai_items import PROVIDER, content
 from stenolog.domain.parts import AssistantPart, ProviderPart, TextPart
+from stenolog.projections.formats.openai_responses.read import PROVIDER, content
 from stenolog.projections.messages.json_fields import as_dict, as_list, as_str, compact_json
 
 Words: TypeAlias = tuple[str, ...]

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from stenolog.domain.parts import AssistantPart, ReasoningPart, ToolCall
+from stenolog.projections.formats.gemini.read import answer_parts, parts_in, responses, text_in, usage
 from stenolog.projections.messages.json_fields import (
     Blobs,
     Json,
@@ -23,7 +24,6 @@ from stenolog.projections.messages.json_fields import (
 )
 
 from .converter import SourceConversation
-from .gemini_content import assistant_part, parts_in, responses, text_in, usage
 from .gemini_session import GeminiSession
 from .json_lines import JsonLinesReader, JsonObject, Record
 from .steps import ExistingLog, Step
@@ -151,8 +151,8 @@ class GeminiCli(GeminiSession):
         """Return the thoughts and words of an answer, and its calls, which stand beside them or in them."""
         words: list[AssistantPart] = [_thought(each) for each in map(as_dict, as_list(value.get("thoughts")))]
         calls: dict[str, ToolCall] = {}
-        for nth, part in enumerate(parts_in(value.get("content") or value.get("parts"))):
-            made = assistant_part(part, self.provider, model, f"{id}-{nth}")
+        content = value.get("content") or value.get("parts")
+        for made in answer_parts(content, self.provider, model, lambda nth, _: f"{id}-{nth}"):
             if isinstance(made, ToolCall):
                 calls[made.id] = made
             else:

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 from stenolog.domain.events import AuthorKind
 from stenolog.domain.parts import AssistantPart, TextPart
 from stenolog.domain.values import Usage
+from stenolog.projections.formats.gemini.read import parts_in, text_in, user_part
+from stenolog.projections.formats.reading import Result
 from stenolog.projections.messages.json_fields import Blobs, Json
 
-from .gemini_content import Response, parts_in, text_in, user_part
 from .session_converter import SessionConverter
 
 
@@ -30,7 +31,7 @@ class GeminiSession(SessionConverter):
         """Write an answer, or a part of that `message` that came later."""
         self.write_answer(id, self.answer(id, parts, model=model, usage=usage), message)
 
-    def add_result(self, id: str, message: str, response: Response, blobs: Blobs, *, failed: bool) -> None:
+    def add_result(self, id: str, message: str, response: Result, blobs: Blobs, *, failed: bool) -> None:
         """Write the result of a call; one that is told a second time is passed over."""
         self.write_result(
             id,

@@ -11,29 +11,21 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from stenolog.adapters.llms.sdk_answers import as_json
-from stenolog.adapters.providers import anthropic_blocks, openai_items
 from stenolog.adapters.tool_specs.given import ToolSpecLike, tool_specs
 from stenolog.domain.card import AgentCard
 from stenolog.domain.errors import CallerError
-from stenolog.domain.events import AssistantMessage, Known, ModeSwitch, ToolResult, UserMessage
-from stenolog.domain.parts import AssistantPart
+from stenolog.domain.events import AssistantMessage, AuthorKind, Known, ModeSwitch, ToolResult, UserMessage
+from stenolog.domain.parts import AssistantPart, ToolCall, calls_of
 from stenolog.domain.value_help import slips
 from stenolog.domain.values import Origin
-from stenolog.projections.messages.json_fields import Blobs, Json, as_dict, as_list, as_str
+from stenolog.projections.formats import reader_for
+from stenolog.projections.formats.reading import SYSTEM_ROLES, Item, Reply, Result, call_name
+from stenolog.projections.messages.json_fields import Blobs, Json, as_dict, as_str
 
-from .json_lines import Record
-from .openai.messages import MAIN, ROLES, SYSTEM, OpenAIChat, persona_of
-from .steps import Append, ExistingLog
+from .openai.messages import MAIN, ROLES, persona_of
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Log
-
-RESPONSES = ("input_text", "input_image", "input_file", "output_text")
-"""The types of a part by which a list is known as items of OpenAI Responses."""
-ANTHROPIC = ("tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document")
-"""The types of a block by which a list is known as messages of Anthropic."""
-
-INSTRUCTIONS = {"role": "system", "content": "-"}
 
 KEYS = {
     **dict.fromkeys(ROLES, ("content",)),
@@ -64,7 +56,7 @@ def events_from(
     given = [_plain(message, f"messages[{nth}]") for nth, message in enumerate(messages)]
     blobs: Blobs = {}
     card = AgentCard(model=model, tools=tool_specs(tools) or None)
-    persona = persona_of(given[0]) if given and given[0].get("role") in SYSTEM else None
+    persona = persona_of(given[0]) if given and given[0].get("role") in SYSTEM_ROLES else None
     if persona is not None:
         card, given = replace(card, persona=persona), given[1:]
     first = () if card == AgentCard() else (ModeSwitch(joins=(agent,), cards={agent: card}),)
@@ -99,94 +91,38 @@ def _json(value: object) -> Json:
 
 
 def _events(given: list[dict[str, Any]], agent: str, model: str, blobs: Blobs) -> Iterator[Known]:
-    types = {as_str(as_dict(part).get("type")) for each in given for part in as_list(each.get("content"))}
-    if any(each.get("type", "message") != "message" for each in given) or not types.isdisjoint(RESPONSES):
-        return _of_responses(given, agent, model, blobs)
-    if not types.isdisjoint(ANTHROPIC) or any("type" in each for each in given):
-        return _of_anthropic(given, agent, model, blobs)
-    return _of_chat(given, agent, model, blobs)
+    """Yield the events of the messages; an answer that comes in several items is one."""
+    reader = reader_for(given)
+    read = ((message, item) for message in given for item in reader.message(message, model, blobs))
+    calls: dict[str, str] = {}
+
+    for answers, run in groupby(read, key=lambda pair: isinstance(pair[1], Reply)):
+        for message, item in [_joined(run)] if answers and reader.by_items else run:
+            role, source = as_str(message.get("role")), Origin(system=reader.provider)
+            about: dict[str, Any] = {
+                "meta": {reader.provider: dict(item.rest)} if item.rest else {},
+                "source": replace(source, role=role) if role else source,
+            }
+            if isinstance(item, Result):
+                id = item.call_id or next((id for id, name in calls.items() if name == item.name), "")
+                name = calls.pop(id, "") or item.name
+                yield ToolResult(call_id=id, name=name, parts=item.parts, is_error=item.is_error, **about)
+            elif isinstance(item, Reply):
+                calls |= {call.id: call.name for call in calls_of(item.parts)}
+                by = as_str(message.get("model")) or model
+                yield AssistantMessage(agent=agent, parts=item.parts, model=by, **about)
+            else:
+                kind: AuthorKind = "person" if item.role == "user" else "system"
+                yield UserMessage(parts=item.parts, author=item.name, author_kind=kind, **about)
 
 
-def _of_chat(given: list[dict[str, Any]], agent: str, model: str, blobs: Blobs) -> Iterator[Known]:
-    """Yield the events of chat messages, as the importer of files makes them, without their places there."""
-    converter = OpenAIChat(ExistingLog(), AgentCard(), agent)
-    converter.take(Record("0", INSTRUCTIONS))  # so that no later one is taken for them
-    for nth, message in enumerate(given, 1):
-        for step in converter.take(Record(str(nth), message)):
-            if not isinstance(step, Append) or isinstance(step.draft.event, ModeSwitch):
-                continue
-            blobs.update(step.blobs)
-            yield _placed_anew(step.draft.event, model)
-
-
-def _placed_anew(event: Any, model: str) -> Known:
-    source = Origin(system="openai", role=event.source.role)
-    if isinstance(event, ToolResult):
-        return replace(event, call=None, source=source)
-    if isinstance(event, AssistantMessage):
-        return replace(event, model=event.model or model, source=source)
-    moved: Known = replace(event, source=source)
-    return moved
-
-
-def _of_responses(given: list[dict[str, Any]], agent: str, model: str, blobs: Blobs) -> Iterator[Known]:
-    """Yield the events of items; those of an answer that follow each other are one message."""
-    names: dict[str, str] = {}
-
-    def is_answer(item: dict[str, Any]) -> bool:
-        if item.get("type", "message") == "message":
-            return item.get("role") == "assistant"
-        return item["type"] not in openai_items.OUTPUTS
-
-    for answers, run in groupby(given, key=is_answer):
-        items = list(run)
-        if answers:
-            parts: list[AssistantPart] = []
-            for nth, item in enumerate(items):
-                parts += openai_items.assistant_parts({"type": "message", **item}, model, f"call_{nth}")
-            names |= {as_str(item.get("call_id")): as_str(item.get("name")) for item in items}
-            yield AssistantMessage(agent=agent, parts=parts, model=model, source=Origin(system="openai"))
-            continue
-        for item in items:
-            source = Origin(system="openai", role=as_str(item.get("role")))
-            if item.get("type") in openai_items.OUTPUTS:
-                call_id = as_str(item.get("call_id"))
-                made = openai_items.output_parts(item, blobs)
-                yield ToolResult(call_id=call_id, name=names.get(call_id, ""), parts=made, source=source)
-                continue
-            said = [openai_items.user_part(part, blobs) for part in openai_items.content(item.get("content"))]
-            yield _user_message(item, said, source)
-
-
-def _of_anthropic(given: list[dict[str, Any]], agent: str, model: str, blobs: Blobs) -> Iterator[Known]:
-    """Yield the events of messages; each result among a user's blocks is an event of its own."""
-    names: dict[str, str] = {}
-    for message in given:
-        content = anthropic_blocks.blocks(message.get("content"))
-        source = Origin(system="anthropic", role=as_str(message.get("role")))
-        if message.get("role") == "assistant":
-            names |= {as_str(block.get("id")): as_str(block.get("name")) for block in content}
-            parts = [
-                anthropic_blocks.assistant_part(b, model, f"call_{nth}") for nth, b in enumerate(content)
-            ]
-            yield AssistantMessage(agent=agent, parts=parts, model=model, source=source)
-            continue
-        for is_result, run in groupby(content, key=lambda block: block.get("type") == "tool_result"):
-            if not is_result:
-                said = [anthropic_blocks.user_part(block, blobs) for block in run]
-                yield _user_message(message, said, source)
-                continue
-            for block in run:
-                inner = anthropic_blocks.blocks(block.get("content"))
-                yield ToolResult(
-                    call_id=as_str(block.get("tool_use_id")),
-                    name=names.get(as_str(block.get("tool_use_id")), ""),
-                    parts=[anthropic_blocks.user_part(part, blobs) for part in inner],
-                    is_error=block.get("is_error") is True,
-                    source=source,
-                )
-
-
-def _user_message(message: dict[str, Any], parts: list[Any], source: Origin) -> UserMessage:
-    kind = "person" if message.get("role") == "user" else "system"
-    return UserMessage(parts=parts, author_kind=kind, source=source)  # type: ignore[arg-type]
+def _joined(pairs: Iterable[tuple[dict[str, Any], Item]]) -> tuple[dict[str, Any], Reply]:
+    """Return the items of one answer as one; calls without an id are named anew."""
+    parts: list[AssistantPart] = []
+    ids: list[str] = []
+    for part in (part for _, item in pairs if isinstance(item, Reply) for part in item.parts):
+        if isinstance(part, ToolCall):
+            part = replace(part, id=call_name(ids)) if part.id in ids else part
+            ids.append(part.id)
+        parts.append(part)
+    return {}, Reply(tuple(parts))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from stenolog.domain.events import AuthorKind
+from stenolog.projections.formats.gemini.read import answer_parts, responses, text_in, usage
 from stenolog.projections.messages.json_fields import (
     Blobs,
     Json,
@@ -17,7 +18,6 @@ from stenolog.projections.messages.json_fields import (
     title_of,
 )
 
-from .gemini_content import assistant_part, parts_in, responses, text_in, usage
 from .gemini_session import GeminiSession
 from .json_lines import JsonObject, Record
 from .steps import ExistingLog, Step
@@ -86,10 +86,7 @@ class QwenCode(GeminiSession):
         model, counted = as_str(value.get("model")), as_dict(value.get("usageMetadata"))
         self._pieces[id] += 1
         piece = id if self._pieces[id] == 1 else f"{id}:{self._pieces[id]}"
-        parts = [
-            assistant_part(part, self.provider, model, f"{piece}-{nth}")
-            for nth, part in enumerate(parts_in(message.get("parts")))
-        ]
+        parts = answer_parts(message.get("parts"), self.provider, model, lambda nth, _: f"{piece}-{nth}")
         output = as_int(counted.get("totalTokenCount")) - as_int(counted.get("promptTokenCount"))
         used = usage(
             counted.get("promptTokenCount"),

@@ -6,13 +6,13 @@ import json
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from stenolog.adapters.providers.anthropic_blocks import PROVIDER, assistant_part, usage
 from stenolog.adapters.providers.errors import connection_error, provider_error, redact, secret_headers
 from stenolog.domain.errors import MissingExtraError, ModelError
 from stenolog.domain.model import clean
 from stenolog.domain.parts import AssistantPart
 from stenolog.domain.values import Usage
 from stenolog.projections.formats.accumulator import PartAccumulator
+from stenolog.projections.formats.anthropic.read import PROVIDER, assistant_part, usage
 from stenolog.projections.formats.streaming import Kind, ModelResponse, ResponseDelta
 from stenolog.projections.messages.identifiers import arguments_object
 from stenolog.projections.messages.json_fields import Json, as_dict, as_int, as_list, as_str, compact_json

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from stenolog.adapters.providers.errors import provider_error
-from stenolog.adapters.providers.openai_items import assistant_parts
-from stenolog.adapters.providers.openai_parts import openai_tool_call
 from stenolog.domain.errors import ModelError
 from stenolog.domain.model import clean
 from stenolog.domain.values import Usage
 from stenolog.projections.formats.accumulator import PartAccumulator
+from stenolog.projections.formats.openai_chat.read import tool_call
+from stenolog.projections.formats.openai_responses.read import assistant_parts
 from stenolog.projections.formats.streaming import Kind, ModelResponse, ResponseDelta
 from stenolog.projections.messages.json_fields import (
     Json,
@@ -108,7 +108,7 @@ class ChatChunks:
         if message.get("function_call"):
             calls.append({"function": message["function_call"]})
         for nth, call in enumerate(calls):
-            deque(self._parts.put(("call", nth), openai_tool_call(call, f"call_{nth}")), maxlen=0)
+            deque(self._parts.put(("call", nth), tool_call(call, f"call_{nth}")), maxlen=0)
         return self._parts.answer(self.model, self._finish_reason, self.usage)
 
     def _choice(self, choice: dict[str, Any]) -> Iterator[ResponseDelta]:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from stenolog.projections.messages.json_fields import Json, as_dict, as_list, as_str, key_of
 
 from .exchange import RecordedExchange
-from .wire import WireRequest, declared_tools, system_texts
+from .wire import WireRequest
 
 UNKNOWN = "assistant"
 """The name of the agent of a program that is not known."""
@@ -137,14 +137,14 @@ def kind_of(request: WireRequest, *, is_agent: bool = True) -> str:
         return "warm-up"
     if body.get("max_tokens") == 1 or body.get("max_output_tokens") == 1:
         return "probe"
-    asked = [text[:LONGEST_ASKED] for text in (*system_texts(request), *_developer_texts(request))]
+    asked = [text[:LONGEST_ASKED] for text in (*request.system_texts, *_developer_texts(request))]
     # A long message is somebody's work and no instruction; an instruction stands last in it.
     last = [text[-LONGEST_ASKED:] for text in _last_texts(request.messages[-1] if request.messages else {})]
     is_history = len(request.messages) >= MIN_COMPACTED
     if is_agent and asks_for_summary(request):
         return "compaction"
     # Whoever may call tools goes on with a conversation.
-    if declared_tools(request) or as_list(body.get("tools")):
+    if request.declared_tools or as_list(body.get("tools")):
         return ""
     if any(map(COMPACTION.search, asked)):
         return "compaction"

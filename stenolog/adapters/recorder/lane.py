@@ -18,20 +18,17 @@ from stenolog.domain.events import AssistantMessage, Known, ToolResult, UserMess
 from stenolog.domain.parts import AssistantPart, ReasoningPart, ToolCall
 from stenolog.domain.values import CallRef
 from stenolog.projections.messages.json_fields import Blobs, as_str
-from stenolog.projections.requests.as_sent import Patch, without_halves
+from stenolog.projections.requests.as_sent import Patch
 
 from .message_events import (
     MADE_UP,
     Addressee,
     AnswerMark,
     answer_event,
-    answered_calls,
-    assistant_parts,
     events_of,
     mark_of,
-    role_of,
 )
-from .wire import WireRequest, history_start, short_hash, tools_in_items
+from .wire import WireRequest, short_hash
 
 Positions = tuple[int, ...]
 SHORTEST_SUMMARY = 80
@@ -177,7 +174,7 @@ class Lane:
             number, limit = index - len(before.hashes), LAST
             if any(plan.events for plan in plans):
                 # Behind something new, old words are the same ones only before an answer that is known.
-                behind = behind or self._known_behind(request, to)
+                behind = behind or self._known_behind(request)
                 limit = behind[number]
             plans.append(self._plan(request, number, hashes[index], to, plans, limit, blobs))
         gone: frozenset[int] = frozenset()
@@ -194,7 +191,7 @@ class Lane:
         there = self.item_tools
         if there is None:
             there = frozenset(tool.name for tool in (self.card.tools if self.card else None) or ())
-        names = frozenset(as_str(tool.get("name")) for tool in tools_in_items(request))
+        names = frozenset(as_str(tool.get("name")) for tool in request.tools_in_messages)
         self.item_tools = names | there if request.previous else names
         return self.item_tools
 
@@ -216,16 +213,16 @@ class Lane:
             return request
         return replace(request, previous="", messages=[*messages, *request.messages])
 
-    def _known_behind(self, request: WireRequest, to: Addressee) -> list[int]:
+    def _known_behind(self, request: WireRequest) -> list[int]:
         """Return for each message the highest position of the known answers and results behind it."""
         highest, found = 0, list[int]()
-        for message in reversed(request.messages):
+        for index in reversed(range(len(request.messages))):
             found.append(highest)
-            if role_of(request.api, message) == "assistant":
-                parts = assistant_parts(request.api, message, to.model)
-                highest = max(highest, self.answer_position(parts, set()))
+            message = request.read(index)
+            if message.role == "assistant":
+                highest = max(highest, self.answer_position(message.answer, set()))
             else:
-                ids = answered_calls(request.api, message)
+                ids = message.answered
                 highest = max([highest, *(p for id in ids for p in self._results.get(id, ()))])
         return found[::-1]
 
@@ -248,8 +245,7 @@ class Lane:
         blobs: Blobs,
     ) -> MessagePlan:
         """Return the plan of one message; words that were said before `limit` may be in it again."""
-        api, message = request.api, request.messages[index]
-        if index < history_start(request):
+        if index < request.history_start:
             return MessagePlan(())
         used = {position for plan in before for position in plan.positions}
         # Only behind what stands before it: whoever says the same again later says it again.
@@ -257,19 +253,21 @@ class Lane:
         for known in self._known.get(digest, ()):
             if last < min(known) and max(known) < limit:
                 return MessagePlan(known)
-        if role_of(api, message) == "assistant":
-            parts = assistant_parts(api, message, to.model)
+        message = request.read(index)
+        if message.role == "assistant":
+            parts = message.answer
             if found := self.answer_position(parts, used):
                 self._learn_ids(parts, found)
                 return MessagePlan((found,))
-            return MessagePlan((), (answer_event(api, without_halves(message), to),))
-        ids = answered_calls(api, message)
+            return MessagePlan((), (answer_event(parts, to),))
+        ids = message.answered
         carried = tuple(p for id in ids for p in self._results.get(id, ()) if p not in used)
         if ids and carried and all(id in self._results for id in ids):
             return MessagePlan(carried)
-        if self._is_summary(message) and self.summary[0] not in used:
+        if self._is_summary(request.messages[index]) and self.summary[0] not in used:
             return MessagePlan((self.summary[0],))
-        events = tuple(events_of(api, without_halves(message), to, blobs))
+        events = tuple(events_of(message, to))
+        blobs.update(message.blobs)
         if again := self._said_again(events, last, limit):
             return MessagePlan(again)
         return MessagePlan((), tuple(self._with_call(event) for event in events))

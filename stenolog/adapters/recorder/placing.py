@@ -29,9 +29,9 @@ from stenolog.projections.messages.json_fields import as_dict, title_of
 from .exchange import RecordedExchange
 from .identity import SIDE, UNKNOWN, Identity
 from .lane import Lane, common
-from .message_events import assistant_parts, is_by_client, mark_of, role_of
+from .message_events import is_by_client, mark_of
 from .session import Session
-from .wire import WireRequest, declared_tools, history_start, short_hash, system_texts
+from .wire import WireRequest, short_hash
 
 LONG_ANSWER = 20
 """Characters of an answer, without blanks, that hardly another conversation of so many like messages has."""
@@ -210,7 +210,7 @@ class Placing:
     def _by_first_words(self, request: WireRequest, identity: Identity) -> LanePlace | None:
         """Return the only conversation of the client in its folder with the same first words and answer."""
         words, answer = title_of(_first_words(request)), _last_answer(request)
-        begins = "\n\n".join(system_texts(request))[:HEAD]
+        begins = "\n\n".join(request.system_texts)[:HEAD]
         if identity.kind or identity.client == UNKNOWN or not (self._folder and words and answer):
             return None
         found = [
@@ -293,15 +293,16 @@ def _goes_on(lane: Lane, request: WireRequest, hashes: Sequence[str]) -> bool:
     """Return whether a request begins with all messages of a lane's last one."""
     length = len(lane.hashes)
     is_longer = 0 < length <= len(hashes) and common(lane.hashes, hashes) == length
-    return is_longer and length > history_start(request)
+    return is_longer and length > request.history_start
 
 
 def _last_answer(request: WireRequest) -> list[AssistantPart]:
     """Return the parts of the last answer in a request: its last messages of the model, in a row."""
     found: list[AssistantPart] = []
-    for message in reversed(request.messages):
-        if role_of(request.api, message) == "assistant":
-            found[:0] = assistant_parts(request.api, message, request.model)
+    for index in reversed(range(len(request.messages))):
+        message = request.read(index)
+        if message.role == "assistant":
+            found[:0] = message.answer
         elif found:
             break
     return found
@@ -310,10 +311,11 @@ def _last_answer(request: WireRequest) -> list[AssistantPart]:
 def _is_answered(lane: Lane, request: WireRequest, length: int) -> bool:
     """Return whether the recorded answer follows the first messages of a request."""
     following = list[AssistantPart]()
-    for message in request.messages[length:]:
-        if role_of(request.api, message) != "assistant":
+    for index in range(length, len(request.messages)):
+        message = request.read(index)
+        if message.role != "assistant":
             break
-        following += assistant_parts(request.api, message, request.model)
+        following += message.answer
     return lane.answer.fits(mark_of(following))
 
 
@@ -322,9 +324,9 @@ def _is_alike(lane: Lane, request: WireRequest) -> bool:
     card = lane.card
     if card is None or lane.api != request.api:
         return False
-    texts = system_texts(request)
+    texts = request.system_texts
     now, before = "\n\n".join(texts), card.persona
-    tools = {str(as_dict(each.get("function", each)).get("name")) for each in declared_tools(request)}
+    tools = {str(each.get("name")) for each in request.declared_tools}
     ours = {tool.name for tool in card.tools or ()}
     same_prompt = now[:HEAD] == before[:HEAD] or (len(now) > HEAD and now[-HEAD:] == before[-HEAD:])
     return same_prompt and (not ours or not tools or len(ours & tools) * 2 >= len(ours))
@@ -336,9 +338,13 @@ HEAD = 400
 
 def _first_words(request: WireRequest) -> str:
     """Return the words of the first message that a user's is, without those of the client."""
-    for message in request.messages[history_start(request) :]:
-        if role_of(request.api, message) == "user":
-            texts = [t for t in _texts(message) if not (t.lstrip().startswith("<") or is_by_client(t))]
+    for index in range(request.history_start, len(request.messages)):
+        if request.read(index).role == "user":
+            texts = [
+                t
+                for t in _texts(request.messages[index])
+                if not (t.lstrip().startswith("<") or is_by_client(t))
+            ]
             if texts:
                 return texts[-1].strip()
     return ""

@@ -24,7 +24,7 @@ from stenolog.projections.requests.request import sent_under
 from .lane import Anchor, Lane, Positions, StoredHistory
 from .message_events import mark_of
 from .session import META, Session
-from .wire import MESSAGES, WireRequest, of_body
+from .wire import WireRequest, of_body
 
 RECALLED = 64
 """So many of the latest conversations are taken up again for requests without an id of a session."""
@@ -165,7 +165,7 @@ def _restore(
     there = built.body.get(built.messages_key)
     lane.api, lane.model = wire.api, outcome.model
     lane.hashes = [*wire.likenesses]
-    lane.positions = [*_positions(built, patch.messages, MESSAGES[wire.api], len(lane.hashes))]
+    lane.positions = [*_positions(built, patch.messages, wire.key, len(lane.hashes))]
     lane.anchor = Anchor(
         entry.position, patch, tuple(wire.hashes), len(there) if isinstance(there, list) else 0
     )

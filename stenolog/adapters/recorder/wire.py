@@ -8,12 +8,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
-from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
+from stenolog.domain.parts import AssistantPart
+from stenolog.projections.formats import FORMATS, reader_of
+from stenolog.projections.formats.openai_responses.read import MORE_TOOLS
+from stenolog.projections.formats.reading import Item, Reader, Reply, Result, Spoken
 from stenolog.projections.messages.body_digest import compact
-from stenolog.projections.messages.json_fields import as_dict, as_list, as_str
-from stenolog.projections.requests.as_sent import without_marks
+from stenolog.projections.messages.json_fields import Blobs, as_dict, as_list, as_str
+from stenolog.projections.requests.as_sent import without_halves, without_marks
 
 from .exchange import RecordedExchange
 
@@ -28,13 +31,31 @@ _PATHS: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (re.compile(r"/models/[^/]+:(stream)?[gG]enerateContent$"), "gemini", ""),
 )
 _MODEL = re.compile(r"/models/([^/:]+):")
-MESSAGES: Mapping[str, str] = {
-    "anthropic": "messages",
-    "openai-chat": "messages",
-    "openai-responses": "input",
-    "gemini": "contents",
-}
-"""The key of the messages in the body of each API."""
+
+
+class MessageRead(NamedTuple):
+    """Contents of a request's message, with the bytes of its media by their sha256.
+
+    `role` is "user", "assistant", "tool" or "system". `answered` are the ids of the calls whose results it
+    has, and `answer` the parts of an answer of the model.
+    """
+
+    items: tuple[Item, ...]
+    blobs: Blobs
+    role: str
+    answered: tuple[str, ...] = ()
+    answer: tuple[AssistantPart, ...] = ()
+
+
+def _message_read(items: tuple[Item, ...], blobs: Blobs) -> MessageRead:
+    match items:
+        case (Reply(parts=parts),):
+            return MessageRead(items, blobs, "assistant", answer=parts)
+        case (Spoken(role=role),):
+            return MessageRead(items, blobs, role)
+        case _:
+            answered = [item.call_id for item in items if isinstance(item, Result)]
+            return MessageRead(items, blobs, "tool" if answered else "user", tuple(filter(None, answered)))
 
 
 @dataclass(frozen=True)
@@ -55,15 +76,52 @@ class WireRequest:
     kind: str = ""
     previous: str = ""
 
-    @property
+    @cached_property
     def key(self) -> str:
         """The key that the messages stand under."""
-        return MESSAGES[self.api]
+        return FORMATS[self.api].messages
 
     @property
     def is_list(self) -> bool:
         """True if the body has its messages as a list; a text alone is one message of a user."""
         return isinstance(self.body.get(self.key), list)
+
+    @cached_property
+    def reader(self) -> Reader:
+        """The reader of the API's messages."""
+        return reader_of(self.api)
+
+    def read(self, index: int) -> MessageRead:
+        """Return what a message says; each is read once."""
+        if (found := self._read.get(index)) is None:
+            blobs: Blobs = {}
+            items = self.reader.message(without_halves(self.messages[index]), self.model, blobs)
+            found = self._read[index] = _message_read(tuple(items), blobs)
+        return found
+
+    @cached_property
+    def _read(self) -> dict[int, MessageRead]:
+        return {}
+
+    @cached_property
+    def system_texts(self) -> list[str]:
+        """The texts of the system prompt."""
+        return self.reader.system(self.body)
+
+    @property
+    def history_start(self) -> int:
+        """The number of messages at the beginning that are the system prompt."""
+        return 1 if self.reader.instructs_by_message and self.system_texts else 0
+
+    @cached_property
+    def tools_in_messages(self) -> list[dict[str, Json]]:
+        """The tools that are declared in messages, which the provider stores with these."""
+        return self.reader.tools_of_messages(self.messages)
+
+    @cached_property
+    def declared_tools(self) -> list[dict[str, Json]]:
+        """The tools, one by one."""
+        return [*self.reader.tools(self.body), *self.tools_in_messages]
 
     @cached_property
     def hashes(self) -> list[str]:
@@ -117,70 +175,11 @@ def of_body(api: str, sent: dict[str, Json], path: str = "", kind: str = "") -> 
 
 
 def _messages(api: str, body: Mapping[str, Json]) -> Iterator[dict[str, Json]]:
-    given = body.get(MESSAGES[api])
+    given = body.get(FORMATS[api].messages)
     if isinstance(given, str):
         yield {"role": "user", "content": given}
     for each in as_list(given):
         yield each if isinstance(each, dict) else {"role": "user", "content": compact(each)}
-
-
-def system_texts(request: WireRequest) -> list[str]:
-    """Return the texts of the system prompt that stand before the messages."""
-    body = request.body
-    match request.api:
-        case "anthropic":
-            return _texts(body.get("system"))
-        case "gemini":
-            given = body.get("systemInstruction", body.get("system_instruction"))
-            return _texts(as_dict(given).get("parts") if isinstance(given, dict) else given)
-        case "openai-responses":
-            return _texts(body.get("instructions"))
-        case _:
-            first = request.messages[0] if request.messages else {}
-            return _texts(first.get("content")) if first.get("role") in ("system", "developer") else []
-
-
-def _texts(given: Json) -> list[str]:
-    if isinstance(given, str):
-        return [given] if given else []
-    parts = given if isinstance(given, list) else [given]
-    return [text for part in parts if (text := as_str(as_dict(part).get("text")))]
-
-
-def history_start(request: WireRequest) -> int:
-    """Return how many messages at the beginning are the system prompt, and no message of the conversation."""
-    if request.api == "openai-chat" and system_texts(request):
-        return 1
-    return 0
-
-
-MORE_TOOLS = "additional_tools"
-"""The item in which a newer Codex declares its tools, grouped by namespaces."""
-
-
-def _is_object(value: Json) -> bool:
-    return isinstance(value, dict)
-
-
-def _in_namespace(tool: dict[str, Json]) -> list[dict[str, Json]]:
-    """Return the tools of a namespace; of a tool that is none, the tool itself."""
-    return [*filter(_is_object, as_list(tool.get("tools")))] if tool.get("type") == "namespace" else [tool]
-
-
-def tools_in_items(request: WireRequest) -> list[dict[str, Json]]:
-    """Return the tools that stand among the messages, which the provider stores with these."""
-    items = (each.get("tools") for each in request.messages if each.get("type") == MORE_TOOLS)
-    found = filter(_is_object, (each for listed in items for each in as_list(listed)))
-    return [*chain.from_iterable(map(_in_namespace, found))]
-
-
-def declared_tools(request: WireRequest) -> list[dict[str, Json]]:
-    """Return the tools of a request, those of Gemini one by one."""
-    tools = [each for each in as_list(request.body.get("tools")) if isinstance(each, dict)]
-    if request.api != "gemini":
-        return [*chain.from_iterable(map(_in_namespace, tools)), *tools_in_items(request)]
-    declared = (each.get("functionDeclarations", each.get("function_declarations")) for each in tools)
-    return [each for found in declared for each in as_list(found) if isinstance(each, dict)]
 
 
 def _without_id(item: dict[str, Json]) -> dict[str, Json]:

@@ -10,6 +10,7 @@ from stenolog.domain.errors import CallerError, InvalidEventError
 from stenolog.domain.policy import PolicyLike
 from stenolog.domain.value_help import slips
 from stenolog.domain.values import Tool
+from stenolog.projections.formats.reading import SCHEMAS, own_tool, read_tool
 from stenolog.projections.messages.json_fields import Json, as_dict, as_str
 
 from .signatures import Parameters, checked_name, name_of, tool_spec
@@ -32,8 +33,6 @@ class DescribedTool(Protocol):
 ToolSpecLike: TypeAlias = Tool | Callable[..., Any] | Mapping[str, Any] | DescribedTool
 """The forms in which a tool may be given to a model."""
 TAKEN = "a function, a Tool, or a function's schema as a dictionary of OpenAI's or Anthropic's"
-SCHEMAS = ("parameters", "input_schema", "inputSchema")
-"""The names of the field with the JSON Schema: OpenAI's and Gemini's, Anthropic's, that of MCP."""
 KEYS = ("name", "description", "strict")
 """The keys of a tool, beside that of its schema; others are the provider's own."""
 
@@ -120,8 +119,10 @@ def _untitled(schema: Any) -> Any:
 
 
 def _declared(given: dict[str, Any]) -> Tool:
-    """Return the tool of a dictionary. Raises `CallerError` for one that is no function's."""
+    """Return the tool of a dictionary. Raises `CallerError` for one that is none."""
     kind, inner = given.get("type", "function"), given.get("function", given)
+    if own := own_tool(given):
+        return own
     has_schema = any(isinstance(as_dict(inner).get(field), dict) for field in SCHEMAS)
     if not (kind == "function" or has_schema) or not as_str(as_dict(inner).get("name")):
         raise CallerError(f"expected {TAKEN}; found {given!r:.200}")
@@ -134,17 +135,3 @@ def _declared(given: dict[str, Any]) -> Tool:
     if not NAMESPACED.fullmatch(inner["name"]):
         checked_name(inner["name"])
     return read_tool(given)
-
-
-def read_tool(given: Json) -> Tool:
-    """Return the tool that a provider's dictionary describes; what it does not say stays empty."""
-    tool = as_dict(given)
-    inner = as_dict(tool.get("function")) or as_dict(tool.get("custom")) or tool
-    strict = inner.get("strict")
-    schemas = (as_dict(inner.get(field)) for field in SCHEMAS)
-    return Tool(
-        name=as_str(inner.get("name")),
-        description=as_str(inner.get("description")),
-        parameters=next(filter(None, schemas), {}),
-        strict=strict if isinstance(strict, bool) else None,
-    )

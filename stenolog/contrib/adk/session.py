@@ -31,6 +31,7 @@ from stenolog.importers import (
     as_time,
     compact_json,
     error_category,
+    gemini_answer_parts,
     gemini_responses,
     gemini_usage,
     gemini_user_part,
@@ -40,7 +41,7 @@ from stenolog.importers import (
 )
 from stenolog.parts import AssistantPart, ToolCall, UserPart
 
-from .answers import PROVIDER, answer_parts, category_of, joined
+from .answers import PROVIDER, category_of, joined
 from .cards import CARD, card_of
 from .events import USER, AdkEvent, field, parts_of
 
@@ -180,7 +181,7 @@ class AdkSession:
     def _answer(self, event: AdkEvent, raw_parts: list[dict[str, Any]]) -> None:
         """Write an agent's message, or its error with the parts that had arrived."""
         agent, model = self._speaker(event), as_str(event.get("model_version"))
-        parts = answer_parts(raw_parts, model, partial(self._call_id, event))
+        parts = gemini_answer_parts(raw_parts, PROVIDER, model, partial(self._call_id, event))
         calls = [part for part in parts if isinstance(part, ToolCall)]
         code, finished = as_str(event.get("error_code")), as_str(event.get("finish_reason"))
         is_stopped = not parts and event.get("interrupted") is True
@@ -292,7 +293,7 @@ class AdkSession:
         parts: list[AssistantPart] = []
         for fragment in left:
             if fragment.author == last.author and not fragment.is_input:
-                parts += answer_parts(fragment.parts, "", partial(self._call_id, fragment))
+                parts += gemini_answer_parts(fragment.parts, PROVIDER, "", partial(self._call_id, fragment))
         if answer := joined(parts):
             agent, source = self._speaker(last), self.writer.source(last.id, "partial", last.key)
             error = LlmError(
@@ -333,7 +334,7 @@ class AdkSession:
             agent=self._speaker(event) if not event.is_input else self.writer.main,
             purpose="summary",
             covers=tuple(position_ranges(covered, set())),
-            parts=answer_parts(parts, "", partial(self._call_id, event)),
+            parts=gemini_answer_parts(parts, PROVIDER, "", partial(self._call_id, event)),
             source=self.writer.source(event.id, "compaction", event.key),
         )
         key = f"{event.key}:summary"

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, cast
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
+from stenolog.domain.errors import CallerError
 from stenolog.domain.registry import Registry
 from stenolog.projections.messages.message import Body
 
 from .base import Format
 from .checks import IncrementalValidator, Violation
+
+if TYPE_CHECKING:
+    from .reading import Reader
 
 
 class _Formats(Registry[Format]):
@@ -75,6 +79,19 @@ def register_api(format: Format) -> Format:
 def format_of(api: str | Format) -> Format:
     """Return a format by its name. Raises `NotRegisteredError` for one that is not known."""
     return api if isinstance(api, Format) else FORMATS[api]
+
+
+def reader_of(api: str) -> Reader:
+    """Return the reader of a format. Raises `CallerError` for a format without one."""
+    if (load := FORMATS[api].read) is None:
+        raise CallerError(f"the format {api}: expected a reader, Format(…, read=…), found none")
+    return load()
+
+
+def reader_for(messages: Sequence[Mapping[str, object]]) -> Reader:
+    """Return the reader of the format that messages are in: OpenAI's chat, without signs of another."""
+    readers = (format.read() for format in FORMATS.values() if format.read is not None)
+    return next((reader for reader in readers if reader.holds(messages)), reader_of("openai-chat"))
 
 
 def validate(api: str, body: Body) -> list[Violation]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from stenolog.domain.errors import CallerError
 from stenolog.projections.messages.body_digest import MESSAGES
@@ -11,6 +11,9 @@ from stenolog.projections.messages.message import Body, Message, Preamble, Rende
 
 from .checks import Law
 from .writer import Writer
+
+if TYPE_CHECKING:
+    from .reading import Reader
 
 Limits: TypeAlias = Callable[[Body], Iterator[tuple[str, str]]]
 """Yields what exceeds a provider's limits of number and size in a body: a JSON pointer and what is there."""
@@ -23,7 +26,8 @@ class Format(NamedTuple):
     Either `render` writes all messages at once, or a `writer` also only the new ones after those that it
     has written before. The messages are in the body under the key `messages`, by which they are hashed
     once, checked one by one and compared. A body beyond the `limits` is not sendable. By the `laws`,
-    `check requests` and `check file` judge bodies.
+    `check requests` and `check file` judge bodies. `read` loads the reader of messages
+    that others wrote; without one they are not understood.
     """
 
     name: str
@@ -33,6 +37,7 @@ class Format(NamedTuple):
     messages: str = MESSAGES
     limits: Limits | None = None
     laws: tuple[Law, ...] = ()
+    read: Callable[[], Reader] | None = None
 
     def rendered(
         self, messages: Sequence[Message], preamble: Preamble, blobs: Mapping[str, bytes]

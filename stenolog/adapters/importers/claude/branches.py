@@ -15,8 +15,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from stenolog.adapters.providers.anthropic_blocks import blocks
 from stenolog.domain.values import PositionRange
+from stenolog.projections.formats.anthropic.read import blocks
 from stenolog.projections.messages.json_fields import Json, as_dict, as_str, compact_json, conversation_name
 
 

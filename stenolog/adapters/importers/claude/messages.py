@@ -13,11 +13,11 @@ from stenolog.adapters.importers.answers import Answer, PlacedCall
 from stenolog.adapters.importers.event_writer import EventWriter
 from stenolog.adapters.importers.settings_writer import SettingsWriter, settings_id
 from stenolog.adapters.importers.steps import ExistingLog, merged, position_ranges
-from stenolog.adapters.providers.anthropic_blocks import PROVIDER, assistant_part, blocks, usage, user_part
 from stenolog.adapters.providers.failures import error_category
 from stenolog.domain.events import AssistantMessage, ErrorCategory, LlmError, ToolResult, UserMessage
 from stenolog.domain.parts import TextPart
 from stenolog.domain.values import Origin, PositionRange
+from stenolog.projections.formats.anthropic.read import PROVIDER, assistant_part, blocks, usage, user_part
 from stenolog.projections.messages.json_fields import Blobs, as_dict, as_int, as_list, as_str, compact_json
 
 from .branches import SubAgents, Tree

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from stenolog.adapters.providers.openai_parts import openai_content
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import AgentNotFoundError
 from stenolog.domain.events import (
@@ -23,6 +22,9 @@ from stenolog.domain.events import (
 )
 from stenolog.domain.parts import ReasoningPart, RefusalPart, ToolCall
 from stenolog.domain.policy import Policy
+from stenolog.projections.formats.openai_chat.content import openai_content
+from stenolog.projections.formats.openai_chat.read import KNOWN
+from stenolog.projections.formats.reading import SYSTEM_ROLES
 from stenolog.projections.messages.json_fields import as_dict
 from stenolog.projections.messages.quoting import quote
 from stenolog.projections.requests import LaneId, lanes
@@ -30,8 +32,6 @@ from stenolog.projections.requests.incremental.session import window
 from stenolog.projections.requests.pipeline.attribution import as_text
 from stenolog.projections.requests.sendable import no_agent
 from stenolog.projections.tool_pairs import Call, Pair
-
-from .messages import KNOWN, SYSTEM
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Conversation
@@ -91,7 +91,7 @@ def _persona_role(log: Sequence[Entry], agent: str) -> str:
 
 def _system_role(event: Known) -> str:
     told = event.source.role if event.source is not None else ""
-    return told if told in SYSTEM else "system"
+    return told if told in SYSTEM_ROLES else "system"
 
 
 def _user(message: UserMessage, blobs: Blobs) -> Message:

@@ -17,26 +17,18 @@ from stenolog.adapters.importers.event_writer import EventWriter
 from stenolog.adapters.importers.json_lines import JsonLinesReader, Record, Skipped
 from stenolog.adapters.importers.steps import ExistingLog, Step
 from stenolog.adapters.importers.times import as_time
-from stenolog.adapters.providers.openai_parts import openai_tool_call, openai_user_parts
-from stenolog.adapters.tool_specs.given import read_tool
 from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import EPOCH
 from stenolog.domain.errors import UnknownFormatError
 from stenolog.domain.events import AssistantMessage, ModeSwitch, ToolResult, UserMessage
-from stenolog.domain.parts import AssistantPart, ProviderPart, ReasoningPart, RefusalPart, TextPart, ToolCall
+from stenolog.domain.parts import AssistantPart, ReasoningPart, ToolCall
 from stenolog.domain.values import Origin
-from stenolog.projections.messages.json_fields import Blobs, Json, as_dict, as_list, as_str, compact_json
+from stenolog.projections.formats.openai_chat.read import answer_parts, calls_in, other_fields, user_parts
+from stenolog.projections.formats.reading import SYSTEM_ROLES, read_tool
+from stenolog.projections.messages.json_fields import Blobs, Json, as_dict, as_list, as_str
 
 MAIN = "assistant"
-SYSTEM = ("system", "developer")
-ROLES = (*SYSTEM, "user", "assistant", "tool", "function")
-KNOWN = {
-    "system": ("role", "content", "name"),
-    "user": ("role", "content", "name"),
-    "assistant": ("role", "content", "refusal", "tool_calls", "function_call", "reasoning_content"),
-    "tool": ("role", "content", "tool_call_id", "name"),
-}
-"""The keys of a message, by its role, that have a place in the event; all others are kept as `meta`."""
+ROLES = (*SYSTEM_ROLES, "user", "assistant", "tool", "function")
 
 
 class OpenAIChat:
@@ -63,7 +55,7 @@ class OpenAIChat:
             self.ignored[f"role {role or message.get('role')!r}"] += 1
             return []
         self._at = as_time(message.get("timestamp"), self._at)
-        persona = persona_of(message) if role in SYSTEM and not self._opened else None
+        persona = persona_of(message) if role in SYSTEM_ROLES and not self._opened else None
         self._open(key, persona, role if persona is not None else "system")
         match role:
             case "assistant":
@@ -104,33 +96,24 @@ class OpenAIChat:
     def _user(self, key: str, role: str, message: dict[str, Any]) -> None:
         blobs: Blobs = {}
         said = UserMessage(
-            parts=openai_user_parts(message.get("content"), blobs),
+            parts=user_parts(message.get("content"), blobs),
             author=as_str(message.get("name")),
             author_kind="person" if role == "user" else "system",
-            meta=_other_fields(message, "user"),
+            meta=_other_fields(message),
             source=self._source(key, role),
         )
         self.writer.write(said, key, self._at, blobs)
 
     def _assistant(self, key: str, message: dict[str, Any]) -> None:
-        parts = [*openai_answer_parts(message), *self._calls(key, message)]
+        parts = [*answer_parts(message), *calls_in(message, key)]
         said = AssistantMessage(
             agent=self.agent,
             parts=tuple(parts),
             model=as_str(message.get("model")) or (self._card.model if _goes_back(parts) else ""),
-            meta=_other_fields(message, "assistant"),
+            meta=_other_fields(message),
             source=self._source(key, "assistant"),
         )
         self.writer.say(said, key, self._at)
-
-    def _calls(self, key: str, message: dict[str, Any]) -> list[AssistantPart]:
-        calls: list[AssistantPart] = [
-            openai_tool_call(call, f"{key}-{nth}")
-            for nth, call in enumerate(as_list(message.get("tool_calls")))
-        ]
-        if isinstance(message.get("function_call"), dict):
-            calls.append(openai_tool_call({"function": message["function_call"]}, f"{key}-function"))
-        return calls
 
     def _tool(self, key: str, role: str, message: dict[str, Any]) -> None:
         blobs: Blobs = {}
@@ -141,8 +124,8 @@ class OpenAIChat:
             call_id=call_id,
             call=self.writer.answered(call_id),
             name=name,
-            parts=openai_user_parts(message.get("content"), blobs),
-            meta=_other_fields(message, "tool"),
+            parts=user_parts(message.get("content"), blobs),
+            meta=_other_fields(message),
             source=self._source(key, role),
         )
         self.writer.write(result, key, self._at, blobs)
@@ -176,27 +159,8 @@ def persona_of(message: dict[str, Any]) -> str | None:
     return content if isinstance(content, str) and content and set(message) <= {"role", "content"} else None
 
 
-def openai_answer_parts(message: dict[str, Any]) -> list[AssistantPart]:
-    """Return the parts of an answer beside its calls: reasoning, text, refusals."""
-    parts: list[AssistantPart] = []
-    if thought := as_str(message.get("reasoning_content")):
-        parts.append(ReasoningPart(text=thought, provider="openai"))
-    content = message.get("content")
-    for part in [content] if isinstance(content, str) else as_list(content):
-        words = part if isinstance(part, str) else as_dict(part).get("text")
-        if isinstance(words, str):
-            parts.append(TextPart(text=words))
-        elif refused := as_str(as_dict(part).get("refusal")):
-            parts.append(RefusalPart(text=refused))
-        else:
-            parts.append(ProviderPart(provider="openai", raw=compact_json(part)))
-    if refused := as_str(message.get("refusal")):
-        parts.append(RefusalPart(text=refused))
-    return parts
-
-
-def _other_fields(message: dict[str, Any], role: str) -> dict[str, Json]:
-    rest = {name: value for name, value in message.items() if name not in KNOWN[role]}
+def _other_fields(message: dict[str, Any]) -> dict[str, Json]:
+    rest = other_fields(message)
     return {"openai": rest} if rest else {}
 
 

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ..base import Format
 from .laws import LAWS
 from .parameters import pictures_and_bytes
 from .write import NAME, VERSION, AnthropicWriter
 
-FORMAT = Format(NAME, VERSION, writer=AnthropicWriter, limits=pictures_and_bytes, laws=LAWS)
+if TYPE_CHECKING:
+    from ..reading import Reader
+
+
+def _reader() -> Reader:
+    from .read import READER  # late: most programs read messages of nobody else
+
+    return READER
+
+
+FORMAT = Format(NAME, VERSION, writer=AnthropicWriter, limits=pictures_and_bytes, laws=LAWS, read=_reader)

@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ..base import Format
 from .laws import LAWS
 from .write import NAME, VERSION, GeminiWriter
 
-FORMAT = Format(NAME, VERSION, writer=GeminiWriter, messages="contents", laws=LAWS)
+if TYPE_CHECKING:
+    from ..reading import Reader
+
+
+def _reader() -> Reader:
+    from .read import READER  # late: most programs read messages of nobody else
+
+    return READER
+
+
+FORMAT = Format(NAME, VERSION, writer=GeminiWriter, messages="contents", laws=LAWS, read=_reader)

@@ -2,9 +2,29 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ..base import Format
 from ..openai_chat.write import too_many_tools
 from .laws import LAWS
 from .write import NAME, VERSION, ResponsesWriter
 
-FORMAT = Format(NAME, VERSION, writer=ResponsesWriter, messages="input", limits=too_many_tools, laws=LAWS)
+if TYPE_CHECKING:
+    from ..reading import Reader
+
+
+def _reader() -> Reader:
+    from .read import READER  # late: most programs read messages of nobody else
+
+    return READER
+
+
+FORMAT = Format(
+    NAME,
+    VERSION,
+    writer=ResponsesWriter,
+    messages="input",
+    limits=too_many_tools,
+    laws=LAWS,
+    read=_reader,
+)

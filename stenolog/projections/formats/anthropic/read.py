@@ -1,8 +1,10 @@
-"""Anthropic content blocks, as Claude Code writes them, to parts."""
+"""Messages of Anthropic's API, to parts, calls and results."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
 from stenolog.domain.parts import (
@@ -16,6 +18,19 @@ from stenolog.domain.parts import (
     UserPart,
 )
 from stenolog.domain.values import Usage
+from stenolog.projections.formats.reading import (
+    Item,
+    Reader,
+    Reply,
+    Result,
+    Spoken,
+    call_name,
+    objects_in,
+    part_types,
+    role_of,
+    texts_in,
+    without_blanks,
+)
 from stenolog.projections.messages.json_fields import (
     Blobs,
     Json,
@@ -31,6 +46,40 @@ from stenolog.projections.messages.json_fields import (
 )
 
 PROVIDER = "anthropic"
+
+
+def read_message(message: Mapping[str, Json], model: str, blobs: Blobs) -> Iterator[Item]:
+    """Yield what is said in a message, and the results among a user's blocks, in their order."""
+    content = blocks(message.get("content"))
+    if message.get("role") == "assistant":
+        yield Reply(without_blanks(answer_parts(content, model)))
+        return
+    role = role_of(message)
+    for is_result, run in groupby(content, key=lambda block: block.get("type") == "tool_result"):
+        if is_result:
+            yield from (result(block, blobs) for block in run)
+        else:
+            yield Spoken(role, tuple(user_part(block, blobs) for block in run))
+    if not content:
+        yield Spoken(role, ())
+
+
+def answer_parts(content: list[dict[str, Any]], model: str) -> list[AssistantPart]:
+    """Return the blocks of an answer as parts."""
+    parts: list[AssistantPart] = []
+    ids: list[str] = []
+    for block in content:
+        part = assistant_part(block, model, call_name(ids) if block.get("type") == "tool_use" else "")
+        parts.append(part)
+        if isinstance(part, ToolCall):
+            ids.append(part.id)
+    return parts
+
+
+def result(block: dict[str, Any], blobs: Blobs) -> Result:
+    """Return the result of a call."""
+    parts = tuple(user_part(part, blobs) for part in blocks(block.get("content")))
+    return Result(as_str(block.get("tool_use_id")), parts, is_error=block.get("is_error") is True)
 
 
 def blocks(content: Json) -> list[dict[str, Any]]:
@@ -145,3 +194,30 @@ def _with_verdict(used: Usage, diagnostics: dict[str, Any]) -> Usage:
     # Without a reason the comparison took longer than the answer.
     verdict, missed = as_str(reason.get("type")) or "pending", reason.get("cache_missed_input_tokens")
     return replace(used, cache_verdict=verdict, cache_missed=as_int(missed))
+
+
+TYPES = frozenset({"tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document"})
+"""The types of blocks that no other API has."""
+READER = Reader(
+    message=read_message,
+    provider=PROVIDER,
+    system=lambda body: texts_in(body.get("system")),
+    tools=lambda body: objects_in(body.get("tools")),
+    on_card=frozenset(
+        {
+            "max_tokens",
+            "temperature",
+            "top_p",
+            "top_k",
+            "stop_sequences",
+            "thinking",
+            "output_config",
+            "context_management",
+        }
+    ),
+    # Where the marks of the cache are is the client's own doing: see the receipts.
+    beside={"cache": False},
+    holds=lambda messages: (
+        not TYPES.isdisjoint(part_types(messages)) or any("type" in each for each in messages)
+    ),
+)

@@ -1,7 +1,9 @@
-"""The items of an OpenAI Responses history, as Codex writes them, to parts."""
+"""Items of OpenAI's Responses API, to parts, calls and results."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from stenolog.domain.parts import (
@@ -16,6 +18,20 @@ from stenolog.domain.parts import (
     UserPart,
 )
 from stenolog.domain.values import Usage
+from stenolog.projections.formats.openai_chat.read import TOOL_PARAMETERS
+from stenolog.projections.formats.reading import (
+    Item,
+    Reader,
+    Reply,
+    Result,
+    Spoken,
+    call_name,
+    objects_in,
+    part_types,
+    role_of,
+    texts_in,
+    without_blanks,
+)
 from stenolog.projections.messages.json_fields import (
     Blobs,
     Json,
@@ -32,6 +48,21 @@ from stenolog.projections.messages.json_fields import (
 PROVIDER = "openai"
 CALLS = ("function_call", "custom_tool_call", "tool_search_call", "local_shell_call")
 OUTPUTS = ("function_call_output", "custom_tool_call_output", "tool_search_output", "local_shell_call_output")
+MORE_TOOLS = "additional_tools"
+"""The item in which a newer Codex declares its tools, grouped by namespaces."""
+
+
+def read_item(item: Mapping[str, Json], model: str, blobs: Blobs) -> Iterator[Item]:
+    """Yield what an item is: what somebody said, or the result of a call."""
+    kind, role = as_str(item.get("type")) or "message", as_str(item.get("role"))
+    if kind in OUTPUTS:
+        yield Result(as_str(item.get("call_id")), output_parts(dict(item), blobs))
+    elif kind == MORE_TOOLS or (kind == "message" and role != "assistant"):
+        said = tuple(user_part(part, blobs) for part in content(item.get("content")))
+        yield Spoken("system" if kind == MORE_TOOLS else role_of(item), said)
+    else:
+        parts = assistant_parts({**item, "type": kind}, model, call_name(()))
+        yield Reply(without_blanks(parts))
 
 
 def assistant_parts(item: dict[str, Any], model: str, call_id: str) -> list[AssistantPart]:
@@ -133,3 +164,38 @@ def _call(item: dict[str, Any], call_id: str, name: str, given: Json, form: str 
         namespace=as_str(item.get("namespace")),
         form=form,
     )
+
+
+def _in_namespace(tool: dict[str, Json]) -> list[dict[str, Json]]:
+    """Return the tools of a namespace; of a tool that is none, the tool itself."""
+    return objects_in(tool.get("tools")) if tool.get("type") == "namespace" else [tool]
+
+
+def _tools(given: Json) -> list[dict[str, Json]]:
+    return [*chain.from_iterable(map(_in_namespace, objects_in(given)))]
+
+
+def _tools_of_items(items: Iterable[Mapping[str, Json]]) -> list[dict[str, Json]]:
+    """Return the tools that are declared among the items, which the provider stores with these."""
+    declared = (each.get("tools") for each in items if each.get("type") == MORE_TOOLS)
+    return [tool for given in declared for tool in _tools(given)]
+
+
+TYPES = frozenset({"input_text", "input_image", "input_file", "output_text"})
+"""The types of parts that no other API has."""
+READER = Reader(
+    message=read_item,
+    provider=PROVIDER,
+    system=lambda body: texts_in(body.get("instructions")),
+    tools=lambda body: _tools(body.get("tools")),
+    on_card=frozenset(
+        {"max_output_tokens", "temperature", "top_p", "reasoning", "text", "truncation", "include"}
+    ),
+    holds=lambda items: (
+        any(each.get("type", "message") != "message" for each in items)
+        or not TYPES.isdisjoint(part_types(items))
+    ),
+    tools_of_messages=_tools_of_items,
+    on_card_with_tools=TOOL_PARAMETERS,
+    by_items=True,
+)

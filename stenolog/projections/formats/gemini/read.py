@@ -1,0 +1,173 @@
+"""Contents of Gemini's API, to parts, calls and results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from itertools import groupby
+from typing import Any, TypeAlias
+
+from stenolog.domain.parts import (
+    AssistantPart,
+    FilePart,
+    ImagePart,
+    ProviderPart,
+    ReasoningPart,
+    TextPart,
+    ToolCall,
+    UserPart,
+)
+from stenolog.domain.values import Usage
+from stenolog.projections.formats.reading import (
+    Item,
+    Reader,
+    Reply,
+    Result,
+    Spoken,
+    call_name,
+    objects_in,
+    texts_in,
+    without_blanks,
+)
+from stenolog.projections.messages.json_fields import (
+    Blobs,
+    Json,
+    arguments,
+    as_dict,
+    as_int,
+    as_list,
+    as_str,
+    compact_json,
+    keep_base64,
+)
+
+JsonObject = dict[str, Any]
+PROVIDER = "gemini"
+ABOUT = frozenset({"thought", "thoughtSignature", "thought_signature"})
+"""Keys that describe a part and are none themselves."""
+IdOf: TypeAlias = Callable[[int, str], str]
+
+
+def read_content(message: Mapping[str, Json], model: str, blobs: Blobs) -> Iterator[Item]:
+    """Yield what is said in a content, and the results among a user's parts, in their order."""
+    parts = parts_in(message.get("parts"))
+    if message.get("role") == "model":
+        yield Reply(without_blanks(answer_parts(parts, PROVIDER, model)))
+        return
+    for is_result, run in groupby(parts, key=lambda part: "functionResponse" in part):
+        if is_result:
+            yield from responses([*run], PROVIDER, blobs)
+        else:
+            yield Spoken("user", tuple(user_part(part, PROVIDER, blobs) for part in run))
+    if not parts:
+        yield Spoken("user", ())
+
+
+def parts_in(content: Json) -> list[JsonObject]:
+    """Return the parts of a content: a text, a part, or a list of them."""
+    found = content if isinstance(content, list) else [content]
+    return [{"text": part} if isinstance(part, str) else as_dict(part) for part in found if part]
+
+
+def text_in(content: Json) -> str:
+    """Return the words of a content that are no thoughts."""
+    return "".join(as_str(part.get("text")) for part in parts_in(content) if not part.get("thought"))
+
+
+def user_part(part: JsonObject, provider: str, blobs: Blobs) -> UserPart:
+    """Return a part of what a user said, or of a tool's output."""
+    match part:
+        case {"text": str(text)}:
+            return TextPart(text=text)
+        case {"inlineData": {"data": str(data), "mimeType": str(media_type)}} if (
+            blob := keep_base64(data, blobs)
+        ) is not None:
+            if media_type.startswith("image/"):
+                return ImagePart(media_type=media_type, blob=blob)
+            return FilePart(media_type=media_type, blob=blob)
+        case {"fileData": {"fileUri": str(url), **about}}:
+            return FilePart(media_type=as_str(about.get("mimeType")) or "application/octet-stream", url=url)
+        case _:
+            return ProviderPart(provider=provider, raw=compact_json(part))
+
+
+def answer_parts(content: Json, provider: str, model: str, id_of: IdOf | None = None) -> list[AssistantPart]:
+    """Return the parts of an answer; `id_of` names a call without an id, by its place and its tool.
+
+    A signature stands on the thought before the part that it came with, where requests look for it.
+    """
+    made: list[AssistantPart] = []
+    ids: list[str] = []
+    for nth, part in enumerate(parts_in(content)):
+        signature = as_str(part.get("thoughtSignature")) or as_str(part.get("thought_signature"))
+        if call := as_dict(part.get("functionCall")):
+            name = as_str(call.get("name"))
+            ids.append(as_str(call.get("id")) or (id_of(nth, name) if id_of else call_name(ids)))
+            new: AssistantPart = ToolCall(id=ids[-1], name=name, arguments=arguments(call.get("args")))
+        else:
+            new = _answer_part(part, provider, model, signature)
+        if signature and isinstance(new, TextPart | ToolCall):
+            last = made.pop() if made and _is_unsigned(made[-1]) else ReasoningPart(provider=provider)
+            made.append(replace(last, signature=signature))  # type: ignore[arg-type]
+        if not (signature and new == TextPart(text="")):
+            made.append(new)
+    return made
+
+
+def _is_unsigned(part: AssistantPart) -> bool:
+    return isinstance(part, ReasoningPart) and not part.signature
+
+
+def _answer_part(part: JsonObject, provider: str, model: str, signature: str) -> AssistantPart:
+    match part:
+        case {"text": str(text), "thought": True}:
+            return ReasoningPart(text=text, provider=provider, signature=signature)
+        case {"text": str(text)}:
+            return TextPart(text=text)
+        case _ if signature and not part.keys() - ABOUT:
+            return TextPart(text="")
+        case _:
+            return ProviderPart(provider=provider, model=model, raw=compact_json(part))
+
+
+def responses(content: Json, provider: str, blobs: Blobs) -> Iterator[Result]:
+    """Yield the results of calls in a content."""
+    for part in parts_in(content):
+        if not isinstance(part.get("functionResponse"), dict):
+            continue
+        given: dict[str, Any] = part["functionResponse"]
+        told = as_dict(given.get("response"))
+        (kind, words), *more = [*told.items()] or [("output", "")]
+        is_plain = not more and kind in ("output", "error") and isinstance(words, str)
+        text = TextPart(text=words if is_plain else compact_json(told))
+        media = (user_part(each, provider, blobs) for each in map(as_dict, as_list(given.get("parts"))))
+        yield Result(as_str(given.get("id")), (text, *media), as_str(given.get("name")), kind == "error")
+
+
+def usage(input: Json, output: Json, cached: Json, thoughts: Json) -> Usage | None:
+    """Return the tokens that were counted; None where none were."""
+    counted = tuple(map(as_int, (input, output, cached, thoughts)))
+    if not any(counted):
+        return None
+    return Usage(input=counted[0], output=counted[1], cache_read=counted[2], reasoning=counted[3])
+
+
+def _system(body: Mapping[str, Json]) -> list[str]:
+    given = body.get("systemInstruction", body.get("system_instruction"))
+    return texts_in(as_dict(given).get("parts") if isinstance(given, dict) else given)
+
+
+def _tools(body: Mapping[str, Json]) -> list[dict[str, Json]]:
+    tools = objects_in(body.get("tools"))
+    declared = (each.get("functionDeclarations", each.get("function_declarations")) for each in tools)
+    return [tool for found in declared for tool in objects_in(found)]
+
+
+READER = Reader(
+    message=read_content,
+    provider=PROVIDER,
+    system=_system,
+    tools=_tools,
+    on_card=frozenset({"generationConfig", "safetySettings"}),
+    holds=lambda contents: any("parts" in each for each in contents),
+)

@@ -1,0 +1,176 @@
+"""Values that a provider's message is read as, and the reading that formats share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple, TypeAlias
+
+from stenolog.domain.parts import (
+    AssistantPart,
+    ReasoningPart,
+    RefusalPart,
+    TextPart,
+    UserPart,
+)
+from stenolog.domain.values import Tool
+from stenolog.projections.messages.json_fields import (
+    Blobs,
+    Json,
+    as_dict,
+    as_list,
+    as_str,
+    compact_json,
+    rest_of,
+)
+
+SYSTEM_ROLES = ("system", "developer")
+
+
+class Spoken(NamedTuple):
+    """Words of a user or of the system; `name` is the author's. `rest` are the fields that no event has."""
+
+    role: Literal["user", "system"]
+    parts: tuple[UserPart, ...]
+    name: str = ""
+    rest: Mapping[str, Json] = {}
+
+
+class Reply(NamedTuple):
+    """Words and calls of the model."""
+
+    parts: tuple[AssistantPart, ...]
+    rest: Mapping[str, Json] = {}
+
+
+class Result(NamedTuple):
+    """The result of a call. `name` is the tool's, if the provider repeats it."""
+
+    call_id: str
+    parts: tuple[UserPart, ...]
+    name: str = ""
+    is_error: bool = False
+    rest: Mapping[str, Json] = {}
+
+
+Item: TypeAlias = Spoken | Reply | Result
+ReadMessage: TypeAlias = Callable[[Mapping[str, Json], str, Blobs], Iterator[Item]]
+"""Function that reads a message; it is told the model that answers, and keeps media among the blobs."""
+
+
+Body: TypeAlias = Mapping[str, Json]
+Tools: TypeAlias = list[dict[str, Json]]
+
+
+class Reader(NamedTuple):
+    """Reader of a format's messages, and of the parts of a body that are on a card.
+
+    `provider` is its name on cards. `system` returns the texts of the system prompt, which are in the first
+    message if `instructs_by_message`. `tools` returns the tools of the client's own, and `tools_of_messages`
+    those that are declared in messages. `on_card` are the parameters that stay from request to request,
+    `on_card_with_tools` those that stay if there are tools, and `beside` others. `holds` returns whether a
+    list of messages is in this format, by keys and types that no other has. `by_items`: an answer may be
+    several messages.
+    """
+
+    message: ReadMessage
+    provider: str
+    system: Callable[[Body], list[str]]
+    tools: Callable[[Body], Tools]
+    on_card: frozenset[str]
+    holds: Callable[[Sequence[Mapping[str, Json]]], bool] = lambda messages: False
+    tools_of_messages: Callable[[Iterable[Mapping[str, Json]]], Tools] = lambda messages: []
+    on_card_with_tools: Mapping[str, type] = {}
+    beside: Mapping[str, Json] = {}
+    instructs_by_message: bool = False
+    by_items: bool = False
+
+
+def role_of(message: Mapping[str, Json]) -> Literal["user", "system"]:
+    """Return who says a message that is none of the model's."""
+    return "system" if message.get("role") in SYSTEM_ROLES else "user"
+
+
+def texts_in(given: Json) -> list[str]:
+    """Return the texts of a system prompt: a text, a part, or a list of parts."""
+    if isinstance(given, str):
+        return [given] if given else []
+    parts = given if isinstance(given, list) else [given]
+    return [text for part in parts if (text := as_str(as_dict(part).get("text")))]
+
+
+def objects_in(given: Json) -> list[dict[str, Json]]:
+    """Return the objects of a list."""
+    return [each for each in as_list(given) if isinstance(each, dict)]
+
+
+def part_types(messages: Iterable[Mapping[str, Json]]) -> set[str]:
+    """Return the types of the parts in some messages."""
+    return {as_str(part.get("type")) for each in messages for part in objects_in(each.get("content"))}
+
+
+def call_name(before: Collection[str]) -> str:
+    """Return an id for a call that its provider gave none; `before` are those of the answer's earlier calls.
+
+    Gemini gives none as a rule, and a result has to name its call.
+    """
+    free = (f"call_{n}" for n in range(len(before), 2 * len(before) + 1))
+    return next(id for id in free if id not in before)
+
+
+def without_blanks(parts: Iterable[AssistantPart]) -> tuple[AssistantPart, ...]:
+    """Return the parts of an answer that say something; of a blank answer its first one."""
+    made = tuple(parts)
+    return tuple(filter(_says_something, made)) or made[:1]
+
+
+def _says_something(part: AssistantPart) -> bool:
+    match part:
+        case TextPart(text="", raw="") | RefusalPart(text=""):
+            return False
+        case ReasoningPart(text="", signature="", encrypted="", id=""):
+            return False
+        case _:
+            return True
+
+
+SCHEMAS = ("parameters", "input_schema", "inputSchema", "parametersJsonSchema")
+"""The names of the field with a tool's JSON Schema: OpenAI's and Gemini's, Anthropic's, that of MCP."""
+TOOL = ("type", "name", "description", "strict", "cache_control", *SCHEMAS)
+OWN: Mapping[str, re.Pattern[str]] = {
+    "anthropic": re.compile(r"[a-z][a-z0-9_]*_\d{8}|mcp_toolset"),
+    "openai": re.compile(
+        r"(web|file|tool)_search\w*|code_interpreter|image_generation|mcp|(local_)?shell|apply_patch|computer\w*"
+    ),
+    "gemini": re.compile(r"google\w+|urlContext|codeExecution|fileSearch|computerUse"),
+}
+"""The tools that a provider has itself: what their type is, and for Gemini their one key."""
+
+
+def read_tool(given: Json, provider: str = "") -> Tool:
+    """Return the tool that a dictionary describes; what it does not say stays empty.
+
+    What else it says is its `provider`'s, which is known by the form if it is not given.
+    """
+    tool = as_dict(given)
+    inner = as_dict(tool.get("function")) or as_dict(tool.get("custom")) or tool
+    strict = inner.get("strict")
+    schemas = (as_dict(inner.get(field)) for field in SCHEMAS)
+    by = provider or ("anthropic" if "input_schema" in tool else "" if "inputSchema" in tool else "openai")
+    return Tool(
+        name=as_str(inner.get("name")),
+        description=as_str(inner.get("description")),
+        parameters=next(filter(None, schemas), {}),
+        strict=strict if isinstance(strict, bool) else None,
+        **(rest_of(inner, by, *TOOL) if by else {}),
+    )
+
+
+def own_tool(given: Mapping[str, Json]) -> Tool | None:
+    """Return a tool of a provider's own, which is sent as it is declared; None for any other."""
+    kind = as_str(given.get("type")) or (next(iter(given), "") if len(given) == 1 else "")
+    by = next((by for by, types in OWN.items() if types.fullmatch(kind)), "")
+    if not by or not {"function", *SCHEMAS}.isdisjoint(given):
+        return None
+    name = as_str(given.get("name")) or as_str(given.get("server_label")) or kind
+    return Tool(name=name, provider=by, raw=compact_json(dict(given)))
