@@ -51,6 +51,7 @@ class SessionConverter:
         self.in_context: dict[str, None] = {}
         """The ids of the messages that are in context, in order."""
         self._visited: set[int] = set()
+        self._ids: Counter[str] = Counter()
 
     def end(self) -> list[Step]:
         """Return the steps left at the end of the file."""
@@ -84,6 +85,11 @@ class SessionConverter:
         if kind == "person" and not agent:
             self.name_after(event.text)
         return self.put(event, id, blobs, message)
+
+    def unique(self, id: str) -> str:
+        """Return the id, with a number if the file had it before."""
+        self._ids[id] += 1
+        return id if self._ids[id] == 1 else f"{id}-{self._ids[id]}"
 
     def put(self, event: Known, id: str, blobs: Blobs | None = None, message: str = "") -> int:
         """Write an event after the settings that have changed, and return its position."""

@@ -154,10 +154,10 @@ class Burr(SessionConverter):
 
     def _fail(self, failure: str, value: JsonObject) -> None:
         """Write the exception that ended a step; its last line says what it was."""
-        key = f"exception-{value.get('sequence_id')}"
+        key = self.unique(f"exception-{value.get('sequence_id')}")
         last = failure.strip().rpartition("\n")[2][:1000]
         steps, self._steps = self._steps, []
-        told: JsonObject = {**steps[-1], "steps": steps[:-1], "traceback": failure}
+        told: JsonObject = {**(steps or [{}])[-1], "steps": steps[:-1], "traceback": failure}
         error = LlmError(
             agent=self.main,
             category=error_category(last),

@@ -99,7 +99,7 @@ class Notes:
     def _put(self, key: str, words: str, kind: AuthorKind, author: str, about: JsonObject) -> None:
         if not words:
             return
-        session = self._session
+        session, key = self._session, self._session.unique(key)
         note = UserMessage(
             parts=(TextPart(text=words),),
             author=author,

@@ -7,7 +7,6 @@ it says: a digest of its role, time and content, and its number among those of t
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Sequence
 from hashlib import sha256
 
@@ -60,7 +59,6 @@ class Goose(SessionConverter):
 
     def __init__(self, log: ExistingLog) -> None:
         super().__init__(log)
-        self._keys: Counter[str] = Counter()
         self._hidden: set[int] = set()
         """The positions that are out of context, summaries' aside."""
         self._leaving: set[int] = set()
@@ -119,8 +117,7 @@ class Goose(SessionConverter):
     def _key(self, message: JsonObject) -> str:
         told = [message.get(name) for name in ("role", "created", "content")]
         digest = sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:24]
-        self._keys[digest] += 1
-        return digest if self._keys[digest] == 1 else f"{digest}-{self._keys[digest]}"
+        return self.unique(digest)
 
     def _assistant(self, key: str, items: Sequence[JsonObject]) -> list[int]:
         """Write an answer, and what goose answered at once to calls that it could not read."""

@@ -87,7 +87,7 @@ class V0Events:
         elif kind in SILENT or (by_user and kind == "finish"):
             self._session.ignored[f"action {kind}"] += 1
         elif by_user and not value.get("tool_call_metadata"):
-            self._commands.add(value.get("id"))
+            self._commands.add(_hashable(value.get("id")))
             text = as_str(args.get("command")) or compact_json(_arguments(args))
             parts = [TextPart(text=f"User executed the command:\n{text}")]
             self._session.add_user_message(key, parts)
@@ -162,7 +162,7 @@ class V0Events:
             id = id or f"call-{key}"
             name = as_str(metadata.get("function_name")) or as_str(args.get("name")) or kind
             calls.append(ToolCall(id=id, name=name, arguments=compact_json(_arguments(args))))
-        self._calls[value.get("id")] = id
+        self._calls[_hashable(value.get("id"))] = id
         yield from calls
 
     def _begin_delegate(self, key: str, args: dict[str, Any]) -> None:
@@ -202,7 +202,7 @@ class V0Events:
             self._recall(key, text, extras)
         elif call_id:
             self._result(key, kind, value, extras, call_id)
-        elif kind == "error" and value.get("cause") not in self._commands:
+        elif kind == "error" and _hashable(value.get("cause")) not in self._commands:
             category = error_category(text)
             session.add_error(key, text, "invalid_response" if category == "other" else category)
         else:
