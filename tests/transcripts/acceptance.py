@@ -70,11 +70,12 @@ def is_in(what: str, words: str) -> bool:
     return what in words or storable in words or json.dumps(what, ensure_ascii=False)[1:-1] in words
 
 
-def assert_again_adds_nothing(path: Path) -> None:
-    """Assert that a second import of the same file appends no entry, and that nothing failed."""
+def assert_again_adds_nothing(path: Path, format: str = "") -> None:
+    """Assert that a second import of a file of that format adds no entry, and that nothing failed."""
     with stenolog.open(":memory:") as log:
         first, again = import_file(log, path), import_file(log, path)
 
+    assert first.format.startswith(format)
     assert [one.failed for one in first.conversations if one.failed] == []
     assert sum(one.appended for one in first.conversations) > 0
     assert sum(one.appended for one in again.conversations) == 0
@@ -116,9 +117,13 @@ def assert_goes_on(path: Path, folder: Path, cuts: Iterable[int]) -> None:
 
 def digests_of(path: Path, *versions: bytes) -> dict[tuple[str, str, str], str]:
     """Return the sha256 of each lane's last request, after importing a file in each of these versions."""
+    return last_requests(path for content in versions if path.write_bytes(content) >= 0)
+
+
+def last_requests(versions: Iterable[Path]) -> dict[tuple[str, str, str], str]:
+    """Return the sha256 of each lane's last request, after importing each of the files."""
     with stenolog.open(":memory:") as log:
-        for content in versions:
-            path.write_bytes(content)
+        for path in versions:
             with suppress(UnknownFormatError):
                 import_file(log, path)
         made = {}

@@ -6,7 +6,6 @@ The file in `sessions/` was written by google-adk 2.13.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,48 +16,13 @@ from stenolog.errors import UnknownFormatError
 from stenolog.events import Usage
 from stenolog.importers import import_file, recognise
 from stenolog.parts import ImagePart, ReasoningPart, TextPart, ToolCall
-from tests.requests.judging import SHARED
 from tests.transcripts.acceptance import (
-    Said,
-    assert_accepted,
     assert_again_adds_nothing,
-    assert_nothing_lost,
-    digests_of,
 )
 from tests.transcripts.adk_given import EVENTS, call, event, events_in, response, session
-from tests.transcripts.given import Import, Json, lines
+from tests.transcripts.given import Import, lines
 
 SAMPLE = Path(__file__).parent / "sessions" / "adk.json"
-FILES = [SAMPLE, *sorted((SHARED / "transcripts" / "adk").glob("*.json"))]
-
-
-def walk(value: Any, name: str = "") -> Iterator[Said]:
-    """Yield the texts, the names of calls and their arguments anywhere in a file."""
-    if isinstance(value, list):
-        for each in value:
-            yield from walk(each, name)
-    elif isinstance(value, dict):
-        if name in ("functionCall", "function_call", "tool_uses"):
-            yield "name", value["name"]
-        if name in ("functionCall", "function_call") and value.get("id"):
-            yield "call", value["id"]
-        for key, inner in value.items():
-            if isinstance(inner, str) and (key == "text" or name in ("args", "response")):
-                yield "text", inner
-            elif not isinstance(inner, str):
-                yield from walk(inner, key)
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name[-40:])
-def test_nothing_that_was_said_is_lost_and_a_second_import_adds_nothing(path: Path) -> None:
-    assert recognise(path) == "adk"
-    assert_nothing_lost(path, walk(json.loads(path.read_bytes())))
-    assert_again_adds_nothing(path)
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name[-40:])
-def test_every_request_on_the_way_is_accepted(path: Path) -> None:
-    assert_accepted(path)
 
 
 def test_a_real_session_is_the_conversation_that_it_was(into: Import) -> None:
@@ -115,20 +79,6 @@ def test_a_rewind_at_the_end_of_a_session_counts_at_once(into: Import) -> None:
     ).conversation
 
     assert [span.first for span in conversation.settings().hides] == [3]
-
-
-def test_a_session_that_grows_gives_the_same_requests(tmp_path: Path) -> None:
-    document = json.loads(SAMPLE.read_bytes())
-    copy = tmp_path / "session.json"
-    versions = [
-        json.dumps({**document, "events": document["events"][:count]}).encode()
-        for count in range(1, len(document["events"]) + 1)
-    ]
-    complete = digests_of(copy, versions[-1])
-
-    assert digests_of(copy, *versions) == complete
-    for version in versions:
-        assert digests_of(copy, version, versions[-1]) == complete
 
 
 def test_calls_without_ids_find_their_results_by_the_tool(into: Import) -> None:
@@ -342,31 +292,3 @@ def test_sessions_in_a_list_and_on_lines_are_conversations_each(into: Import) ->
 
     assert [(found.name, found.appended) for found in in_list.conversations] == [("a", 6), ("b", 6)]
     assert [(found.name, found.appended) for found in on_lines.conversations] == [("c", 6), ("d", 6)]
-
-
-@pytest.mark.parametrize(
-    "broken",
-    [
-        {"content": "text"},
-        {"content": {"parts": [None, 1, {"text": 3}, {}]}},
-        {"content": {"parts": [{"function_call": {"name": 1, "args": "x"}}, {"function_call": 3}]}},
-        {
-            "content": {
-                "parts": [{"inline_data": {"data": 3}}, {"inline_data": {"data": "!", "mime_type": "a/b"}}]
-            }
-        },
-        {
-            "actions": {
-                "compaction": {"compacted_content": {"parts": [{"text": "x"}]}, "start_timestamp": "a"}
-            }
-        },
-        {"timestamp": "never", "usage_metadata": [1], "author": 7, "invocation_id": None},
-        {"error_code": 5, "error_message": {"a": 1}, "custom_metadata": {"\ud800": "\ud800"}},
-    ],
-)
-def test_a_broken_event_costs_itself_at_most(into: Import, broken: Json) -> None:
-    first, *others = EVENTS
-    found = into.file(session(first, event("e9", "root") | broken, 7, *others)).report.conversations[0]  # type: ignore[arg-type]
-
-    assert (found.failed, found.ignored["not an object"]) == ("", 1)
-    assert [phrase for e in into.said if (phrase := getattr(e, "text", ""))][-1] == "It is blue."

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from stenolog import AssistantMessage, ToolResult, UserMessage
-from stenolog.errors import UnknownFormatError
 from stenolog.events import Usage
 from stenolog.parts import ImagePart, ProviderPart, ReasoningPart, TextPart, ToolCall
 from tests.requests.judging import SHARED
 from tests.transcripts.acceptance import (
-    Said,
     assert_accepted,
     assert_again_adds_nothing,
-    assert_nothing_lost,
     digests_of,
 )
 from tests.transcripts.given import Import, Json, lines
@@ -27,26 +22,6 @@ from tests.transcripts.given import Import, Json, lines
 REAL = sorted((SHARED / "transcripts" / "atif").glob("*.json"))
 real = pytest.mark.skipif(not REAL, reason="the transcripts are not beside this checkout")
 ABSENT = [Path("absent")]
-
-
-def walk(path: Path) -> Iterator[Said]:
-    """Yield all that was said in the steps of a trajectory."""
-    for step in json.loads(path.read_text())["steps"]:
-        yield step["source"], step["message"]
-        yield "reasoning", step.get("reasoning_content", "")
-        for call in step.get("tool_calls", []):
-            yield from (("call", call["tool_call_id"]), ("name", call["function_name"]))
-            yield from (("argument", value) for value in call["arguments"].values() if isinstance(value, str))
-        for result in step.get("observation", {}).get("results", []):
-            yield "result", result["content"]
-
-
-@real
-@pytest.mark.parametrize("path", REAL or ABSENT, ids=lambda path: path.name[-30:])
-def test_a_real_trajectory_is_taken_in_whole_once_and_every_request_is_valid(path: Path) -> None:
-    assert_nothing_lost(path, walk(path))
-    assert_again_adds_nothing(path)
-    assert_accepted(path)
 
 
 @real
@@ -256,41 +231,6 @@ def test_another_trajectory_of_the_same_session_is_not_taken_for_the_first(into:
 
     assert "is it another transcript? Then give it another name" in failed
     assert (len(list(into.log["s1"])), into.report.conversations[0].name) == (first, "s1-1")
-
-
-def test_steps_of_any_shape_raise_nothing(into: Import) -> None:
-    odd: list[Any] = [None, 1, "x", [], {}, {"a": [1]}, [None, {"type": "image"}], True, -1.5, "\ud800"]
-    broken = [
-        {**each, "step_id": f"#{each['step_id']}", name: value}
-        for each in STEPS
-        for name in each
-        for value in odd
-    ]
-    broken += [
-        {**STEPS[2], "step_id": None, outer: {**STEPS[2][outer], name: value}}
-        for outer in ("observation", "metrics")
-        for name in STEPS[2][outer]
-        for value in odd
-    ]
-    reference = {"subagent_trajectory_ref": odd, "content": [*odd]}
-    document(into, *STEPS, *broken, *odd, step(9, "agent", odd, observation=results(reference)))
-    (found,) = into.report.conversations
-
-    assert (found.failed, found.skipped) == ("", [])
-
-
-@pytest.mark.parametrize(
-    "name", ["session_id", "trajectory_id", "agent", "steps", "extra", "subagent_trajectories"]
-)
-@pytest.mark.parametrize(
-    "odd", [None, 1, "x", [], {}, [None], {"name": 1, "tool_definitions": [1, {}]}, "\0/"]
-)
-def test_a_trajectory_with_a_field_of_any_shape_is_imported_or_refused(
-    into: Import, name: str, odd: Any
-) -> None:
-    with suppress(UnknownFormatError):
-        document(into, *STEPS, **{name: odd})
-        assert [found.failed for found in into.report.conversations] == [""]
 
 
 def test_sub_agents_that_refer_to_each_other_are_written_once(into: Import) -> None:

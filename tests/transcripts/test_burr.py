@@ -13,22 +13,8 @@ from stenolog import AssistantMessage, ToolResult, UserMessage
 from stenolog.events import LlmError
 from stenolog.importers import import_file
 from stenolog.parts import ImagePart
-from tests.requests.judging import SHARED
-from tests.transcripts.acceptance import (
-    Said,
-    assert_accepted,
-    assert_again_adds_nothing,
-    assert_goes_on,
-    assert_nothing_lost,
-)
 from tests.transcripts.given import Import, Json, importing, lines
 from tests.transcripts.soundness import assert_sound
-
-FOLDER = SHARED / "transcripts" / "burr"
-RECORDED = sorted(FOLDER.glob("*.jsonl")) if FOLDER.is_dir() else [Path("absent")]
-needs_transcripts = pytest.mark.skipif(
-    not FOLDER.is_dir(), reason="the transcripts are not beside this checkout"
-)
 
 
 @pytest.fixture
@@ -83,35 +69,6 @@ def test_a_log_is_the_chat_and_each_message_names_the_step_that_added_it(
     assert [event.meta["burr"]["action"] for event in events] == ["prompt", "response", "prompt", "response"]
     assert events[1].meta["burr"]["steps"] == [{"action": "check_safety", "sequence_id": 1}]
     assert found.ignored == {"begin_span": 1}
-
-
-def walk(path: Path) -> Iterator[Said]:
-    """Yield the items of the last history in a log, and its exceptions."""
-    ends = [each for each in map(json.loads, path.read_text().splitlines()) if each["type"] == "end_entry"]
-    for end in ends:
-        yield from (("message", item["content"]) for item in end["state"].get("chat_history", []))
-        yield "exception", end["exception"] or ""
-
-
-@needs_transcripts
-@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.name[-30:])
-def test_a_recorded_log_passes_what_every_importer_is_held_to(path: Path, tmp_path: Path) -> None:
-    assert_nothing_lost(path, walk(path))
-    assert_again_adds_nothing(path)
-    assert_accepted(path)
-    size = path.stat().st_size
-    assert_goes_on(path, tmp_path, range(size // 5, size, size // 5))
-
-
-def test_a_log_passes_what_every_importer_is_held_to(tmp_path: Path) -> None:
-    file = written(tmp_path, *CHAT)
-    (copies := tmp_path / "copies").mkdir()
-    size = file.stat().st_size
-
-    assert_nothing_lost(file, walk(file))
-    assert_again_adds_nothing(file)
-    assert_accepted(file)
-    assert_goes_on(file, copies, range(size // 9, size, size // 9))
 
 
 def test_a_step_that_failed_is_an_error_with_its_traceback(into: Import) -> None:

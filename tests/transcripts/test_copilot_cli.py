@@ -2,46 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from stenolog import AssistantMessage, LlmError, ToolResult, UserMessage
-from stenolog.importers import import_file, recognise
+from stenolog.importers import import_file
 from stenolog.parts import ImagePart, ReasoningPart, TextPart
-from tests.requests.judging import SHARED
-from tests.transcripts.acceptance import (
-    assert_accepted,
-    assert_again_adds_nothing,
-    assert_goes_on,
-    assert_nothing_lost,
-)
-from tests.transcripts.copilot_given import answer, call, result, said_in_copilot, session, shown, user
+from tests.transcripts.copilot_given import answer, call, result, session, shown, user
 from tests.transcripts.given import Import, Json
 from tests.transcripts.soundness import assert_sound
-
-HERE = SHARED / "transcripts"
-FILES = [
-    *sorted((HERE / "copilot_cli").glob("*.jsonl")),
-    *sorted((HERE / "agent_sessions_fixtures").glob("*copilot*.jsonl")),
-]
-needs_samples = pytest.mark.skipif(not FILES, reason="the transcripts are not beside this checkout")
-
-
-@needs_samples
-@pytest.mark.parametrize("file", FILES, ids=lambda path: path.name[-20:])
-def test_a_real_session_loses_nothing_and_comes_in_once(file: Path) -> None:
-    assert recognise(file) == "copilot-cli"
-    assert_nothing_lost(file, said_in_copilot(file))
-    assert_again_adds_nothing(file)
-
-
-@needs_samples
-@pytest.mark.parametrize("file", FILES, ids=lambda path: path.name[-20:])
-def test_every_api_accepts_the_requests_of_a_real_session(file: Path, tmp_path: Path) -> None:
-    size = file.stat().st_size
-    assert_accepted(file, every=20 if size > 100_000 else 1)
-    assert_goes_on(file, tmp_path, range(1, size, size // 5))
 
 
 def test_what_copilot_puts_around_typed_words_is_by_the_system(into: Import) -> None:

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from stenolog import UserMessage
-from tests.transcripts.acceptance import (
-    assert_accepted,
-    assert_goes_on,
-)
 from tests.transcripts.copilot_given import answer, call, result, session, shown, user
-from tests.transcripts.given import Import, Json, lines
+from tests.transcripts.given import Import, Json
 
 
 def sub_agent(lane: Json) -> list[Json]:
@@ -104,12 +98,3 @@ def test_a_cleared_context_begins_anew(into: Import) -> None:
     into.records(*session(*TALK, ("session.context_cleared", {"messagesCleared": 4}), user("Third")))
 
     assert shown(into, *ALL) == [False, False, False, False, True]
-
-
-def test_a_session_that_is_cut_anywhere_goes_on(tmp_path: Path) -> None:
-    file = tmp_path / "events.jsonl"
-    file.write_bytes(lines(*sub_agent({"agentId": "agent-7"})))
-    (tmp_path / "copy").mkdir()
-
-    assert_accepted(file)
-    assert_goes_on(file, tmp_path / "copy", range(1, file.stat().st_size, 101))

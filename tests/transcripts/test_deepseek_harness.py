@@ -11,13 +11,6 @@ import pytest
 
 from stenolog import AssistantMessage, ModeSwitch, ToolResult, UserMessage
 from stenolog.events import LlmError, Usage
-from tests.transcripts.acceptance import (
-    Said,
-    assert_accepted,
-    assert_again_adds_nothing,
-    assert_goes_on,
-    assert_nothing_lost,
-)
 from tests.transcripts.dsh_sessions import SYSTEM, Session, call, text, text_chunks, thought, told_in_all
 from tests.transcripts.given import Import, importing
 from tests.transcripts.soundness import assert_sound
@@ -68,39 +61,6 @@ def test_every_version_of_the_format_tells_the_same_conversation(into: Import, v
         SYSTEM, "deepseek-v4", ["read"],
     )  # fmt: skip
     assert (settings.title, into.conversation.name) == ("Loaves", "s-1")
-
-
-def walk(path: Path) -> Iterator[Said]:
-    """Yield all texts, calls and results in a session, wherever they stand."""
-    for line in path.read_text(encoding="utf-8").splitlines():
-        event = json.loads(line)
-        if event["type"] not in ("assistant/chunk", "tool/call", "session"):
-            yield from _texts(event["data"])
-
-
-def _texts(value: Any) -> Iterator[Said]:
-    if isinstance(value, list):
-        for item in value:
-            yield from _texts(item)
-    if isinstance(value, dict):
-        if value.get("type") == "tool-call":
-            yield from (("call", value["id"]), ("arguments", value["arguments"]))
-        yield from (("text", value[name]) for name in ("text", "message") if isinstance(value.get(name), str))
-        for inner in value.values():
-            yield from _texts(inner)
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_a_session_passes_what_every_importer_is_held_to(tmp_path: Path, version: object) -> None:
-    file = tmp_path / "session.jsonl"
-    file.write_bytes(told_in_all(version).bytes())
-    size = file.stat().st_size
-    (copies := tmp_path / "copies").mkdir()
-
-    assert_nothing_lost(file, walk(file))
-    assert_again_adds_nothing(file)
-    assert_accepted(file)
-    assert_goes_on(file, copies, range(size // 9, size, size // 9))
 
 
 def test_the_file_of_a_later_version_of_a_session_adds_no_message_to_it(into: Import) -> None:

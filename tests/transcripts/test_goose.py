@@ -16,13 +16,6 @@ from stenolog.errors import UnknownFormatError
 from stenolog.events import LlmError
 from stenolog.importers import import_file, recognise
 from stenolog.parts import ImagePart, ReasoningPart, TextPart, ToolCall
-from tests.transcripts.acceptance import (
-    Said,
-    assert_accepted,
-    assert_again_adds_nothing,
-    assert_goes_on,
-    assert_nothing_lost,
-)
 from tests.transcripts.given import Import, Json, importing, lines
 from tests.transcripts.soundness import assert_sound
 
@@ -140,7 +133,7 @@ def in_form(folder: Path, form: str, messages: list[Json] = SESSION) -> Path:
         file.write_text(json.dumps({**ROW, "conversation": messages, "message_count": 5}, indent=2))
         return file
     file = folder / "20260301_1.jsonl"
-    file.write_bytes(lines(HEAD, *messages))
+    file.write_bytes(lines(HEAD, *map(json.dumps, messages)))
     return file
 
 
@@ -172,43 +165,6 @@ def test_a_session_is_the_conversation_that_it_was(into: Import, tmp_path: Path,
     opening: Any = next(iter(talk)).event
     assert opening.meta["goose"]["cwd"] == "/home/user/shop"
     assert settings.card_of("goose").model == ("" if form == "lines" else "claude-sonnet-4-5")
-
-
-def walk(path: Path) -> Iterator[Said]:
-    """Yield what the messages of a session say, whatever file it is in."""
-    if path.suffix == ".db":
-        with closing(sqlite3.connect(path)) as connection:
-            contents = [json.loads(row[0]) for row in connection.execute("SELECT content_json FROM messages")]
-    elif path.suffix == ".jsonl":
-        told = map(json.loads, path.read_text().splitlines())
-        contents = [each["content"] for each in told if "content" in each]
-    else:
-        contents = [each["content"] for each in json.loads(path.read_text())["conversation"]]
-    for item in (item for content in contents for item in content):
-        if item["type"] == "toolRequest":
-            yield "call", item["id"]
-        yield from _texts(item)
-
-
-def _texts(value: Any) -> Iterator[Said]:
-    if isinstance(value, dict):
-        names = ("text", "thinking", "signature", "msg", "command", "error")
-        yield from ((name, value[name]) for name in names if isinstance(value.get(name), str))
-    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield from _texts(inner)
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_a_session_passes_what_every_importer_is_held_to(tmp_path: Path, form: str) -> None:
-    file = in_form(tmp_path, form)
-    (copies := tmp_path / "copies").mkdir()
-
-    assert_nothing_lost(file, walk(file))
-    assert_again_adds_nothing(file)
-    assert_accepted(file)
-    if form == "lines":
-        size = file.stat().st_size
-        assert_goes_on(file, copies, range(size // 7, size, size // 7))
 
 
 COMPACTED = [
@@ -340,16 +296,3 @@ def test_a_session_without_a_head_is_known_by_its_messages_and_a_database_of_oth
     assert into.report.format == "goose"
     with pytest.raises(UnknownFormatError, match="found an SQLite database with the tables sessions"):
         recognise(other)
-
-
-def test_values_of_other_types_never_break_an_import(into: Import) -> None:
-    odd: list[Any] = [None, 1, "hi", [], [None, 1, "x"], [{"type": "toolResponse", "toolResult": 3}]]
-    odd += [[{"type": "toolRequest", "id": 4, "toolCall": []}], [{"type": "image", "data": "?"}], {"a": 1}]
-    records = [
-        {**message(n, role), "content": value}
-        for n, value in enumerate(odd)
-        for role in ("user", "assistant")
-    ]
-    into.records(HEAD, SESSION[0], *records, {"working_dir": 1, "description": [], "model_config": "{"})
-
-    assert [found.failed for found in into.report.conversations] == [""]

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from stenolog import AssistantMessage, ToolResult
-from stenolog.errors import UnknownFormatError
 from stenolog.events import LlmError, Usage
 from stenolog.importers import recognise
 from stenolog.parts import ReasoningPart, TextPart, ToolCall
@@ -122,28 +120,3 @@ def test_a_bare_list_is_of_mini_swe_agent_by_the_command_that_its_prompt_names()
 
     assert recognise(json.dumps(bare).encode()) == "swe-agent"
     assert recognise(json.dumps([{**bare[0], "content": "Be helpful."}, bare[1]]).encode()) == "openai-chat"
-
-
-def test_messages_of_any_shape_raise_nothing(into: Import) -> None:
-    odd: list[Any] = [None, 1, "x", [], {}, {"a": [1]}, [None, {"type": "text"}], True, -1.5, "\ud800"]
-    broken = [{**each, name: value} for each in MINI for name in each for value in odd]
-    broken += [
-        {**each, "extra": {**each["extra"], name: value}}
-        for each in MINI
-        for name in each.get("extra", {})
-        for value in odd
-    ]
-    into.file(json.dumps(trajectory(*MINI, *broken, *odd)).encode())
-    (found,) = into.report.conversations
-
-    assert (into.report.format, found.failed, found.skipped) == ("swe-agent", "", [])
-
-
-@pytest.mark.parametrize("name", ["info", "messages", "trajectory_format", "instance_id"])
-@pytest.mark.parametrize("odd", [None, 1, "x", [], {}, [None], {"config": 1}, {"config": {"model": []}}])
-def test_a_trajectory_with_a_field_of_any_shape_is_imported_or_refused(
-    into: Import, name: str, odd: Any
-) -> None:
-    with suppress(UnknownFormatError):
-        into.file(json.dumps({**trajectory(*MINI), name: odd}).encode())
-        assert [found.failed for found in into.report.conversations] == [""]

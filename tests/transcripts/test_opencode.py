@@ -14,10 +14,6 @@ from stenolog import AssistantMessage, LlmError, Log, ToolResult, UserMessage
 from stenolog.events import Usage
 from stenolog.importers import import_file
 from stenolog.parts import ImagePart, ReasoningPart, TextPart, ToolCall
-from tests.transcripts.acceptance import (
-    assert_accepted,
-    assert_nothing_lost,
-)
 from tests.transcripts.given import Json
 from tests.transcripts.opencode_given import (
     TALK,
@@ -27,7 +23,6 @@ from tests.transcripts.opencode_given import (
     call,
     events,
     finish,
-    said_in_opencode,
     session,
     shown,
     taken,
@@ -256,25 +251,6 @@ def test_a_title_that_comes_late_is_the_title_unless_somebody_set_one_here(log: 
     log["ses_1"].append(stenolog.ModeSwitch(title="mine"), expected=7)
     taken(log, write([session(title="Theirs")], TALK))
     assert log["ses_1"].settings().title == "mine"
-
-
-def test_every_api_accepts_every_request_of_a_session_with_a_sub_agent(tmp_path: Path) -> None:
-    storage = write_folder(tmp_path / "storage", [session(), CHILD], with_sub_agent())
-
-    assert_nothing_lost(storage, said_in_opencode(storage))
-    assert_accepted(storage)
-
-
-def test_a_session_that_grows_message_by_message_gives_the_same_requests(log: Log, write: Write) -> None:
-    messages = with_sub_agent()
-    for number in range(1, len(messages) + 1):
-        path = write([session(), CHILD], messages[:number])
-        import_file(log, path)
-    with stenolog.open(":memory:") as whole:
-        import_file(whole, path)
-        for agent in ("opencode", "explore-" + "ses_child0001"[-8:]):
-            bodies = [each["ses_1"].request(agent, api="openai-chat").body for each in (log, whole)]
-            assert bodies[0] == bodies[1]
 
 
 def test_a_call_without_a_result_leaves_the_context_with_a_compaction_once(log: Log, write: Write) -> None:

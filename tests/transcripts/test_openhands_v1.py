@@ -2,55 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from stenolog import AssistantMessage, ToolResult, UserMessage
 from stenolog.events import LlmError, Usage
 from stenolog.parts import ImagePart, ReasoningPart, TextPart, ToolCall
 from tests.transcripts.acceptance import (
-    Said,
     assert_accepted,
-    assert_again_adds_nothing,
-    assert_goes_on,
-    assert_nothing_lost,
 )
 from tests.transcripts.given import Import, Json, lines
 from tests.transcripts.openhands_given import ONE, act, answered, asked, event, observed
-
-
-def walk(path: Path) -> Iterator[Said]:
-    """Yield all that was said on the lines of a file."""
-    for line in path.read_text().splitlines():
-        value = json.loads(line)
-        for place in (value, value.get("llm_message", {}), value.get("observation", {})):
-            for name in ("thought", "content", "extended_content"):
-                yield from ((name, part["text"]) for part in place.get(name) or [])
-        for name in ("system_prompt", "dynamic_context"):
-            yield name, value.get(name, {}).get("text", "")
-        yield from ((name, value.get(name) or "") for name in ("error", "rejection_reason", "summary"))
-        if call := value.get("tool_call"):
-            yield from (("call", call["id"]), ("arguments", call["arguments"]))
-
-
-def test_a_conversation_on_lines_is_taken_in_whole_once_and_every_request_is_valid(tmp_path: Path) -> None:
-    path = tmp_path / "events.jsonl"
-    path.write_bytes(lines(*ONE))
-
-    assert_nothing_lost(path, walk(path))
-    assert_again_adds_nothing(path)
-    assert_accepted(path)
-
-
-def test_a_conversation_that_was_cut_off_anywhere_goes_on(tmp_path: Path) -> None:
-    path = tmp_path / "given.jsonl"
-    path.write_bytes(lines(*ONE))
-    ends = [n for n, byte in enumerate(path.read_bytes(), 1) if byte == 10]
-    (tmp_path / "grown").mkdir()
-
-    assert_goes_on(path, tmp_path / "grown", sorted({*ends[1:], *(end + 40 for end in ends[1:-1])}))
 
 
 def test_calls_of_one_response_are_one_message_with_reasoning_tokens_and_costs(into: Import) -> None:
@@ -217,27 +178,3 @@ def test_pictures_are_blobs(into: Import) -> None:
 
     assert isinstance(message, UserMessage)
     assert [type(part) for part in message.parts] == [ImagePart]
-
-
-def test_events_of_any_shape_raise_nothing(into: Import, tmp_path: Path) -> None:
-    odd: list[Any] = [None, 1, "x", [], {}, {"a": [1]}, [None, {"type": "text"}], True, -1.5, "\ud800"]
-    broken = [
-        {**each, "id": f"x{number}-{name}-{nth}", name: value}
-        for number, each in enumerate(ONE)
-        for name in each
-        if name not in ("kind", "id")
-        for nth, value in enumerate(odd)
-    ]
-    inner = [
-        {**each, "id": f"y{number}-{outer}-{name}-{nth}", outer: {**each[outer], name: value}}
-        for number, each in enumerate(ONE)
-        for outer in ("llm_message", "tool_call", "observation", "value", "action")
-        for name in each.get(outer, {})
-        for nth, value in enumerate(odd)
-    ]
-    into.records(*ONE, *broken, *inner, b"{broken")
-    (found,) = into.report.conversations
-
-    assert (found.failed, found.skipped) == ("", [])
-    assert_accepted(tmp_path / "talk.jsonl", every=97)
-    assert len(into.report.skipped) == 1

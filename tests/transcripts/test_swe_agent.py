@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +16,7 @@ from stenolog.importers import files_in, import_file, recognise
 from stenolog.parts import ReasoningPart, TextPart
 from tests.requests.judging import SHARED
 from tests.transcripts.acceptance import (
-    Said,
     assert_accepted,
-    assert_again_adds_nothing,
-    assert_nothing_lost,
     digests_of,
 )
 from tests.transcripts.given import Import, Json, lines
@@ -29,26 +24,6 @@ from tests.transcripts.given import Import, Json, lines
 REAL = sorted((SHARED / "transcripts" / "swe_agent").glob("*.traj*"))
 real = pytest.mark.skipif(not REAL, reason="the transcripts are not beside this checkout")
 ABSENT = [Path("absent")]
-
-
-def walk(path: Path) -> Iterator[Said]:
-    """Yield all that was said in a trajectory, by its history and by its steps."""
-    document = json.loads(path.read_text())
-    messages = document if isinstance(document, list) else document["history"]
-    for message in messages:
-        yield message["role"], message["content"]
-        for call in message.get("tool_calls") or []:
-            yield from (("call", call["id"]), ("arguments", call["function"]["arguments"]))
-    for step in [] if isinstance(document, list) else document.get("trajectory", []):
-        yield from (("response", step["response"]), ("observation", step["observation"].strip()))
-
-
-@real
-@pytest.mark.parametrize("path", REAL or ABSENT, ids=lambda path: path.name[-30:])
-def test_a_real_trajectory_is_taken_in_whole_once_and_every_request_is_valid(path: Path) -> None:
-    assert_nothing_lost(path, walk(path))
-    assert_again_adds_nothing(path)
-    assert_accepted(path, every=3)
 
 
 @real
@@ -293,27 +268,6 @@ def test_predictions_are_refused_by_their_name() -> None:
     for content in (lines(patch, patch), json.dumps({"a__b-1": patch}).encode()):
         with pytest.raises(UnknownFormatError, match="found a file of SWE-bench predictions"):
             recognise(content)
-
-
-def test_messages_of_any_shape_raise_nothing(into: Import) -> None:
-    odd: list[Any] = [None, 1, "x", [], {}, {"a": [1]}, [None, {"type": "text"}], True, -1.5, "\ud800"]
-    broken = [{**each, name: value} for each in HISTORY for name in each for value in odd]
-    steps = [{**step("I look.", "x"), name: value} for name in step("") for value in odd]
-    run(into, history=[*HISTORY, *broken, *odd], trajectory=[*steps, *odd], info={"exit_status": "x"})
-    (found,) = into.report.conversations
-
-    assert (into.report.format, found.failed, found.skipped) == ("swe-agent", "", [])
-
-
-@pytest.mark.parametrize(
-    "name", ["history", "trajectory", "info", "environment", "replay_config", "attempts"]
-)
-@pytest.mark.parametrize("odd", [None, 1, "x", [], {}, [None], {"agent": [1], "env": "x"}, [{"history": 1}]])
-def test_a_run_with_a_field_of_any_shape_is_imported_or_refused(into: Import, name: str, odd: Any) -> None:
-    document = {"history": HISTORY, "trajectory": [step("I look.", "a.txt")], "info": {}, name: odd}
-    with suppress(UnknownFormatError):
-        into.file(json.dumps(document).encode())
-        assert [found.failed for found in into.report.conversations] == [""]
 
 
 def test_the_settings_that_a_run_was_made_with_are_in_its_opening(into: Import) -> None:

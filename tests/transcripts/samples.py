@@ -1,0 +1,220 @@
+"""A conversation in each format that contrib reads, and what the raw file says in it."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from shutil import rmtree
+from typing import Any, NamedTuple
+
+from tests.requests.judging import SHARED
+from tests.transcripts import (
+    test_adk,
+    test_ai_sdk,
+    test_ai_sdk_4,
+    test_atif,
+    test_burr,
+    test_copilot_context,
+    test_deepseek_harness,
+    test_goose,
+    test_mini_swe_agent,
+    test_openai_agents,
+    test_opencode,
+    test_openhands,
+    test_pi,
+    test_pydantic_ai_files,
+    test_swe_agent,
+)
+from tests.transcripts.acceptance import Said
+from tests.transcripts.dsh_sessions import told_in_all
+from tests.transcripts.given import lines
+from tests.transcripts.opencode_given import session, write_database, write_folder
+from tests.transcripts.openhands_given import ONE
+
+Write = Callable[[Path, list[Any]], Path]
+WORDS = re.compile(
+    "text|thinking|thinkingSignature|signature|encrypted_content|content|refusal|reasoning|reasoning_content"
+    "|reasoningText|reasoningOpaque|encryptedContent|thought|response|observation|output|result|query|msg|error"
+    "|errorText|errorMessage|rejection_reason|summary|instructions|prompt|exception|message|arguments"
+    "|function_name|tool"
+)
+"""The fields whose texts somebody said."""
+GIVEN = frozenset(("arguments", "args", "input", "functionCall", "function_call"))
+"""The fields whose own fields name a call, or were given to its tool."""
+CALL_IDS = frozenset(("tool_call_id", "toolCallId", "call_id", "callID", "callId"))
+CALLS = frozenset(("toolRequest", "toolCall", "tool-call", "function"))
+
+
+class Sample(NamedTuple):
+    """A conversation record by record, and how a file of some of them is written.
+
+    `silent` are the types and fields in which nobody speaks.
+    """
+
+    name: str
+    format: str
+    records: list[Any]
+    write: Write
+    silent: frozenset[str] = frozenset()
+    first: int = 1
+    """The number of records from which a file of them is one of the format."""
+
+    def file(self, folder: Path, records: list[Any] | None = None) -> Path:
+        """Write a file anew."""
+        rmtree(folder / "sample", ignore_errors=True)
+        (folder / "sample").mkdir()
+        return self.write(folder / "sample", self.records if records is None else records)
+
+
+class Recorded(NamedTuple):
+    """A recorded file; requests are checked at every so manieth position."""
+
+    path: Path
+    format: str
+    every: int = 1
+    silent: frozenset[str] = frozenset()
+
+
+def said(value: Any, silent: frozenset[str], field: str = "") -> Iterator[Said]:
+    """Yield the words and the calls in a value, whatever its format."""
+    if isinstance(value, str) and field not in silent:
+        if WORDS.fullmatch(field) or field == "given":
+            yield field, value
+        if field in CALL_IDS:
+            yield "call", value
+    elif isinstance(value, list):
+        for each in value:
+            yield from said(each, silent, field)
+    elif isinstance(value, dict) and value.get("type") not in silent:
+        if value.get("type") in CALLS and isinstance(value.get("id"), str):
+            yield "call", value["id"]
+        for key, each in value.items():
+            yield from said(each, silent, "given" if field in GIVEN and not WORDS.fullmatch(key) else key)
+
+
+def values_in(path: Path) -> Iterator[Any]:
+    """Yield the JSON in a file, in the cells of a database, or in all files of a folder."""
+    if path.is_dir():
+        for file in sorted(path.rglob("*.json")):
+            yield from values_in(file)
+    elif path.suffix == ".db":
+        with closing(sqlite3.connect(path)) as connection:
+            tables = [n for (n,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+            rows = [row for table in tables for row in connection.execute(f"SELECT * FROM {table}")]
+        yield from (json.loads(cell) for row in rows for cell in row if str(cell)[:1] in ("[", "{"))
+    elif path.suffix == ".jsonl":
+        yield from map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    else:
+        yield json.loads(path.read_bytes())
+
+
+def said_in(path: Path, silent: frozenset[str]) -> list[Said]:
+    """Return all that was said in a file."""
+    return [each for value in values_in(path) for each in said(value, silent)]
+
+
+def on_lines(folder: Path, records: list[Any]) -> Path:
+    (path := folder / "talk.jsonl").write_bytes(lines(*(json.dumps(each) for each in records)))
+    return path
+
+
+def in_document(field: str = "", document: Any = None, name: str = "talk.json") -> Write:
+    """Return a writer of a document that has the records in a field, or is the list of them."""
+
+    def write(folder: Path, records: list[Any]) -> Path:
+        (path := folder / name).write_text(json.dumps({**document, field: records} if field else records))
+        return path
+
+    return write
+
+
+def _swe_agent(folder: Path, records: list[Any]) -> Path:
+    """Write a run with the steps of its answers."""
+    answers = [each for each in records if isinstance(each, dict) and each.get("role") == "assistant"]
+    steps = [test_swe_agent.step(each["content"]) for each in answers if isinstance(each["content"], str)]
+    about = {"environment": "main", "trajectory": steps, "info": {}, "replay_config": {}}
+    return in_document("history", about, "shop.traj")(folder, records)
+
+
+def _agents(folder: Path, records: list[Any]) -> Path:
+    return test_openai_agents.add(folder / "sessions.db", *records)
+
+
+def _goose(form: str) -> Write:
+    return lambda folder, records: test_goose.in_form(folder, form, records)
+
+
+OF_OPENHANDS = frozenset(("message", "observation"))
+RUN: dict[str, Any] = {
+    "instance_id": "r",
+    "instance": {"repo": "a/b"},
+    "metadata": {"llm_config": {"model": "m"}},
+    "error": "",
+    "instruction": "",
+}
+ATIF = test_atif.trajectory(trajectory_id="t", extra={"a": 1}, subagent_trajectories=[])
+SESSIONS = [session(), test_opencode.CHILD]
+TALK = test_opencode.with_sub_agent()
+ADK = json.loads(test_adk.SAMPLE.read_bytes())
+AI_SDK = [json.loads(path.read_bytes()) for path in test_ai_sdk.FILES]
+HISTORY = json.loads(test_pydantic_ai_files.dumped(test_pydantic_ai_files.history()))
+SUB_AGENT = test_copilot_context.sub_agent({"agentId": "agent-7"})
+SAMPLES = [
+    Sample("pi", "pi", test_pi.BRANCHES, on_lines),
+    *(Sample(f"goose-{form}", "goose", test_goose.SESSION, _goose(form)) for form in test_goose.FORMS),
+    Sample("opencode", "opencode", TALK, lambda to, some: write_folder(to / "storage", SESSIONS, some)),
+    Sample("opencode-db", "opencode", TALK, lambda to, some: write_database(to / "o.db", SESSIONS, some)),
+    Sample("copilot-cli", "copilot-cli", SUB_AGENT, on_lines),
+    Sample("openhands-0", "openhands", test_openhands.BASE, on_lines, OF_OPENHANDS),
+    Sample("openhands-run", "openhands", test_openhands.BASE, in_document("history", RUN), OF_OPENHANDS),
+    Sample("openhands-1", "openhands", ONE, on_lines),
+    *(
+        Sample(f"ai-sdk-{nth}", "ai-sdk", each["messages"], in_document("messages", each))
+        for nth, each in enumerate(AI_SDK)
+    ),
+    Sample("ai-sdk-4", "ai-sdk", test_ai_sdk_4.OLD, in_document(), first=2),
+    Sample("adk", "adk", ADK["events"], in_document("events", ADK)),
+    Sample("openai-agents", "openai-agents", test_openai_agents.ITEMS, _agents),
+    Sample("pydantic-ai", "pydantic-ai", HISTORY, in_document()),
+    Sample("atif", "atif", test_atif.STEPS, in_document("steps", ATIF)),
+    Sample("swe-agent", "swe-agent", test_swe_agent.HISTORY, _swe_agent),
+    Sample(
+        "mini",
+        "swe-agent",
+        test_mini_swe_agent.MINI,
+        in_document("messages", test_mini_swe_agent.trajectory()),
+    ),
+    *(
+        Sample(f"dsh-{version}", "deepseek-harness", told_in_all(version).lines, on_lines)
+        for version in test_deepseek_harness.VERSIONS
+    ),
+    Sample("burr", "burr", test_burr.CHAT, on_lines),
+]
+
+
+def _recorded(format: str, folder: str, pattern: str, every: int = 1, *silent: str) -> list[Recorded]:
+    found = sorted((SHARED / "transcripts" / folder).glob(pattern))
+    return [Recorded(path, format, every, frozenset(silent)) for path in found]
+
+
+RECORDED = [
+    *_recorded("pi", "pi", "*.jsonl", 40),
+    *_recorded("pi", "agent_sessions_fixtures", "*openclaw*.jsonl"),
+    *_recorded("copilot-cli", "copilot_cli", "*.jsonl", 20, "hook.start", "session.info"),
+    *_recorded(
+        "copilot-cli",
+        "agent_sessions_fixtures",
+        "*copilot*.jsonl",
+        1,
+        *("hook.start", "session.info", "tool.execution_start"),
+    ),
+    *_recorded("openhands", "openhands", "*output.jsonl", 7, "message", "observation", "given", "thought"),
+    *_recorded("adk", "adk", "*.json"),
+    *_recorded("atif", "atif", "*.json"),
+    *_recorded("swe-agent", "swe_agent", "*.traj*", 3),
+    *_recorded("burr", "burr", "*.jsonl"),
+]

@@ -1,0 +1,148 @@
+"""What the importer of every format is held to, on a made-up conversation of each and on recorded ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+import stenolog
+from stenolog.adapters.verify.integrity import verify
+from stenolog.errors import UnknownFormatError
+from stenolog.importers import import_file
+from tests.transcripts.acceptance import (
+    assert_accepted,
+    assert_again_adds_nothing,
+    assert_goes_on,
+    assert_nothing_lost,
+    held_in,
+    is_in,
+    last_requests,
+)
+from tests.transcripts.samples import RECORDED, SAMPLES, Recorded, Sample, said_in
+
+ODD: list[Any] = [None, 1, "x", [], {}, {"a": [1]}, [None, {"type": "text"}], True, -1.5, "\ud800"]
+DOCUMENTS = [one for one in SAMPLES if one.name in ("atif", "mini", "openhands-run", "swe-agent")]
+IDS = ("id", "uuid", "step_id", "seq")
+each_sample = pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
+each_recorded = pytest.mark.parametrize("recorded", RECORDED, ids=lambda one: one.path.name[-30:])
+
+
+@each_sample
+def test_a_file_is_taken_in_whole_and_once_and_every_request_is_accepted(
+    sample: Sample, tmp_path: Path
+) -> None:
+    path = sample.file(tmp_path)
+
+    assert_nothing_lost(path, said_in(path, sample.silent))
+    assert_again_adds_nothing(path, sample.format)
+    assert_accepted(path)
+
+
+@each_recorded
+def test_a_recorded_file_is_taken_in_whole_and_once(recorded: Recorded) -> None:
+    assert_nothing_lost(recorded.path, said_in(recorded.path, recorded.silent))
+    assert_again_adds_nothing(recorded.path, recorded.format)
+
+
+@pytest.mark.slow
+@each_recorded
+def test_every_request_of_a_recorded_file_is_accepted_and_it_goes_on_where_it_was_cut(
+    recorded: Recorded, tmp_path: Path
+) -> None:
+    path, size = recorded.path, recorded.path.stat().st_size
+
+    assert_accepted(path, every=recorded.every)
+    if path.suffix == ".jsonl" and recorded.format != "openhands":
+        assert_goes_on(path, tmp_path, range(size // 9, size, size // 9))
+
+
+@each_sample
+def test_a_file_that_grows_record_by_record_gives_the_same_requests(sample: Sample, tmp_path: Path) -> None:
+    every = range(sample.first, len(sample.records) + 1)
+
+    def after(*counts: int) -> object:
+        return last_requests(sample.file(tmp_path, sample.records[:number]) for number in counts)
+
+    whole = after(every[-1])
+    assert after(*every) == whole
+    for number in every:
+        assert after(number, every[-1]) == whole, f"cut behind record {number}"
+
+
+@pytest.mark.parametrize(
+    "sample", [one for one in SAMPLES if one.write.__name__ == "on_lines"], ids=lambda s: s.name
+)
+def test_a_file_of_lines_that_is_cut_anywhere_goes_on(sample: Sample, tmp_path: Path) -> None:
+    path = sample.file(tmp_path)
+    size = path.stat().st_size
+
+    assert_goes_on(path, tmp_path, range(size // 23, size, size // 23))
+
+
+@pytest.mark.parametrize(
+    "sample",
+    [one for one in SAMPLES if isinstance(one.records[0], dict) and one.name != "goose-database"],
+    ids=lambda sample: sample.name,
+)
+@pytest.mark.parametrize("most", [100, pytest.param(1_500, marks=pytest.mark.slow)])
+def test_a_value_of_any_shape_costs_its_record_at_most(sample: Sample, tmp_path: Path, most: int) -> None:
+    said = said_in(sample.file(tmp_path), sample.silent)
+    broken = _broken(sample.records)
+    path = sample.file(tmp_path, [*sample.records, *Random(1).sample(broken, min(most, len(broken))), 7])
+    with stenolog.open(":memory:") as log:
+        report, again = import_file(log, path), import_file(log, path)
+        assert verify(log).problems == ()
+        words, _ = held_in(log)
+
+    assert {one.failed for one in report.conversations} == {""}
+    assert [skip.reason for one in report.conversations for skip in one.skipped] == []
+    assert {one.appended for one in again.conversations} == {0}
+    assert [what for _, what in said if what.strip() and not is_in(what, words)] == []
+    assert_accepted(path, every=97)
+
+
+@pytest.mark.parametrize("sample", DOCUMENTS, ids=lambda sample: sample.name)
+def test_a_document_with_a_value_of_any_shape_is_imported_or_refused(sample: Sample, tmp_path: Path) -> None:
+    path = sample.file(tmp_path)
+    document = json.loads(path.read_bytes())
+    for broken in (
+        {**document, name: odd}
+        for name, inner in document.items()
+        for odd in (*ODD, "\0/", [document], *(_changed(inner) if isinstance(inner, dict) else ()))
+    ):
+        path.write_text(json.dumps(broken))
+        with stenolog.open(":memory:") as log, suppress(UnknownFormatError):
+            assert [one.failed for one in import_file(log, path).conversations if one.failed] == []
+
+
+def _broken(records: list[Any]) -> list[Any]:
+    """Return the records with every value in one of them, whatever its depth, of each other shape."""
+    numbers = count(1000)
+    return [
+        {id: _other(old, number) if id in IDS else old for id, old in changed.items()}
+        for record in records
+        if isinstance(record, dict)
+        for changed in _changed(record)
+        for number in [next(numbers)]
+    ]
+
+
+def _changed(value: Any) -> Iterator[Any]:
+    """Yield the value with each value in it of each other shape."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for place, old in inner:
+        for new in (*ODD, *_changed(old)):
+            copy = value.copy()
+            copy[place] = new
+            yield copy
+
+
+def _other(id: Any, number: int) -> Any:
+    return f"{id}-{number}" if isinstance(id, str) else number
