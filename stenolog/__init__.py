@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 from ._version import __version__ as __version__
 from .adapters.log import Conversation, Log
 from .adapters.log import open as open
+from .adapters.programs import register as _register_programs
 from .domain.card import AgentCard
 from .domain.decide import decide
 from .domain.entry import Entry, NewEntry
@@ -44,6 +45,7 @@ from .domain.step import evolve, step
 from .domain.values import Tool
 from .projections.fold import Fold, fold
 
+_register_programs()
 if TYPE_CHECKING:
     from . import analysis as analysis
     from . import chats as chats

@@ -11,7 +11,10 @@ A `PartTable` makes parts of the blocks of a message, `as_dict`, `as_str` and th
 foreign JSON; `openai_user_parts` and the like read and write content in OpenAI's form, which many share.
 """
 
-from stenolog.adapters.queries.exporters import EXPORTERS, Exporter
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from .adapters.importers.answers import Answer
 from .adapters.importers.converter import (
@@ -26,7 +29,6 @@ from .adapters.importers.door import SQLITE, regular_file, sqlite_database, tabl
 from .adapters.importers.event_writer import EventWriter
 from .adapters.importers.formats import IMPORTERS, FolderFormat, Importer, LineFormat, mappings_beside
 from .adapters.importers.importer import Refused, import_conversations, import_file, import_files
-from .adapters.importers.in_memory import events_from
 from .adapters.importers.json_lines import (
     LONGEST_LINE,
     JsonLinesReader,
@@ -36,7 +38,6 @@ from .adapters.importers.json_lines import (
 )
 from .adapters.importers.jsonl import export_jsonl
 from .adapters.importers.known_sessions import LeftOut
-from .adapters.importers.openai.export import export_openai, openai_answer_message
 from .adapters.importers.part_tables import (
     BlockContext,
     Maker,
@@ -48,7 +49,6 @@ from .adapters.importers.part_tables import (
     reasoning_maker,
     text_maker,
 )
-from .adapters.importers.record_spool import RecordSpool
 from .adapters.importers.session_converter import SessionConverter, text_parts
 from .adapters.importers.settings_writer import SettingsWriter
 from .adapters.importers.steps import (
@@ -63,13 +63,7 @@ from .adapters.importers.steps import (
     position_ranges,
 )
 from .adapters.importers.times import as_time
-from .adapters.importers.yaml_file import yaml_document
 from .adapters.providers.failures import error_category
-from .adapters.queries.outputs import offload_large
-from .projections.formats.gemini.read import answer_parts as gemini_answer_parts
-from .projections.formats.gemini.read import responses as gemini_responses
-from .projections.formats.gemini.read import usage as gemini_usage
-from .projections.formats.gemini.read import user_part as gemini_user_part
 from .projections.formats.openai_chat.content import openai_content
 from .projections.formats.openai_chat.read import answer_parts as openai_answer_parts
 from .projections.formats.openai_chat.read import tool_call as openai_tool_call
@@ -91,7 +85,36 @@ from .projections.messages.json_fields import (
     key_of,
     title_of,
 )
-from .projections.moments.moment import Moment
+
+if TYPE_CHECKING:
+    from .adapters.importers.in_memory import events_from
+    from .adapters.importers.openai.export import export_openai, openai_answer_message
+    from .adapters.importers.record_spool import RecordSpool
+    from .adapters.importers.yaml_file import yaml_document
+    from .adapters.queries.exporters import EXPORTERS, Exporter
+    from .adapters.queries.outputs import offload_large
+    from .projections.formats.gemini.read import answer_parts as gemini_answer_parts
+    from .projections.formats.gemini.read import responses as gemini_responses
+    from .projections.formats.gemini.read import usage as gemini_usage
+    from .projections.formats.gemini.read import user_part as gemini_user_part
+    from .projections.moments.moment import Moment
+
+_LATE = {
+    "EXPORTERS": "adapters.queries.exporters:EXPORTERS",
+    "Exporter": "adapters.queries.exporters:Exporter",
+    "Moment": "projections.moments.moment:Moment",
+    "RecordSpool": "adapters.importers.record_spool:RecordSpool",
+    "events_from": "adapters.importers.in_memory:events_from",
+    "export_openai": "adapters.importers.openai.export:export_openai",
+    "gemini_answer_parts": "projections.formats.gemini.read:answer_parts",
+    "gemini_responses": "projections.formats.gemini.read:responses",
+    "gemini_usage": "projections.formats.gemini.read:usage",
+    "gemini_user_part": "projections.formats.gemini.read:user_part",
+    "offload_large": "adapters.queries.outputs:offload_large",
+    "openai_answer_message": "adapters.importers.openai.export:openai_answer_message",
+    "yaml_document": "adapters.importers.yaml_file:yaml_document",
+}
+"""Names that few importers need, and what is imported for them at their first use."""
 
 __all__ = [
     "EXPORTERS",
@@ -181,3 +204,10 @@ __all__ = [
     "title_of",
     "yaml_document",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, _, attribute = _LATE[name].partition(":")
+    return getattr(import_module(f".{module}", __package__), attribute)

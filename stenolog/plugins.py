@@ -12,19 +12,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .adapters.plugins import LazyRegistry, failed_plugins, load_plugin, load_plugins, named_plugins
+from .adapters.plugins import (
+    LazyRegistry,
+    Reference,
+    failed_plugins,
+    load_plugin,
+    load_plugins,
+    named_plugins,
+)
 from .domain.registry import Registry
 
 if TYPE_CHECKING:
     from .adapters.agents.output_formats import OUTPUT_FORMATS
     from .adapters.chats.channels import CHANNELS
-    from .adapters.importers.formats import IMPORTERS
+    from .adapters.importers.formats import IMPORTERS, MAPPING_SUFFIXES
     from .adapters.llms.base import MODELS
     from .adapters.queries.exporters import EXPORTERS
     from .adapters.tables.table import TABLES
     from .domain.policy import HISTORIES, register_history
     from .domain.turns import TURN_RULES, register_turn_rule
     from .projections.formats import FORMATS, register_api
+    from .projections.programs import PROGRAMS, FileFormat, Foreign, Program, Signature, shows
     from .projections.requests.pipeline.attribution import TRANSFORMS, register_transform
 
 _WHERE: dict[str, str] = {
@@ -32,9 +40,15 @@ _WHERE: dict[str, str] = {
     "EXPORTERS": "adapters.queries.exporters",
     "FORMATS": "projections.formats",
     "HISTORIES": "domain.policy",
+    "FileFormat": "projections.programs",
+    "Foreign": "projections.programs",
     "IMPORTERS": "adapters.importers.formats",
+    "MAPPING_SUFFIXES": "adapters.importers.formats",
     "MODELS": "adapters.llms.base",
     "OUTPUT_FORMATS": "adapters.agents.output_formats",
+    "PROGRAMS": "projections.programs",
+    "Program": "projections.programs",
+    "Signature": "projections.programs",
     "TABLES": "adapters.tables.table",
     "TRANSFORMS": "projections.requests.pipeline.attribution",
     "TURN_RULES": "domain.turns",
@@ -42,6 +56,7 @@ _WHERE: dict[str, str] = {
     "register_history": "domain.policy",
     "register_transform": "projections.requests.pipeline.attribution",
     "register_turn_rule": "domain.turns",
+    "shows": "projections.programs",
 }
 """The names that are imported when they are first asked for, and the modules that they come from."""
 
@@ -51,13 +66,20 @@ __all__: list[str] = [
     "FORMATS",
     "HISTORIES",
     "IMPORTERS",
+    "MAPPING_SUFFIXES",
     "MODELS",
     "OUTPUT_FORMATS",
+    "PROGRAMS",
     "TABLES",
     "TRANSFORMS",
     "TURN_RULES",
+    "FileFormat",
+    "Foreign",
     "LazyRegistry",
+    "Program",
+    "Reference",
     "Registry",
+    "Signature",
     "failed_plugins",
     "load_plugin",
     "load_plugins",
@@ -66,6 +88,7 @@ __all__: list[str] = [
     "register_history",
     "register_transform",
     "register_turn_rule",
+    "shows",
 ]
 
 

@@ -100,8 +100,11 @@ def test_opening_a_log_imports_no_plugin_that_is_not_used() -> None:
 
 
 def _is_own(path: Path, module: str) -> bool:
-    """Return whether a module is in the same package of `contrib` as a file."""
-    return module.split(".")[1:3] == ["contrib", path.relative_to(PACKAGE).parts[1].removesuffix(".py")]
+    """Return whether a module is in the same package of `contrib` as a file, or has their values."""
+    return module == "stenolog.contrib.programs" or module.split(".")[1:3] == [
+        "contrib",
+        path.relative_to(PACKAGE).parts[1].removesuffix(".py"),
+    ]
 
 
 def _names(path: Path) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from stenolog.adapters.chats import rendering
 from stenolog.adapters.cli import terminal
-from stenolog.adapters.importers.claude import prompts
+from stenolog.adapters.programs.claude_code import prompts
 from stenolog.projections.messages import quoting
 from stenolog.projections.terminal_text import shown_call
 

@@ -12,14 +12,15 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from threading import RLock
 from traceback import walk_tb
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from stenolog.domain.errors import CallerError, PluginError
-from stenolog.domain.registry import Registry
+from stenolog.domain.registry import LateRegistry
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -138,12 +139,18 @@ def _in_environment() -> Iterator[str]:
 T = TypeVar("T")
 
 
-class _Reference(NamedTuple):
+@dataclass(frozen=True)
+class Reference:
+    """A value of a module, which is imported when this is called."""
+
     module: str
     attribute: str
 
+    def __call__(self) -> Any:
+        return getattr(import_module(self.module), self.attribute)
 
-class LazyRegistry(Registry[T]):
+
+class LazyRegistry(LateRegistry[T]):
     """A registry to which values can be added by reference, so that no plugin is imported before its use."""
 
     def add_reference(self, name: str, reference: str) -> None:
@@ -151,13 +158,4 @@ class LazyRegistry(Registry[T]):
         module, _, attribute = reference.partition(":")
         if not (module and attribute):
             raise CallerError(f"expected module:attribute, found {reference!r}")
-        if name in self._values and self._values[name] == _Reference(module, attribute):
-            return
-        self.add(name, _Reference(module, attribute))  # type: ignore[arg-type]
-
-    def __getitem__(self, name: str) -> T:
-        """Return the value of a name. Raises `NotRegisteredError`, and the errors of importing it."""
-        value = super().__getitem__(name)
-        if isinstance(value, _Reference):
-            value = self._values[name] = getattr(import_module(value.module), value.attribute)
-        return value
+        self.add_late(name, Reference(module, attribute))

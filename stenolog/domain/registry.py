@@ -6,9 +6,9 @@ MODELS.add("telegraph", Telegraph)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from .errors import CallerError, NotRegisteredError
 from .near_names import closest
@@ -90,6 +90,30 @@ class Registry(Mapping[str, T]):
         if name not in self:
             raise NotRegisteredError(self.missing(name))
         return name
+
+
+class _Late(Generic[T]):
+    """A value that is made when it is first asked for."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self.make = make
+
+
+class LateRegistry(Registry[T]):
+    """A registry to which values can be added that are made when they are first asked for."""
+
+    def add_late(self, name: str, make: Callable[[], T]) -> None:
+        """Add the value that a function returns under a name. Raises `CallerError` as `add`."""
+        known = self._values.get(name)
+        if not isinstance(known, _Late) or known.make != make:
+            self.add(name, _Late(make))  # type: ignore[arg-type]
+
+    def __getitem__(self, name: str) -> T:
+        """Return the value of a name. Raises `NotRegisteredError`, and the errors of making it."""
+        value = super().__getitem__(name)
+        if isinstance(value, _Late):
+            value = self._values[name] = value.make()
+        return value
 
 
 def _is_redefined(known: object, value: object) -> bool:

@@ -59,7 +59,13 @@ NO_PLACE = {
     "projections/acts.py",
     "projections/messages/rules.py",
 }
-ROOMS = ("contrib/", "adapters/importers/", "adapters/frameworks/", "projections/formats/")
+ROOMS = (
+    "contrib/",
+    "adapters/importers/",
+    "adapters/programs/",
+    "adapters/frameworks/",
+    "projections/formats/",
+)
 
 
 def _names_gemini(module: Path) -> bool:

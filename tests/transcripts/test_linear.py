@@ -14,7 +14,7 @@ import pytest
 
 import stenolog
 from stenolog.adapters.importers import json_lines
-from stenolog.adapters.importers.claude import branches as branches_module
+from stenolog.adapters.programs.claude_code import branches as branches_module
 from stenolog.adapters.verify.integrity import verify
 from stenolog.domain.errors import CallerError, UnknownFormatError
 from stenolog.domain.values import PositionRange

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import cache
 from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO
 
 from stenolog.domain.errors import StenologError, UnknownFormatError
-from stenolog.projections.messages.json_fields import as_dict
+from stenolog.projections.programs import Signature
 
-from .claude import agent_notes
-from .claude.stream import is_stream, is_stream_record, other_stream
 from .door import SQLITE, decompressed, regular_file, tables_in
-from .formats import IMPORTERS, MAPPING_SUFFIXES, FolderFormat, Importer
-from .json_lines import Json, JsonLinesReader, JsonObject, Record
-from .openai.messages import are_messages, conversations_in, is_message
-from .other_formats import NO_IMPORTER, described
+from .formats import IMPORTERS, MAPPING_SUFFIXES, OWN, FolderFormat, Importer
+from .json_lines import Json, JsonLinesReader, Record
+from .other_formats import NO_IMPORTER, described, other_stream
+from .sub_agents import depth_of, note_suffixes, noted_file
 
 LOOKED_AT = 200
 """The number of records by which a file's format is recognised."""
@@ -27,27 +26,17 @@ NAMED_BY = 20
 """The number of records that describe a file of an unknown format in an error."""
 _HEAD = 64 * 1024
 """In how many bytes the first good line must begin, where the very first is none."""
-_CODEX = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
 _MCP = (b"STDIN: {", b"STDOUT: {", b"STDERR: ")
 """The beginnings of what goose's tests record of an MCP server's streams."""
-_CLAUDE_ASIDE = {
-    "file-history-snapshot": "snapshot",
-    "summary": "leafUuid",
-    "progress": "data",
-    "system": "subtype",
-    "queue-operation": "operation",
-    "permission-mode": "permissionMode",
-    "ai-title": "sessionId",
-    "last-prompt": "sessionId",
-    "attachment": "attachment",
-}
+FIRST, LAST = True, False
+"""The two rounds in which importers are asked: those of a precedence below 0 are asked last."""
 
 
 def supported() -> str:
     """Return the titles of all formats that can be imported, for messages."""
-    *others, own = sorted(IMPORTERS, key="stenolog".__eq__)
-    titles = dict.fromkeys(IMPORTERS[name].title for name in others)
-    return f"{', '.join(titles)}, or {IMPORTERS[own].title}"
+    own = [format.name for format in OWN()]
+    *titles, last = dict.fromkeys(IMPORTERS.title(name) for name in sorted(IMPORTERS, key=own.__contains__))
+    return f"{', '.join(titles)}, or {last}"
 
 
 def recognise(source: str | os.PathLike[str] | bytes) -> str:
@@ -105,18 +94,38 @@ def _beginning(first: bytes) -> str:
     return f"text that begins with {' '.join(words.split())!r}"
 
 
-def _plugins() -> Iterator[tuple[str, Importer]]:
-    """Yield the importers that recognise files by themselves; the others are recognised here."""
-    return iter(sorted(IMPORTERS.items(), key=lambda item: -item[1].precedence))
+def _claimants(value: Json, *rounds: bool, whole: bool = False) -> Iterator[tuple[str, Importer]]:
+    """Yield the importers to ask for a value: those whose signatures it shows, and those that have none."""
+    keys = value.keys() if isinstance(value, dict) else None
+    for name, precedence, signatures in IMPORTERS.in_order("value"):
+        if (precedence >= 0) not in rounds:
+            continue
+        for each in signatures or ():
+            if keys is not None and not each.keys <= keys and keys.isdisjoint(each.inside):
+                continue  # as `fits` would say, for less
+            if each.fits(value, whole=whole):
+                yield name, IMPORTERS[name]
+                break
+        if signatures is None:
+            yield name, IMPORTERS[name]
 
 
 def _of_start(first: bytes, stream: BinaryIO) -> str | None:
     """Return the format that is seen from a file's first bytes; None for text that has to be read."""
     refused: UnknownFormatError | None = None
-    for name, importer in _plugins():
+    is_json = first.startswith((b"{", b"["))
+
+    @cache
+    def tables() -> Mapping[str, frozenset[str]]:
+        return tables_in(stream) if first.startswith(SQLITE) else {}
+
+    for name, _, signatures in IMPORTERS.in_order("start"):
         try:
-            if importer.is_start(first, stream):
+            if signatures is None and IMPORTERS[name].is_start(first, stream):
                 return name
+            for each in signatures or ():
+                if (each.beside or not is_json) and _starts(each, name, first, stream, tables):
+                    return name
         except UnknownFormatError as error:
             refused = refused or error
         finally:
@@ -126,6 +135,27 @@ def _of_start(first: bytes, stream: BinaryIO) -> str | None:
     return None
 
 
+def _starts(
+    shown: Signature,
+    name: str,
+    first: bytes,
+    stream: BinaryIO,
+    tables: Callable[[], Mapping[str, frozenset[str]]],
+) -> bool:
+    """Return whether a file begins as a signature says, or else as the importer does."""
+    if shown.beside:
+        path = getattr(stream, "name", None)
+        return isinstance(path, str) and _has_beside(Path(path), shown.beside)
+    if shown.tables:
+        return shown.fits_tables(tables())
+    is_asked = first.startswith(shown.begins) if shown.begins else shown.fits_text(first)
+    return is_asked and IMPORTERS[name].is_start(first, stream)
+
+
+def _has_beside(path: Path, suffixes: Iterable[str]) -> bool:
+    return any(path.with_name(f"{path.stem}{suffix}").is_file() for suffix in suffixes)
+
+
 def _of_list(stream: BinaryIO) -> str:
     """Return the format of one list, or of one on each line, as a relay sends them."""
     try:
@@ -133,7 +163,7 @@ def _of_list(stream: BinaryIO) -> str:
     except UnknownFormatError:
         stream.seek(0)
         lists = [value for _, value in islice(JsonLinesReader().values(stream), LOOKED_AT)]
-        for name, importer in _plugins():
+        for name, importer in _claimants(lists, FIRST, LAST):
             if any(map(importer.is_record, lists)):
                 return name
         if len(lists) > 1 and all(isinstance(value, list) for value in lists[:2]):
@@ -150,6 +180,7 @@ def _lists(lines: list[Json]) -> str:
 def _of_objects(stream: BinaryIO) -> str:
     """Return JSON Lines, unless the whole file is one object, on a single line or over many."""
     first = list(islice(_records(stream), NAMED_BY))
+    refused: UnknownFormatError | None = None
     if not first or first[0].number != 1:
         try:
             stream.seek(0)
@@ -158,16 +189,13 @@ def _of_objects(stream: BinaryIO) -> str:
             if not first:
                 raise
             refused = error
-    else:
-        what = described(first[0].value, [record.value for record in first[1:]])
-        refused = UnknownFormatError(f"expected {supported()}, found {what}")
-        if len(first) == 1:
-            with suppress(UnknownFormatError):
-                return _of_document(first[0].value)
-    found = _of_lines(stream)
-    if found is None:
-        raise refused
-    return found
+    elif len(first) == 1:
+        with suppress(UnknownFormatError):
+            return _of_document(first[0].value)
+    if found := _of_lines(stream):
+        return found
+    what = described(first[0].value, [record.value for record in first[1:]])
+    raise refused or UnknownFormatError(f"expected {supported()}, found {what}")
 
 
 def _records(stream: BinaryIO) -> Iterator[Record]:
@@ -177,73 +205,31 @@ def _records(stream: BinaryIO) -> Iterator[Record]:
 
 
 def _of_document(document: Json) -> str:
-    for name, importer in _plugins():
+    for name, importer in _claimants(document, FIRST, LAST, whole=True):
         if importer.is_document(document):
             return name
-    if is_stream(document):
-        return "claude-stream"
-    if conversations_in(document) is not None:
-        return "openai-chat"
     raise UnknownFormatError(f"expected {supported()}, found {described(document)}")
 
 
 def _of_lines(stream: BinaryIO) -> str | None:
-    passed: list[JsonObject] = []
-    is_of_claude = False
+    values = []
     for record in _records(stream):
         value = record.value
-        for name, importer in _plugins():
-            if importer.is_record(value):
-                return name
-        if name := other_stream(value):
-            raise UnknownFormatError(f"expected {supported()}, found {name}, {NO_IMPORTER}")
-        if is_stream_record(value):  # others may show themselves behind it
-            is_of_claude = True
-            continue
-        if isinstance(value.get("stenolog"), int):
-            return "stenolog"
-        if value.get("type") in _CODEX and isinstance(value.get("payload"), dict):
-            return "codex"
-        if _is_claude(value):
-            if "uuid" not in value and any(map(_is_normalised, _records(stream))):
-                raise UnknownFormatError(f"expected {supported()}, found normalised logs, {NO_IMPORTER}")
-            return "claude-code"
-        if are_messages(value.get("messages")):
-            if "." in str(value.get("type") or value.get("event") or ""):
-                raise UnknownFormatError(f"expected {supported()}, found telemetry, {NO_IMPORTER}")
-            return "openai-chat"
-        if is_message(value):
-            return _openai_lines(_records(stream))
-        passed.append(value)
-    if is_of_claude:
-        return "claude-stream"
-    told = [value for value in passed if "session_id" not in value]
-    aside = any(_CLAUDE_ASIDE.get(str(value.get("type"))) in value for value in told)
-    others = any("parts" in as_dict(value.get("message")) for value in passed)
-    return "claude-code" if aside and not others else None
+        if name := _of_record(value, FIRST):
+            return name
+        if other := other_stream(value):
+            raise UnknownFormatError(f"expected {supported()}, found {other}, {NO_IMPORTER}")
+        if name := _of_record(value, LAST):
+            if other := IMPORTERS[name].other(_records(stream)):
+                raise UnknownFormatError(f"expected {supported()}, found {other}, {NO_IMPORTER}")
+            return name
+        values.append(value)
+    likely = (name for name, importer in _claimants(values, LAST) if importer.is_likely(values))
+    return next(likely, None)
 
 
-def _openai_lines(records: Iterator[Record]) -> str:
-    for record in records:
-        if not isinstance(record.value.get("role"), str):
-            raise UnknownFormatError(
-                f"expected an OpenAI chat message on each line, found on line {record.line} "
-                f"{described(record.value)}"
-            )
-    return "openai-chat"
-
-
-def _is_normalised(record: Record) -> bool:
-    """Return whether a record is of a log that gives the sessions of several programs one form."""
-    return record.value.get("type") == "tool" and "tool_output" in record.value
-
-
-def _is_claude(value: JsonObject) -> bool:
-    return (
-        value.get("type") in ("user", "assistant")
-        and "content" in as_dict(value.get("message"))
-        and ("sessionId" in value or "parentUuid" in value)
-    )
+def _of_record(value: Json, asked: bool) -> str:
+    return next((name for name, each in _claimants(value, asked) if each.is_record(value)), "")
 
 
 SUFFIXES = frozenset({".jsonl", ".ndjson", ".json", ".csv", ".traj", ".zst", ".zstd"})
@@ -267,7 +253,7 @@ def files_in(path: Path, *, passed_over: Callable[[Path], object] = lambda _: No
     if path.is_dir():
         yield from _inside(path, set(), passed_over)
     else:
-        yield agent_notes.file_of(path) or path
+        yield noted_file(path) or path
 
 
 def folder_of(path: Path) -> tuple[Path, Importer | None]:
@@ -276,7 +262,10 @@ def folder_of(path: Path) -> tuple[Path, Importer | None]:
     Raises `UnknownFormatError` for a folder in which no importer finds a conversation.
     """
     refused: UnknownFormatError | None = None
-    for importer, format in _folder_formats():
+    formats = [*_folder_formats(path)]
+    if not formats and path.is_dir():
+        formats = [*_folder_formats()]
+    for importer, format in formats:
         try:
             if (found := format.find(path)) is not None:
                 return found, importer
@@ -287,11 +276,28 @@ def folder_of(path: Path) -> tuple[Path, Importer | None]:
     return path, None
 
 
-def _folder_formats() -> Iterator[tuple[Importer, FolderFormat]]:
-    """Yield the importers whose format is a folder."""
-    for name in IMPORTERS:
+def _folder_formats(path: Path | None = None) -> Iterator[tuple[Importer, FolderFormat]]:
+    """Yield the importers whose format is a folder; given a path, those of which it shows a signature."""
+    is_folder = path is not None and path.is_dir()
+    for name, _, signatures in IMPORTERS.in_order("folder"):
+        for each in signatures or ():
+            if path is None or (_has(path, each.folder) if is_folder else path.name in each.folder):
+                break
+        else:
+            if signatures is not None:
+                continue
         if (importer := IMPORTERS[name]).folder is not None:
             yield importer, importer.folder
+
+
+def _has(folder: Path, patterns: Iterable[str]) -> bool:
+    """Return whether a folder has a file of one of the patterns.
+
+    A name is asked for itself: a folder that cannot be entered raises, and is refused where it is read.
+    """
+    return any(
+        any(islice(folder.glob(each), 1)) if "*" in each else (folder / each).is_file() for each in patterns
+    )
 
 
 def _inside(
@@ -304,18 +310,18 @@ def _inside(
     try:
         with os.scandir(folder) as found:
             seen = sorted((each for each in found if each.name[0] != "."), key=_sort_key)
-        is_one = any(each.holds(folder) for _, each in _folder_formats())
+        is_one = any(each.holds(folder) for _, each in _folder_formats(folder))
     except OSError:
         is_one = True  # it is refused where it is read; its neighbours are read
     if is_one:
         yield folder
         return
     for file in (Path(each) for each in seen if each.is_file()):
-        notes = (agent_notes.NOTE, *MAPPING_SUFFIXES)
+        notes = (*note_suffixes(), *MAPPING_SUFFIXES)
         is_wanted = file.suffix.lower() in SUFFIXES and file.name not in _SETTINGS
         if (is_wanted or _is_session(file)) and not file.name.endswith(notes):
             yield file
-        elif agent_notes.file_of(file) is None:
+        elif noted_file(file) is None:
             passed_over(file)
     for each in seen:
         if each.is_dir():
@@ -332,15 +338,15 @@ def _is_session(file: Path) -> bool:
 
 
 def _sort_key(each: os.DirEntry[str]) -> tuple[bool, int, str]:
-    is_agent = each.name.startswith(agent_notes.SUB_AGENT) and not each.name.endswith(agent_notes.NOTE)
-    return is_agent, agent_notes.depth_of(Path(each)) if is_agent else 0, each.name
+    depth = depth_of(Path(each))
+    return depth is not None, depth or 0, each.name
 
 
 def size_of(path: Path) -> int:
     """Return the bytes to read of a file, or of a format's folder; 0 if that is unknown."""
     files: Iterable[Path] = [path]
     if path.is_dir():
-        files = chain.from_iterable(each.files(path) for _, each in _folder_formats())
+        files = chain.from_iterable(each.files(path) for _, each in _folder_formats(path))
     with suppress(OSError):
         return sum(found.stat().st_size for found in files)
     return 0

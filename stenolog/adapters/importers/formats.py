@@ -7,15 +7,16 @@ IMPORTERS.add(NOTES.name, NOTES)
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple, TypeAlias
 
-from stenolog.adapters.plugins import LazyRegistry
+from stenolog.adapters.plugins import LazyRegistry, Reference
+from stenolog.projections.programs import PROGRAMS, FileFormat, Signature
 
-if TYPE_CHECKING:  # every `stenolog.open` imports this module
+if TYPE_CHECKING:  # `import stenolog` imports this module
     from .converter import Converter, Reader, SourceConversation
-    from .json_lines import Json, JsonLinesReader, JsonObject
+    from .json_lines import Json, JsonLinesReader, JsonObject, Record
     from .steps import ExistingLog
 
 Check: TypeAlias = "Callable[[Json], bool]"
@@ -57,10 +58,12 @@ class LineFormat(NamedTuple):
 class Importer:
     """A format of transcripts: how its files are recognised, by their content alone, and read.
 
-    `title` names a file of it in messages ("a Codex rollout"). `read` returns the conversations of a file;
+    `title` names a file of it in messages ("a Slack channel"). `read` returns the conversations of a file;
     where `lines` is given too, `read` is for a file that is one JSON list. A file is of this format if
     `is_document` accepts the one JSON value that it holds, `is_record` one of its first values on lines, or
-    `is_start` its first bytes (it is given these and the whole stream).
+    `is_start` its first bytes (it is given these and the whole stream). If no format takes any of the first
+    values, `is_likely` is asked with all objects among them. If one takes a value, its `other` may still
+    find another format that has no importer in the first records, and return its name.
 
     `name_of` returns the conversation's name where the file tells none. `takes_agents`: names of agents can
     be given by the caller. Of several importers that accept a file the one of the highest `precedence` takes
@@ -70,12 +73,14 @@ class Importer:
     """
 
     name: str
-    title: str
+    title: str = ""
     read: Reader | None = None
     lines: LineFormat | None = None
     is_document: Check = _never
     is_record: Check = _never
     is_start: Callable[[bytes, BinaryIO], bool] = lambda first, stream: False
+    is_likely: Callable[[list[JsonObject]], bool] = _never
+    other: Callable[[Iterator[Record]], str] = lambda records: ""
     name_of: Callable[[Path], str] = lambda path: path.stem
     folder: FolderFormat | None = None
     takes_agents: bool = False
@@ -85,28 +90,98 @@ class Importer:
     team: Callable[[BinaryIO], str] | None = None
 
 
-def _shipped(name: str) -> str:
-    return f"{__package__}.shipped:{name}"
-
-
 def mappings_beside(path: Path) -> Iterator[Path]:
     """Yield the mappings that stand beside a transcript: `talk.mapping.toml` beside `talk.jsonl`."""
     found = (path.with_name(f"{path.stem}{suffix}") for suffix in MAPPING_SUFFIXES)
     return (each for each in found if each.is_file())
 
 
-IMPORTERS: LazyRegistry[Importer] = LazyRegistry("a format to import")
-"""Every importer by its name. A file is shown to those of plugins first, in the order of their names here."""
-for _name in (
-    "claude-code",
-    "claude-code-note",
-    "claude-stream",
-    "codex",
-    "gemini-cli",
-    "gemini-cli-json",
-    "openai-chat",
-    "qwen-code",
-    "stenolog",
-    "stenolog-db",
-):
-    IMPORTERS.add_reference(_name, _shipped(_name.replace("-", "_").upper()))
+class ImporterRegistry(LazyRegistry[Importer]):
+    """Importers by their names: those of `PROGRAMS`, stenolog's own, and others that were added.
+
+    What is needed to recognise a file is known before its importer is imported.
+    """
+
+    def __init__(self) -> None:
+        self._formats: dict[str, FileFormat] = {}
+        self._known: set[str] = set()
+        self._asked: tuple[tuple[str, ...], dict[str, list[Asked]]] = ((), {})
+        super().__init__("a format to import")
+
+    @property
+    def _values(self) -> dict[str, Importer]:
+        """Return all values, with those of programs that were registered since."""
+        if len(self._known) < len(PROGRAMS) + 1:
+            self._gather()
+        return self._all
+
+    @_values.setter
+    def _values(self, values: dict[str, Importer]) -> None:
+        self._all = values
+
+    def _gather(self) -> None:
+        for name in [name for name in PROGRAMS if name not in self._known]:
+            self._known.add(name)
+            self._add_formats(PROGRAMS[name].sessions)
+        if "" not in self._known:
+            self._known.add("")
+            self._add_formats(OWN())
+
+    def _add_formats(self, formats: Iterable[FileFormat]) -> None:
+        for format in formats:
+            self.add_reference(format.name, format.importer)
+            self._formats[format.name] = format
+
+    def __getitem__(self, name: str) -> Importer:
+        importer = super().__getitem__(name)
+        format = self._formats.get(name)
+        if format is not None and not importer.title:
+            importer = replace(importer, title=format.title, precedence=format.precedence)
+            self._values[name] = importer
+        return importer
+
+    def title(self, name: str) -> str:
+        """Return the title of a format."""
+        return self._formats[name].title if name in self._formats else self[name].title
+
+    def signatures(self, name: str) -> tuple[Signature, ...] | None:
+        """Return the signatures of a format; None if it has none, so that its importer has to be asked."""
+        return self._formats[name].signatures if name in self._formats else None
+
+    def in_order(self, about: Literal["start", "value", "folder"]) -> list[Asked]:
+        """Return the importers to ask about a file's start, its values or a folder, in their order."""
+        names = tuple(self._values)
+        if names != self._asked[0]:
+            self._asked = names, self._sorted(names)
+        return self._asked[1][about]
+
+    def _sorted(self, names: Iterable[str]) -> dict[str, list[Asked]]:
+        found: dict[str, list[Asked]] = {"start": [], "value": [], "folder": []}
+        for name in names:
+            format = self._formats.get(name)
+            precedence = self[name].precedence if format is None else format.precedence
+            for about, asked in found.items():
+                told = None if format is None else [s for s in format.signatures if _about(s) == about]
+                if told is None or told:
+                    asked.append(Asked(name, precedence, told))
+        for asked in found.values():
+            asked.sort(key=lambda each: -each.precedence)
+        return found
+
+
+class Asked(NamedTuple):
+    """An importer to ask about a file that shows one of the signatures; about any file if it has none."""
+
+    name: str
+    precedence: int
+    signatures: list[Signature] | None
+
+
+def _about(signature: Signature) -> str:
+    return "start" if signature.is_of_start else "folder" if signature.folder else "value"
+
+
+OWN = Reference(f"{__package__}.own_files", "FORMATS")
+"""Formats of no program; messages name them last."""
+IMPORTERS = ImporterRegistry()
+"""Every importer by its name. Of one precedence, those that were registered first are asked first."""

@@ -6,6 +6,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from hashlib import file_digest
 from itertools import chain, islice
@@ -366,7 +367,7 @@ class _Importing:
 
     def _check_takes_agents(self, importer: Importer) -> None:
         if self._agents and not importer.takes_agents:
-            wanted = ", ".join(IMPORTERS[name].title for name in IMPORTERS if IMPORTERS[name].takes_agents)
+            wanted = ", ".join(IMPORTERS.title(name) for name in IMPORTERS if IMPORTERS[name].takes_agents)
             raise CallerError(
                 f"agents: expected {wanted or 'a format whose importer takes them'}, found {importer.title}"
             )
@@ -379,9 +380,10 @@ class _Importing:
 
 def mapped_importer(mapping: Path) -> Importer:
     """Return an importer of the files that a mapping describes. Raises `CallerError` for a bad mapping."""
-    for name in IMPORTERS:
-        if (make := IMPORTERS[name].with_mapping) is not None:
-            return make(mapping)
+    for name, _, signatures in IMPORTERS.in_order("start"):
+        may_be = signatures is None or any(each.beside for each in signatures)
+        if may_be and (make := IMPORTERS[name].with_mapping) is not None:
+            return replace(make(mapping), title=IMPORTERS.title(name))
     raise CallerError("mapping: expected an importer that takes mappings, found none registered")
 
 

@@ -42,7 +42,7 @@ class Exporter:
 
 EXPORTERS: LazyRegistry[Exporter] = LazyRegistry("a format to export")
 """Every exporter by its name."""
-_SHIPPED = "stenolog.adapters.importers.shipped"
+_SHIPPED = "stenolog.adapters.importers.shipped_exporters"
 for _name in ("jsonl", "openai", "markdown", "html", "json", "curl", "python", "pytest"):
     EXPORTERS.add_reference(_name, f"{_SHIPPED}:TO_{_name.upper()}")
 

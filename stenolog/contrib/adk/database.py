@@ -10,12 +10,10 @@ import pickle
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Any, BinaryIO
 
 from stenolog.errors import UnknownFormatError
 from stenolog.importers import (
-    SQLITE,
     Json,
     JsonLinesReader,
     Skipped,
@@ -25,8 +23,6 @@ from stenolog.importers import (
     tables_in,
 )
 
-SESSION_COLUMNS = {"app_name", "user_id", "id", "state", "update_time"}
-EVENT_COLUMNS = {"id", "app_name", "user_id", "session_id", "invocation_id", "timestamp"}
 JSON_COLUMNS = (
     "citation_metadata",
     "content",
@@ -40,19 +36,6 @@ FLAGS = ("interrupted", "partial", "turn_complete")
 MAX_VALUES = 100_000
 FIELDS = "__dict__"
 """The key of a model's fields in its state."""
-
-
-def is_database(first: bytes, stream: BinaryIO) -> bool:
-    """Return whether a file is an SQLite database with the tables of a session service."""
-    if not first.startswith(SQLITE):
-        return False
-    with suppress(UnknownFormatError):
-        tables = tables_in(stream)
-        columns = tables.get("events", frozenset())
-        has_content = not columns.isdisjoint({"event_data", "content"})
-        has_sessions = tables.get("sessions", frozenset()) >= SESSION_COLUMNS
-        return has_sessions and columns >= EVENT_COLUMNS and has_content
-    return False
 
 
 def sessions_in(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[dict[str, Any]]:

@@ -23,7 +23,7 @@ from stenolog.importers import (
 )
 
 from .cards import with_logs
-from .database import is_database, sessions_in
+from .database import sessions_in
 from .evaluation import AGENT, cases_in, is_evaluation
 from .events import USER, field
 from .session import AdkSession
@@ -102,9 +102,7 @@ def _conversation(
 
 ADK = Importer(
     "adk",
-    "an ADK session or evaluation set",
-    read,
+    read=read,
     is_document=is_document,
     is_record=is_session,
-    is_start=is_database,
 )

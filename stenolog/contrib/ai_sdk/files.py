@@ -91,4 +91,4 @@ def _conversation(messages: list[Json], chat: dict[str, Any], reading: JsonLines
     )
 
 
-AI_SDK = Importer("ai-sdk", "UI messages of the AI SDK", read, is_document=is_document, is_record=is_record)
+AI_SDK = Importer("ai-sdk", read=read, is_document=is_document, is_record=is_record)

@@ -55,4 +55,4 @@ def _conversation(trajectory: dict[str, Any]) -> SourceConversation:
     return SourceConversation(name, records, partial(Trajectory, trajectory=trajectory), unit="step")
 
 
-ATIF = Importer("atif", "an ATIF trajectory", read, is_document=is_document, is_record=is_trajectory)
+ATIF = Importer("atif", read=read, is_document=is_document, is_record=is_trajectory)

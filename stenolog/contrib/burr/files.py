@@ -213,4 +213,4 @@ def _name_of(path: Path) -> str:
     return path.absolute().parent.name if path.name == "log.jsonl" else path.stem
 
 
-BURR = Importer("burr", "a Burr log", read, is_record=is_record, name_of=_name_of)
+BURR = Importer("burr", read=read, is_record=is_record, name_of=_name_of)

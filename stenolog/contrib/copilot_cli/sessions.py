@@ -346,7 +346,6 @@ class CopilotCli(SessionConverter):
 
 COPILOT_CLI = Importer(
     "copilot-cli",
-    "a Copilot CLI session",
     lines=LineFormat(CopilotCli, session_of),
     is_record=is_event,
     name_of=name_of,

@@ -245,8 +245,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 CREWAGENT = Importer(
     "crewagent",
-    "CrewAgent messages",
-    read,
+    read=read,
     is_document=are_messages,
     name_of=own_name,
     folder=FolderFormat(folder_of, is_one, conversations, _files),

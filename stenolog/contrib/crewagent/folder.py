@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
+from stenolog.contrib.programs import CREWAGENT_MARKS
 from stenolog.errors import CallerError, UnknownFormatError
 from stenolog.importers import (
     Json,
@@ -26,7 +27,7 @@ from stenolog.importers import (
 
 from .messages import CrewAgent
 from .output_files import NOWHERE, NewFiles, OutputFiles, root_folder, there_already
-from .schema import MARKS, Message
+from .schema import Message
 
 try:
     import fcntl
@@ -45,7 +46,7 @@ def are_messages(document: Json) -> bool:
     """Return whether the document holds messages with fields that only CrewAgent has."""
     found = [message for message in as_list(_messages_in(document)) if isinstance(message, dict)]
     return any("role" in message for message in found) and any(
-        mark in message for message in found for mark in MARKS
+        mark in message for message in found for mark in CREWAGENT_MARKS
     )
 
 

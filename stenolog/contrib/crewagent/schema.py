@@ -41,11 +41,6 @@ SPELLINGS: Mapping[str, tuple[str, ...]] = {
 }
 TOOL_SPELLINGS: Mapping[str, tuple[str, ...]] = {"toolName": ("name",), "duration": ("durationMs",)}
 """Other spellings in the result of a tool, where `name` is no author."""
-MARKS = (
-    *("includeInContext", "partType", "runId", "widget", "toolCalls", "toolCallId"),
-    *("toolName", "agentId", "isCollapsed"),
-)
-"""Fields by which a list of messages is known to be CrewAgent's."""
 
 
 class FieldDifference(NamedTuple):

@@ -8,7 +8,6 @@ from typing import BinaryIO, TypeAlias
 
 from stenolog.errors import UnknownFormatError
 from stenolog.importers import (
-    SQLITE,
     Importer,
     JsonLinesReader,
     JsonObject,
@@ -18,7 +17,6 @@ from stenolog.importers import (
     SourceConversation,
     as_int,
     sqlite_database,
-    tables_in,
 )
 
 from .converter import DeepseekHarness
@@ -26,11 +24,6 @@ from .vocabulary import PACKED
 
 Plain: TypeAlias = Callable[[bytes], bytes]
 """A function that decompresses, within the budget of a file."""
-_COLUMNS = {
-    "persistence_state": frozenset(("store_id",)),
-    "sessions": frozenset(("id", "version", "created_at", "incarnation")),
-    "events": frozenset(("session_id", "seq", "type", "time", "data", "surface_op")),
-}
 _HEAD = {
     "id": "id",
     "version": "version",
@@ -42,14 +35,6 @@ _HEAD = {
     "agent_preset": "agentPreset",
 }
 """The columns of a session, and what its file calls them."""
-
-
-def is_database(first: bytes, stream: BinaryIO) -> bool:
-    """Return whether a file is dsh's database of sessions."""
-    if not first.startswith(SQLITE):
-        return False
-    tables = tables_in(stream)
-    return all(wanted <= tables.get(table, frozenset()) for table, wanted in _COLUMNS.items())
 
 
 def read(stream: BinaryIO, reader: JsonLinesReader) -> Iterator[SourceConversation]:
@@ -102,6 +87,4 @@ def _bytes(value: object, plain: Plain) -> bytes:
     return plain(value) if isinstance(value, bytes) else str(value).encode()
 
 
-DATABASE = Importer(
-    "deepseek-harness-db", "deepseek-harness's database of sessions", read, is_start=is_database
-)
+DATABASE = Importer("deepseek-harness-db", read=read)

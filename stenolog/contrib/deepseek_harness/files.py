@@ -21,7 +21,6 @@ def session_of(record: JsonObject, _has_begun: bool) -> str:
 
 DEEPSEEK_HARNESS = Importer(
     "deepseek-harness",
-    "a deepseek-harness session",
     lines=LineFormat(DeepseekHarness, session_of),
     is_record=is_session,
 )

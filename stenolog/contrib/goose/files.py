@@ -9,7 +9,6 @@ from typing import Any, BinaryIO
 
 from stenolog.errors import UnknownFormatError
 from stenolog.importers import (
-    SQLITE,
     Importer,
     Json,
     JsonLinesReader,
@@ -21,7 +20,6 @@ from stenolog.importers import (
     as_dict,
     as_str,
     sqlite_database,
-    tables_in,
 )
 
 from .converter import Goose, is_message
@@ -46,8 +44,6 @@ _TYPES = frozenset(
         "summarizationRequested",
     )
 )
-_SESSIONS = frozenset(("id", "working_dir", "extension_data"))
-_MESSAGES = frozenset(("session_id", "role", "content_json", "created_timestamp"))
 
 
 def is_line(record: Json) -> bool:
@@ -97,15 +93,6 @@ def _records(head: JsonObject, messages: Iterable[Json]) -> list[Record]:
     return [Record("1", head)] + [Record(str(nth), each) for nth, each in enumerate(objects, 1)]
 
 
-def is_database(first: bytes, stream: BinaryIO) -> bool:
-    """Return whether a file is goose's database of sessions."""
-    if not first.startswith(SQLITE):
-        return False
-    tables = tables_in(stream)
-    wanted = {"sessions": _SESSIONS, "messages": _MESSAGES}
-    return all(tables.get(name, frozenset()) >= columns for name, columns in wanted.items())
-
-
 def read_database(stream: BinaryIO, reader: JsonLinesReader) -> Iterator[SourceConversation]:
     """Yield a conversation for each session of a database, the earliest first."""
     with sqlite_database(stream, "sessions", "messages") as connection:
@@ -147,8 +134,8 @@ def _bytes(value: object) -> bytes:
     return value if isinstance(value, bytes) else str(value).encode()
 
 
-GOOSE = Importer("goose", "a goose session", read_lines, is_record=is_line)
-GOOSE_JSON = Importer("goose-json", "a goose session as JSON", read_export, is_document=is_export)
-GOOSE_DB = Importer("goose-db", "goose's database of sessions", read_database, is_start=is_database)
+GOOSE = Importer("goose", read=read_lines, is_record=is_line)
+GOOSE_JSON = Importer("goose-json", read=read_export, is_document=is_export)
+GOOSE_DB = Importer("goose-db", read=read_database)
 
 __all__ = ["GOOSE", "GOOSE_DB", "GOOSE_JSON", "is_message"]

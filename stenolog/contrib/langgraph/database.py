@@ -7,24 +7,13 @@ from typing import BinaryIO
 
 from stenolog.errors import MissingExtraError
 from stenolog.importers import (
-    SQLITE,
     Importer,
     JsonLinesReader,
     SourceConversation,
     sqlite_database,
-    tables_in,
 )
 
-TABLES = frozenset(("checkpoints", "writes"))
-COLUMNS = frozenset(("thread_id", "checkpoint_ns", "checkpoint_id", "type", "checkpoint"))
-
-
-def is_database(first: bytes, stream: BinaryIO) -> bool:
-    """Return whether a file is an SQLite database with the tables of a `SqliteSaver`."""
-    if not first.startswith(SQLITE):
-        return False
-    tables = tables_in(stream)
-    return tables.keys() >= TABLES and tables["checkpoints"] >= COLUMNS
+TABLES = ("checkpoints", "writes")
 
 
 def read(stream: BinaryIO, _reading: JsonLinesReader) -> Iterator[SourceConversation]:
@@ -42,4 +31,4 @@ def read(stream: BinaryIO, _reading: JsonLinesReader) -> Iterator[SourceConversa
         yield from threads_in(connection)
 
 
-LANGGRAPH = Importer("langgraph", "the database of a LangGraph SqliteSaver", read, is_start=is_database)
+LANGGRAPH = Importer("langgraph", read=read)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
@@ -127,18 +128,13 @@ def _items(mapping: Mapping, document: Json, reader: JsonLinesReader) -> Iterato
 def importer_of(path: Path) -> Importer:
     """Return an importer of the files that a mapping describes. Raises `CallerError` for a bad mapping."""
     mapping = read_mapping(path)
-    return Importer("mapping", MAPPING.title, partial(read, mapping))
+    return replace(MAPPING, read=partial(read, mapping), with_mapping=None)
 
 
 def _mapping_of(stream: BinaryIO) -> Path | None:
     """Return the mapping that stands beside the file of a stream."""
     name = getattr(stream, "name", None)
     return next(mappings_beside(Path(name)), None) if isinstance(name, str) else None
-
-
-def has_mapping(_first: bytes, stream: BinaryIO) -> bool:
-    """Return whether a mapping stands beside the file of a stream."""
-    return _mapping_of(stream) is not None
 
 
 def read_beside(stream: BinaryIO, reader: JsonLinesReader) -> Iterator[SourceConversation]:
@@ -151,9 +147,6 @@ def read_beside(stream: BinaryIO, reader: JsonLinesReader) -> Iterator[SourceCon
 
 MAPPING = Importer(
     "mapping",
-    "a file with a mapping beside it",
-    read_beside,
-    is_start=has_mapping,
-    precedence=2,
+    read=read_beside,
     with_mapping=importer_of,
 )

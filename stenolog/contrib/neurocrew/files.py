@@ -313,4 +313,4 @@ def _name(about: dict[str, Any]) -> str:
     return f"chat_{named}" if named else ""
 
 
-NEUROCREW = Importer("neurocrew", "a NeuroCrew chat", read, is_document=is_chat)
+NEUROCREW = Importer("neurocrew", read=read, is_document=is_chat)

@@ -8,10 +8,10 @@ from hashlib import sha256
 from io import BytesIO
 from typing import Any, NamedTuple
 
+from stenolog.contrib.programs import NOSTR_FIELDS
 from stenolog.errors import MissingExtraError
 from stenolog.importers import Json, JsonLinesReader, as_list, compact_json
 
-FIELDS = ("id", "pubkey", "created_at", "kind", "tags", "content")
 PROFILE, METADATA = 0, 513
 MESSAGES = (1, 9, 11, 42, 1111, 1934)
 """The kinds that somebody says something with: notes, chat, threads, channels, comments, TENEX's tasks."""
@@ -47,7 +47,7 @@ class NostrEvent(NamedTuple):
 
 def is_event(value: Json) -> bool:
     """Return whether the value looks like an event, valid or not."""
-    return isinstance(value, dict) and all(name in value for name in FIELDS)
+    return isinstance(value, dict) and all(name in value for name in NOSTR_FIELDS)
 
 
 def event_of(value: dict[str, Any]) -> NostrEvent:
@@ -65,7 +65,7 @@ def event_of(value: dict[str, Any]) -> NostrEvent:
     tags = as_list(value["tags"])
     if not isinstance(value["content"], str) or not all(map(_is_tag, tags)) or tags is not value["tags"]:
         raise ValueError("expected content that is a text, and tags that are lists of texts")
-    made = {name: value[name] for name in (*FIELDS, "sig")}
+    made = {name: value[name] for name in (*NOSTR_FIELDS, "sig")}
     event = NostrEvent(**{**made, "tags": tuple(map(tuple, tags))})
     if event.id not in {sha256(form.encode()).hexdigest() for form in forms_of(event)}:
         raise ValueError("its id is not the hash of what it says")
@@ -98,7 +98,7 @@ def _is_tag(tag: Json) -> bool:
 
 
 def _missing(value: Json) -> str:
-    return next((name for name in FIELDS if not isinstance(value, dict) or name not in value), "")
+    return next((name for name in NOSTR_FIELDS if not isinstance(value, dict) or name not in value), "")
 
 
 def forms_of(event: NostrEvent) -> tuple[str, str]:

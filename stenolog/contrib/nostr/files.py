@@ -170,4 +170,4 @@ def _threads(events: dict[str, NostrEvent]) -> tuple[dict[str, list[NostrEvent]]
     return threads, around
 
 
-NOSTR = Importer("nostr", "Nostr events", read, is_document=is_nostr, is_record=is_nostr, takes_agents=True)
+NOSTR = Importer("nostr", read=read, is_document=is_nostr, is_record=is_nostr, takes_agents=True)

@@ -10,13 +10,12 @@ import io
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
 from functools import partial
 from typing import Any, BinaryIO, NamedTuple
 
+from stenolog.contrib.programs import OPENAI_AGENTS_COLUMNS
 from stenolog.errors import UnknownFormatError
 from stenolog.importers import (
-    SQLITE,
     Importer,
     JsonLinesReader,
     Record,
@@ -29,7 +28,6 @@ from stenolog.importers import (
 
 from .items import AgentsSession
 
-COLUMNS = {"id", "session_id", "message_data", "created_at"}
 STRUCTURE, USAGE = "message_structure", "turn_usage"
 MAIN_BRANCH = "main"
 OUTPUT = "_output"
@@ -48,15 +46,6 @@ class SessionBranch(NamedTuple):
         return self.session if self.name in ("", MAIN_BRANCH) else f"{self.session}~{self.name}"
 
 
-def is_database(first: bytes, stream: BinaryIO) -> bool:
-    """Return whether a file is an SQLite database with the messages of sessions."""
-    if not first.startswith(SQLITE):
-        return False
-    with suppress(UnknownFormatError):
-        return bool(_tables(stream))
-    return False
-
-
 def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:
     """Yield a conversation for each session of a database, and for each of its other branches."""
     names, tables = tables_in(stream), _tables(stream)
@@ -71,7 +60,7 @@ def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversat
 
 def _tables(stream: BinaryIO) -> list[str]:
     """Return the tables that hold messages."""
-    return [name for name, columns in tables_in(stream).items() if columns >= COLUMNS]
+    return [name for name, columns in tables_in(stream).items() if columns >= OPENAI_AGENTS_COLUMNS]
 
 
 def _branches(connection: sqlite3.Connection, table: str, *, has_structure: bool) -> list[SessionBranch]:
@@ -151,6 +140,4 @@ def _usage(connection: sqlite3.Connection, branch: SessionBranch) -> dict[int, d
     }
 
 
-OPENAI_AGENTS = Importer(
-    "openai-agents", "a session database of the OpenAI Agents SDK", read, is_start=is_database
-)
+OPENAI_AGENTS = Importer("openai-agents", read=read)

@@ -9,7 +9,6 @@ from typing import Any, BinaryIO
 
 from stenolog.errors import UnknownFormatError
 from stenolog.importers import (
-    SQLITE,
     Importer,
     JsonLinesReader,
     JsonObject,
@@ -20,17 +19,12 @@ from stenolog.importers import (
     as_str,
     compact_json,
     sqlite_database,
-    tables_in,
 )
 
 from .converter import conversations
 from .stored import StoredMessage, StoredSession, message_of
 
-_TABLES = {
-    "session": frozenset(("id", "project_id", "directory", "title")),
-    "message": frozenset(("id", "session_id", "data")),
-    "part": frozenset(("id", "message_id", "data")),
-}
+_TABLES = ("session", "message", "part")
 _SECOND = "session_message"
 """The table that later releases keep messages in, beside or instead of the first two."""
 _INFO = {
@@ -106,14 +100,6 @@ def _columns(connection: sqlite3.Connection, table: str) -> set[str]:
     return {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
 
 
-def is_database(first: bytes, stream: BinaryIO) -> bool:
-    """Return whether a file is an SQLite database with opencode's tables."""
-    if not first.startswith(SQLITE):
-        return False
-    tables = tables_in(stream)
-    return all(tables.get(table, frozenset()) >= columns for table, columns in _TABLES.items())
-
-
 def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:
     """Yield the sessions of a database, as they are at one moment."""
     with sqlite_database(stream, *_TABLES, _SECOND) as connection:
@@ -121,7 +107,7 @@ def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversat
         yield from conversations(DatabaseStorage(connection, reading))
 
 
-OPENCODE_DB = Importer("opencode-db", "an opencode database", read, is_start=is_database)
+OPENCODE_DB = Importer("opencode-db", read=read)
 
 
 def message_of_row(data: JsonObject, id: str, type: str) -> StoredMessage:

@@ -185,8 +185,7 @@ def read_export(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceCo
 
 OPENCODE = Importer(
     "opencode",
-    "an opencode storage folder or export",
-    read_export,
+    read=read_export,
     is_document=is_export,
     folder=FolderFormat(find, is_storage, read_folder, files),
 )

@@ -265,8 +265,7 @@ def _json(path: Path) -> dict[str, Any]:
 
 OPENHANDS = Importer(
     "openhands",
-    "an OpenHands run or conversation",
-    read,
+    read=read,
     is_document=is_conversation,
     is_record=is_record,
     folder=FolderFormat(folder_of, is_one, read_folder, files_of),

@@ -210,7 +210,7 @@ def session_of(record: JsonObject, has_begun: bool) -> str:
     return as_str(record.get("id")) if is_head(record) and not has_begun else ""
 
 
-PI = Importer("pi", "a pi session", lines=LineFormat(Pi, session_of), is_record=is_head)
+PI = Importer("pi", lines=LineFormat(Pi, session_of), is_record=is_head)
 
 
 class RecordTree:

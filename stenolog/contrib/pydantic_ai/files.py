@@ -90,6 +90,4 @@ def _with_sound_parts(number: int, message: dict[str, Any], reading: JsonLinesRe
     return {**message, "parts": parts}
 
 
-PYDANTIC_AI = Importer(
-    "pydantic-ai", "a message history of pydantic-ai", read, is_document=is_history, is_record=is_history
-)
+PYDANTIC_AI = Importer("pydantic-ai", read=read, is_document=is_history, is_record=is_history)

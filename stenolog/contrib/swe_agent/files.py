@@ -164,8 +164,7 @@ def name_of(path: Path) -> str:
 
 SWE_AGENT = Importer(
     "swe-agent",
-    "a SWE-agent trajectory",
-    read,
+    read=read,
     is_document=is_document,
     is_start=is_demonstration,
     name_of=name_of,

@@ -13,6 +13,7 @@ from hashlib import sha256
 from typing import Any, BinaryIO
 
 from stenolog import Log
+from stenolog.contrib.programs import WORKFLOW_IDS
 from stenolog.errors import UnknownFormatError
 from stenolog.events import (
     EPOCH,
@@ -57,9 +58,8 @@ from stenolog.importers import (
 from .rows import columns_of, messages_in
 
 SYSTEM = "conversation_messages"
-WORKFLOWS = ("workflowId", "workflow_id", "workflowid")
 TIMES = ("createdAt", "created_at", "createdat")
-KNOWN = {"id", "role", "content", "agent", *WORKFLOWS, *TIMES}
+KNOWN = {"id", "role", "content", "agent", *WORKFLOW_IDS, *TIMES}
 AGENTS = ("assistant", "agent", "ai", "model")
 LONGEST_ID = 150
 QUARTER = 15 * 60
@@ -69,7 +69,7 @@ NEVER = datetime(1, 1, 1, tzinfo=UTC)
 
 def workflow_of(row: dict[str, Any]) -> str | int | None:
     """Return the workflow that a row belongs to; None where it names none."""
-    found = next((row[name] for name in WORKFLOWS if name in row), None)
+    found = next((row[name] for name in WORKFLOW_IDS if name in row), None)
     return found if isinstance(found, str | int) else None
 
 
@@ -344,10 +344,8 @@ def _is_start(first: bytes, stream: BinaryIO) -> bool:
 
 WORKFLOW = Importer(
     "conversation-messages",
-    "a table conversation_messages",
-    read,
+    read=read,
     is_document=are_rows,
     is_record=is_row,
     is_start=_is_start,
-    precedence=1,  # its rows may look like a chat too
 )

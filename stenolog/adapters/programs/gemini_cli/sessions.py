@@ -10,6 +10,11 @@ import re
 from collections.abc import Iterator
 from typing import BinaryIO
 
+from stenolog.adapters.importers.converter import SourceConversation
+from stenolog.adapters.importers.formats import Importer, LineFormat
+from stenolog.adapters.importers.json_lines import JsonLinesReader, JsonObject, Record
+from stenolog.adapters.importers.steps import ExistingLog, Step
+from stenolog.adapters.importers.times import as_time
 from stenolog.domain.parts import AssistantPart, ReasoningPart, ToolCall
 from stenolog.projections.formats.gemini.read import answer_parts, parts_in, responses, text_in, usage
 from stenolog.projections.messages.json_fields import (
@@ -23,11 +28,7 @@ from stenolog.projections.messages.json_fields import (
     title_of,
 )
 
-from .converter import SourceConversation
 from .gemini_session import GeminiSession
-from .json_lines import JsonLinesReader, JsonObject, Record
-from .steps import ExistingLog, Step
-from .times import as_time
 
 _CONTEXT = re.compile(r"\s*<session_context>")
 _FOLDER = re.compile(r"Workspace Directories:\*\*\s+- (.+)")
@@ -216,3 +217,7 @@ def read_chat(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConv
 def session_of(record: JsonObject, has_begun: bool) -> str:
     """Return the session that a record begins; what follows belongs to it."""
     return as_str(record.get("sessionId")) if is_chat(record) and not has_begun else ""
+
+
+GEMINI_CLI = Importer("gemini-cli", lines=LineFormat(GeminiCli, session_of), is_record=is_chat)
+GEMINI_CLI_JSON = Importer("gemini-cli-json", read=read_chat, is_document=is_whole_chat)

@@ -11,6 +11,7 @@ from typing import BinaryIO
 
 from stenolog.adapters.importers.converter import SourceConversation
 from stenolog.adapters.importers.json_lines import JsonLinesReader, Record
+from stenolog.adapters.importers.other_formats import other_stream
 from stenolog.projections.messages.json_fields import Json, as_dict, as_list, as_str
 
 from .records import ClaudeCode
@@ -29,23 +30,6 @@ def is_stream(document: Json) -> bool:
     """Return whether a document is a list of a stream's objects."""
     found = as_list(document)
     return any(map(is_stream_record, found)) and not any(map(other_stream, found))
-
-
-def other_stream(value: Json) -> str:
-    """Return the name of another program that writes such a record in its stream; empty if none is known."""
-    record = as_dict(value)
-    kind, has_id = record.get("type"), "session_id" in record
-    if kind == "message" and has_id and {"role", "text"} <= record.keys():
-        return "a Droid stream"
-    if kind in ("tool_call", "tool_result") and {"toolName", "toolId"} & record.keys():
-        return "a Droid stream"
-    if kind == "completion" and "finalText" in record:
-        return "a Droid stream"
-    if kind == "tool_call" and has_id and isinstance(record.get("tool_call"), dict):
-        return "a Cursor CLI stream"
-    if kind == "init" and has_id and "model" in record:
-        return "a Gemini CLI stream"
-    return "a Qwen Code stream" if kind == "system" and "qwen_code_version" in record else ""
 
 
 def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:

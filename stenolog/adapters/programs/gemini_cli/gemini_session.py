@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from stenolog.adapters.importers.session_converter import SessionConverter
 from stenolog.domain.events import AuthorKind
 from stenolog.domain.parts import AssistantPart, TextPart
 from stenolog.domain.values import Usage
 from stenolog.projections.formats.gemini.read import parts_in, text_in, user_part
 from stenolog.projections.formats.reading import Result
 from stenolog.projections.messages.json_fields import Blobs, Json
-
-from .session_converter import SessionConverter
 
 
 class GeminiSession(SessionConverter):

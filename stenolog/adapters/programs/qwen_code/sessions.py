@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
+from stenolog.adapters.importers.formats import Importer, LineFormat
+from stenolog.adapters.importers.json_lines import JsonObject, Record
+from stenolog.adapters.importers.steps import ExistingLog, Step
+from stenolog.adapters.importers.times import as_time
+from stenolog.adapters.programs.gemini_cli.gemini_session import GeminiSession
 from stenolog.domain.events import AuthorKind
 from stenolog.projections.formats.gemini.read import answer_parts, responses, text_in, usage
 from stenolog.projections.messages.json_fields import (
@@ -17,11 +22,6 @@ from stenolog.projections.messages.json_fields import (
     key_of,
     title_of,
 )
-
-from .gemini_session import GeminiSession
-from .json_lines import JsonObject, Record
-from .steps import ExistingLog, Step
-from .times import as_time
 
 KINDS: dict[str, AuthorKind] = {"cron": "schedule", "notification": "system"}
 """The kind of author that a user's message really has, by the subtype of the record."""
@@ -135,3 +135,6 @@ def is_session(value: Json) -> bool:
 def session_of(record: JsonObject, _has_begun: bool) -> str:
     """Return the session that a record belongs to."""
     return as_str(record.get("sessionId"))
+
+
+QWEN_CODE = Importer("qwen-code", lines=LineFormat(QwenCode, session_of), is_record=is_session)

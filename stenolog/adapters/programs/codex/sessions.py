@@ -13,6 +13,12 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from stenolog.adapters.importers.answers import Answer
+from stenolog.adapters.importers.event_writer import EventWriter
+from stenolog.adapters.importers.json_lines import Record
+from stenolog.adapters.importers.settings_writer import SettingsWriter
+from stenolog.adapters.importers.steps import ExistingLog, Step, merged, position_ranges
+from stenolog.adapters.importers.times import as_time
 from stenolog.adapters.providers.failures import error_category
 from stenolog.domain.entry import EPOCH
 from stenolog.domain.events import (
@@ -36,13 +42,7 @@ from stenolog.projections.formats.openai_responses.read import (
 )
 from stenolog.projections.messages.json_fields import Blobs, as_dict, as_int, as_str, compact_json, title_of
 
-from .answers import Answer
-from .codex_compaction import Compaction
-from .event_writer import EventWriter
-from .json_lines import Record
-from .settings_writer import SettingsWriter
-from .steps import ExistingLog, Step, merged, position_ranges
-from .times import as_time
+from .compaction import Compaction
 
 MAIN = "codex"
 USER = "user"

@@ -1,0 +1,30 @@
+"""Formats of no program: OpenAI's chat messages, and stenolog's own files, an export and a database."""
+
+from __future__ import annotations
+
+from stenolog.projections.programs import FileFormat, Signature, shows
+
+from .door import is_log
+from .formats import Importer
+
+FORMATS = (
+    FileFormat(
+        "openai-chat",
+        "OpenAI chat messages",
+        f"{__package__}.openai.files:OPENAI_CHAT",
+        (shows("role", inside=("messages", "traj")), shows("messages")),
+        precedence=-2,
+    ),
+    FileFormat(
+        "stenolog-db",
+        "a stenolog database",
+        f"{__name__}:STENOLOG_DB",
+        (Signature(begins=b"SQLite"),),
+        precedence=1,
+    ),
+    FileFormat("stenolog", "a stenolog export", f"{__name__}:STENOLOG", (shows("stenolog"),), precedence=-1),
+)
+STENOLOG = Importer("stenolog", is_record=lambda record: isinstance(record.get("stenolog"), int))
+"""Its lines are written as they are, past every converter: see `jsonl.import_stream`."""
+STENOLOG_DB = Importer("stenolog-db", is_start=is_log)
+"""Taken in as a whole: see `log_file.import_log`."""

@@ -1,0 +1,10 @@
+"""Agent programs: a room for each, registered here by name and imported when it is asked for."""
+
+from stenolog.adapters.plugins import Reference
+from stenolog.projections.programs import PROGRAMS
+
+
+def register() -> None:
+    """Register the programs that ship with stenolog."""
+    for room in ("claude_code", "codex", "gemini_cli", "qwen_code"):
+        PROGRAMS.add_late(room.replace("_", "-"), Reference(f"{__name__}.{room}", "PROGRAM"))

@@ -1,0 +1,47 @@
+"""Claude Code, and the Claude Agent SDK."""
+
+from stenolog.projections.programs import FileFormat, Foreign, Program, SubAgentFiles, shows
+
+SUB_AGENTS = SubAgentFiles("agent-", ".meta.json", "spawnDepth")
+ASIDE = {
+    "file-history-snapshot": "snapshot",
+    "summary": "leafUuid",
+    "progress": "data",
+    "system": "subtype",
+    "queue-operation": "operation",
+    "permission-mode": "permissionMode",
+    "ai-title": "sessionId",
+    "last-prompt": "sessionId",
+    "attachment": "attachment",
+}
+"""Records beside the messages, by their types, each with a field that it has."""
+
+PROGRAM = Program(
+    "claude-code",
+    sessions=(
+        FileFormat(
+            "claude-code",
+            "a Claude Code session",
+            f"{__name__}.files:CLAUDE_CODE",
+            (shows(type=("user", "assistant", *ASIDE)),),
+            precedence=-1,
+        ),
+        FileFormat(
+            "claude-code-note",
+            "a Claude Code session",
+            f"{__name__}.files:CLAUDE_CODE_NOTE",
+            (shows("agentType", whole=True),),
+        ),
+        FileFormat(
+            "claude-stream",
+            "a Claude Code stream",
+            f"{__name__}.files:CLAUDE_STREAM",
+            (shows("session_id", type=("user", "assistant", "result")),),
+            precedence=-1,
+        ),
+    ),
+    foreign=(
+        Foreign("a Claude Code session without a message", shows("uuid", "parentUuid", "sessionId", "type")),
+    ),
+    sub_agents=SUB_AGENTS,
+)

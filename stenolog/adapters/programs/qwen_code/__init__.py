@@ -1,0 +1,16 @@
+"""Qwen Code, whose sessions have the parts of Gemini CLI's and whose output is like Claude Code's."""
+
+from stenolog.projections.programs import FileFormat, Foreign, Program, shows
+
+PROGRAM = Program(
+    "qwen-code",
+    sessions=(
+        FileFormat(
+            "qwen-code",
+            "a Qwen Code session",
+            f"{__name__}.sessions:QWEN_CODE",
+            (shows("sessionId", "uuid", "message.parts"),),
+        ),
+    ),
+    foreign=(Foreign("a Qwen Code stream", shows("qwen_code_version", type="system"), is_stream=True),),
+)

@@ -1,0 +1,154 @@
+"""Agent programs, and formats of files, as values: all that must be known before their rooms are imported.
+
+PI = FileFormat("pi", "a pi session", "my_package.pi:PI", (shows("id", "cwd", type="session"),))
+PROGRAMS.add("pi", Program("pi", sessions=(PI,)))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from stenolog.domain.registry import LateRegistry
+
+
+class Signature(NamedTuple):
+    """Facts that a file of a format shows at its beginning, compared without importing its reader.
+
+    A JSON value shows `keys` if an object has them all, in each pair of `inner` a field with a key, and in
+    each field of `values` one of these texts: the value itself, an item of a list, or of the lists `inside`
+    it. `texts` asks for a text among the items. With `whole` only a document shows it, and no record on a
+    line. `tables` of an SQLite database have at least these columns; the name "" is any table's. `begins`
+    are a file's first bytes, `words` are in a text that is no JSON, `beside` are suffixes of a file next to
+    it, and `folder` patterns of files in a folder.
+    """
+
+    keys: frozenset[str] = frozenset()
+    inner: tuple[tuple[str, str], ...] = ()
+    values: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    inside: tuple[str, ...] = ()
+    whole: bool = False
+    texts: bool = False
+    tables: Mapping[str, frozenset[str]] = {}
+    begins: bytes = b""
+    words: tuple[bytes, ...] = ()
+    beside: tuple[str, ...] = ()
+    folder: tuple[str, ...] = ()
+
+    @property
+    def is_of_start(self) -> bool:
+        """True if it is compared with the beginning of a file, before its values are read."""
+        return bool(self.tables or self.begins or self.words or self.beside)
+
+    def fits(self, value: object, *, whole: bool = False) -> bool:
+        """Return whether a JSON value shows this: a document with `whole`, else a record."""
+        if self.whole and not whole:
+            return False
+        if self.texts:
+            return any(isinstance(item, str) for item in _items(value, self.inside))
+        return bool(self.keys) and any(map(self._fits_object, _items(value, self.inside)))
+
+    def fits_tables(self, tables: Mapping[str, frozenset[str]]) -> bool:
+        """Return whether a database with these columns in its tables shows this."""
+        return bool(self.tables) and all(
+            name in tables and tables[name] >= columns
+            if name
+            else any(found >= columns for found in tables.values())
+            for name, columns in self.tables.items()
+        )
+
+    def fits_text(self, first: bytes) -> bool:
+        """Return whether a text that begins so shows this."""
+        return bool(self.words) and all(word in first for word in self.words)
+
+    def _fits_object(self, item: object) -> bool:
+        if not isinstance(item, dict) or not self.keys <= item.keys():
+            return False
+        if any(not isinstance(item[name], dict) or key not in item[name] for name, key in self.inner):
+            return False
+        return all(str(item[name]).strip().casefold() in texts for name, texts in self.values)
+
+
+def _items(value: object, inside: tuple[str, ...]) -> Iterator[object]:
+    """Yield the objects and texts of a value: itself, items of lists two deep, and items inside of these."""
+    if not isinstance(value, list):
+        yield value
+        if isinstance(value, dict):
+            for name in inside:
+                if isinstance(found := value.get(name), list):
+                    yield from found
+        return
+    for item in value:
+        if isinstance(item, list):
+            yield from item
+        else:
+            yield from _items(item, inside)
+
+
+def shows(
+    *keys: str, inside: tuple[str, ...] = (), whole: bool = False, **values: str | tuple[str, ...]
+) -> Signature:
+    """Return the signature of an object with these keys, and in these fields a text, or one of several.
+
+    `"message.parts"` is a field with a key.
+    """
+    pairs = [(name, key) for name, dot, key in (each.partition(".") for each in keys) if dot]
+    names = (each.partition(".")[0] for each in keys)
+    texts = tuple((name, (one,) if isinstance(one, str) else one) for name, one in values.items())
+    return Signature(frozenset((*names, *values)), tuple(pairs), texts, inside, whole)
+
+
+class Foreign(NamedTuple):
+    """A format that has no importer: its title in messages, and what a record of it shows.
+
+    With `is_stream` one record is enough to refuse a file. `folder` names the folder of which a file is a
+    piece, and with which it is imported.
+    """
+
+    title: str
+    signature: Signature
+    is_stream: bool = False
+    folder: str = ""
+
+
+class FileFormat(NamedTuple):
+    """A format of files: its name, its title in messages ("a pi session"), and its importer by reference.
+
+    `importer` is `module:attribute`, and is imported for a file that shows one of the `signatures`; a
+    signature by tables decides alone. Of several formats that take a file the one of the highest
+    `precedence` does.
+    """
+
+    name: str
+    title: str
+    importer: str
+    signatures: tuple[Signature, ...]
+    precedence: int = 0
+
+
+class SubAgentFiles(NamedTuple):
+    """Names of the files of sub-agents, and of the notes on them.
+
+    Files with the `prefix` come after others. Of these, those with less in the field `depth` of the note come
+    first. A note has the `suffix` in place of its file's `.jsonl`.
+    """
+
+    prefix: str
+    suffix: str
+    depth: str
+
+
+class Program(NamedTuple):
+    """All that is known of an agent program; each field but the name has a default that says "not known".
+
+    `sessions` are the formats of its files, and `foreign` those that have no importer.
+    """
+
+    name: str
+    sessions: tuple[FileFormat, ...] = ()
+    foreign: tuple[Foreign, ...] = ()
+    sub_agents: SubAgentFiles | None = None
+
+
+PROGRAMS: LateRegistry[Program] = LateRegistry("an agent program")
+"""Programs, and frameworks whose files are imported, by their names."""
