@@ -21,14 +21,14 @@ from .adapters.llms.base import (
 from .adapters.llms.by_hand import Recording, answer_from, error_from, recording
 from .adapters.llms.egress import unchanged
 from .adapters.llms.gemini import Gemini
-from .adapters.llms.http_model import Clients, HttpModel, ResponseReader
+from .adapters.llms.http_model import Clients, HttpModel
 from .adapters.llms.model_names import model_from_string
 from .adapters.llms.openai import OpenAIChat, OpenAIResponses
 from .adapters.llms.scripted import Scripted
 from .adapters.providers.errors import provider_error
 from .domain.errors import ModelError
-from .projections.formats.accumulator import PartAccumulator
-from .projections.formats.streaming import ModelResponse, ResponseDelta
+from .projections.formats.deltas import ModelResponse, ResponseDelta
+from .projections.formats.streaming import PartAccumulator, StreamReader
 from .projections.requests.transport import Outgoing, Transport
 
 __all__ = [
@@ -56,9 +56,9 @@ __all__ = [
     "Recording",
     "ResponseBuilder",
     "ResponseDelta",
-    "ResponseReader",
     "Scripted",
     "StreamItem",
+    "StreamReader",
     "Timeouts",
     "Transport",
     "answer_from",

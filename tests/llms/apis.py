@@ -36,7 +36,7 @@ CALLS = (
 
 
 class Api(NamedTuple):
-    """A provider's API: its model, and how the server streams an answer.
+    """A provider's API: its model, and how the server streams an answer, or gives it whole.
 
     It also has the finish reasons of a complete answer and of one that is withheld.
 
@@ -46,6 +46,7 @@ class Api(NamedTuple):
     model: Callable[..., Model]
     name: str
     frames: Callable[..., Iterator[bytes]]
+    whole: Callable[[ModelResponse], dict[str, Any]]
     finish: str
     kept_back: str
     root: str = ""
@@ -60,15 +61,24 @@ class Api(NamedTuple):
         return ModelResponse(parts, self.name, **{"finish_reason": self.finish, "usage": TOKENS, **fields})
 
 
-CHAT = Api(OpenAIChat, "gpt-5", wire_openai_chat.frames, "stop", "content_filter", root="/v1")
-RESPONSES = Api(
-    OpenAIResponses, "gpt-5", wire_openai_responses.frames, "completed", "content_filter", root="/v1"
+CHAT = Api(
+    OpenAIChat, "gpt-5", wire_openai_chat.frames, wire_openai_chat.whole, "stop", "content_filter", root="/v1"
 )
-MESSAGES = Api(Anthropic, "claude-opus-5", wire_anthropic.frames, "end_turn", "refusal")
+RESPONSES = Api(
+    OpenAIResponses,
+    "gpt-5",
+    wire_openai_responses.frames,
+    wire_openai_responses.whole,
+    "completed",
+    "content_filter",
+    root="/v1",
+)
+MESSAGES = Api(Anthropic, "claude-opus-5", wire_anthropic.frames, wire_anthropic.whole, "end_turn", "refusal")
 GENERATE = Api(
     Gemini,
     "gemini-3-pro",
     wire_gemini.frames,
+    wire_gemini.whole,
     "STOP",
     "SAFETY",
     hurried={"http_options": {"timeout": 50}},

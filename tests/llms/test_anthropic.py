@@ -65,38 +65,6 @@ def events(*of_blocks: dict[str, Any]) -> Iterator[bytes]:
     yield api.event(api.STOP)
 
 
-def test_every_kind_of_block_streams_and_comes_whole_at_the_end(server: Server) -> None:
-    expected = answer(THOUGHT, HIDDEN, SEARCH, FOUND, TextPart(text="Two things."), LS, PWD)
-    server.add(Reply(api.frames(expected)))
-
-    said, whole = ask(at(server))
-
-    assert whole == expected
-    assert streamed(said) == [
-        ResponseDelta(0, "reasoning", THOUGHT.text),
-        ResponseDelta(4, "text", "Two things."),
-        ResponseDelta(5, "tool_call", LS.arguments, LS.id, LS.name),
-        ResponseDelta(6, "tool_call", PWD.arguments, PWD.id, PWD.name),
-    ]
-
-
-def test_a_thought_that_is_not_shown_keeps_its_signature(server: Server) -> None:
-    expected = answer(ReasoningPart(provider="anthropic", signature="c2ln"), TextPart(text="Hello"))
-    server.add(Reply(api.frames(expected)))
-
-    assert ask(at(server)).answer == expected
-
-
-@pytest.mark.parametrize(
-    "reason", ["end_turn", "max_tokens", "stop_sequence", "pause_turn", "refusal", "new"]
-)
-def test_why_an_answer_ends_is_kept(server: Server, reason: str) -> None:
-    expected = answer(TextPart(text="And then"), finish_reason=reason)
-    server.add(Reply(api.frames(expected)))
-
-    assert ask(at(server)).answer == expected
-
-
 def test_a_refusal_with_nothing_said_is_refused_in_the_providers_words(server: Server) -> None:
     why = {"type": "refusal", "category": "cyber", "explanation": "This could enable harm."}
     delta = {"stop_reason": "refusal", "stop_details": why}
@@ -131,12 +99,6 @@ def test_what_is_written_for_an_hour_is_a_part_of_what_is_written(server: Server
 
     expected = Usage(input=903, output=5, cache_write=900, cache_write_hour=700)
     assert ask(at(server)).answer.usage == expected
-
-
-def test_an_answer_without_usage_has_none(server: Server) -> None:
-    server.add(Reply(api.frames(answer(TextPart(text="Hello"), usage=None))))
-
-    assert ask(at(server)).answer.usage is None
 
 
 @pytest.mark.parametrize(

@@ -15,96 +15,15 @@ from google import genai
 import stenolog
 from stenolog import AssistantMessage, Conversation, LlmError, TextPart, ToolCall, UserMessage
 from stenolog.errors import CallerError, ModelError
-from stenolog.events import Usage
 from stenolog.models import Recording, answer_from, error_from, recording
 from stenolog.requests import proofs
-from tests.llms.apis import APIS, KEY
+from tests.llms import apis
+from tests.llms.apis import APIS, KEY, Api
 from tests.llms.server import Reply, Server, failure
 
 HEADERS = {"content-type": "application/json"}
 CALL = ToolCall(id="c1", name="shell", arguments='{"cmd":"ls -l"}')
 SAID = TextPart(text="I look at the files.")
-CHAT = {
-    "id": "chatcmpl-1",
-    "object": "chat.completion",
-    "created": 1,
-    "model": "gpt-5-2025",
-    "choices": [
-        {
-            "index": 0,
-            "finish_reason": "tool_calls",
-            "message": {
-                "role": "assistant",
-                "content": SAID.text,
-                "tool_calls": [
-                    {
-                        "id": "c1",
-                        "type": "function",
-                        "function": {"name": "shell", "arguments": CALL.arguments},
-                    }
-                ],
-            },
-        }
-    ],
-    "usage": {"prompt_tokens": 12, "completion_tokens": 3, "total_tokens": 15},
-}
-RESPONSE = {
-    "id": "resp_1",
-    "object": "response",
-    "created_at": 1,
-    "status": "completed",
-    "model": "gpt-5-2025",
-    "output": [
-        {
-            "id": "msg_1",
-            "type": "message",
-            "role": "assistant",
-            "status": "completed",
-            "content": [{"type": "output_text", "text": SAID.text, "annotations": []}],
-        },
-        {
-            "id": "fc_1",
-            "type": "function_call",
-            "call_id": "c1",
-            "name": "shell",
-            "arguments": CALL.arguments,
-            "status": "completed",
-        },
-    ],
-    "parallel_tool_calls": True,
-    "tool_choice": "auto",
-    "tools": [],
-    "usage": {"input_tokens": 12, "output_tokens": 3, "total_tokens": 15},
-}
-MESSAGE = {
-    "id": "msg_1",
-    "type": "message",
-    "role": "assistant",
-    "model": "claude-opus-5-2026",
-    "content": [
-        {"type": "text", "text": SAID.text},
-        {"type": "tool_use", "id": "c1", "name": "shell", "input": {"cmd": "ls -l"}},
-    ],
-    "stop_reason": "tool_use",
-    "stop_sequence": None,
-    "usage": {"input_tokens": 12, "output_tokens": 3},
-}
-GENERATED = {
-    "candidates": [
-        {
-            "content": {
-                "role": "model",
-                "parts": [
-                    {"text": SAID.text},
-                    {"functionCall": {"id": "c1", "name": "shell", "args": {"cmd": "ls -l"}}},
-                ],
-            },
-            "finishReason": "STOP",
-        }
-    ],
-    "modelVersion": "gemini-3-pro-001",
-    "usageMetadata": {"promptTokenCount": 12, "candidatesTokenCount": 3, "totalTokenCount": 15},
-}
 ASKED: Any = [{"role": "user", "content": "Which files are here?"}]
 
 
@@ -134,21 +53,19 @@ def generate(url: str, **options: Any) -> Any:
 
 
 class Sdk(NamedTuple):
-    """An SDK by hand: how it is called, the JSON of an answer, the model and finish reason that this has."""
+    """An SDK by hand: how it is called, and the API that its server speaks."""
 
     call: Callable[..., Any]
-    whole: dict[str, Any]
-    model: str
-    finish: str
-    api: str
+    api: Api
 
 
 SDKS = {
-    "chat": Sdk(chat, CHAT, "gpt-5-2025", "tool_calls", "OpenAIChat"),
-    "responses": Sdk(responses, RESPONSE, "gpt-5-2025", "completed", "OpenAIResponses"),
-    "messages": Sdk(messages, MESSAGE, "claude-opus-5-2026", "tool_use", "Anthropic"),
-    "gemini": Sdk(generate, GENERATED, "gemini-3-pro-001", "STOP", "Gemini"),
+    "chat": Sdk(chat, apis.CHAT),
+    "responses": Sdk(responses, apis.RESPONSES),
+    "messages": Sdk(messages, apis.MESSAGES),
+    "gemini": Sdk(generate, apis.GENERATE),
 }
+CHAT = apis.CHAT.whole(apis.CHAT.answer(SAID, CALL))
 every = pytest.mark.parametrize("sdk", SDKS.values(), ids=SDKS.keys())
 
 
@@ -163,40 +80,31 @@ def expected(sdk: Sdk) -> AssistantMessage:
     return AssistantMessage(
         agent="coder",
         parts=[SAID, CALL],
-        model=sdk.model,
-        finish_reason=sdk.finish,
-        usage=Usage(input=12, output=3),
+        model=sdk.api.name,
+        finish_reason=sdk.api.finish,
+        usage=apis.TOKENS,
     )
 
 
 @every
-def test_the_object_of_an_sdk_and_its_json_are_the_same_event(sdk: Sdk, server: Server) -> None:
-    server.add(failure(200, sdk.whole))
-    answer = sdk.call(server.url)
+def test_the_object_of_an_sdk_is_the_event_of_its_answer(sdk: Sdk, server: Server) -> None:
+    server.add(failure(200, sdk.api.whole(sdk.api.answer(SAID, CALL))))
 
-    assert answer_from(answer, agent="coder") == expected(sdk)
-    assert answer_from(sdk.whole, agent="coder") == expected(sdk)
+    assert answer_from(sdk.call(server.url), agent="coder") == expected(sdk)
 
 
 @every
 def test_a_stream_is_passed_on_and_is_the_event_that_the_builtin_model_makes(
     sdk: Sdk, server: Server
 ) -> None:
-    api = APIS[sdk.api]
-    answer = api.answer(SAID, CALL)
-    server.add(Reply(api.frames(answer)))
+    api = sdk.api
+    server.add(Reply(api.frames(api.answer(SAID, CALL))))
     chunks = sdk.call(server.url, stream=True)
     stream = recording(chunks, agent="coder")
 
     assert [*stream] == chunks
     assert stream.text == SAID.text
-    assert stream.answer() == AssistantMessage(
-        agent="coder",
-        parts=answer.parts,
-        model=answer.model,
-        finish_reason=answer.finish_reason,
-        usage=answer.usage,
-    )
+    assert stream.answer() == expected(sdk)
 
 
 def test_an_async_stream_is_recorded_alike(server: Server) -> None:
@@ -226,7 +134,7 @@ def test_a_stream_that_breaks_off_is_an_error_with_what_had_arrived(server: Serv
 
     assert (event.category, event.text, event.attempt) == ("network", "I look at the f"[: len(event.text)], 2)
     assert event.text
-    with pytest.raises(ModelError, match="without a finish reason"):
+    with pytest.raises(ModelError, match="expected a finish reason"):
         stream.answer()
 
 
@@ -237,7 +145,7 @@ async def first(stream: Recording[Any]) -> object:
 def test_a_stream_of_the_wrong_kind_is_refused() -> None:
     with pytest.raises(CallerError, match="expected a stream for `async for`"):
         asyncio.run(first(recording([CHAT], agent="a")))
-    with pytest.raises(CallerError, match="expected a chunk or an event of OpenAI"):
+    with pytest.raises(CallerError, match="expected a chunk or an event of openai-chat"):
         list(recording([{"words": 1}], agent="a"))
 
 
@@ -362,7 +270,7 @@ def test_an_event_needs_an_agent(made: Callable[[], object]) -> None:
 
 @pytest.mark.parametrize("given", ["Hi", 42, {"role": "assistant"}, None])
 def test_what_is_no_answer_is_refused(given: object) -> None:
-    with pytest.raises(CallerError, match="OpenAI Chat Completions, OpenAI Responses, Anthropic"):
+    with pytest.raises(CallerError, match="openai-chat, openai-responses, anthropic"):
         answer_from(given, agent="coder")
 
 

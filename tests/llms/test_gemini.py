@@ -11,12 +11,12 @@ from google import genai
 from stenolog import TextPart, ToolCall
 from stenolog.adapters.llms.gemini import Gemini
 from stenolog.events import Usage
-from stenolog.models import ModelResponse, ResponseDelta
+from stenolog.models import ModelResponse
 from stenolog.parts import ProviderPart, ReasoningPart
 from stenolog.projections.messages.body_digest import compact
 from tests.llms import wire_gemini as api
 from tests.llms.apis import GENERATE
-from tests.llms.listening import ask, failure, heard, prompt, streamed
+from tests.llms.listening import ask, failure, heard, prompt
 from tests.llms.server import Reply, Server, sse
 from tests.llms.server import failure as refused
 from tests.llms.talking import talked
@@ -53,23 +53,6 @@ def chunks(*parts: dict[str, Any]) -> Reply:
     return Reply(
         [*(sse(api.chunk(MODEL, part)) for part in parts), sse(api.chunk(MODEL, finishReason="STOP"))]
     )
-
-
-def test_every_kind_of_part_streams_and_comes_whole_at_the_end(server: Server) -> None:
-    expected = answer(
-        thought("Look first.", "c2ln/+=="), LS, PWD, opaque(CODE), opaque(RAN), TextPart(text="Done so.")
-    )
-    server.add(Reply(api.frames(expected)))
-
-    said, whole = ask(at(server))
-
-    assert whole == expected
-    assert streamed(said) == [
-        ResponseDelta(0, "reasoning", "Look first."),
-        ResponseDelta(1, "tool_call", LS.arguments, LS.id, LS.name),
-        ResponseDelta(2, "tool_call", PWD.arguments, PWD.id, PWD.name),
-        ResponseDelta(5, "text", "Done so."),
-    ]
 
 
 @pytest.mark.parametrize(
@@ -144,7 +127,7 @@ def test_calls_without_ids_get_ids_of_their_own(server: Server) -> None:
 
     ids = [part.id for part in ask(at(server)).answer.parts if isinstance(part, ToolCall)]
 
-    assert ids == ["call_1", "call_1", "call_2", "call_1"]
+    assert ids == ["call_0", "call_1", "call_2", "call_1"]
 
 
 @pytest.mark.parametrize(
@@ -177,14 +160,6 @@ def test_halves_of_characters_are_mended(server: Server) -> None:
         ToolCall(id="c\ufffd", name="f\ufffd", arguments='{"a":"\ufffd"}'),
         opaque({"future": "\N{GRINNING FACE} \ufffd"}),
     )
-
-
-@pytest.mark.parametrize("reason", ["STOP", "MAX_TOKENS", "SAFETY", "MALFORMED_FUNCTION_CALL", "NEW_ONE"])
-def test_why_an_answer_ends_is_kept(server: Server, reason: str) -> None:
-    expected = answer(TextPart(text="And then"), finish_reason=reason)
-    server.add(Reply(api.frames(expected)))
-
-    assert ask(at(server)).answer == expected
 
 
 @pytest.mark.parametrize(
@@ -235,12 +210,6 @@ def test_tokens_are_counted_with_thoughts_and_with_what_its_own_tools_read(serve
     )
 
     assert ask(at(server)).answer.usage == Usage(input=10, output=30, cache_read=5, reasoning=20)
-
-
-def test_an_answer_without_usage_has_none(server: Server) -> None:
-    server.add(chunks({"text": "Hello"}))
-
-    assert ask(at(server)).answer.usage is None
 
 
 TOO_MANY = "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576)."

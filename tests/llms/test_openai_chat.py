@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from stenolog import TextPart, ToolCall
 from stenolog.adapters.llms.openai import OpenAIChat
-from stenolog.adapters.llms.openai_answers import ChatChunks
-from stenolog.domain.errors import ModelError
 from stenolog.events import Usage
 from stenolog.models import ModelResponse, ResponseDelta
 from stenolog.parts import ReasoningPart
+from stenolog.projections.formats.openai_chat.stream import OpenAIChatStream
 from tests.llms.listening import Heard, ask, failure, streamed
 from tests.llms.server import Reply, Server, sse
 from tests.llms.server import failure as refused
@@ -35,7 +31,7 @@ def piece(arguments: Any = "", **named: Any) -> dict[str, Any]:
 
 def told(*chunks: dict[str, Any]) -> Heard:
     """Return the deltas and the answer of these chunks and a finish."""
-    reading = ChatChunks("m")
+    reading = OpenAIChatStream("m")
     said = [said for each in (*chunks, chunk("stop")) for said in reading.read(each)]
     return Heard(said, reading.answer())
 
@@ -194,35 +190,3 @@ def test_a_finish_that_is_an_error_is_one(server: Server) -> None:
     failed = failure(OpenAIChat("m", base_url=f"{server.url}/v1"))
 
     assert (failed.category, failed.message) == ("rate_limited", "slow")
-
-
-FIELDS = st.sampled_from(["type", "text", "thinking", "function", "name", "arguments", "index", "id"])
-JSON = st.recursive(
-    st.none() | st.integers(-1, 2) | st.floats(allow_nan=False) | st.text(max_size=4),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(FIELDS, inner, max_size=4),
-    max_leaves=12,
-)
-DELTAS = st.sampled_from(["content", "reasoning", "refusal", "tool_calls"])
-CHUNKS = JSON | st.dictionaries(DELTAS, JSON).map(lambda delta: {"choices": [{"delta": delta}]})
-
-
-@given(st.lists(CHUNKS, max_size=5))
-def test_whatever_streams_is_an_answer_or_a_failure(events: list[Any]) -> None:
-    assert came_of(events) in ("answer", "invalid_response")
-
-
-def came_of(events: list[Any]) -> str:
-    try:
-        return "answer" if told(*events).answer.parts else "nothing"
-    except ModelError as failed:
-        return failed.category
-
-
-@given(st.text(), st.integers(1, 9))
-def test_arguments_are_raw_however_they_are_cut(text: str, size: int) -> None:
-    raw = json.dumps({"text": text}, ensure_ascii=False)
-    cut = [raw[at : at + size] for at in range(0, len(raw), size)]
-
-    assert calls(piece(id="c1", index=0, name="f"), *(piece(some, index=0) for some in cut)) == [
-        ("c1", "f", raw)
-    ]

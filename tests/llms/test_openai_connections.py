@@ -59,3 +59,12 @@ def test_only_connecting_has_a_timeout_since_the_engine_keeps_the_others(server:
     ask(api.at(server, timeouts=Timeouts(connect=3.0)))
 
     assert "x-stainless-read-timeout" not in server.received[0].headers
+
+
+def test_the_name_of_the_effect_goes_as_the_idempotency_key(server: Server, api: Api) -> None:
+    model = api.at(server)
+    server.add(Reply(api.frames(api.answer(TextPart(text="Hello")))))
+
+    asyncio.run(closed_after(model, prompt(model, key="talk/büro/7")))
+
+    assert server.received[0].headers["idempotency-key"] == "talk/b%C3%BCro/7"

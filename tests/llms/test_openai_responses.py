@@ -6,18 +6,15 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from stenolog import AssistantMessage, TextPart, ToolCall, UserMessage
 from stenolog.adapters.llms.openai import OpenAIResponses
-from stenolog.adapters.llms.openai_answers import ResponsesEvents
-from stenolog.domain.errors import ModelError
 from stenolog.events import Usage
 from stenolog.models import ModelResponse, ResponseDelta
 from stenolog.parts import ProviderPart, ReasoningPart
+from stenolog.projections.formats.openai_responses.stream import OpenAIResponsesStream
 from tests.llms import wire_openai_responses as api
-from tests.llms.listening import HI, Heard, ask, failure, prompt, streamed
+from tests.llms.listening import HI, Heard, ask, failure, prompt
 from tests.llms.server import Reply, Server, sse
 
 THOUGHT = ReasoningPart(text="First look.\n\nThen say.", provider="openai", id="rs_1", encrypted="gAAA-=")
@@ -36,17 +33,8 @@ def answer(*parts: Any, finish_reason: str = "completed", usage: Usage | None = 
 
 def read(*events: dict[str, Any]) -> Heard:
     """Return the deltas and the answer of these events."""
-    reading = ResponsesEvents("gpt-5")
+    reading = OpenAIResponsesStream("gpt-5")
     return Heard([said for event in events for said in reading.read(event)], reading.answer())
-
-
-def test_reasoning_is_kept_with_its_sections_its_id_and_its_ciphertext(server: Server) -> None:
-    server.add(Reply(api.frames(answer(THOUGHT, YES))))
-
-    said, whole = ask(model(server))
-
-    assert whole.parts == (THOUGHT, YES)
-    assert streamed(said)[0] == ResponseDelta(0, "reasoning", THOUGHT.text)
 
 
 def test_reasoning_and_the_items_of_openais_own_tools_go_back(server: Server) -> None:
@@ -118,14 +106,6 @@ def test_an_item_as_it_is_when_done_takes_the_place_of_what_streamed() -> None:
     assert read(delta, other, over) == ([ResponseDelta(0, "text", "Ye")], answer(TextPart(text="No.")))
 
 
-@pytest.mark.parametrize("reason", ["max_output_tokens", "content_filter"])
-def test_an_incomplete_response_is_an_answer_that_says_why(server: Server, reason: str) -> None:
-    made = answer(YES, finish_reason=reason, usage=Usage(input=3, output=9))
-    server.add(Reply(api.frames(made)))
-
-    assert ask(model(server)).answer == made
-
-
 @pytest.mark.parametrize(
     ("event", "category", "message"),
     [
@@ -157,27 +137,3 @@ def test_half_a_character_in_an_item_is_marked() -> None:
     assert read(over).answer.parts == (
         ProviderPart(provider="openai", raw='{"type":"web_search_call","query":"\ufffd"}'),
     )
-
-
-NAMES = ["type", "item", "output_index", "content_index", "delta", "response", "output", "summary", "content"]
-KINDS = [
-    "response.output_item.added", "response.output_item.done", "response.output_text.delta",
-    "response.completed", "response.failed", "error", "message", "reasoning", "function_call",
-]  # fmt: skip
-JSON = st.recursive(
-    st.none() | st.integers() | st.sampled_from(KINDS) | st.text(max_size=4),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=4),
-    max_leaves=12,
-)
-
-
-@given(st.lists(st.dictionaries(st.sampled_from(NAMES), JSON, max_size=5), max_size=4))
-def test_whatever_streams_is_an_answer_or_a_failure(events: list[Any]) -> None:
-    assert came_of(events) in ("answer", "invalid_response", "overloaded", "other")
-
-
-def came_of(events: list[Any]) -> str:
-    try:
-        return "answer" if read(*events).answer.parts else "nothing"
-    except ModelError as failed:
-        return failed.category

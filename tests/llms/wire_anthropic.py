@@ -31,6 +31,32 @@ def frames(answer: ModelResponse, piece: int = PIECE) -> Iterator[bytes]:
     yield event(STOP)
 
 
+def whole(answer: ModelResponse) -> dict[str, Any]:
+    """Return a message that did not stream."""
+    counted = usage(answer.usage) if answer.usage else None
+    message: dict[str, Any] = start(answer.model)["message"]
+    given = {"content": [*map(content, answer.parts)], "stop_reason": answer.finish_reason}
+    return {**message, **given, "usage": counted, "diagnostics": diagnostics(answer.usage)}
+
+
+def content(part: AssistantPart) -> dict[str, Any]:
+    """Return the block that a part is."""
+    match part:
+        case TextPart(text=text):
+            return {"type": "text", "text": text}
+        case ReasoningPart(encrypted=data) if data:
+            return {"type": "redacted_thinking", "data": data}
+        case ReasoningPart(text=text, signature=signature):
+            return {"type": "thinking", "thinking": text, "signature": signature}
+        case ToolCall(id=id, name=name, arguments=arguments):
+            return {"type": "tool_use", "id": id, "name": name, "input": json.loads(arguments)}
+        case ProviderPart(raw=raw):
+            block: dict[str, Any] = json.loads(raw)
+            return block
+        case _:
+            raise NotImplementedError(part)
+
+
 def diagnostics(usage: Usage | None) -> dict[str, Any] | None:
     """Return Anthropic's verdict on its cache; None if it names nothing."""
     if usage is None or not usage.cache_verdict:
@@ -57,7 +83,7 @@ def block(part: AssistantPart, piece: int = PIECE) -> Iterator[dict[str, Any]]:
             yield opened({"type": "text", "text": ""})
             yield from (changed("text_delta", text=some) for some in pieces(text, piece))
         case ReasoningPart(encrypted=data) if data:
-            yield opened({"type": "redacted_thinking", "data": data})
+            yield opened(content(part))
         case ReasoningPart(text=text, signature=signature):
             yield opened({"type": "thinking", "thinking": "", "signature": ""})
             yield from (changed("thinking_delta", thinking=some) for some in pieces(text, piece))

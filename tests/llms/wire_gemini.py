@@ -17,22 +17,40 @@ Body = dict[str, Any]
 
 
 def frames(answer: ModelResponse, piece: int = PIECE) -> Iterator[bytes]:
-    """Yield texts and thoughts in pieces of so many characters, one chunk each; calls are whole.
+    """Yield texts and thoughts in pieces of so many characters, one chunk each; calls are whole."""
+    *parts, last = signed_parts(answer, piece)
+    for part in parts:
+        yield sse(chunk(answer.model, part))
+    yield sse(ended(answer, *last))
 
-    A signature comes with the part behind its reasoning: a text's first piece, or an empty one at the end.
-    """
+
+def whole(answer: ModelResponse) -> Body:
+    """Return a response that did not stream."""
+    *parts, last = signed_parts(answer, 1 << 30)
+    return ended(answer, *parts, *last)
+
+
+def ended(answer: ModelResponse, *parts: Body) -> Body:
+    """Return the last chunk of an answer, with these parts."""
     counted = usage(answer.usage) if answer.usage else {}
+    finish = {"finishReason": answer.finish_reason} if answer.finish_reason else {}
+    return chunk(answer.model, *parts, counted=counted, **finish)
+
+
+def signed_parts(answer: ModelResponse, piece: int) -> Iterator[Any]:
+    """Yield the parts of an answer, and at last those of its end.
+
+    A signature comes with the part after its reasoning: a text's first piece, or an empty one at the end.
+    """
     signature = ""
     for part in answer.parts:
         for made in parts_of(part, piece):
             signed = {"thoughtSignature": signature} if signature and "thought" not in made else {}
-            yield sse(chunk(answer.model, made | signed))
+            yield made | signed
             signature = "" if signed else signature
         if isinstance(part, ReasoningPart):
             signature = part.signature
-    last = [{"text": "", "thoughtSignature": signature}] if signature else []
-    finish = {"finishReason": answer.finish_reason} if answer.finish_reason else {}
-    yield sse(chunk(answer.model, *last, counted=counted, **finish))
+    yield [{"text": "", "thoughtSignature": signature}] if signature else []
 
 
 def parts_of(part: AssistantPart, piece: int = PIECE) -> Iterator[Body]:

@@ -28,6 +28,21 @@ def frames(answer: ModelResponse, piece: int = PIECE) -> Iterator[bytes]:
     yield sse("[DONE]")
 
 
+def whole(answer: ModelResponse) -> dict[str, Any]:
+    """Return a completion that did not stream."""
+    message: dict[str, Any] = {"role": "assistant", "content": None}
+    for part in answer.parts:
+        match part:
+            case ToolCall(id=id, name=name, arguments=arguments):
+                call = {"id": id, "type": part.form or "function", **_called(part, name, arguments)}
+                message.setdefault("tool_calls", []).append(call)
+            case _:
+                message |= next(deltas(part, 1 << 30, 0))
+    choice = {"index": 0, "message": message, "finish_reason": answer.finish_reason}
+    counted = {"usage": usage(answer.usage)} if answer.usage else {}
+    return {**_completion(answer, "chat.completion"), "choices": [choice], **counted}
+
+
 def deltas(part: AssistantPart, piece: int, index: int) -> Iterator[dict[str, Any]]:
     """Yield one part in pieces; a call's first has its id and name."""
     match part:
@@ -38,8 +53,8 @@ def deltas(part: AssistantPart, piece: int, index: int) -> Iterator[dict[str, An
         case ReasoningPart(text=text):
             yield from ({"reasoning_content": some} for some in pieces(text, piece))
         case ToolCall(id=id, name=name, arguments=arguments):
-            yield _call(index, {"name": name, "arguments": ""}, id=id, type="function")
-            yield from (_call(index, {"arguments": some}) for some in pieces(arguments, piece))
+            yield _call(index, _called(part, name, ""), id=id, type=part.form or "function")
+            yield from (_call(index, _called(part, "", some)) for some in pieces(arguments, piece))
         case _:
             raise NotImplementedError(part)
 
@@ -60,17 +75,22 @@ def usage(tokens: Usage) -> dict[str, Any]:
     }
 
 
-def _call(index: int, function: dict[str, Any], **named: str) -> dict[str, Any]:
-    return {"tool_calls": [{"index": index, **named, "function": function}]}
+def _call(index: int, called: dict[str, Any], **named: str) -> dict[str, Any]:
+    return {"tool_calls": [{"index": index, **named, **called}]}
+
+
+def _called(call: ToolCall, name: str, given: str) -> dict[str, Any]:
+    """Return a call, or a piece of it, in the fields of its form."""
+    named = {"name": name} if name else {}
+    if call.form:
+        return {"custom": {**named, "input": given}}
+    return {"function": {**named, "arguments": given}}
 
 
 def _chunk(answer: ModelResponse, delta: dict[str, Any], finish_reason: str | None = None) -> bytes:
-    return sse(
-        {
-            "id": "chatcmpl-1",
-            "object": "chat.completion.chunk",
-            "created": 1_700_000_000,
-            "model": answer.model,
-            "choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}],
-        }
-    )
+    choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}
+    return sse({**_completion(answer, "chat.completion.chunk"), "choices": [choice]})
+
+
+def _completion(answer: ModelResponse, kind: str) -> dict[str, Any]:
+    return {"id": "chatcmpl-1", "object": kind, "created": 1_700_000_000, "model": answer.model}

@@ -27,10 +27,15 @@ def frames(answer: ModelResponse, piece: int = PIECE) -> Iterator[bytes]:
 
 def end(answer: ModelResponse) -> bytes:
     """Return the event that a response ends with."""
+    made = whole(answer)
+    return event(made["status"], response=made)
+
+
+def whole(answer: ModelResponse) -> dict[str, Any]:
+    """Return a response that did not stream."""
     if answer.finish_reason == "completed":
-        return event("completed", response=response(answer, status="completed"))
-    details = {"reason": answer.finish_reason}
-    return event("incomplete", response=response(answer, status="incomplete", incomplete_details=details))
+        return response(answer, status="completed")
+    return response(answer, status="incomplete", incomplete_details={"reason": answer.finish_reason})
 
 
 def event(named: str, **more: Any) -> bytes:

@@ -16,7 +16,7 @@ import httpx2
 import pytest
 
 import stenolog
-from stenolog import Agent, Team
+from stenolog import Agent, AssistantMessage, Team
 from stenolog.errors import ModelError
 from stenolog.events import LlmError, Usage
 from stenolog.models import (
@@ -24,14 +24,14 @@ from stenolog.models import (
     Clients,
     HttpModel,
     ModelRequest,
-    ModelResponse,
     Outgoing,
-    PartAccumulator,
     ResponseDelta,
-    ResponseReader,
+    StreamReader,
     Transport,
+    answer_from,
     model_from_string,
     provider_error,
+    recording,
     unchanged,
 )
 from stenolog.requests import FORMATS, Format, Message, Writer, law, proofs, register_api, texts
@@ -114,23 +114,18 @@ def has_turns(body: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "/turns", "none"
 
 
-class Lines:
-    """The reader of the toy provider's stream: lines of JSON, each with more text."""
+class Lines(StreamReader):
+    """The reader of the toy provider's stream: lines of JSON, each with more text; the last has tokens."""
 
-    def __init__(self) -> None:
-        self.model, self.usage = "toy", None
-        self.parts = PartAccumulator("toy")
+    provider = "toy"
 
-    def read(self, event: Any) -> list[ResponseDelta]:
+    def is_event(self, given: Mapping[str, Any]) -> bool:
+        return not given.keys().isdisjoint(("says", "tokens"))
+
+    def deltas(self, event: dict[str, Any]) -> list[ResponseDelta]:
         if "tokens" in event:
-            self.usage = Usage(output=event["tokens"])
+            self.usage, self.finish_reason = Usage(output=event["tokens"]), "stop"
         return self.parts.add(0, "text", event.get("says", ""))
-
-    def answer(self) -> ModelResponse:
-        return self.parts.answer(self.model, "stop", self.usage)
-
-    model: str
-    usage: Usage | None
 
 
 class Toy(HttpModel):
@@ -143,7 +138,7 @@ class Toy(HttpModel):
         self.name, self.url, self.api_key, self.spoils = name, url, api_key, spoils
         self.clients = Clients(httpx2.AsyncClient, httpx2.AsyncClient.aclose)
 
-    def reader(self) -> ResponseReader:
+    def reader(self) -> StreamReader:
         return Lines()
 
     async def events(self, prompt: ModelRequest, secrets: list[str]) -> AsyncGenerator[Outgoing | Any, None]:
@@ -169,7 +164,7 @@ class Toy(HttpModel):
 @pytest.fixture
 def toy() -> Iterator[None]:
     """Add the toy provider where the page says: its format, its laws, its model."""
-    register_api(Format("toy", 1, writer=Telegrams, messages="turns", laws=(has_turns,)))
+    register_api(Format("toy", 1, writer=Telegrams, messages="turns", laws=(has_turns,), stream=Lines))
     MODELS.add("toy", Toy)
     yield
     FORMATS.remove("toy")
@@ -219,6 +214,17 @@ def test_a_plugins_http_model_answers_and_its_bytes_are_proved(tmp_path: Path) -
         "stream": True,
     }
     assert [(proof.outcome, proof.covers) for proof in found] == [("same", "sent")]
+
+
+@pytest.mark.usefixtures("toy")
+def test_an_answer_of_a_plugins_api_is_read_whole_and_as_it_streams() -> None:
+    stream = recording([{"says": "Rye, "}, {"says": "mostly."}, {"tokens": 3}], agent="baker")
+    assert [*stream]
+
+    assert stream.answer() == answer_from({"says": "Rye, mostly.", "tokens": 3}, agent="baker")
+    assert stream.answer() == AssistantMessage(
+        agent="baker", text="Rye, mostly.", finish_reason="stop", usage=Usage(output=3)
+    )
 
 
 @pytest.mark.usefixtures("toy")

@@ -17,7 +17,7 @@ from stenolog.domain.events import ErrorCategory
 from stenolog.domain.model import clean
 from stenolog.domain.parts import AssistantPart, ProviderPart, ReasoningPart, TextPart
 from stenolog.domain.values import Usage
-from stenolog.projections.formats.streaming import ModelResponse, ResponseDelta
+from stenolog.projections.formats.deltas import ModelResponse, ResponseDelta
 from stenolog.projections.messages.json_fields import compact_json
 
 LARGEST_NOTE = 64_000

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from stenolog.adapters.llms.base import Progress, StreamItem
 from stenolog.domain.errors import ModelError
-from stenolog.projections.formats.streaming import ResponseDelta
+from stenolog.projections.formats.deltas import ResponseDelta
 
 from .answer_buffer import ResponseBuilder
 from .output_formats import Reader

@@ -15,7 +15,7 @@ from stenolog.adapters.llms.by_hand import Recording, Retries, answer_from, erro
 from stenolog.domain.errors import CallerError, ModelError
 from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.state import State, address
-from stenolog.projections.formats.streaming import ResponseDelta
+from stenolog.projections.formats.deltas import ResponseDelta
 from stenolog.projections.requests import Request
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from stenolog.domain.state import LaneState
 from stenolog.domain.summaries import in_words
 from stenolog.domain.turns import rule_of
 from stenolog.domain.values import Control, TurnPolicy
-from stenolog.projections.formats.streaming import ModelResponse, ResponseDelta
+from stenolog.projections.formats.deltas import ModelResponse, ResponseDelta
 from stenolog.projections.requests import Request
 from stenolog.projections.requests.transport import Outgoing
 from stenolog.projections.timeline import cut_of

@@ -13,7 +13,7 @@ from stenolog.domain.effects import MODEL, interrupted_call
 from stenolog.domain.entry import microseconds
 from stenolog.domain.errors import OperationalError, VersionConflictError
 from stenolog.domain.state import address
-from stenolog.projections.formats.streaming import ResponseDelta
+from stenolog.projections.formats.deltas import ResponseDelta
 from stenolog.projections.requests import Request
 
 from .journal import RECEIPT

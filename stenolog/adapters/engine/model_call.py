@@ -23,7 +23,7 @@ from stenolog.domain.events import AssistantMessage, ErrorCategory, LlmError
 from stenolog.domain.model import clean
 from stenolog.domain.parts import AssistantPart
 from stenolog.domain.values import Receipt, Usage
-from stenolog.projections.formats.streaming import ModelResponse, ResponseDelta, drafted_parts, joined
+from stenolog.projections.formats.deltas import ModelResponse, ResponseDelta, drafted_parts, joined
 from stenolog.projections.requests.transport import Outgoing
 
 from .retries import RetryPolicy

@@ -13,7 +13,7 @@ from stenolog.adapters.llms.base import Model
 from stenolog.adapters.providers.prices import listed
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError
-from stenolog.projections.formats.streaming import Kind
+from stenolog.projections.formats.deltas import Kind
 from stenolog.projections.prices import Prices
 
 from . import dispatch

@@ -35,7 +35,7 @@ from stenolog.domain.state import address
 from stenolog.domain.values import Receipt, Tool
 from stenolog.projections.analysis.provider_bill import PROVIDERS
 from stenolog.projections.formats.base import Format
-from stenolog.projections.formats.streaming import ModelResponse, ResponseDelta
+from stenolog.projections.formats.deltas import ModelResponse, ResponseDelta
 from stenolog.projections.json_checks import first_difference
 from stenolog.projections.messages.body_digest import by_hash
 from stenolog.projections.messages.message import Body

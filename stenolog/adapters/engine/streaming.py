@@ -11,7 +11,7 @@ from stenolog.adapters.llms.base import Model, ModelRequest, Progress
 from stenolog.domain.errors import ModelError
 from stenolog.domain.parts import ProviderPart, says_something
 from stenolog.domain.values import Usage
-from stenolog.projections.formats.streaming import ModelResponse, ResponseDelta
+from stenolog.projections.formats.deltas import ModelResponse, ResponseDelta
 from stenolog.projections.requests.transport import Outgoing
 
 from .model_call import classify_error

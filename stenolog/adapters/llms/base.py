@@ -14,7 +14,7 @@ from stenolog.adapters.plugins import LazyRegistry
 from stenolog.domain.errors import CallerError, ModelError
 from stenolog.domain.values import Usage
 from stenolog.projections.formats.base import Format
-from stenolog.projections.formats.streaming import ModelResponse, ResponseDelta
+from stenolog.projections.formats.deltas import ModelResponse, ResponseDelta
 from stenolog.projections.requests.transport import Outgoing, Transport
 
 

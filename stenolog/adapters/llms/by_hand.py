@@ -14,15 +14,15 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, Protocol, TypeVar
 
-from stenolog.adapters.providers.errors import connection_error, redact
+from stenolog.adapters.providers.errors import connection_error, hiding, redact
 from stenolog.domain.errors import CallerError, ModelError
 from stenolog.domain.events import AssistantMessage, ErrorCategory, LlmError
 from stenolog.domain.parts import AssistantPart, TextPart, ToolCall, text_of
-from stenolog.projections.formats.streaming import ModelResponse, ResponseDelta, drafted_parts
+from stenolog.projections.formats.deltas import ModelResponse, ResponseDelta, drafted_parts
+from stenolog.projections.formats.streaming import StreamReader
 from stenolog.projections.messages.json_fields import as_dict
 from stenolog.projections.requests import Request
 
-from .http_model import ResponseReader
 from .sdk_answers import answer_of, as_json, reader_of
 
 C = TypeVar("C")
@@ -94,7 +94,7 @@ class Recording(Generic[C]):
         self._lane = lane
         self._request = request
         self._keep = keep
-        self._reader: ResponseReader | None = None
+        self._reader: StreamReader | None = None
         self._said: list[ResponseDelta] = []
 
     def __iter__(self) -> Iterator[C]:
@@ -120,7 +120,9 @@ class Recording(Generic[C]):
         """Return the event of the whole answer. Raises `ModelError` where the stream has not ended."""
         if self._reader is None:
             raise ModelError("invalid_response", "the stream ended before its first chunk")
-        return _answer(self._reader.answer(), self._lane, self._request)
+        with hiding(()):
+            answer = self._reader.answer()
+        return _answer(answer, self._lane, self._request)
 
     def error(self, error: BaseException, *, attempt: int = 1, retries: Retries | None = None) -> LlmError:
         """Return the event of a stream that failed, with all that had arrived; see `error_from`."""
@@ -134,7 +136,8 @@ class Recording(Generic[C]):
         if self._reader is None:
             # By the first event: until then the provider is not known.
             self._reader = reader_of(event)
-        pieces = list(self._reader.read(event))
+        with hiding(()):
+            pieces = list(self._reader.read(event))
         self._said.extend(pieces)
         self._keep(pieces)
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import aclosing
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 from stenolog.adapters.providers.errors import hiding
 from stenolog.domain.errors import ModelError
 from stenolog.domain.model import clean
 from stenolog.domain.values import Usage
-from stenolog.projections.formats.streaming import ModelResponse, ResponseDelta
-from stenolog.projections.messages.json_fields import Json, as_dict, as_str
+from stenolog.projections.formats.deltas import ResponseDelta
+from stenolog.projections.formats.streaming import StreamReader
+from stenolog.projections.messages.json_fields import Json
 from stenolog.projections.requests.transport import Outgoing
 
 from .base import Model, ModelRequest, Progress, StreamItem
@@ -79,30 +80,6 @@ class Diagnosis:
             del self._answers[next(iter(self._answers))]
 
 
-def response_id(event: Json) -> str:
-    """Return the provider's id of the response, if an event of its stream, or the whole of it, has it."""
-    given = as_dict(event)
-    inner = as_dict(given.get("message")) or as_dict(given.get("response")) or given
-    return as_str(inner.get("id")) or as_str(inner.get("responseId"))
-
-
-class ResponseReader(Protocol):
-    """Makes an answer of the events of one stream.
-
-    `usage` is what the provider has counted so far, None before its first count; `model` is the name that it
-    gives the model.
-    """
-
-    model: str
-    usage: Usage | None
-
-    def read(self, event: Json) -> Iterable[ResponseDelta]:
-        """Return an event's deltas. Raises `ModelError` for an event that is an error."""
-
-    def answer(self) -> ModelResponse:
-        """Return the whole answer after the last event. Raises `ModelError` if there is none."""
-
-
 class HttpModel(Model):
     """A model that is asked over HTTP, by `clients`, one for each event loop: those of its provider's SDK."""
 
@@ -113,7 +90,7 @@ class HttpModel(Model):
         return f"{type(self).__name__}({self.name!r})"
 
     @abstractmethod
-    def reader(self) -> ResponseReader:
+    def reader(self) -> StreamReader:
         """Return a reader for the events of one stream."""
 
     @abstractmethod
@@ -129,7 +106,7 @@ class HttpModel(Model):
 
         Raises `ModelError`, without the client's keys in its message.
         """
-        reading, secrets, id = self.reader(), list[str](), ""
+        reading, secrets = self.reader(), list[str]()
         # Filled in by `events` once the client is known.
         with hiding(secrets):
             # Closed at once where the caller leaves early: the connection must not wait for the garbage
@@ -139,13 +116,11 @@ class HttpModel(Model):
                     if isinstance(event, Outgoing):
                         yield event
                         continue
-                    if self.diagnosis is not None:
-                        id = id or response_id(event)
                     for piece in _read(reading, event):
                         yield piece
             answer = reading.answer()
-            if self.diagnosis is not None and id:
-                self.diagnosis.note(prompt, id)
+            if self.diagnosis is not None and reading.id:
+                self.diagnosis.note(prompt, reading.id)
             yield answer
 
     async def close(self) -> None:
@@ -153,7 +128,7 @@ class HttpModel(Model):
         await self.clients.close()
 
 
-def _read(reading: ResponseReader, event: Json) -> Iterator[ResponseDelta | Progress]:
+def _read(reading: StreamReader, event: Json) -> Iterator[ResponseDelta | Progress]:
     """Yield an event's deltas, and the usage if the event changes it.
 
     Raises `ModelError` for an event that is an error.
@@ -168,6 +143,6 @@ def _read(reading: ResponseReader, event: Json) -> Iterator[ResponseDelta | Prog
     yield from _counted(reading, before)
 
 
-def _counted(reading: ResponseReader, before: Usage | None) -> Iterator[Progress]:
+def _counted(reading: StreamReader, before: Usage | None) -> Iterator[Progress]:
     if reading.usage is not None and reading.usage != before:
         yield Progress(model=clean(reading.model), usage=reading.usage)

@@ -7,17 +7,18 @@ from collections.abc import AsyncGenerator, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote
 
-from stenolog.adapters.providers.errors import connection_error, redact, secret_headers
+from stenolog.adapters.providers.errors import connection_error, redact, reported, secret_headers
 from stenolog.domain.errors import MissingExtraError, ModelError
 from stenolog.projections.formats.openai_chat import write as openai_chat
+from stenolog.projections.formats.openai_chat.stream import OpenAIChatStream
 from stenolog.projections.formats.openai_responses import write as openai_responses
+from stenolog.projections.formats.openai_responses.stream import OpenAIResponsesStream
 from stenolog.projections.messages.json_fields import Json, as_dict
 from stenolog.projections.requests.transport import Outgoing, Transport
 
 from .base import ModelRequest, Timeouts
 from .egress import behaviour, unchanged
 from .http_model import Clients, Diagnosis, HttpModel
-from .openai_answers import ChatChunks, ResponsesEvents, refusal
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, AsyncStream
@@ -135,13 +136,14 @@ def sdk_error(error: Exception, secrets: Iterable[str] = ()) -> ModelError:
         case ModelError():
             return error
         case openai.APIStatusError():
-            return refusal(error.body, error.status_code, error.response.headers, secrets)
+            failed = OpenAIChatStream().failure(error.body, error.status_code)
+            return reported(failed, error.response.headers, secrets)
         case openai.APIConnectionError():
             found = connection_error(error, secrets)
             # The SDK says that the connection failed, so there is no answer that could be a bad one.
             return ModelError("network", found.message) if found.category == "invalid_response" else found
         case openai.APIError():
-            return refusal(error.body or error.message, secrets=secrets)
+            return reported(OpenAIChatStream().failure(error.body or error.message), secrets=secrets)
         # No client can be made, for want of a key.
         case openai.OpenAIError():
             return ModelError("unauthorized", redact(str(error), secrets))
@@ -159,9 +161,8 @@ class OpenAIChat(OpenAIModel):
     path: ClassVar[str] = "/chat/completions"
     _counts = True
 
-    def reader(self) -> ChatChunks:
-        """Return a reader for the chunks of one stream."""
-        return ChatChunks(self.name)
+    def reader(self) -> OpenAIChatStream:
+        return OpenAIChatStream(self.name)
 
     def added(self, prompt: ModelRequest) -> dict[str, Any]:
         """Return the fields that ask for the answer as a stream, and for the usage at its end."""
@@ -201,6 +202,5 @@ class OpenAIResponses(OpenAIModel):
         options = as_dict(prompt.body.get("prompt_cache_options"))
         return {**asked, "prompt_cache_options": {"comparison_response_id": before, **options}}
 
-    def reader(self) -> ResponsesEvents:
-        """Return a reader for the events of one stream."""
-        return ResponsesEvents(self.name)
+    def reader(self) -> OpenAIResponsesStream:
+        return OpenAIResponsesStream(self.name)

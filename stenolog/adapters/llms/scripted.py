@@ -28,7 +28,7 @@ from stenolog.domain.errors import CallerError, ModelError
 from stenolog.domain.events import ErrorCategory
 from stenolog.domain.parts import AssistantPart, ReasoningPart, RefusalPart, TextPart, ToolCall
 from stenolog.domain.values import Usage
-from stenolog.projections.formats.streaming import ModelResponse, ResponseDelta
+from stenolog.projections.formats.deltas import ModelResponse, ResponseDelta
 
 from .base import Model, ModelRequest, Timeouts
 

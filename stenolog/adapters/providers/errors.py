@@ -15,53 +15,14 @@ from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
 
 from stenolog.domain.errors import ModelError
-from stenolog.domain.events import ErrorCategory
 from stenolog.domain.model import clean
+from stenolog.projections.formats.failures import failure
 
 from .failures import hide, secrets_in
 
 LONGEST = 1_000
 """The most characters kept of a provider's error message: it may be a whole page of HTML."""
-STATUS: Mapping[int, ErrorCategory] = {
-    401: "unauthorized",
-    402: "budget",
-    403: "unauthorized",
-    408: "timeout",
-    409: "overloaded",
-    413: "context_length",
-    425: "overloaded",
-    429: "rate_limited",
-    504: "timeout",
-}
-WORDS: tuple[tuple[str, ErrorCategory], ...] = (
-    (
-        r"context.?(length|window|size)|(prompt|input|request|messages?) (is |are )?too (long|large)"
-        r"|too many (input )?tokens|reduce the length|exceeds? the maximum (number of )?tokens",
-        "context_length",
-    ),
-    (
-        r"content.?(filter|policy|management policy)|usage.?polic|(bio|cyber|safety|misalignment)_?polic"
-        r"|moderation|flagged|invalid_prompt",
-        "refused",
-    ),
-)
-"""Patterns that categorise a refused request by its code and message if its status says too little."""
-REFUSED = frozenset({0, 400, 403, 404, 413, 422})
 CLOSED = "the connection was closed before the answer was complete"
-SPENT = re.compile(
-    r"insufficient.?(quota|balance|credit|fund)|current quota|billing|credit balance", re.IGNORECASE
-)
-"""A pattern for messages that say that no waiting helps: there is no money left."""
-LIMITED = frozenset({0, 400, 402, 403, 429})
-CODES: tuple[tuple[str, int], ...] = (
-    (r"rate.?limit", 429),
-    (r"overload|unavailable", 529),
-    (r"server.?error|internal", 500),
-    (r"time.?out", 408),
-    (r"auth|permission|api.?key", 401),
-    (r"invalid|bad.?request|not.?found", 400),
-)
-"""The status that a code stands for, where an error comes in mid-stream and has none."""
 
 
 def provider_error(
@@ -76,31 +37,16 @@ def provider_error(
 
     `code` is the provider's name for it (codes and types, in a row).
     """
-    words = redact(message or code or f"HTTP status {status}", secrets)
-    named = category(status, code, message)
-    return ModelError(named, words, retry_after=retry_after(headers or {}), status=status)
+    return reported(failure(status, code, message), headers, secrets)
 
 
-def category(status: int, code: str, message: str) -> ErrorCategory:
-    """Return the category of an error: by its status (0: it has none), its code, or its words."""
-    said = f"{code} {message}"
-    if status in LIMITED and SPENT.search(said):
-        return "budget"
-    if status in REFUSED:
-        for pattern, named in WORDS:
-            if re.search(pattern, said, re.IGNORECASE):
-                return named
-    status = status or _status(code)
-    if status in STATUS:
-        return STATUS[status]
-    return "overloaded" if status >= 500 else "invalid_request" if status >= 400 else "other"
-
-
-def _status(code: str) -> int:
-    number = re.search(r"\b[45]\d\d\b", code)
-    if number:
-        return int(number[0])
-    return next((status for pattern, status in CODES if re.search(pattern, code, re.IGNORECASE)), 0)
+def reported(
+    error: ModelError, headers: Mapping[str, str] | None = None, secrets: Iterable[str] = ()
+) -> ModelError:
+    """Return an error that a provider stated, without secrets, and with the time to wait of its headers."""
+    wait = retry_after(headers or {}) if error.retry_after is None else error.retry_after
+    words = redact(error.message, secrets)
+    return ModelError(error.category, words, retry_after=wait, status=error.status)
 
 
 def connection_error(error: Exception, secrets: Iterable[str] = ()) -> ModelError:
@@ -138,11 +84,11 @@ def redact(words: str, secrets: Iterable[str] = ()) -> str:
 
 @contextmanager
 def hiding(secrets: Iterable[str]) -> Iterator[None]:
-    """Raise a `ModelError` from within without these secrets."""
+    """Raise a `ModelError` from within without these secrets, in one line of bounded length."""
     try:
         yield
     except ModelError as error:
-        error.message = _hidden(error.message, secrets)
+        error.message = redact(error.message, secrets)
         error.args = (error.message,)
         raise
 

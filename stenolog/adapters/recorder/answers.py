@@ -7,17 +7,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from stenolog.adapters.llms.anthropic import AnthropicEvents
-from stenolog.adapters.llms.gemini import GeminiChunks
-from stenolog.adapters.llms.http_model import ResponseReader, response_id
-from stenolog.adapters.llms.openai_answers import ChatChunks, ResponsesEvents
-from stenolog.adapters.providers.errors import provider_error, redact
+from stenolog.adapters.providers.errors import redact, reported
 from stenolog.domain.errors import ModelError
 from stenolog.domain.events import ErrorCategory
 from stenolog.domain.parts import AssistantPart
 from stenolog.domain.values import Usage
-from stenolog.projections.formats.streaming import ModelResponse, ResponseDelta, drafted_parts
-from stenolog.projections.messages.json_fields import Json, as_dict, as_int, as_str
+from stenolog.projections.formats import stream_of
+from stenolog.projections.formats.deltas import ModelResponse, ResponseDelta, drafted_parts
+from stenolog.projections.messages.json_fields import Json, as_dict, as_int
 
 from .exchange import RecordedExchange, decoded
 from .secrets import redacted
@@ -56,7 +53,7 @@ def answer_of(api: str, exchange: RecordedExchange) -> Answered:
     if not exchange.status:
         return Answered((), failure=_failure(exchange.reason or "upstream-closed"))
     if exchange.status >= 400:
-        return Answered((), failure=_refusal(exchange, content))
+        return Answered((), failure=_refusal(api, exchange, content))
     kind = exchange.answer_headers.get("content-type", "")
     if "event-stream" in kind or content.lstrip().startswith((b"event:", b"data:")):
         return _of_events(api, list(sse_events(content)), exchange.reason)
@@ -68,18 +65,14 @@ def _failure(reason: str) -> ModelError:
     return ModelError(REASONS.get(named, "network"), redact(f"{EARLY}: {words or named}"))
 
 
-def _refusal(exchange: RecordedExchange, content: bytes) -> ModelError:
+def _refusal(api: str, exchange: RecordedExchange, content: bytes) -> ModelError:
     """Return the error of an answer whose status says that the request failed."""
     text = content.decode("utf-8", "replace")
     try:
         given = json.loads(text)
     except (ValueError, RecursionError):
-        given = {}
-    first = as_dict(given[0]) if isinstance(given, list) and given else as_dict(given)
-    error = as_dict(first.get("error")) or {"message": as_str(first.get("error")) or text}
-    code = " ".join(filter(None, map(as_str, (error.get("type"), error.get("code"), error.get("status")))))
-    message = as_str(error.get("message")) or text
-    return provider_error(exchange.status, code, message, headers=exchange.answer_headers)
+        given = None
+    return reported(stream_of(api).failure(given or text, exchange.status), exchange.answer_headers)
 
 
 def sse_events(content: bytes) -> Iterator[Json]:
@@ -105,49 +98,21 @@ def _json_of(text: str) -> Iterator[Json]:
         return
 
 
-def reader_for(api: str) -> ResponseReader:
-    """Return a reader for a stream of an API."""
-    match api:
-        case "anthropic":
-            return AnthropicEvents()
-        case "openai-responses":
-            return ResponsesEvents("")
-        case "gemini":
-            return GeminiChunks("")
-        case _:
-            return ChatChunks("")
-
-
 def _of_events(api: str, events: Iterable[Json], reason: str) -> Answered:
-    reader, pieces, id = reader_for(api), list[ResponseDelta](), ""
+    reader, pieces = stream_of(api), list[ResponseDelta]()
     failure: ModelError | None = None
     try:
         for event in events:
-            id = id or response_id(event)
-            if (error := _error_event(event)) is not None:
-                raise error
             pieces.extend(reader.read(event))
         answer = reader.answer()
         if not reason or answer.finish_reason:
-            return _complete(answer, id)
+            return _complete(answer, reader.id)
     except ModelError as error:
-        failure = error
+        failure = reported(error)
     if reason:
         failure = _failure(reason)
     parts = drafted_parts(pieces)
-    return Answered(parts, reader.model, "", reader.usage, id, failure or _failure("upstream-closed"))
-
-
-def _error_event(event: Json) -> ModelError | None:
-    """Return the error that an event of a stream is; None for any other."""
-    given = as_dict(event)
-    error = given.get("error")
-    if not (given.get("type") == "error" or (error and "choices" not in given and "response" not in given)):
-        return None
-    inner = as_dict(error) or given
-    code = " ".join(filter(None, map(as_str, (inner.get("type"), inner.get("code"), inner.get("status")))))
-    status = as_int(inner.get("code")) if isinstance(inner.get("code"), int) else 0
-    return provider_error(status, code, as_str(inner.get("message")) or as_str(error))
+    return Answered(parts, reader.model, "", reader.usage, reader.id, failure or _failure("upstream-closed"))
 
 
 def _of_document(api: str, content: bytes, reason: str) -> Answered:
@@ -160,24 +125,24 @@ def _of_document(api: str, content: bytes, reason: str) -> Answered:
     # Gemini without `alt=sse` streams one list of chunks.
     if isinstance(given, list):
         return _of_events(api, given, reason)
+    reader = stream_of(api)
     try:
-        reader = reader_for(api)
-        return _complete(reader.read_answer(given), response_id(given))  # type: ignore[attr-defined]
+        return _complete(reader.read_answer(given), reader.id)
     except ModelError as error:
-        return Answered((), as_str(given.get("model")), id=response_id(given), failure=error)
+        return Answered((), reader.model, id=reader.id, failure=reported(error))
 
 
 def _complete(answer: ModelResponse, id: str) -> Answered:
     return Answered(answer.parts, answer.model, answer.finish_reason, answer.usage, id)
 
 
-def counted_tokens(content: bytes) -> int | None:
+def counted_tokens(api: str, content: bytes) -> int | None:
     """Return the tokens that an answer to a question for their number tells; None if it tells none."""
     try:
         given = as_dict(json.loads(content))
     except (ValueError, RecursionError):
         return None
-    number = given.get("input_tokens", given.get("totalTokens"))
+    number = given.get(stream_of(api).counts)
     return as_int(number) if isinstance(number, int) else None
 
 

@@ -324,7 +324,7 @@ class Session:
     ) -> AssistantMessage:
         """Return the answer to a question for the number of tokens: nobody is shown it."""
         content = decoded(bytes(exchange.answer), exchange.answer_headers.get("content-encoding", ""))
-        number = counted_tokens(content)
+        number = counted_tokens(pending.request.api, content)
         text = content.decode("utf-8", "replace") if number is None else f"{number} tokens"
         if exchange.redacts:
             text = redacted(text)[0]

@@ -11,13 +11,10 @@ from collections.abc import Generator, Iterator
 from dataclasses import replace
 from typing import Any
 
+from stenolog.projections.formats.openai_responses.stream import ASKS, ENDS
 from stenolog.projections.messages.json_fields import Json, as_dict, as_str
 
 from .exchange import LARGEST_CONTENT, RecordedExchange
-
-ENDS = frozenset({"response.completed", "response.failed", "response.incomplete", "error"})
-"""The events with which a response ends."""
-ASKS = "response.create"
 
 
 class Websocket:
@@ -114,7 +111,7 @@ class Websocket:
             return
         turn.first_ns = turn.first_ns or time_ns
         turn.answer += b"data: " + message.replace(b"\n", b" ") + b"\n\n"
-        if as_str(_json(message).get("type")) in ENDS:
+        if as_str(_json(message).get("type")) in (*ENDS, "error"):
             yield self._ended(time_ns, "")
 
     def _ended(self, time_ns: int, reason: str) -> tuple[RecordedExchange, bool]:

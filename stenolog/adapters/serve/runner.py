@@ -31,7 +31,7 @@ from stenolog.domain.errors import AgentNotFoundError, ClaimLostError, InvalidEv
 from stenolog.domain.events import AssistantMessage, Event
 from stenolog.domain.state import State, named_call
 from stenolog.domain.values import CallRef, Tool
-from stenolog.projections.formats.streaming import ResponseDelta
+from stenolog.projections.formats.deltas import ResponseDelta
 from stenolog.projections.requests import DEFAULT_API
 
 from .outcomes import RECEIPT, ModelCall, given_fields, limits_from, model_event, new_entries, tool_event

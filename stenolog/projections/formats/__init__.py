@@ -14,6 +14,7 @@ from .checks import IncrementalValidator, Violation
 
 if TYPE_CHECKING:
     from .reading import Reader
+    from .streaming import StreamReader
 
 
 class _Formats(Registry[Format]):
@@ -86,6 +87,13 @@ def reader_of(api: str) -> Reader:
     if (load := FORMATS[api].read) is None:
         raise CallerError(f"the format {api}: expected a reader, Format(…, read=…), found none")
     return load()
+
+
+def stream_of(api: str) -> StreamReader:
+    """Return a new reader for an answer of a format. Raises `CallerError` for a format without one."""
+    if (made := FORMATS[api].stream) is None:
+        raise CallerError(f"the format {api}: expected a reader of answers, Format(…, stream=…), found none")
+    return made()
 
 
 def reader_for(messages: Sequence[Mapping[str, object]]) -> Reader:

@@ -14,6 +14,7 @@ from .writer import Writer
 
 if TYPE_CHECKING:
     from .reading import Reader
+    from .streaming import StreamReader
 
 Limits: TypeAlias = Callable[[Body], Iterator[tuple[str, str]]]
 """Yields what exceeds a provider's limits of number and size in a body: a JSON pointer and what is there."""
@@ -27,7 +28,7 @@ class Format(NamedTuple):
     has written before. The messages are in the body under the key `messages`, by which they are hashed
     once, checked one by one and compared. A body beyond the `limits` is not sendable. By the `laws`,
     `check requests` and `check file` judge bodies. `read` loads the reader of messages
-    that others wrote; without one they are not understood.
+    that others wrote; without one they are not understood. `stream` makes a reader for each answer.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Format(NamedTuple):
     limits: Limits | None = None
     laws: tuple[Law, ...] = ()
     read: Callable[[], Reader] | None = None
+    stream: Callable[[], StreamReader] | None = None
 
     def rendered(
         self, messages: Sequence[Message], preamble: Preamble, blobs: Mapping[str, bytes]

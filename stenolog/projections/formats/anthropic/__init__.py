@@ -11,6 +11,7 @@ from .write import NAME, VERSION, AnthropicWriter
 
 if TYPE_CHECKING:
     from ..reading import Reader
+    from ..streaming import StreamReader
 
 
 def _reader() -> Reader:
@@ -19,4 +20,12 @@ def _reader() -> Reader:
     return READER
 
 
-FORMAT = Format(NAME, VERSION, writer=AnthropicWriter, limits=pictures_and_bytes, laws=LAWS, read=_reader)
+def _stream() -> StreamReader:
+    from .stream import AnthropicStream  # late, too
+
+    return AnthropicStream()
+
+
+FORMAT = Format(
+    NAME, VERSION, writer=AnthropicWriter, limits=pictures_and_bytes, laws=LAWS, read=_reader, stream=_stream
+)

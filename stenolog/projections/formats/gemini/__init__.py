@@ -10,6 +10,7 @@ from .write import NAME, VERSION, GeminiWriter
 
 if TYPE_CHECKING:
     from ..reading import Reader
+    from ..streaming import StreamReader
 
 
 def _reader() -> Reader:
@@ -18,4 +19,12 @@ def _reader() -> Reader:
     return READER
 
 
-FORMAT = Format(NAME, VERSION, writer=GeminiWriter, messages="contents", laws=LAWS, read=_reader)
+def _stream() -> StreamReader:
+    from .stream import GeminiStream  # late, too
+
+    return GeminiStream()
+
+
+FORMAT = Format(
+    NAME, VERSION, writer=GeminiWriter, messages="contents", laws=LAWS, read=_reader, stream=_stream
+)

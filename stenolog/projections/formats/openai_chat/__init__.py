@@ -10,6 +10,7 @@ from .write import NAME, VERSION, ChatWriter, too_many_tools
 
 if TYPE_CHECKING:
     from ..reading import Reader
+    from ..streaming import StreamReader
 
 
 def _reader() -> Reader:
@@ -18,4 +19,12 @@ def _reader() -> Reader:
     return READER
 
 
-FORMAT = Format(NAME, VERSION, writer=ChatWriter, limits=too_many_tools, laws=LAWS, read=_reader)
+def _stream() -> StreamReader:
+    from .stream import OpenAIChatStream  # late, too
+
+    return OpenAIChatStream()
+
+
+FORMAT = Format(
+    NAME, VERSION, writer=ChatWriter, limits=too_many_tools, laws=LAWS, read=_reader, stream=_stream
+)

@@ -11,12 +11,19 @@ from .write import NAME, VERSION, ResponsesWriter
 
 if TYPE_CHECKING:
     from ..reading import Reader
+    from ..streaming import StreamReader
 
 
 def _reader() -> Reader:
     from .read import READER  # late: most programs read messages of nobody else
 
     return READER
+
+
+def _stream() -> StreamReader:
+    from .stream import OpenAIResponsesStream  # late, too
+
+    return OpenAIResponsesStream()
 
 
 FORMAT = Format(
@@ -27,4 +34,5 @@ FORMAT = Format(
     limits=too_many_tools,
     laws=LAWS,
     read=_reader,
+    stream=_stream,
 )

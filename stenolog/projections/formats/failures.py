@@ -1,0 +1,106 @@
+"""Failures that a provider states in its JSON, and their category: by status, by code, or by words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from stenolog.domain.errors import ModelError
+from stenolog.domain.events import ErrorCategory
+from stenolog.projections.messages.json_fields import Json, as_str, compact_json
+
+STATUS: Mapping[int, ErrorCategory] = {
+    401: "unauthorized",
+    402: "budget",
+    403: "unauthorized",
+    408: "timeout",
+    409: "overloaded",
+    413: "context_length",
+    425: "overloaded",
+    429: "rate_limited",
+    504: "timeout",
+}
+WORDS: tuple[tuple[str, ErrorCategory], ...] = (
+    (
+        r"context.?(length|window|size)|(prompt|input|request|messages?) (is |are )?too (long|large)"
+        r"|too many (input )?tokens|reduce the length|exceeds? the maximum (number of )?tokens",
+        "context_length",
+    ),
+    (
+        r"content.?(filter|policy|management policy)|usage.?polic|(bio|cyber|safety|misalignment)_?polic"
+        r"|moderation|flagged|invalid_prompt",
+        "refused",
+    ),
+)
+"""Patterns that categorise a refused request by its code and message if its status says too little."""
+REFUSED = frozenset({0, 400, 403, 404, 413, 422})
+SPENT = re.compile(
+    r"insufficient.?(quota|balance|credit|fund)|current quota|billing|credit balance", re.IGNORECASE
+)
+"""A pattern for messages that say that no waiting helps: there is no money left."""
+LIMITED = frozenset({0, 400, 402, 403, 429})
+CODES: tuple[tuple[str, int], ...] = (
+    (r"rate.?limit", 429),
+    (r"overload|unavailable", 529),
+    (r"server.?error|internal", 500),
+    (r"time.?out", 408),
+    (r"auth|permission|api.?key", 401),
+    (r"invalid|bad.?request|not.?found", 400),
+)
+"""The status that a code stands for, if an error comes in mid-stream and has none."""
+
+
+class Stated(NamedTuple):
+    """The words of a provider for an error: its codes and types as `code`; `status` is 0 if it names none."""
+
+    status: int
+    code: str
+    message: str
+
+
+def stated(body: Json, status: int = 0) -> Stated:
+    """Return what JSON says of an error, in any of the forms that servers have for it."""
+    match body:
+        case [first, *_]:
+            return stated(first, status)
+        case {"error": dict() | str() as inner}:
+            return stated(inner, status)
+        case dict():
+            named = [body[name] for name in ("code", "type", "status") if body.get(name)]
+            numbers = (n for n in named if isinstance(n, int) and 400 <= n < 600)
+            message = as_str(body.get("message")) or as_str(body.get("detail"))
+            if not (message or named) and body:
+                message = compact_json(body)
+            return Stated(status or next(numbers, 0), " ".join(map(str, named)), message)
+        case _:
+            return Stated(status, "", as_str(body))
+
+
+def failure(status: int, code: str, message: str) -> ModelError:
+    """Return the error of a provider, in its own words: these may hold secrets yet."""
+    return ModelError(
+        category(status, code, message), message.strip() or code or f"HTTP status {status}", status=status
+    )
+
+
+def category(status: int, code: str, message: str) -> ErrorCategory:
+    """Return the category of an error: by its status (0: it has none), its code, or its words."""
+    said = f"{code} {message}"
+    if status in LIMITED and SPENT.search(said):
+        return "budget"
+    if status in REFUSED:
+        for pattern, named in WORDS:
+            if re.search(pattern, said, re.IGNORECASE):
+                return named
+    status = status or _status(code)
+    if status in STATUS:
+        return STATUS[status]
+    return "overloaded" if status >= 500 else "invalid_request" if status >= 400 else "other"
+
+
+def _status(code: str) -> int:
+    number = re.search(r"\b[45]\d\d\b", code)
+    if number:
+        return int(number[0])
+    return next((status for pattern, status in CODES if re.search(pattern, code, re.IGNORECASE)), 0)
