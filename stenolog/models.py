@@ -9,8 +9,8 @@ from .adapters.agents.answer_buffer import PermissionRequest, ResponseBuilder
 from .adapters.agents.command_line import CommandLine, HealthCheck
 from .adapters.agents.output_formats import OUTPUT_FORMATS, JsonLines
 from .adapters.engine.calling import CallRecorder, calling, recover
-from .adapters.llms.anthropic import Anthropic
-from .adapters.llms.base import (
+from .adapters.models.anthropic import Anthropic
+from .adapters.models.base import (
     MODELS,
     Model,
     ModelRequest,
@@ -18,13 +18,13 @@ from .adapters.llms.base import (
     StreamItem,
     Timeouts,
 )
-from .adapters.llms.by_hand import Recording, answer_from, error_from, recording
-from .adapters.llms.egress import unchanged
-from .adapters.llms.gemini import Gemini
-from .adapters.llms.http_model import Clients, HttpModel
-from .adapters.llms.model_names import model_from_string
-from .adapters.llms.openai import OpenAIChat, OpenAIResponses
-from .adapters.llms.scripted import Scripted
+from .adapters.models.by_hand import Recording, answer_from, error_from, recording
+from .adapters.models.egress import unchanged
+from .adapters.models.gemini import Gemini
+from .adapters.models.http_model import Clients, HttpModel
+from .adapters.models.model_names import model_from_string
+from .adapters.models.openai import OpenAIChat, OpenAIResponses
+from .adapters.models.scripted import Scripted
 from .adapters.providers.errors import provider_error
 from .domain.errors import ModelError
 from .projections.formats.deltas import ModelResponse, ResponseDelta

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .adapters.agents.output_formats import OUTPUT_FORMATS
     from .adapters.chats.channels import CHANNELS
     from .adapters.importers.formats import IMPORTERS, MAPPING_SUFFIXES
-    from .adapters.llms.base import MODELS
+    from .adapters.models.base import MODELS
     from .adapters.queries.exporters import EXPORTERS
     from .adapters.tables.table import TABLES
     from .domain.policy import HISTORIES, register_history
@@ -44,7 +44,7 @@ _WHERE: dict[str, str] = {
     "Foreign": "projections.programs",
     "IMPORTERS": "adapters.importers.formats",
     "MAPPING_SUFFIXES": "adapters.importers.formats",
-    "MODELS": "adapters.llms.base",
+    "MODELS": "adapters.models.base",
     "OUTPUT_FORMATS": "adapters.agents.output_formats",
     "PROGRAMS": "projections.programs",
     "Program": "projections.programs",

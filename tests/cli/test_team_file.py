@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stenolog import Agent
-from stenolog.adapters.llms.model_names import model_from_string
+from stenolog.adapters.models.model_names import model_from_string
 from stenolog.adapters.team_file import load
 from stenolog.context import Budget, LastN, Pins
 from stenolog.domain.errors import CallerError

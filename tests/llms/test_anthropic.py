@@ -12,7 +12,7 @@ import anthropic
 import pytest
 
 from stenolog import TextPart, ToolCall
-from stenolog.adapters.llms.anthropic import Anthropic
+from stenolog.adapters.models.anthropic import Anthropic
 from stenolog.events import Usage
 from stenolog.models import ModelResponse, ResponseDelta, Timeouts
 from stenolog.parts import ProviderPart, ReasoningPart

@@ -9,7 +9,7 @@ import pytest
 from google import genai
 
 from stenolog import TextPart, ToolCall
-from stenolog.adapters.llms.gemini import Gemini
+from stenolog.adapters.models.gemini import Gemini
 from stenolog.events import Usage
 from stenolog.models import ModelResponse
 from stenolog.parts import ProviderPart, ReasoningPart

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stenolog import TextPart, ToolCall
-from stenolog.adapters.llms.openai import OpenAIChat
+from stenolog.adapters.models.openai import OpenAIChat
 from stenolog.events import Usage
 from stenolog.models import ModelResponse, ResponseDelta
 from stenolog.parts import ReasoningPart

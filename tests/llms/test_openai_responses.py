@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stenolog import AssistantMessage, TextPart, ToolCall, UserMessage
-from stenolog.adapters.llms.openai import OpenAIResponses
+from stenolog.adapters.models.openai import OpenAIResponses
 from stenolog.events import Usage
 from stenolog.models import ModelResponse, ResponseDelta
 from stenolog.parts import ProviderPart, ReasoningPart

@@ -47,7 +47,7 @@ OWN_KEYS = {
     "inlineData",
     "contents",
 }
-ITS_MODULES = {"adapters/llms/gemini.py"}
+ITS_MODULES = {"adapters/models/gemini.py"}
 # Formats of files and programs; an example; names of tools, models and rules that its own modules ask for.
 NO_PLACE = {
     "adapters/agents/output_formats.py",

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from stenolog.adapters.llms.base import Model, ModelRequest, StreamItem, Timeouts
+from stenolog.adapters.models.base import Model, ModelRequest, StreamItem, Timeouts
 from stenolog.domain.errors import MissingExtraError, ModelError
 
 from .answer_buffer import Permit

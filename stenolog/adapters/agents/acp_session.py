@@ -38,7 +38,7 @@ from acp.schema import Usage as Counted
 from pydantic import BaseModel, ValidationError
 
 from stenolog._version import __version__
-from stenolog.adapters.llms.base import StreamItem
+from stenolog.adapters.models.base import StreamItem
 from stenolog.adapters.providers.failures import error_category
 from stenolog.domain.errors import CallerError, ModelError
 from stenolog.domain.values import Usage

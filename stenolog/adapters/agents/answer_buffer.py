@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias, get_args
 
-from stenolog.adapters.llms.base import Progress
+from stenolog.adapters.models.base import Progress
 from stenolog.adapters.providers.failures import error_category as category_of
 from stenolog.domain.errors import ModelError
 from stenolog.domain.events import ErrorCategory

@@ -13,7 +13,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias
 
-from stenolog.adapters.llms.base import Model, ModelRequest, StreamItem, Timeouts
+from stenolog.adapters.models.base import Model, ModelRequest, StreamItem, Timeouts
 from stenolog.domain.errors import CallerError, ModelError
 from stenolog.projections.messages.body_digest import PROMPT
 from stenolog.projections.requests.transport import Outgoing, Transport

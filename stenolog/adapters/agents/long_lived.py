@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
-from stenolog.adapters.llms.base import StreamItem
+from stenolog.adapters.models.base import StreamItem
 from stenolog.domain.errors import ModelError
 from stenolog.projections.requests.transport import Outgoing, Transport
 

@@ -11,7 +11,7 @@ from contextlib import aclosing
 from functools import partial
 from typing import Any, NamedTuple
 
-from stenolog.adapters.llms.base import Progress, StreamItem
+from stenolog.adapters.models.base import Progress, StreamItem
 from stenolog.domain.errors import ModelError
 from stenolog.projections.formats.deltas import ResponseDelta
 

@@ -21,8 +21,8 @@ from .terminal import say
 if TYPE_CHECKING:
     from stenolog.adapters.engine.auto_context import AutoSummary
     from stenolog.adapters.engine.team import Team
-    from stenolog.adapters.llms.base import Model
     from stenolog.adapters.log import Conversation, Log
+    from stenolog.adapters.models.base import Model
     from stenolog.domain.card import AgentCard
     from stenolog.domain.policy import Policy
 
@@ -113,7 +113,7 @@ def _serve(channel: str, team: Team, log: Log, options: tuple[str, ...]) -> None
     import json
     from contextlib import suppress
 
-    from stenolog.adapters.llms.model_names import create
+    from stenolog.adapters.models.model_names import create
 
     given: dict[str, object] = {}
     for option in options:
@@ -135,7 +135,7 @@ def _model(model: str | None, cli: str | None) -> Model:
     """Return the model that `--model` or `--cli` names."""
     import os
 
-    from stenolog.adapters.llms.model_names import model_from_string
+    from stenolog.adapters.models.model_names import model_from_string
 
     if model and cli:
         raise click.UsageError("--model or --cli: choose one")

@@ -11,7 +11,14 @@ import asyncio
 from collections.abc import AsyncIterable, Awaitable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
-from stenolog.adapters.llms.by_hand import Recording, Retries, answer_from, error_from, model_error, recording
+from stenolog.adapters.models.by_hand import (
+    Recording,
+    Retries,
+    answer_from,
+    error_from,
+    model_error,
+    recording,
+)
 from stenolog.domain.errors import CallerError, ModelError
 from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.state import State, address

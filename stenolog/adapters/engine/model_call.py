@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, get_args
 
-from stenolog.adapters.llms.base import Progress
+from stenolog.adapters.models.base import Progress
 from stenolog.adapters.providers.failures import hide
 from stenolog.adapters.tools.results import error_text as words
 from stenolog.adapters.tools.results import leaves

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
-from stenolog.adapters.llms.base import Model
+from stenolog.adapters.models.base import Model
 from stenolog.adapters.providers.prices import listed
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import Any, TypeAlias
 
-from stenolog.adapters.llms.base import Model, ModelRequest, Progress
+from stenolog.adapters.models.base import Model, ModelRequest, Progress
 from stenolog.domain.errors import ModelError
 from stenolog.domain.parts import ProviderPart, says_something
 from stenolog.domain.values import Usage

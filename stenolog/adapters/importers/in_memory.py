@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from stenolog.adapters.llms.sdk_answers import as_json
+from stenolog.adapters.models.sdk_answers import as_json
 from stenolog.adapters.tool_specs.given import ToolSpecLike, tool_specs
 from stenolog.domain.card import AgentCard
 from stenolog.domain.errors import CallerError

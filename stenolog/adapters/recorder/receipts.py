@@ -8,7 +8,7 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from stenolog.adapters.llms.egress import behaviour
+from stenolog.adapters.models.egress import behaviour
 from stenolog.domain.errors import CallerError, StoredDataError
 from stenolog.domain.values import Receipt
 from stenolog.projections.messages.body_digest import compact

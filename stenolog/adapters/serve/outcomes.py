@@ -13,8 +13,8 @@ from pydantic_core import to_json
 
 from stenolog.adapters.engine.model_call import CATEGORIES, classify_error
 from stenolog.adapters.engine.retries import RetryPolicy
-from stenolog.adapters.llms.by_hand import answer_from, recording, with_own_names
 from stenolog.adapters.log import Conversation
+from stenolog.adapters.models.by_hand import answer_from, recording, with_own_names
 from stenolog.adapters.providers.errors import provider_error, retry_after
 from stenolog.adapters.queries import folds
 from stenolog.adapters.queries.plain_json import event_from_json

@@ -19,8 +19,8 @@ from stenolog.adapters.engine.effects import mentioned
 from stenolog.adapters.engine.journal import ClaimedEffect, Journal, Poll
 from stenolog.adapters.engine.model_call import StreamDraft, keep_drafts
 from stenolog.adapters.engine.options import Options
-from stenolog.adapters.llms.base import Model, ModelRequest
 from stenolog.adapters.log import Conversation
+from stenolog.adapters.models.base import Model, ModelRequest
 from stenolog.adapters.store.claim_recorder import Presence
 from stenolog.adapters.store.store_values import Claim
 from stenolog.adapters.tools.base import BaseTool, ToolContext, ToolOutput

@@ -25,8 +25,8 @@ from stenolog.adapters.engine.auto_score import JUDGE, AutoScore
 from stenolog.adapters.engine.compaction import TASK
 from stenolog.adapters.engine.retries import ATTEMPTS, CircuitBreaker, RetryPolicy
 from stenolog.adapters.engine.team import Team
-from stenolog.adapters.llms.base import Model
-from stenolog.adapters.llms.model_names import model_from_string
+from stenolog.adapters.models.base import Model
+from stenolog.adapters.models.model_names import model_from_string
 from stenolog.adapters.providers.prices import listed
 from stenolog.adapters.tools.base import BaseTool, Toolset
 from stenolog.adapters.tools.functions import ToolLike, as_runnables, tool

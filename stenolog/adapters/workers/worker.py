@@ -10,8 +10,8 @@ from typing import Any
 
 from stenolog.adapters.engine.team import Team
 from stenolog.adapters.engine.visits import version_of, visit
-from stenolog.adapters.llms.base import Model
 from stenolog.adapters.log import Conversation, Log
+from stenolog.adapters.models.base import Model
 from stenolog.adapters.store.store_values import Stream
 
 from .queue import Queue

@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from stenolog.adapters.llms.base import MODELS, Model
+from stenolog.adapters.models.base import MODELS, Model
 from stenolog.adapters.plugins import load_plugins
 from stenolog.domain.errors import CallerError
 from stenolog.domain.registry import HINT

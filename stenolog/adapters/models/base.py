@@ -120,12 +120,12 @@ Their keyword-only parameters are the options that a team file may give.
 """
 # By reference, so that no SDK is imported before a model of its kind is wanted.
 for _kind, _reference in {
-    "openai": "llms.openai:OpenAIChat",
-    "openai-responses": "llms.openai:OpenAIResponses",
-    "anthropic": "llms.anthropic:Anthropic",
-    "gemini": "llms.gemini:Gemini",
+    "openai": "models.openai:OpenAIChat",
+    "openai-responses": "models.openai:OpenAIResponses",
+    "anthropic": "models.anthropic:Anthropic",
+    "gemini": "models.gemini:Gemini",
     "cli": "agents.command_line:CommandLine",
     "acp": "agents.acp:ACP",
-    "scripted": "llms.scripted:scripted",
+    "scripted": "models.scripted:scripted",
 }.items():
     MODELS.add_reference(_kind, f"stenolog.adapters.{_reference}")
