@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from stenolog.domain.errors import CallerError, PluginError
 from stenolog.domain.registry import LateRegistry
+from stenolog.projections.programs import PROGRAMS, Program
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -159,3 +160,28 @@ class LazyRegistry(LateRegistry[T]):
         if not (module and attribute):
             raise CallerError(f"expected module:attribute, found {reference!r}")
         self.add_late(name, Reference(module, attribute))
+
+
+class ProgramRegistry(LazyRegistry[T]):
+    """A registry that also has a part of each value of `PROGRAMS`, as `_take` adds it."""
+
+    def __init__(self, kind: str, values: Mapping[str, T] | None = None) -> None:
+        self._known: set[str] = set()
+        super().__init__(kind, values)
+
+    @property
+    def _values(self) -> dict[str, T]:
+        """Return all values, with those of programs that were registered since."""
+        if len(self._known) < len(PROGRAMS):
+            new = [name for name in PROGRAMS if name not in self._known]
+            self._known.update(new)
+            for name in new:
+                self._take(PROGRAMS[name])
+        return self._all
+
+    @_values.setter
+    def _values(self, values: dict[str, T]) -> None:
+        self._all = values
+
+    def _take(self, program: Program) -> None:
+        raise NotImplementedError

@@ -117,6 +117,8 @@ COPILOT_CLI = Program(
             (shows("type", "data", "id", "timestamp", "parentId"),),
         ),
     ),
+    executable="copilot",
+    variables=("COPILOT_*", "GH_TOKEN", "GITHUB_TOKEN"),
 )
 CREWAGENT = Program(
     "crewagent",
@@ -277,6 +279,8 @@ OPENCODE = Program(
             folder="storage",
         ),
     ),
+    executable="opencode",
+    variables=("OPENCODE_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*"),
 )
 OPENHANDS = Program(
     "openhands",

@@ -6,8 +6,8 @@ PROGRAMS.add("pi", Program("pi", sessions=(PI,)))
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from stenolog.domain.registry import LateRegistry
 
@@ -141,13 +141,20 @@ class SubAgentFiles(NamedTuple):
 class Program(NamedTuple):
     """All that is known of an agent program; each field but the name has a default that says "not known".
 
-    `sessions` are the formats of its files, and `foreign` those that have no importer.
+    `sessions` are the formats of its files, and `foreign` those that have no importer. `executable` is the
+    name of its command, `variables` are patterns of those that its login needs. `output` returns the form of
+    its lines (a `JsonLines`) as an agent of a team, and `command` the words that make it write them, given
+    those of a command line; None if these ask for something else.
     """
 
     name: str
     sessions: tuple[FileFormat, ...] = ()
     foreign: tuple[Foreign, ...] = ()
     sub_agents: SubAgentFiles | None = None
+    executable: str = ""
+    variables: tuple[str, ...] = ()
+    output: Callable[[], Any] | None = None
+    command: Callable[[list[str]], list[str] | None] = list
 
 
 PROGRAMS: LateRegistry[Program] = LateRegistry("an agent program")

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from types import MappingProxyType
 
 from stenolog.adapters.providers.failures import hide
 from stenolog.domain.errors import CallerError
+from stenolog.projections.programs import PROGRAMS
 
 PROMPT, SESSION = "{prompt}", "{session}"
 
@@ -99,17 +99,6 @@ COMMON = (
     *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SYSTEMROOT", "APPDATA", "LOCALAPPDATA"),
 )
 """Names that every program inherits, as patterns without regard to case."""
-LOGINS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "claude": ("ANTHROPIC_*", "CLAUDE_*", "CLAUDECODE", "IS_SANDBOX"),
-        "codex": ("OPENAI_*", "CODEX_*"),
-        "gemini": ("GEMINI_*", "GOOGLE_*"),
-        "qwen": ("OPENAI_*", "QWEN_*", "DASHSCOPE_*"),
-        "copilot": ("COPILOT_*", "GH_TOKEN", "GITHUB_TOKEN"),
-        "opencode": ("OPENCODE_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*"),
-    }
-)
-"""Further names that an agent's login and settings need, by a word in its command."""
 NEVER = ("*BOT_TOKEN*", "*TELEGRAM*")
 """Names that no pattern matches: the tokens of chats. A name written out does."""
 
@@ -119,7 +108,8 @@ def inherited(
 ) -> dict[str, str]:
     """Return the variables that a command inherits; `inherit` are names and patterns besides."""
     words = [word.rpartition("/")[2].lower() for word in command]
-    logins = (names for agent, names in LOGINS.items() if any(agent in word for word in words))
+    known = (each for each in PROGRAMS.values() if each.executable)
+    logins = (each.variables for each in known if any(each.executable in word for word in words))
     patterns = [*COMMON, *(name for names in logins for name in names)]
     named = {name for name in inherit if name in environment}
     return {

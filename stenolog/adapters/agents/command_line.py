@@ -109,7 +109,7 @@ class CommandLine(Model):
         self._residents = SessionPool(self._begin, most, resumes=bool(self._resume))
         self.name = name or self._command.name
         self.timeouts = timeouts
-        self.charges = "stated" if format == "claude-code" else "listed"  # Claude Code states what it cost
+        self.charges = form.charges if form else "listed"
 
     def __repr__(self) -> str:
         return f"CommandLine({self._command.name!r}, mode={self._mode!r})"

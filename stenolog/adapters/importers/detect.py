@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from stenolog.domain.errors import StenologError, UnknownFormatError
-from stenolog.projections.programs import Signature
+from stenolog.projections.programs import PROGRAMS, Signature
 
 from .door import SQLITE, decompressed, regular_file, tables_in
-from .formats import IMPORTERS, MAPPING_SUFFIXES, OWN, FolderFormat, Importer
+from .formats import IMPORTERS, MAPPING_SUFFIXES, FolderFormat, Importer
 from .json_lines import Json, JsonLinesReader, Record
 from .other_formats import NO_IMPORTER, described, other_stream
 from .sub_agents import depth_of, note_suffixes, noted_file
@@ -34,7 +34,7 @@ FIRST, LAST = True, False
 
 def supported() -> str:
     """Return the titles of all formats that can be imported, for messages."""
-    own = [format.name for format in OWN()]
+    own = [format.name for format in PROGRAMS["stenolog"].sessions]
     *titles, last = dict.fromkeys(IMPORTERS.title(name) for name in sorted(IMPORTERS, key=own.__contains__))
     return f"{', '.join(titles)}, or {last}"
 

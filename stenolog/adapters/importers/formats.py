@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple, TypeAlias
 
-from stenolog.adapters.plugins import LazyRegistry, Reference
-from stenolog.projections.programs import PROGRAMS, FileFormat, Signature
+from stenolog.adapters.plugins import ProgramRegistry
+from stenolog.projections.programs import FileFormat, Program, Signature
 
 if TYPE_CHECKING:  # `import stenolog` imports this module
     from .converter import Converter, Reader, SourceConversation
@@ -96,39 +96,19 @@ def mappings_beside(path: Path) -> Iterator[Path]:
     return (each for each in found if each.is_file())
 
 
-class ImporterRegistry(LazyRegistry[Importer]):
-    """Importers by their names: those of `PROGRAMS`, stenolog's own, and others that were added.
+class ImporterRegistry(ProgramRegistry[Importer]):
+    """Importers by their names, those of `PROGRAMS` and others that were added.
 
     What is needed to recognise a file is known before its importer is imported.
     """
 
     def __init__(self) -> None:
         self._formats: dict[str, FileFormat] = {}
-        self._known: set[str] = set()
         self._asked: tuple[tuple[str, ...], dict[str, list[Asked]]] = ((), {})
         super().__init__("a format to import")
 
-    @property
-    def _values(self) -> dict[str, Importer]:
-        """Return all values, with those of programs that were registered since."""
-        if len(self._known) < len(PROGRAMS) + 1:
-            self._gather()
-        return self._all
-
-    @_values.setter
-    def _values(self, values: dict[str, Importer]) -> None:
-        self._all = values
-
-    def _gather(self) -> None:
-        for name in [name for name in PROGRAMS if name not in self._known]:
-            self._known.add(name)
-            self._add_formats(PROGRAMS[name].sessions)
-        if "" not in self._known:
-            self._known.add("")
-            self._add_formats(OWN())
-
-    def _add_formats(self, formats: Iterable[FileFormat]) -> None:
-        for format in formats:
+    def _take(self, program: Program) -> None:
+        for format in program.sessions:
             self.add_reference(format.name, format.importer)
             self._formats[format.name] = format
 
@@ -181,7 +161,5 @@ def _about(signature: Signature) -> str:
     return "start" if signature.is_of_start else "folder" if signature.folder else "value"
 
 
-OWN = Reference(f"{__package__}.own_files", "FORMATS")
-"""Formats of no program; messages name them last."""
 IMPORTERS = ImporterRegistry()
 """Every importer by its name. Of one precedence, those that were registered first are asked first."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from stenolog.projections.programs import FileFormat, Signature, shows
+from stenolog.projections.programs import FileFormat, Program, Signature, shows
 
 from .door import is_log
 from .formats import Importer
 
-FORMATS = (
+SESSIONS = (
     FileFormat(
         "openai-chat",
         "OpenAI chat messages",
@@ -24,6 +24,7 @@ FORMATS = (
     ),
     FileFormat("stenolog", "a stenolog export", f"{__name__}:STENOLOG", (shows("stenolog"),), precedence=-1),
 )
+PROGRAM = Program("stenolog", SESSIONS)
 STENOLOG = Importer("stenolog", is_record=lambda record: isinstance(record.get("stenolog"), int))
 """Its lines are written as they are, past every converter: see `jsonl.import_stream`."""
 STENOLOG_DB = Importer("stenolog-db", is_start=is_log)

@@ -1,5 +1,6 @@
 """Claude Code, and the Claude Agent SDK."""
 
+from stenolog.adapters.plugins import Reference
 from stenolog.projections.programs import FileFormat, Foreign, Program, SubAgentFiles, shows
 
 SUB_AGENTS = SubAgentFiles("agent-", ".meta.json", "spawnDepth")
@@ -15,6 +16,13 @@ ASIDE = {
     "attachment": "attachment",
 }
 """Records beside the messages, by their types, each with a field that it has."""
+
+
+def _command(words: list[str]) -> list[str] | None:
+    if "--output-format" in words:
+        return None
+    return words if {"-p", "--print"} & {*words} else [*words, "-p"]
+
 
 PROGRAM = Program(
     "claude-code",
@@ -44,4 +52,8 @@ PROGRAM = Program(
         Foreign("a Claude Code session without a message", shows("uuid", "parentUuid", "sessionId", "type")),
     ),
     sub_agents=SUB_AGENTS,
+    executable="claude",
+    variables=("ANTHROPIC_*", "CLAUDE_*", "CLAUDECODE", "IS_SANDBOX"),
+    output=Reference(f"{__name__}.output", "LINES"),
+    command=_command,
 )

@@ -1,5 +1,6 @@
 """Codex."""
 
+from stenolog.adapters.plugins import Reference
 from stenolog.projections.programs import FileFormat, Foreign, Program, shows
 
 TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
@@ -15,4 +16,8 @@ PROGRAM = Program(
         ),
     ),
     foreign=(Foreign("a call in a log of the first Codex CLI", shows("type", "function", "arguments")),),
+    executable="codex",
+    variables=("OPENAI_*", "CODEX_*"),
+    output=Reference(f"{__name__}.output", "LINES"),
+    command=lambda words: words if "exec" in words else [words[0], "exec", *words[1:]],
 )

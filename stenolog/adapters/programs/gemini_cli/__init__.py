@@ -1,5 +1,6 @@
 """Gemini CLI."""
 
+from stenolog.adapters.plugins import Reference
 from stenolog.projections.programs import FileFormat, Foreign, Program, shows
 
 PROGRAM = Program(
@@ -22,4 +23,8 @@ PROGRAM = Program(
         Foreign("a Gemini CLI stream", shows("session_id", "model", type="init"), is_stream=True),
         Foreign("a Gemini CLI recording", shows("method", "response")),
     ),
+    executable="gemini",
+    variables=("GEMINI_*", "GOOGLE_*"),
+    output=Reference(f"{__name__}.output", "LINES"),
+    command=lambda words: None if {"-o", "--output-format"} & {*words} else words,
 )

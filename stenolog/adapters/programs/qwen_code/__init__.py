@@ -1,5 +1,6 @@
 """Qwen Code, whose sessions have the parts of Gemini CLI's and whose output is like Claude Code's."""
 
+from stenolog.adapters.plugins import Reference
 from stenolog.projections.programs import FileFormat, Foreign, Program, shows
 
 PROGRAM = Program(
@@ -13,4 +14,8 @@ PROGRAM = Program(
         ),
     ),
     foreign=(Foreign("a Qwen Code stream", shows("qwen_code_version", type="system"), is_stream=True),),
+    executable="qwen",
+    variables=("OPENAI_*", "QWEN_*", "DASHSCOPE_*"),
+    output=Reference(f"{__name__}.output", "LINES"),
+    command=lambda words: None if {"-o", "--output-format"} & {*words} else words,
 )
