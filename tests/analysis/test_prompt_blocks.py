@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from stenolog import AgentCard, ModeSwitch, Tool
-from stenolog.projections.analysis.cache.blocks import Block, blocks
+from stenolog.projections.analysis.cache.prompts import rules_by_api
 from stenolog.projections.formats import FORMATS
+from stenolog.projections.formats.caching import Block
 from stenolog.projections.formats.readable import texts
 from stenolog.projections.requests import Request, every_request, lanes
 from stenolog.testing import entries
@@ -54,7 +55,7 @@ def sent(api: str) -> Iterator[Request]:
 
 
 def split(request: Request) -> list[Block]:
-    return blocks(request.api.partition("@")[0], request.body, request.messages_key)
+    return rules_by_api(request.api.partition("@")[0]).split(request.body, request.messages_key)
 
 
 def read(body: Mapping[str, Any]) -> dict[str, Any]:

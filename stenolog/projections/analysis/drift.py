@@ -19,8 +19,7 @@ from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, UserMessage
 from stenolog.domain.values import Tool
-from stenolog.projections.messages.body_digest import compact
-from stenolog.projections.requests.recipe import escape
+from stenolog.projections.messages.body_digest import compact, escape
 
 from .word_diff import Span, word_diff
 

@@ -13,6 +13,7 @@ from .checks import Law
 from .writer import Writer
 
 if TYPE_CHECKING:
+    from .caching import CacheRules
     from .reading import Reader
     from .streaming import StreamReader
 
@@ -29,6 +30,7 @@ class Format(NamedTuple):
     once, checked one by one and compared. A body beyond the `limits` is not sendable. By the `laws`,
     `check requests` and `check file` judge bodies. `read` loads the reader of messages
     that others wrote; without one they are not understood. `stream` makes a reader for each answer.
+    `cache` loads the rules of the provider's prompt cache.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Format(NamedTuple):
     laws: tuple[Law, ...] = ()
     read: Callable[[], Reader] | None = None
     stream: Callable[[], StreamReader] | None = None
+    cache: Callable[[], CacheRules] | None = None
 
     def rendered(
         self, messages: Sequence[Message], preamble: Preamble, blobs: Mapping[str, bytes]

@@ -237,3 +237,13 @@ def _digest(value: Any) -> str:
 def compact(body: object) -> str:
     """JSON without blanks, in the order given, in UTF-8's own characters."""
     return json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+
+
+def escape(key: str) -> str:
+    """Return a key as a step of a JSON pointer."""
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def unescape(step: str) -> str:
+    """Return the key that a step of a JSON pointer names."""
+    return step.replace("~1", "/").replace("~0", "~")

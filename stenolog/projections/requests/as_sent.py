@@ -25,17 +25,18 @@ from stenolog.domain.errors import CallerError, StoredDataError
 from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.model import clean
 from stenolog.domain.values import Receipt
+from stenolog.projections.formats.caching import MARK
+from stenolog.projections.messages.body_digest import escape, unescape
 from stenolog.projections.messages.message import EMPTY_BLOBS, Body
 from stenolog.projections.messages.sizes import ESTIMATE, Counter
 
 from .pipeline.lane import LaneId
-from .recipe import REFERENCE, Making, Recipe, escape, unescape
+from .recipe import REFERENCE, Making, Recipe
 from .request import PATCH, Request
 from .sent_explanation import sent_explanation
 from .transport import Transport
 
 RAW = "raw"
-CACHE = "cache_control"
 FOLLOWED = "previous_response_id"
 EPHEMERAL = {"type": "ephemeral"}
 MOST = 64
@@ -186,7 +187,7 @@ def with_mark(body: Body, pointer: str, value: Any) -> Body:
             raise StoredDataError(f"patch: nothing stands at {pointer} in the request") from None
         here[key] = {**inner} if isinstance(inner, dict) else [*inner]
         here = here[key]
-    here[CACHE] = value
+    here[MARK] = value
     return whole
 
 
@@ -198,10 +199,10 @@ def without_marks(body: Body) -> tuple[Body, list[list[Any]]]:
 
 def _lifted(value: Any, pointer: str, marks: list[list[Any]]) -> Any:
     match value:
-        case dict() if CACHE in value and next(reversed(value)) == CACHE and len(value) > 1:
-            mark = value[CACHE]
+        case dict() if MARK in value and next(reversed(value)) == MARK and len(value) > 1:
+            mark = value[MARK]
             marks.append([pointer] if mark == EPHEMERAL and [*mark] == [*EPHEMERAL] else [pointer, mark])
-            inner = {key: each for key, each in value.items() if key != CACHE}
+            inner = {key: each for key, each in value.items() if key != MARK}
             return {key: _lifted(each, f"{pointer}/{escape(key)}", marks) for key, each in inner.items()}
         case dict() if pointer.count("/") < DEEPEST:
             return {key: _lifted(each, f"{pointer}/{escape(key)}", marks) for key, each in value.items()}

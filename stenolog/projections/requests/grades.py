@@ -17,10 +17,10 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Literal, TypeAlias
 
 from stenolog.projections.formats.parameters import ABOUT_TOOLS
-from stenolog.projections.messages.body_digest import compact
+from stenolog.projections.messages.body_digest import compact, escape
 
 from .as_sent import FOLLOWED, RAW, Patch
-from .recipe import REFERENCE, Recipe, escape
+from .recipe import REFERENCE, Recipe
 
 Grade: TypeAlias = Literal["bytes", "attributed", "derived"]
 GRADES: tuple[Grade, ...] = ("bytes", "attributed", "derived")

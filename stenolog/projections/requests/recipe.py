@@ -29,7 +29,7 @@ from hashlib import sha256
 from typing import Any, TypeAlias
 
 from stenolog.domain.errors import StoredDataError
-from stenolog.projections.messages.body_digest import compact
+from stenolog.projections.messages.body_digest import compact, escape, unescape
 
 Json: TypeAlias = Any
 Recipe: TypeAlias = Any
@@ -306,16 +306,6 @@ def at_pointer(value: Json, pointer: str) -> Json:
         except (LookupError, ValueError, TypeError):
             raise StoredDataError(f"recipe: nothing stands at {pointer} in the request") from None
     return found
-
-
-def escape(key: str) -> str:
-    """Return a key as a step of a JSON pointer."""
-    return key.replace("~", "~0").replace("/", "~1")
-
-
-def unescape(step: str) -> str:
-    """Return the key that a step of a JSON pointer names."""
-    return step.replace("~1", "/").replace("~0", "~")
 
 
 def references(recipe: Recipe) -> Iterator[str]:

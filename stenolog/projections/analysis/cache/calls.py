@@ -28,7 +28,7 @@ from stenolog.projections.requests.sendable import may_be_asked
 
 from .causes import NO_CAUSE, Cards, Cause, card_at, cards_of, cause_of, model_cause
 from .difference import TOLERANCE, compared, following
-from .prompts import VERDICTS, Prompt, PromptCache, minimum_of, prompt_of
+from .prompts import Prompt, PromptCache, causes_of, minimum_of, prompt_of
 
 Agreement: TypeAlias = Literal["agrees", "read less", "read more", "not stated"]
 LEAST = 1_024
@@ -71,8 +71,8 @@ class CacheCall(NamedTuple):
     @property
     def is_confirmed(self) -> bool | None:
         """True if the provider's verdict names the same cause, False if another; None if it names none."""
-        named = VERDICTS.get(self.verdict)
-        return None if named is None else self.cause.kind in named
+        named = causes_of(self.verdict)
+        return self.cause.kind in named if named else None
 
     @property
     def agreement(self) -> Agreement:
@@ -314,7 +314,8 @@ def _cause_without_change(found: CacheCall, before: Prompt, prompt: Prompt) -> C
         and found.expected < found.same - max(TOLERANCE, found.prompt // 10)
     ):
         return Cause(
-            "too far", words="no mark of the request before is within 20 blocks of one of this request"
+            "too far",
+            words=f"no mark of the request before is within {prompt.rules.lookback} blocks of one here",
         )
     return (
         Cause("not read", words="the beginning is the same; the provider had it no longer")

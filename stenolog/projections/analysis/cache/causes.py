@@ -8,9 +8,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import UNCHANGED, AssistantMessage, ModeSwitch, UserMessage
+from stenolog.projections.formats.caching import Block, Section
 from stenolog.projections.requests import LaneId, Request
-
-from .blocks import Block, Section
 
 Cards: TypeAlias = Sequence[tuple[int, AgentCard]]
 """Cards of an agent with their positions."""

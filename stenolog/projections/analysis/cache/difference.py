@@ -14,15 +14,15 @@ from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import StoredDataError
 from stenolog.domain.values import Usage
+from stenolog.projections.formats.caching import Block, Section
 from stenolog.projections.formats.readable import texts
-from stenolog.projections.messages.body_digest import by_hash, compact
+from stenolog.projections.messages.body_digest import by_hash, compact, escape
 from stenolog.projections.requests import Request
 from stenolog.projections.requests.as_sent import FOLLOWED
 from stenolog.projections.requests.part_texts import messages
-from stenolog.projections.requests.recipe import at_pointer, escape
+from stenolog.projections.requests.recipe import at_pointer
 
 from ..word_diff import word_diff
-from .blocks import Block, Section
 from .causes import Cause, FirstChange, How, cause_of
 from .changes import Change, changes
 from .prompts import Prompt, prompt_of
@@ -33,8 +33,6 @@ CLEARED = 400
 MOST_SPANS, LONGEST_SPAN = 4, 80
 TOLERANCE = 512
 """Tokens, and a part of ten of all, by which an estimate may be off what the provider counts."""
-HEADER = "x-anthropic-billing-header:"
-"""The beginning of a system text that is no part of the prompt at Anthropic itself."""
 
 
 class Compared(NamedTuple):
@@ -184,11 +182,11 @@ def compared(before: Prompt, after: Prompt) -> Compared:
     same = _common(old, new)
     if (
         same < min(len(old), len(new))
-        and _is_header(new[same])
+        and _is_unread(new[same], after)
         and (after.read or 0) > after.ends[same] + max(TOLERANCE, after.tokens // 10)
     ):
-        # A provider that takes the header off reads what is after it.
-        old, new = ([_unread(block) for block in blocks] for blocks in (old, new))
+        # A provider that takes it off reads what is after it.
+        old, new = ([_unread(block, after) for block in blocks] for blocks in (old, new))
         same = _common(old, new)
     change = None if same in (len(old), len(new)) else _first_change(same, old, new)
     left = Counter(block.key for block in old[same:])
@@ -208,12 +206,14 @@ def _common(before: Sequence[Block], after: Sequence[Block]) -> int:
     return next((n for n, (old, new) in enumerate(pairs) if old.key != new.key), min(len(before), len(after)))
 
 
-def _is_header(block: Block) -> bool:
-    return block.section == "system" and next(texts(block.value), "").startswith(HEADER)
+def _is_unread(block: Block, prompt: Prompt) -> bool:
+    """Return whether the provider may take a block off the prompt."""
+    begin = prompt.rules.unread
+    return bool(begin) and block.section == "system" and next(texts(block.value), "").startswith(begin)
 
 
-def _unread(block: Block) -> Block:
-    return block._replace(key="") if _is_header(block) else block
+def _unread(block: Block, prompt: Prompt) -> Block:
+    return block._replace(key="") if _is_unread(block, prompt) else block
 
 
 def _is_mostly_same(change: FirstChange) -> bool:

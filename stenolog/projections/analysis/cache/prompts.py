@@ -1,78 +1,39 @@
-"""Prompt caches of the providers, as far as they document them: for how long, from how many tokens on.
-
-Anthropic keeps the beginning up to each mark, and looks 20 blocks back from a mark for one that it has.
-OpenAI and Gemini keep beginnings by themselves.
-"""
+"""Prompts as they were sent, and the beginnings of them that a provider's cache should have."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from hashlib import sha256
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from stenolog.domain.values import Usage
+from stenolog.projections.formats import FORMATS
+from stenolog.projections.formats.caching import IDLE, UNKNOWN, Block, CacheRules
 from stenolog.projections.requests import Request
-
-from .blocks import Block, blocks
-
-LOOKBACK = 20
-"""Blocks before a mark in which Anthropic looks for a beginning that it has."""
-STEP = 128
-"""OpenAI reads multiples of so many tokens."""
-MINIMUM = 1_024
-MINIMUMS: Mapping[str, int] = {
-    "*claude-opus-4-[5-9]*": 4_096,
-    "*claude-haiku-4-[5-9]*": 4_096,
-    "*claude-sonnet-4-[6-9]*": 2_048,
-    "*claude-3*haiku*": 2_048,
-    "*gemini-2.5-pro*": 2_048,
-}
-"""The least tokens that a provider keeps, by a pattern of the model's name; of others `MINIMUM`."""
-IDLE = 600
-"""Seconds without a call after which OpenAI and Gemini have most beginnings no longer."""
-DAY = 86_400
-TTLS: Mapping[object, int] = {"30m": 1_800, "12h": 43_200}
-"""Seconds for which OpenAI keeps a beginning, by what is asked for in `prompt_cache_options`."""
-
-
-VERDICTS: Mapping[str, tuple[str, ...]] = {
-    "model_changed": ("model",),
-    "tools_changed": ("tools",),
-    "system_changed": ("system",),
-    "messages_changed": ("history", "compaction"),
-    "input_changed": ("system", "history", "compaction"),
-    "context_compacted": ("compaction",),
-    **dict.fromkeys(
-        (
-            "prompt_cache_key_changed",
-            "text_format_changed",
-            "reasoning_effort_changed",
-            "verbosity_changed",
-            "service_tier_changed",
-        ),
-        ("setting",),
-    ),
-}
-"""The causes of a miss that say the same as the verdict of Anthropic or OpenAI, by its word."""
 
 
 class Prompt(NamedTuple):
     """A prompt as its provider reads it: its blocks, the tokens up to each, when, and the tokens it read.
 
-    `ends[n]` are the tokens of the first n blocks. `is_marked`: the provider keeps only what is marked.
-    `read` is what the provider states, None if it states nothing.
+    `ends[n]` are the tokens of the first n blocks, `rules` those of the API's cache. `read` is what the
+    provider states, None if it states nothing.
     """
 
     model: str
     blocks: Sequence[Block]
     ends: Sequence[int]
-    is_marked: bool = False
+    rules: CacheRules = UNKNOWN
     idle: int = IDLE
     time: datetime = datetime.min
     read: int | None = None
+
+    @property
+    def is_marked(self) -> bool:
+        """True if the provider keeps only what is marked."""
+        return self.rules.lookback > 0
 
     @property
     def tokens(self) -> int:
@@ -107,11 +68,13 @@ class Prompt(NamedTuple):
 
 def prompt_of(request: Request, usage: Usage | None = None, time: datetime = datetime.min) -> Prompt:
     """Return the prompt of a request. Its tokens are those billed, or else as a budget counts them."""
-    api, body = request.api.partition("@")[0], request.body
-    found = blocks(api, body, request.messages_key)
+    body = request.body
+    name = request.api.partition("@")[0]
+    rules = rules_by_api(name) if name in FORMATS else UNKNOWN
+    found = rules.split(body, request.messages_key)
     ends = _ends(found, request.tokens if usage is None else usage.input)
     read = None if usage is None else usage.cache_read
-    return Prompt(str(body.get("model") or ""), found, ends, api == "anthropic", idle_of(body), time, read)
+    return Prompt(str(body.get("model") or ""), found, ends, rules, rules.lifetime(body), time, read)
 
 
 def _ends(found: Iterable[Block], tokens: int) -> list[int]:
@@ -120,18 +83,27 @@ def _ends(found: Iterable[Block], tokens: int) -> list[int]:
     return [0, *(round(total * scale) for total in accumulate(counts))]
 
 
+def rules_by_api(name: str) -> CacheRules:
+    """Return the cache's rules of an API."""
+    load = FORMATS[name].cache
+    return UNKNOWN if load is None else load()
+
+
+def rules_of(model: str) -> CacheRules:
+    """Return the cache's rules of the provider that a model's name is of."""
+    found = map(rules_by_api, FORMATS)
+    return next((one for one in found if any(fnmatchcase(model, each) for each in one.models)), UNKNOWN)
+
+
 def minimum_of(model: str) -> int:
     """Return the least tokens that the provider of a model keeps."""
-    found = (tokens for pattern, tokens in MINIMUMS.items() if fnmatchcase(model, pattern))
-    return next(found, MINIMUM)
+    return rules_of(model).minimum(model)
 
 
-def idle_of(body: Mapping[str, Any]) -> int:
-    """Return the seconds that a provider which needs no marks keeps a beginning for."""
-    options = body.get("prompt_cache_options")
-    if isinstance(options, Mapping) and (seconds := TTLS.get(options.get("ttl"))):
-        return seconds
-    return DAY if body.get("prompt_cache_retention") == "24h" else IDLE
+def causes_of(verdict: str) -> tuple[str, ...]:
+    """Return the causes of a miss that a provider's word for it means; none for an unknown one."""
+    found = (rules_by_api(name).verdicts for name in FORMATS) if verdict else ()
+    return next((one[verdict] for one in found if verdict in one), ())
 
 
 class PromptCache:
@@ -155,7 +127,7 @@ class PromptCache:
         least = minimum_of(prompt.model)
         if prompt.is_marked:
             for mark in reversed(prompt.marks):
-                for number in range(mark, max(mark - LOOKBACK, 0), -1):
+                for number in range(mark, max(mark - prompt.rules.lookback, 0), -1):
                     until = self._until.get(hashes[number - 1])
                     if until is not None and until >= prompt.time and prompt.ends[number] >= least:
                         return number

@@ -15,13 +15,13 @@ from typing import NamedTuple
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, UserMessage
 from stenolog.domain.values import Usage
+from stenolog.projections.formats.caching import HOUR, IDLE, MINUTES_5
 from stenolog.projections.requests import LaneId
 
-from .blocks import HOUR, MINUTES_5
 from .calls import LEAST, CacheCall, stated
 from .causes import NO_CAUSE, Cause, Kind, hiding, is_summary
 from .difference import TOLERANCE
-from .prompts import IDLE, minimum_of
+from .prompts import rules_of
 
 UNKNOWN: Kind = "not in this log"
 
@@ -88,7 +88,7 @@ def _compared(lane: LaneId, calls: Sequence[StatedCall], entries: Sequence[Entry
 
 def _keeps(call: StatedCall, before: int | None) -> int:
     """Return the seconds for which a beginning is kept: as asked for with what was written last."""
-    if "claude" not in call.model:
+    if not rules_of(call.model).lookback:
         return IDLE
     if not call.usage.cache_write:
         return before or MINUTES_5
@@ -98,7 +98,7 @@ def _keeps(call: StatedCall, before: int | None) -> int:
 def _read(lane: LaneId, before: StatedCall | None, call: StatedCall) -> CacheCall:
     prompt, read = call.usage.input, call.usage.cache_read
     could = 0 if before is None else min(before.usage.input, prompt)
-    if could < minimum_of(call.model):
+    if could < rules_of(call.model).minimum(call.model):
         could = 0
     seconds = 0 if before is None else int((call.begun - before.begun).total_seconds())
     return CacheCall(

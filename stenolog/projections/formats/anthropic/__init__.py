@@ -10,6 +10,7 @@ from .parameters import pictures_and_bytes
 from .write import NAME, VERSION, AnthropicWriter
 
 if TYPE_CHECKING:
+    from ..caching import CacheRules
     from ..reading import Reader
     from ..streaming import StreamReader
 
@@ -26,6 +27,19 @@ def _stream() -> StreamReader:
     return AnthropicStream()
 
 
+def _cache() -> CacheRules:
+    from .cache import CACHE  # late, too
+
+    return CACHE
+
+
 FORMAT = Format(
-    NAME, VERSION, writer=AnthropicWriter, limits=pictures_and_bytes, laws=LAWS, read=_reader, stream=_stream
+    NAME,
+    VERSION,
+    writer=AnthropicWriter,
+    limits=pictures_and_bytes,
+    laws=LAWS,
+    read=_reader,
+    stream=_stream,
+    cache=_cache,
 )

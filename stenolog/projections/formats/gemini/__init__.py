@@ -9,6 +9,7 @@ from .laws import LAWS
 from .write import NAME, VERSION, GeminiWriter
 
 if TYPE_CHECKING:
+    from ..caching import CacheRules
     from ..reading import Reader
     from ..streaming import StreamReader
 
@@ -25,6 +26,19 @@ def _stream() -> StreamReader:
     return GeminiStream()
 
 
+def _cache() -> CacheRules:
+    from .cache import CACHE  # late, too
+
+    return CACHE
+
+
 FORMAT = Format(
-    NAME, VERSION, writer=GeminiWriter, messages="contents", laws=LAWS, read=_reader, stream=_stream
+    NAME,
+    VERSION,
+    writer=GeminiWriter,
+    messages="contents",
+    laws=LAWS,
+    read=_reader,
+    stream=_stream,
+    cache=_cache,
 )

@@ -10,6 +10,7 @@ from .laws import LAWS
 from .write import NAME, VERSION, ResponsesWriter
 
 if TYPE_CHECKING:
+    from ..caching import CacheRules
     from ..reading import Reader
     from ..streaming import StreamReader
 
@@ -26,6 +27,12 @@ def _stream() -> StreamReader:
     return OpenAIResponsesStream()
 
 
+def _cache() -> CacheRules:
+    from .cache import CACHE  # late, too
+
+    return CACHE
+
+
 FORMAT = Format(
     NAME,
     VERSION,
@@ -35,4 +42,5 @@ FORMAT = Format(
     laws=LAWS,
     read=_reader,
     stream=_stream,
+    cache=_cache,
 )
