@@ -188,6 +188,10 @@ def test_ten_thousand_generated_logs_show_no_difference(first: int) -> None:
         compare_generated(seed)
 
 
+def test_what_a_cut_left_without_a_reason_to_stay_goes_at_the_next_entry() -> None:
+    compare_generated(4_517)
+
+
 def compare_generated(seed: int) -> None:
     """Compare the requests of every lane of a generated log."""
     random = Random(seed)

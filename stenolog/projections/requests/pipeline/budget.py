@@ -21,7 +21,7 @@ from stenolog.projections.messages.sizes import Size, total
 
 from .lane import pinned
 from .prompt import Unit, reserved_size, stubs, tools_called
-from .view import AT_WORK, CUT_OFF, LATEST, Contents, View
+from .view import AT_WORK, CUT_OFF, LATEST, NEWEST, Contents, View
 
 ENDLESS = 2**63 - 1
 # With a fixed part alone, a card with many tools was unsendable long before there was anything to cut.
@@ -120,7 +120,9 @@ def fit(view: View, contents: Callable[[], Contents]) -> list[tuple[Cap, Size]]:
             sizes = unit_sizes(view, shown, must_stay)
     hole = _hole(view)
     firsts = {i: min(positions_of(shown.units[i]), default=hole) for i in must_stay}
-    view.holes = frozenset(reason for i, reason in must_stay.items() if firsts[i] < hole)
+    kept_by = frozenset(reason for i, reason in must_stay.items() if firsts[i] < hole)
+    # What the last cut left without a reason goes at the next entry, whatever that is.
+    view.holes = NEWEST if outstaying(view, shown, must_stay) else kept_by
     return [(cap, total(counted_sizes(sizes, cap, must_stay))) for cap in now]
 
 
