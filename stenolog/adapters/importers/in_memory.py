@@ -1,11 +1,11 @@
-"""Messages that a program holds in a list, in the form of OpenAI's or Anthropic's API, to events.
+"""Messages that a program holds in a list, in the form of a provider's API, to events.
 
 conversation.extend(events_from(messages, agent="coder", model="gpt-5.2"))
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from stenolog.adapters.tool_specs.given import ToolSpecLike, tool_specs
 from stenolog.domain.card import AgentCard
 from stenolog.domain.errors import CallerError
 from stenolog.domain.events import AssistantMessage, AuthorKind, Known, ModeSwitch, ToolResult, UserMessage
-from stenolog.domain.parts import AssistantPart, ToolCall, calls_of
+from stenolog.domain.parts import AssistantPart, RefusalPart, TextPart, ToolCall, calls_of
 from stenolog.domain.value_help import slips
 from stenolog.domain.values import Origin
 from stenolog.projections.formats import reader_for
@@ -28,9 +28,10 @@ if TYPE_CHECKING:
     from stenolog.adapters.log import Log
 
 KEYS = {
-    **dict.fromkeys(ROLES, ("content",)),
+    **dict.fromkeys(ROLES, ("content", "parts")),
     "assistant": ("content", "tool_calls"),
     "tool": ("content", "tool_call_id"),
+    "model": ("parts",),
 }
 """The keys of a message by which a slip is known, by its role; others are the provider's own."""
 
@@ -43,7 +44,7 @@ def events_from(
     tools: Iterable[ToolSpecLike] = (),
     log: Log | None = None,
 ) -> list[Known]:
-    """Return the events of a list of messages: OpenAI chat, items of OpenAI Responses, or Anthropic.
+    """Return the events of messages: OpenAI chat, items of OpenAI Responses, Anthropic, or Gemini.
 
     Messages are dictionaries or objects of the SDKs. `agent` is who answers in them. A system message at the
     beginning becomes the agent's instructions; they, `model` and `tools` are its card, as `join` would give
@@ -73,9 +74,9 @@ def _plain(value: object, place: str) -> dict[str, Any]:
     """Return a message as JSON, with the objects of SDKs in it. Raises `CallerError`."""
     message = as_dict(_json(value))
     is_item = isinstance(message.get("type"), str) and message["type"] != "message"
-    if not is_item and message.get("role") not in ROLES:
+    if not is_item and message.get("role") not in KEYS:
         raise CallerError(
-            f"{place}: expected a message of one of the roles {', '.join(ROLES)}, found {value!r:.200}"
+            f"{place}: expected a message of one of the roles {', '.join(KEYS)}, found {value!r:.200}"
         )
     if slip := "" if is_item else slips(message, KEYS[message["role"]]):
         raise CallerError(f"{place}: {slip}")
@@ -97,7 +98,7 @@ def _events(given: list[dict[str, Any]], agent: str, model: str, blobs: Blobs) -
     calls: dict[str, str] = {}
 
     for answers, run in groupby(read, key=lambda pair: isinstance(pair[1], Reply)):
-        for message, item in [_joined(run)] if answers and reader.by_items else run:
+        for message, item in _joined(run) if answers and reader.by_items else run:
             role, source = as_str(message.get("role")), Origin(system=reader.provider)
             about: dict[str, Any] = {
                 "meta": {reader.provider: dict(item.rest)} if item.rest else {},
@@ -116,13 +117,21 @@ def _events(given: list[dict[str, Any]], agent: str, model: str, blobs: Blobs) -
                 yield UserMessage(parts=item.parts, author=item.name, author_kind=kind, **about)
 
 
-def _joined(pairs: Iterable[tuple[dict[str, Any], Item]]) -> tuple[dict[str, Any], Reply]:
-    """Return the items of one answer as one; calls without an id are named anew."""
+def _joined(pairs: Iterable[tuple[dict[str, Any], Item]]) -> Iterator[tuple[dict[str, Any], Reply]]:
+    """Yield items that follow each other as one answer, up to a second message; name calls without an id."""
     parts: list[AssistantPart] = []
     ids: list[str] = []
-    for part in (part for _, item in pairs if isinstance(item, Reply) for part in item.parts):
-        if isinstance(part, ToolCall):
-            part = replace(part, id=call_name(ids)) if part.id in ids else part
-            ids.append(part.id)
-        parts.append(part)
-    return {}, Reply(tuple(parts))
+    for reply in (item for _, item in pairs if isinstance(item, Reply)):
+        if parts and _is_message(parts[-1:]) and _is_message(reply.parts[:1]):
+            yield {}, Reply(tuple(parts))
+            parts, ids = [], []
+        for part in reply.parts:
+            if isinstance(part, ToolCall):
+                part = replace(part, id=call_name(ids)) if part.id in ids else part
+                ids.append(part.id)
+            parts.append(part)
+    yield {}, Reply(tuple(parts))
+
+
+def _is_message(parts: Sequence[AssistantPart]) -> bool:
+    return any(isinstance(part, TextPart | RefusalPart) for part in parts)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import sha256
 from itertools import pairwise
@@ -185,7 +185,10 @@ def _role_of(about: Mapping[str, Any]) -> str:
 def _add(roles: list[_Role], use: _Use) -> None:
     prompt = masked(use.prompt)
     tools = tuple(_masked_tool(tool) for tool in use.card.tools or () if not tool.name.startswith(FOREIGN))
-    given = [prompt, *([tool.name, tool.description, tool.parameters, tool.strict] for tool in tools)]
+    given = [
+        prompt,
+        *(_said_of(tool) for tool in tools),
+    ]
     digest = sha256(compact(_plain(given)).encode("utf-8", "surrogatepass")).hexdigest()[:12]
     role = _found(roles, use, digest, frozenset(_lines(prompt)))
     seen = role.versions.setdefault(digest, _Seen(use.first, use.last, prompt, tools))
@@ -220,7 +223,7 @@ def _lines(text: str) -> Iterator[str]:
 
 def _masked_tool(tool: Tool) -> Tool:
     schema = _plain(tool.parameters)
-    return Tool(name=tool.name, description=masked(tool.description), parameters=schema, strict=tool.strict)
+    return replace(tool, description=masked(tool.description), parameters=schema, approval=False)
 
 
 def _plain(value: Any) -> Any:
@@ -269,11 +272,18 @@ def version_change(before: PromptVersion, after: PromptVersion) -> VersionChange
     )
 
 
+def _said_of(tool: Tool) -> list[Any]:
+    own = [tool.raw] if tool.raw else []
+    return [tool.name, tool.description, tool.parameters, tool.strict, *own]
+
+
 def _tool_change(old: Tool, new: Tool) -> ToolChange | None:
     words = word_diff(old.description, new.description) if old.description != new.description else ()
     schema = tuple(_schema_changes(_plain(old.parameters), _plain(new.parameters), ""))
     if old.strict != new.strict:
         schema = (*schema, f"~ strict: {old.strict} → {new.strict}")
+    if old.raw != new.raw:
+        schema = (*schema, f"~ {new.provider or old.provider}: {old.raw} → {new.raw}")
     return ToolChange(new.name, words, schema) if words or schema else None
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 from stenolog.domain.model import deep_copy_json
 from stenolog.domain.parts import FilePart, ImagePart, Part, ProviderPart, RefusalPart, TextPart, ToolCall
+from stenolog.domain.values import Tool
 from stenolog.projections.formats.readable import pictures
 from stenolog.projections.formats.readable import texts as said_in
 from stenolog.projections.messages.explanation import Disposition, Omitted, RequestPart
@@ -184,6 +185,13 @@ class BodyBuilder:
             Omitted(message.positions, "fields-not-carried", count_json(lost, self.counter), what)
         )
 
+    def omit_tool(self, preamble: Preamble, tool: Tool) -> None:
+        """Say what only another provider takes of a tool of the card."""
+        form = provider_form(tool)
+        what = f"{tool.name}: {form.get('type') or ', '.join(form)}"
+        tokens = count_json(form, self.counter)
+        self.omitted.append(Omitted(preamble.set_at, "fields-not-carried", tokens, what))
+
     def omit_parameters(self, preamble: Preamble, lost: Body) -> None:
         """Say which parameters of the card have no place on this API."""
         if not self.explaining:
@@ -211,10 +219,12 @@ class BodyBuilder:
 
         A tool comes as its `name`, `description` and `parameters`, a JSON Schema of an object.
         """
-        tools = [
-            shape({"name": tool.name, "description": tool.description, "parameters": schema(tool.parameters)})
-            for tool in preamble.tools
-        ]
+        tools = tool_shapes(
+            preamble,
+            lambda tool: shape(
+                {"name": tool.name, "description": tool.description, "parameters": schema(tool.parameters)}
+            ),
+        )
         explain_tools(self, preamble, tools)
         return tools
 
@@ -234,8 +244,8 @@ class BodyBuilder:
         return (len(self.blobs.get(part.blob, b"")) + 2) // 3 * 4 <= limit
 
 
-def provider_form(part: ProviderPart | TextPart | ToolCall) -> Body:
-    """Return what only its provider understands of a part, as an object; empty if it is none."""
+def provider_form(part: ProviderPart | TextPart | ToolCall | Tool) -> Body:
+    """Return what only its provider understands of a part or a tool, as an object; empty if it is none."""
     form, broken = arguments_object(part.raw) if part.raw else ({}, True)
     return {} if broken else form
 
@@ -299,15 +309,42 @@ def schema(parameters: dict[str, Any]) -> dict[str, Any]:
     return {"properties": {}, **deep_copy_json(parameters), "type": "object"}
 
 
-def explain_tools(builder: BodyBuilder, preamble: Preamble, tools: list[dict[str, Any]]) -> None:
-    """Explain the tools of the card in one part, and the stubs in another."""
+def tool_shapes(
+    preamble: Preamble, shape: Callable[[Tool], Body], providers: Set[str] = frozenset()
+) -> list[Body]:
+    """Return the tools as an API takes them: in its `shape`, with the fields that only its providers take.
+
+    A tool of a provider's own goes as it is declared, and to no other.
+    """
+    shapes: list[Body] = []
+    for tool in _tools_for(preamble, providers):
+        own = provider_form(tool) if tool.raw and tool.provider in providers else {}
+        shapes.append(own if "type" in own else {**shape(tool), **own})
+    return shapes
+
+
+def _tools_for(preamble: Preamble, providers: Set[str]) -> list[Tool]:
+    """Return the tools without those of another provider's own."""
+    return [
+        tool
+        for tool in preamble.tools
+        if not tool.raw or tool.provider in providers or "type" not in provider_form(tool)
+    ]
+
+
+def explain_tools(
+    builder: BodyBuilder, preamble: Preamble, tools: list[Body], providers: Set[str] = frozenset()
+) -> None:
+    """Explain the tools of the card in one part, and the stubs in another; say what is not carried."""
     if not builder.explaining:
         return
+    for tool in preamble.tools:
+        if tool.raw and tool.provider not in providers:
+            builder.omit_tool(preamble, tool)
+    carried = _tools_for(preamble, providers)
     for made, rule in ((False, "tools"), (True, "tool-stub")):
         written = [
-            shape
-            for tool, shape in zip(preamble.tools, tools, strict=True)
-            if (tool.name in preamble.stubs) is made
+            shape for tool, shape in zip(carried, tools, strict=True) if (tool.name in preamble.stubs) is made
         ]
         if written:
             tokens = count_json(written, builder.counter)

@@ -173,4 +173,4 @@ def own_tool(given: Mapping[str, Json]) -> Tool | None:
     if not by or not {"function", *SCHEMAS}.isdisjoint(given):
         return None
     name = as_str(given.get("name")) or as_str(given.get("server_label")) or kind
-    return Tool(name=name, provider=by, raw=compact_json(dict(given)))
+    return Tool(name=name, provider=by, raw=compact_json({"type": kind, **given}))

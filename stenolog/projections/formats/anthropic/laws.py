@@ -124,7 +124,8 @@ def tool_names(body: Body, called: Sequence[Finding]) -> Iterator[Finding]:
     """The names of tools are of letters, digits, _ and -, at most 64 long, and declared once."""
     yield from called
     tools = enumerate(body.get("tools", []))
-    yield from unfit(((f"/tools/{i}/name", tool["name"]) for i, tool in tools), fits_tool_name)
+    named = ((f"/tools/{i}/name", tool["name"]) for i, tool in tools if tool.get("type") != "mcp_toolset")
+    yield from unfit(named, fits_tool_name)
 
 
 @per_message

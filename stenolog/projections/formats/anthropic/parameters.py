@@ -127,7 +127,7 @@ def mark_prefix(body: Body) -> None:
     if "system" in body:
         body["system"] = [{"type": "text", "text": body["system"]}]
         set_breakpoints(*body["system"])
-    elif "tools" in body:
+    elif "tools" in body and not body["tools"][-1].get("defer_loading"):  # both together are refused
         set_breakpoints(body["tools"][-1])
 
 

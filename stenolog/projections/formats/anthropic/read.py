@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -26,7 +26,6 @@ from stenolog.projections.formats.reading import (
     Spoken,
     call_name,
     objects_in,
-    part_types,
     role_of,
     texts_in,
     without_blanks,
@@ -196,8 +195,17 @@ def _with_verdict(used: Usage, diagnostics: dict[str, Any]) -> Usage:
     return replace(used, cache_verdict=verdict, cache_missed=as_int(missed))
 
 
-TYPES = frozenset({"tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document"})
+TYPES = frozenset({"tool_use", "tool_result", "redacted_thinking", "image", "document"})
 """The types of blocks that no other API has."""
+
+
+def _holds(messages: Sequence[Mapping[str, Json]]) -> bool:
+    # A thought of Mistral's, on OpenAI's chat, is a list.
+    blocks = [block for each in messages for block in objects_in(each.get("content"))]
+    is_own = any(as_str(block.get("type")) in TYPES or as_str(block.get("thinking")) for block in blocks)
+    return is_own or any("type" in each for each in messages)
+
+
 READER = Reader(
     message=read_message,
     provider=PROVIDER,
@@ -217,7 +225,5 @@ READER = Reader(
     ),
     # Where the marks of the cache are is the client's own doing: see the receipts.
     beside={"cache": False},
-    holds=lambda messages: (
-        not TYPES.isdisjoint(part_types(messages)) or any("type" in each for each in messages)
-    ),
+    holds=_holds,
 )

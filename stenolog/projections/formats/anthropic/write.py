@@ -12,8 +12,8 @@ user's turn where not. A system note of the log is always quoted.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
+from functools import partial
 from itertools import groupby, islice
-from typing import Any
 
 from stenolog.domain.parts import (
     FilePart,
@@ -25,6 +25,7 @@ from stenolog.domain.parts import (
     ToolCall,
 )
 from stenolog.domain.state import PAUSED
+from stenolog.domain.values import Tool
 from stenolog.projections.formats.body_builder import (
     OPENING,
     PICTURES,
@@ -34,6 +35,7 @@ from stenolog.projections.formats.body_builder import (
     media,
     schema,
     texts,
+    tool_shapes,
 )
 from stenolog.projections.formats.model_families import goes_back, takes_system_turns
 from stenolog.projections.formats.own_parts import OwnBlocks, fields, own_blocks, own_tools
@@ -63,10 +65,9 @@ class AnthropicWriter(Writer):
 
     def begin(self) -> None:
         super().begin()
-        self.tools = [
-            _tool_shape(tool.name, tool.description, tool.parameters) for tool in self.preamble.tools
-        ]
-        self.names = frozenset(tool["name"] for tool in self.tools)
+        is_strict = self.preamble.version > 5
+        self.tools = tool_shapes(self.preamble, partial(_tool_shape, is_strict=is_strict), ANTHROPIC)
+        self.names = frozenset(tool.get("name", "") for tool in self.tools)
 
     def write(self, messages: Sequence[Message], paused: Message | None = None) -> None:
         builder, ids = self.builder, self.ids
@@ -87,7 +88,7 @@ class AnthropicWriter(Writer):
         # Taken before the late notes are written, since breakpoints must not stand behind them.
         ends = [*islice(_ends(builder.messages), 2)]
         _late(builder, late, preamble, self.ids)
-        explain_tools(builder, preamble, self.tools)
+        explain_tools(builder, preamble, self.tools, ANTHROPIC)
         said = anthropic_parameters(builder, preamble)
         cached = said.pop("cache", None) is not False
         body: Body = {"model": preamble.model, "max_tokens": said.pop("max_tokens")}
@@ -325,9 +326,9 @@ def _medium(builder: BodyBuilder, part: ImagePart | FilePart) -> Body:
     return {"type": "text", "text": placeholder(part, "is not available" if accepted else "is not shown")}
 
 
-def _tool_shape(name: str, description: str, parameters: dict[str, Any]) -> Body:
-    shape: Body = {"name": tool_name(name)}
-    if description:
-        shape["description"] = description
-    shape["input_schema"] = schema(parameters)
-    return shape
+def _tool_shape(tool: Tool, *, is_strict: bool) -> Body:
+    shape: Body = {"name": tool_name(tool.name)}
+    if tool.description:
+        shape["description"] = tool.description
+    shape["input_schema"] = schema(tool.parameters)
+    return {**shape, "strict": True} if tool.strict and is_strict else shape

@@ -28,6 +28,7 @@ from stenolog.domain.parts import (
     TextPart,
     ToolCall,
 )
+from stenolog.domain.values import Tool
 from stenolog.projections.formats.body_builder import (
     OPENING,
     BodyBuilder,
@@ -36,6 +37,7 @@ from stenolog.projections.formats.body_builder import (
     media,
     schema,
     texts,
+    tool_shapes,
 )
 from stenolog.projections.formats.model_families import goes_back, since_gemini_3
 from stenolog.projections.formats.parameters import parameters
@@ -71,9 +73,7 @@ class GeminiWriter(Writer):
     def begin(self) -> None:
         super().begin()
         self.ids = Calls()
-        self.tools = [
-            _tool_shape(tool.name, tool.description, tool.parameters) for tool in self.preamble.tools
-        ]
+        self.tools = tool_shapes(self.preamble, _tool_shape, GOOGLE)
 
     def write(self, messages: Sequence[Message]) -> None:
         for is_assistant, run in groupby(messages, key=lambda message: message.role == "assistant"):
@@ -85,12 +85,14 @@ class GeminiWriter(Writer):
     def close(self, messages: Sequence[Message]) -> Body:
         builder, preamble = self.builder, self.preamble
         self.write(messages)
-        explain_tools(builder, preamble, self.tools)
+        explain_tools(builder, preamble, self.tools, GOOGLE)
         body: Body = {"model": preamble.model}
         if preamble.persona:
             body["systemInstruction"] = {"parts": [{"text": preamble.persona}]}
         if self.tools:
-            body["tools"] = [{"functionDeclarations": self.tools}]
+            functions = [tool for tool in self.tools if "type" not in tool]
+            own = [_without_type(tool) for tool in self.tools if "type" in tool]
+            body["tools"] = [*([{"functionDeclarations": functions}] if functions else []), *own]
         body |= parameters(builder, preamble, PARAMETERS, lambda name, value: _say(name, value, preamble))
         body["contents"] = builder.messages.copy()
         return body
@@ -202,11 +204,15 @@ def _medium(builder: BodyBuilder, part: ImagePart | FilePart, *, in_result: bool
     return {"type": "text", "text": placeholder(part, "is not available" if fits else "is not shown")}
 
 
-def _tool_shape(name: str, description: str, parameters: dict[str, Any]) -> Body:
-    shape: Body = {"name": function_name(name)}
-    if description:
-        shape["description"] = description
-    return shape | {"parametersJsonSchema": schema(parameters)}
+def _tool_shape(tool: Tool) -> Body:
+    shape: Body = {"name": function_name(tool.name)}
+    if tool.description:
+        shape["description"] = tool.description
+    return shape | {"parametersJsonSchema": schema(tool.parameters)}
+
+
+def _without_type(tool: Body) -> Body:
+    return {key: value for key, value in tool.items() if key != "type"}
 
 
 def _without_placeholder(part: Body) -> Body:

@@ -31,6 +31,7 @@ from stenolog.projections.formats.body_builder import (
     media,
     schema,
     texts,
+    tool_shapes,
 )
 from stenolog.projections.formats.model_families import (
     REASONING_MODELS,
@@ -120,7 +121,7 @@ class ChatWriter(Writer):
             builder.explain(json_note(), JSON_NOTE, index=0)
         if said:
             builder.messages.append({"role": "system", "content": "\n\n".join(said)})
-        self.tools = [_tool_shape(tool) for tool in preamble.tools]
+        self.tools = tool_shapes(preamble, _tool_shape)
 
     def write(self, messages: Sequence[Message]) -> None:
         builder, ids = self.builder, self.ids

@@ -155,7 +155,9 @@ def tool_names(body: Body, called: Sequence[Finding]) -> Iterator[Finding]:
     """The names of tools are of letters, digits, _ and -, at most 64 long, and declared once."""
     yield from called
     tools = enumerate(body.get("tools", []))
-    yield from unfit(((f"/tools/{i}/name", tool["name"]) for i, tool in tools), fits_tool_name)
+    # Those of OpenAI's own have no name.
+    named = ((i, tool) for i, tool in tools if tool.get("type", "function") in ("function", "custom"))
+    yield from unfit(((f"/tools/{i}/name", tool["name"]) for i, tool in named), fits_tool_name)
 
 
 @per_message

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -183,6 +183,14 @@ def _tools_of_items(items: Iterable[Mapping[str, Json]]) -> list[dict[str, Json]
 
 TYPES = frozenset({"input_text", "input_image", "input_file", "output_text"})
 """The types of parts that no other API has."""
+
+
+def _holds(items: Sequence[Mapping[str, Json]]) -> bool:
+    # An answer of Anthropic's SDK is a message by its type too, but no user's message is.
+    kinds = {(as_str(each.get("type")), each.get("role") == "assistant") for each in items if "type" in each}
+    return bool(kinds - {("message", True)}) or not TYPES.isdisjoint(part_types(items))
+
+
 READER = Reader(
     message=read_item,
     provider=PROVIDER,
@@ -191,10 +199,7 @@ READER = Reader(
     on_card=frozenset(
         {"max_output_tokens", "temperature", "top_p", "reasoning", "text", "truncation", "include"}
     ),
-    holds=lambda items: (
-        any(each.get("type", "message") != "message" for each in items)
-        or not TYPES.isdisjoint(part_types(items))
-    ),
+    holds=_holds,
     tools_of_messages=_tools_of_items,
     on_card_with_tools=TOOL_PARAMETERS,
     by_items=True,

@@ -32,6 +32,7 @@ from stenolog.projections.formats.body_builder import (
     media,
     schema,
     texts,
+    tool_shapes,
 )
 from stenolog.projections.formats.model_families import encrypts_reasoning, goes_back, same_family
 from stenolog.projections.formats.openai_chat.write import LARGEST, NO_OUTPUT, PDF, described, json_note
@@ -89,7 +90,7 @@ class ResponsesWriter(Writer):
     def begin(self) -> None:
         super().begin()
         self.has_thought, self.looked_at = False, 0
-        self.tools = [_tool_shape(tool) for tool in self.preamble.tools]
+        self.tools = tool_shapes(self.preamble, _tool_shape, PROVIDERS)
         self.asked = parameters(self.builder, self.preamble, PARAMETERS, _say)
         match self.asked:
             case {"text": {"format": {"type": "json_object"}}}:
@@ -108,7 +109,7 @@ class ResponsesWriter(Writer):
 
     def close(self, messages: Sequence[Message]) -> Body:
         self.write(messages)
-        explain_tools(self.builder, self.preamble, self.tools)
+        explain_tools(self.builder, self.preamble, self.tools, PROVIDERS)
         body: Body = {"model": self.preamble.model, "store": False}
         if self.preamble.persona:
             body["instructions"] = self.preamble.persona

@@ -92,7 +92,7 @@ class Measure:
 
     def tool(self, tool: Tool) -> Size:
         """Return the size of a tool beside the conversation, on any API, at most."""
-        written = compact([tool.name, tool.description, tool.parameters, tool.strict])
+        written = compact([tool.name, tool.description, tool.parameters, tool.strict]) + tool.raw
         text = self.of(Message("system", (TextPart(text=written),), (), ""))
         return Size(0, text.characters + AROUND, text.tokens + AROUND // 4, text.bytes + AROUND)
 

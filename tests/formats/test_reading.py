@@ -1,0 +1,216 @@
+"""Laws of readers, over all formats: what is written is read back, and what is read breaks no rule."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from stenolog import AgentCard, AssistantMessage, ModeSwitch, Request, Tool, UserMessage
+from stenolog.errors import CallerError
+from stenolog.importers import events_from
+from stenolog.parts import ProviderPart, ReasoningPart, RefusalPart, TextPart, ToolCall
+from stenolog.projections.formats import FORMATS, reader_of
+from stenolog.projections.requests.as_sent import without_marks
+from stenolog.requests import build, lanes, validate
+from stenolog.testing import entries
+from tests.formats.reading import READ, messages_of, written_again
+from tests.requests.histories import BLOBS, history
+
+SEEDS = range(40)
+
+
+def requests(api: str) -> list[Request]:
+    """Return the request of every lane of some random histories."""
+    logs = (history(seed) for seed in SEEDS)
+    return [
+        build(log, lane.agent, task=lane.task, api=api, blobs=BLOBS) for log in logs for lane in lanes(log)
+    ]
+
+
+def plain(api: str, body: dict[str, Any]) -> str:
+    """Return the messages without marks of the cache, and what quotes a note that is not stenolog's own."""
+    messages = messages_of(api, without_marks(body)[0])
+    return json.dumps(messages).replace("\\\\[", "[").replace("\\\\<", "<")
+
+
+@pytest.mark.parametrize("api", READ)
+def test_a_body_that_is_read_is_written_again_to_the_byte_and_breaks_no_rule(api: str) -> None:
+    for request in requests(api):
+        again = written_again(api, request.body)
+
+        assert plain(api, again.body) == plain(api, request.body)
+        assert validate(api, again.body) == []
+
+
+CALL = {"name": "look", "arguments": '{"at":1}'}
+CALLED = ToolCall(id="call_0", name="look", arguments='{"at":1}')
+THOUGHT = ReasoningPart(text="Hm.", provider="openai")
+SIGNED = ReasoningPart(provider="gemini", signature="sig")
+
+
+def text(words: str) -> dict[str, Any]:
+    return {"type": "text", "text": words}
+
+
+ANSWERS: list[tuple[str, dict[str, Any], tuple[Any, ...]]] = [
+    ("openai-chat", {"content": [{"type": "refusal", "refusal": "No."}]}, (RefusalPart(text="No."),)),
+    ("openai-chat", {"content": None, "function_call": CALL}, (CALLED,)),
+    ("openai-chat", {"content": "", "tool_calls": [{"type": "function", "function": CALL}]}, (CALLED,)),
+    ("openai-chat", {"content": "x", "reasoning_content": "Hm."}, (THOUGHT, TextPart(text="x"))),
+    ("openai-chat", {"content": "x", "reasoning": "Hm."}, (THOUGHT, TextPart(text="x"))),
+    (
+        "openai-chat",
+        {"content": [{"type": "thinking", "thinking": [text("Hm.")]}, text("x")]},
+        (THOUGHT, TextPart(text="x")),
+    ),
+    (
+        "anthropic",
+        {"content": [text(""), {"type": "tool_use", "name": "look", "input": {"at": 1}}]},
+        (CALLED,),
+    ),
+    (
+        "anthropic",
+        {"content": [{"type": "text", "text": "x", "citations": [{"a": 1}]}]},
+        (TextPart(text="x", provider="anthropic", raw='{"citations":[{"a":1}]}'),),
+    ),
+    (
+        "anthropic",
+        {"content": [{"type": "new", "a": 1}, text("x")]},
+        (ProviderPart(provider="anthropic", model="m", raw='{"type":"new","a":1}'), TextPart(text="x")),
+    ),
+    ("gemini", {"parts": [{"text": "x", "thoughtSignature": "sig"}]}, (SIGNED, TextPart(text="x"))),
+    (
+        "gemini",
+        {"parts": [{"functionCall": {"name": "look", "args": {"at": 1}}, "thoughtSignature": "sig"}]},
+        (SIGNED, CALLED),
+    ),
+    (
+        "gemini",
+        {"parts": [{"text": "Hm.", "thought": True}, {"text": "", "thoughtSignature": "sig"}]},
+        (ReasoningPart(text="Hm.", provider="gemini", signature="sig"),),
+    ),
+    (
+        "gemini",
+        {"parts": [{"executableCode": {"code": "1"}}]},
+        (ProviderPart(provider="gemini", model="m", raw='{"executableCode":{"code":"1"}}'),),
+    ),
+    (
+        "openai-responses",
+        {"type": "web_search_call", "id": "w", "status": "completed"},
+        (
+            ProviderPart(
+                provider="openai",
+                model="m",
+                raw='{"type":"web_search_call","id":"w","status":"completed","role":"assistant"}',
+            ),
+        ),
+    ),
+]
+"""Answers by their format, and the parts that everybody reads in them."""
+
+
+def asked(api: str) -> dict[str, Any]:
+    """Return a user's message by which the format of a list is known."""
+    shape: dict[str, dict[str, Any]] = {
+        "anthropic": {"content": [{"type": "image", "source": {"type": "url", "url": "https://a.b/c.png"}}]},
+        "gemini": {"parts": [{"text": "Look."}]},
+        "openai-responses": {"content": [{"type": "input_text", "text": "Look."}]},
+    }
+    return {"role": "user", **shape.get(api, {"content": "Look."})}
+
+
+@pytest.mark.parametrize(("api", "fields", "parts"), ANSWERS)
+def test_an_answer_in_a_list_is_what_its_format_reads(
+    api: str, fields: dict[str, Any], parts: tuple[Any, ...]
+) -> None:
+    message = {**fields, "role": "model" if api == "gemini" else "assistant"}
+
+    (read,) = reader_of(api).message(message, "m", {})
+    *_, event = events_from([asked(api), message], model="m")
+
+    assert read.parts == parts
+    assert isinstance(event, AssistantMessage)
+    assert event.parts == parts
+
+
+def test_calls_without_an_id_are_named_by_the_number_of_those_before() -> None:
+    call = {"type": "function", "function": CALL}
+    given = [call, {**call, "id": "call_0"}, call]
+
+    (read,) = reader_of("openai-chat").message({"role": "assistant", "tool_calls": given}, "m", {})
+
+    assert [part.id for part in read.parts if isinstance(part, ToolCall)] == ["call_0", "call_0", "call_2"]
+
+
+def test_a_result_of_gemini_without_an_id_is_that_of_the_open_call_of_its_tool() -> None:
+    called = {"role": "model", "parts": [{"functionCall": {"name": "look", "args": {}}}]}
+    done = {"role": "user", "parts": [{"functionResponse": {"name": "look", "response": {"output": "x"}}}]}
+
+    *_, result = events_from([asked("gemini"), called, done], model="gemini-3-pro")
+
+    assert (result.call_id, result.name, result.text) == ("call_0", "look", "x")  # type: ignore[union-attr]
+
+
+def test_a_format_without_a_reader_says_so() -> None:
+    with pytest.raises(
+        CallerError, match=r"the format plain: expected a reader, Format\(…, read=…\), found none"
+    ):
+        reader_of("plain")
+
+
+OWN: list[tuple[str, dict[str, Any]]] = [
+    ("anthropic", {"type": "web_search_20260209", "name": "web_search"}),
+    ("openai-responses", {"type": "mcp", "server_label": "dice", "server_url": "https://dice.example"}),
+    ("gemini", {"googleSearch": {}}),
+]
+FUNCTION = {
+    "name": "look",
+    "input_schema": {"type": "object", "properties": {}},
+    "defer_loading": True,
+    "allowed_callers": ["code_execution_20260120"],
+    "input_examples": [{}],
+    "strict": True,
+}
+
+
+def declared(api: str, *tools: Any) -> Request:
+    import stenolog
+
+    with stenolog.open(":memory:") as log:
+        log["x"].join("coder", model="m", tools=tools)
+        log["x"].append(UserMessage("Hi"))
+        made = log["x"].request("coder", api=api)
+    assert validate(api, made.body) == []
+    return made
+
+
+@pytest.mark.parametrize(("api", "tool"), OWN)
+@pytest.mark.parametrize("other", [name for name in FORMATS if name != "plain"])
+def test_a_tool_of_a_providers_own_goes_to_it_as_declared_and_to_nobody_else(
+    api: str, tool: dict[str, Any], other: str
+) -> None:
+    request = declared(other, tool)
+
+    tools = without_marks(request.body)[0].get("tools", [])
+    assert tools == ([tool] if other == api else [])
+    assert [cut.rule for cut in request.omissions] == ([] if other == api else ["fields-not-carried"])
+
+
+def test_fields_of_a_tool_go_to_its_provider_and_are_named_for_others() -> None:
+    (tool,) = declared("anthropic", FUNCTION).body["tools"]
+    other = declared("openai-chat", FUNCTION)
+
+    assert tool == FUNCTION
+    assert other.body["tools"][0]["function"].keys() == {"name", "parameters", "strict"}
+    assert [(cut.rule, cut.what) for cut in other.omissions] == [
+        ("fields-not-carried", "look: defer_loading, allowed_callers, input_examples")
+    ]
+
+
+def test_a_tool_without_fields_of_its_provider_is_stored_as_before() -> None:
+    card = AgentCard(model="m", tools=[Tool(name="look")])
+    (entry,) = entries(ModeSwitch(joins=["coder"], cards={"coder": card}))
+
+    assert "raw" not in str(entry.event)
