@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .domain.policy import HISTORIES, register_history
     from .domain.turns import TURN_RULES, register_turn_rule
     from .projections.formats import FORMATS, register_api
-    from .projections.programs import PROGRAMS, FileFormat, Foreign, Program, Signature, shows
+    from .projections.programs import PROGRAMS, FileFormat, Foreign, Program, RequestSigns, Signature, shows
     from .projections.requests.pipeline.attribution import TRANSFORMS, register_transform
 
 _WHERE: dict[str, str] = {
@@ -48,6 +48,7 @@ _WHERE: dict[str, str] = {
     "OUTPUT_FORMATS": "adapters.agents.output_formats",
     "PROGRAMS": "projections.programs",
     "Program": "projections.programs",
+    "RequestSigns": "projections.programs",
     "Signature": "projections.programs",
     "TABLES": "adapters.tables.table",
     "TRANSFORMS": "projections.requests.pipeline.attribution",
@@ -79,6 +80,7 @@ __all__: list[str] = [
     "Program",
     "Reference",
     "Registry",
+    "RequestSigns",
     "Signature",
     "failed_plugins",
     "load_plugin",

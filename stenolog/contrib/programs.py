@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stenolog.plugins import MAPPING_SUFFIXES, FileFormat, Foreign, Program, Signature, shows
+from stenolog.plugins import MAPPING_SUFFIXES, FileFormat, Foreign, Program, RequestSigns, Signature, shows
 
 _IN_MESSAGES = ("messages",)
 _ADK_SESSIONS = frozenset(("app_name", "user_id", "id", "state", "update_time"))
@@ -118,6 +118,7 @@ COPILOT_CLI = Program(
         ),
     ),
     executable="copilot",
+    requests=RequestSigns("copilot", ("copilot",)),
     variables=("COPILOT_*", "GH_TOKEN", "GITHUB_TOKEN"),
 )
 CREWAGENT = Program(
@@ -180,6 +181,7 @@ GOOSE = Program(
             (shows("working_dir", "conversation", whole=True),),
         ),
     ),
+    requests=RequestSigns("goose", ("goose",)),
 )
 LANGGRAPH = Program(
     "langgraph",
@@ -280,6 +282,7 @@ OPENCODE = Program(
         ),
     ),
     executable="opencode",
+    requests=RequestSigns("opencode", ("opencode",)),
     variables=("OPENCODE_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*"),
 )
 OPENHANDS = Program(
@@ -298,6 +301,7 @@ OPENHANDS = Program(
             ),
         ),
     ),
+    requests=RequestSigns("openhands", ("openhands",)),
 )
 PI = Program(
     "pi",

@@ -26,6 +26,8 @@ class Registry(Mapping[str, T]):
 
     def __init__(self, kind: str, values: Mapping[str, T] | None = None) -> None:
         self.kind = kind
+        self.changes = 0
+        """The number of changes so far, by which a cache of what is made of the values is kept."""
         self._values: dict[str, T] = dict(values or {})
 
     def __repr__(self) -> str:
@@ -56,11 +58,13 @@ class Registry(Mapping[str, T]):
         if known is not None and known is not value and not _is_redefined(known, value):
             raise CallerError(f"{self.kind} {name!r} is registered already: {known!r:.120}")
         self._values[name] = value
+        self.changes += 1
         return value
 
     def remove(self, name: str) -> None:
         """Remove a name, for instance at the end of a test. Raises `NotRegisteredError`."""
         del self._values[self._name(name)]
+        self.changes += 1
 
     @contextmanager
     def restored(self) -> Iterator[None]:
@@ -70,6 +74,7 @@ class Registry(Mapping[str, T]):
             yield
         finally:
             self._values = before
+            self.changes += 1
 
     def additions(self) -> tuple[str, ...]:
         """Return `name@version` of each value that was defined outside stenolog, sorted."""

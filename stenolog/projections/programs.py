@@ -130,12 +130,34 @@ class SubAgentFiles(NamedTuple):
     """Names of the files of sub-agents, and of the notes on them.
 
     Files with the `prefix` come after others. Of these, those with less in the field `depth` of the note come
-    first. A note has the `suffix` in place of its file's `.jsonl`.
+    first. A note has the `suffix` in place of its file's `.jsonl`. While an agent works, its note is at
+    `place` below the folder that the variable `home` names, or that is called `usual` in the user's. `fields`
+    of a note are its type, its task, and the id of the call that began it.
     """
 
     prefix: str
     suffix: str
     depth: str
+    home: str
+    usual: str
+    place: str
+    fields: tuple[str, str, str]
+
+
+class RequestSigns(NamedTuple):
+    """Signs by which a request shows its program, and the ids of its session and agent.
+
+    `client` is the name of the program's agent, `words` are in its User-Agent in small letters. `turn` names
+    a header, and a field of `client_metadata`, with JSON on the turn. `session_of` finds a session in
+    `metadata.user_id`.
+    """
+
+    client: str
+    words: tuple[str, ...]
+    session_headers: tuple[str, ...] = ()
+    agent_headers: tuple[str, ...] = ()
+    turn: str = ""
+    session_of: Callable[[str], str] | None = None
 
 
 class Program(NamedTuple):
@@ -144,7 +166,8 @@ class Program(NamedTuple):
     `sessions` are the formats of its files, and `foreign` those that have no importer. `executable` is the
     name of its command, `variables` are patterns of those that its login needs. `output` returns the form of
     its lines (a `JsonLines`) as an agent of a team, and `command` the words that make it write them, given
-    those of a command line; None if these ask for something else.
+    those of a command line; None if these ask for something else. `requests` are signs of its requests, and
+    `wrapped` patterns of how a text begins that it adds to a user's messages by itself.
     """
 
     name: str
@@ -155,6 +178,8 @@ class Program(NamedTuple):
     variables: tuple[str, ...] = ()
     output: Callable[[], Any] | None = None
     command: Callable[[list[str]], list[str] | None] = list
+    requests: RequestSigns | None = None
+    wrapped: tuple[str, ...] = ()
 
 
 PROGRAMS: LateRegistry[Program] = LateRegistry("an agent program")

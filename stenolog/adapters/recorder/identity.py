@@ -8,39 +8,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import NamedTuple
 
 from stenolog.projections.messages.json_fields import Json, as_dict, as_list, as_str, key_of
+from stenolog.projections.programs import PROGRAMS
 
 from .exchange import RecordedExchange
 from .wire import WireRequest
 
 UNKNOWN = "assistant"
 """The name of the agent of a program that is not known."""
-SESSION_HEADERS = (
-    "x-claude-code-session-id",
-    "session_id",
-    "session-id",
-    "x-session-id",
-    "x-session-affinity",
-    "conversation_id",
-)
+SESSION_HEADERS = ("session_id", "session-id", "x-session-id", "x-session-affinity", "conversation_id")
 PARENT_HEADER = "x-parent-session-id"
-AGENT_HEADERS = ("x-claude-code-agent-id", "thread-id", "thread_id")
-_CLIENTS: tuple[tuple[str, str], ...] = (
-    ("claude-cli", "claude"),
-    ("codex", "codex"),
-    ("opencode", "opencode"),
-    ("geminicli", "gemini"),
-    ("gemini-cli", "gemini"),
-    ("qwencode", "qwen"),
-    ("copilot", "copilot"),
-    ("goose", "goose"),
-    ("openhands", "openhands"),
-)
-"""A word in the User-Agent, in small letters, and the name that the program's agent gets."""
-_CLAUDE_SESSION = re.compile(r"_session_([0-9a-f-]{36})$")
+AGENT_HEADERS = ("thread-id", "thread_id")
 TITLE = re.compile(r"\btitles?\b", re.IGNORECASE)
 CLASSIFIER = re.compile(
     r"\b(classif|permission|is_?new_?topic|topic|safety|policy_spec|prefix)", re.IGNORECASE
@@ -72,33 +54,62 @@ class Identity(NamedTuple):
     rule: str = ""
 
 
+class _Signs(NamedTuple):
+    """Signs of all programs, those of one program before those that several have."""
+
+    clients: tuple[tuple[str, str], ...]
+    session_headers: tuple[str, ...]
+    agent_headers: tuple[str, ...]
+    turns: tuple[str, ...]
+    sessions_of: tuple[Callable[[str], str], ...]
+
+
+@cache
+def _signs(_changes: int) -> _Signs:
+    """Return the signs of all programs, as of a number of changes of their registry."""
+    found = [program.requests for program in PROGRAMS.values() if program.requests is not None]
+    return _Signs(
+        tuple((word, signs.client) for signs in found for word in signs.words),
+        (*(name for signs in found for name in signs.session_headers), *SESSION_HEADERS),
+        (*(name for signs in found for name in signs.agent_headers), *AGENT_HEADERS),
+        tuple(signs.turn for signs in found if signs.turn),
+        tuple(signs.session_of for signs in found if signs.session_of is not None),
+    )
+
+
 def identity_of(exchange: RecordedExchange, request: WireRequest) -> Identity:
     """Return the identity of a request, by the ids that its program gives."""
-    headers, client = exchange.headers, client_of(exchange, request)
+    signs = _signs(PROGRAMS.changes)
+    headers, client = exchange.headers, client_of(exchange)
     kind = request.kind or kind_of(request, is_agent=client != UNKNOWN)
-    turn = _json(headers.get("x-codex-turn-metadata", ""))
-    if not turn:
-        turn = _json(as_str(as_dict(request.sent.get("client_metadata")).get("x-codex-turn-metadata")))
-    # opencode gives each sub-agent a session of its own, and names the one that began it.
+    turn: Mapping[str, Json] = {}
+    field = ""
+    for field in signs.turns:
+        told = as_str(as_dict(request.sent.get("client_metadata")).get(field))
+        if turn := _json(headers.get(field, "")) or _json(told):
+            break
+    # A sub-agent may have a session of its own, and name the one that began it.
     if above := key_of(headers.get(PARENT_HEADER, "")):
         own = key_of(headers.get("x-session-id", "")) or key_of(headers.get("session-id", ""))
         return Identity(client, above, own, "", kind, f"header {PARENT_HEADER}")
-    for name in SESSION_HEADERS:
+    for name in signs.session_headers:
         if session := key_of(headers.get(name, "")):
-            agent = next((key_of(headers[each]) for each in AGENT_HEADERS if headers.get(each)), "")
+            agent = next((key_of(headers[each]) for each in signs.agent_headers if headers.get(each)), "")
             return _of(client, session, agent, turn, kind, f"header {name}")
     if session := key_of(as_str(turn.get("session_id"))):
-        return _of(client, session, "", turn, kind, "x-codex-turn-metadata")
-    if session := key_of(_of_user(as_str(as_dict(request.sent.get("metadata")).get("user_id")))):
-        agent = key_of(headers.get("x-claude-code-agent-id", ""))
-        return Identity(client, session, agent, "", kind, "metadata.user_id")
+        return _of(client, session, "", turn, kind, field)
+    user = as_str(as_dict(request.sent.get("metadata")).get("user_id"))
+    for session_of in signs.sessions_of if user else ():
+        if session := key_of(session_of(user)):
+            agent = next((key_of(headers[each]) for each in signs.agent_headers if headers.get(each)), "")
+            return Identity(client, session, agent, "", kind, "metadata.user_id")
     return Identity(client, kind=kind)
 
 
 def _of(client: str, session: str, agent: str, turn: Mapping[str, Json], kind: str, rule: str) -> Identity:
     agent = key_of(as_str(turn.get("thread_id"))) or agent
     parent = key_of(as_str(turn.get("parent_thread_id")))
-    # The main thread of Codex has the id of its session.
+    # A main thread may have the id of its session.
     return Identity(client, session, "" if agent == session else agent, parent, kind, rule)
 
 
@@ -109,19 +120,11 @@ def _json(text: str) -> Mapping[str, Json]:
         return {}
 
 
-def _of_user(user_id: str) -> str:
-    """Return the session in Claude Code's id of a user: JSON, or in older releases the end of the text."""
-    if session := as_str(_json(user_id).get("session_id")):
-        return session
-    found = _CLAUDE_SESSION.search(user_id)
-    return found[1] if found else ""
-
-
-def client_of(exchange: RecordedExchange, request: WireRequest) -> str:
+def client_of(exchange: RecordedExchange) -> str:
     """Return the name of the program that sent a request, "assistant" for one that is not known."""
     agent = exchange.headers.get("user-agent", "").lower()
     originator = exchange.headers.get("originator", "").lower()
-    for word, name in _CLIENTS:
+    for word, name in _signs(PROGRAMS.changes).clients:
         if word in agent or originator.startswith(word):
             return name
     return UNKNOWN

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -22,15 +23,10 @@ from stenolog.domain.parts import (
     UserPart,
 )
 from stenolog.projections.formats.reading import Result, Spoken
+from stenolog.projections.programs import PROGRAMS
 
 from .wire import MessageRead
 
-_WRAPPED = re.compile(
-    r"\s*<(system-reminder|environment_context|user_instructions|session_context|permissions instructions"
-    r"|collaboration_mode|apps_instructions|skills_instructions|plugins_instructions|env|hook_context)\b"
-    r"|\s*This is the [\w ]+\. We are setting up the context for our chat\."
-)
-"""The beginning of a text that a client adds to a user's messages by itself."""
 # Readers of answers number the calls to which a provider gives no id.
 MADE_UP = re.compile(r"(call_\d+)?")
 """The ids of calls that have none of their provider's."""
@@ -114,7 +110,14 @@ def _user_messages(said: Spoken, to: Addressee) -> Iterator[Known]:
 
 def is_by_client(text: str) -> bool:
     """Return whether a text of a user's message is the client's own, such as a reminder."""
-    return _WRAPPED.match(text) is not None
+    return _wrapped(PROGRAMS.changes).match(text) is not None
+
+
+@cache
+def _wrapped(_changes: int) -> re.Pattern[str]:
+    """Return the pattern of how texts begin that programs add, as of some changes of their registry."""
+    found = [pattern for program in PROGRAMS.values() for pattern in program.wrapped]
+    return re.compile("|".join(found) or r"(?!)")
 
 
 def _is_by_client(part: UserPart) -> bool:

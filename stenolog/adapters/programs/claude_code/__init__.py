@@ -1,9 +1,21 @@
 """Claude Code, and the Claude Agent SDK."""
 
-from stenolog.adapters.plugins import Reference
-from stenolog.projections.programs import FileFormat, Foreign, Program, SubAgentFiles, shows
+import json
+import re
+from contextlib import suppress
 
-SUB_AGENTS = SubAgentFiles("agent-", ".meta.json", "spawnDepth")
+from stenolog.adapters.plugins import Reference
+from stenolog.projections.programs import FileFormat, Foreign, Program, RequestSigns, SubAgentFiles, shows
+
+SUB_AGENTS = SubAgentFiles(
+    "agent-",
+    ".meta.json",
+    "spawnDepth",
+    home="CLAUDE_CONFIG_DIR",
+    usual=".claude",
+    place="projects/*/{session}/subagents/agent-{agent}.meta.json",
+    fields=("agentType", "description", "toolUseId"),
+)
 ASIDE = {
     "file-history-snapshot": "snapshot",
     "summary": "leafUuid",
@@ -22,6 +34,18 @@ def _command(words: list[str]) -> list[str] | None:
     if "--output-format" in words:
         return None
     return words if {"-p", "--print"} & {*words} else [*words, "-p"]
+
+
+_SESSION = re.compile(r"_session_([0-9a-f-]{36})$")
+
+
+def _session_of(user: str) -> str:
+    """Return the session in the id of a user: JSON, or in older releases the end of the text."""
+    with suppress(ValueError, RecursionError):
+        if isinstance(found := json.loads(user), dict) and isinstance(id := found.get("session_id"), str):
+            return id
+    end = _SESSION.search(user)
+    return end[1] if end else ""
 
 
 PROGRAM = Program(
@@ -56,4 +80,12 @@ PROGRAM = Program(
     variables=("ANTHROPIC_*", "CLAUDE_*", "CLAUDECODE", "IS_SANDBOX"),
     output=Reference(f"{__name__}.output", "LINES"),
     command=_command,
+    requests=RequestSigns(
+        "claude",
+        ("claude-cli",),
+        ("x-claude-code-session-id",),
+        ("x-claude-code-agent-id",),
+        session_of=_session_of,
+    ),
+    wrapped=(r"\s*<system-reminder\b",),
 )

@@ -1,7 +1,7 @@
 """Codex."""
 
 from stenolog.adapters.plugins import Reference
-from stenolog.projections.programs import FileFormat, Foreign, Program, shows
+from stenolog.projections.programs import FileFormat, Foreign, Program, RequestSigns, shows
 
 TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
 PROGRAM = Program(
@@ -20,4 +20,9 @@ PROGRAM = Program(
     variables=("OPENAI_*", "CODEX_*"),
     output=Reference(f"{__name__}.output", "LINES"),
     command=lambda words: words if "exec" in words else [words[0], "exec", *words[1:]],
+    requests=RequestSigns("codex", ("codex",), turn="x-codex-turn-metadata"),
+    wrapped=(
+        r"\s*<(environment_context|user_instructions|permissions instructions|collaboration_mode"
+        r"|(apps|skills|plugins)_instructions)\b",
+    ),
 )

@@ -1,7 +1,7 @@
 """Gemini CLI."""
 
 from stenolog.adapters.plugins import Reference
-from stenolog.projections.programs import FileFormat, Foreign, Program, shows
+from stenolog.projections.programs import FileFormat, Foreign, Program, RequestSigns, shows
 
 PROGRAM = Program(
     "gemini-cli",
@@ -27,4 +27,9 @@ PROGRAM = Program(
     variables=("GEMINI_*", "GOOGLE_*"),
     output=Reference(f"{__name__}.output", "LINES"),
     command=lambda words: None if {"-o", "--output-format"} & {*words} else words,
+    requests=RequestSigns("gemini", ("geminicli", "gemini-cli")),
+    wrapped=(
+        r"\s*<(session_context|hook_context|env)\b",
+        r"\s*This is the [\w ]+\. We are setting up the context for our chat\.",
+    ),
 )

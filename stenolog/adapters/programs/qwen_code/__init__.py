@@ -1,7 +1,7 @@
 """Qwen Code, whose sessions have the parts of Gemini CLI's and whose output is like Claude Code's."""
 
 from stenolog.adapters.plugins import Reference
-from stenolog.projections.programs import FileFormat, Foreign, Program, shows
+from stenolog.projections.programs import FileFormat, Foreign, Program, RequestSigns, shows
 
 PROGRAM = Program(
     "qwen-code",
@@ -18,4 +18,5 @@ PROGRAM = Program(
     variables=("OPENAI_*", "QWEN_*", "DASHSCOPE_*"),
     output=Reference(f"{__name__}.output", "LINES"),
     command=lambda words: None if {"-o", "--output-format"} & {*words} else words,
+    requests=RequestSigns("qwen", ("qwencode",)),
 )
