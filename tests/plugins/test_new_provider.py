@@ -50,7 +50,6 @@ OWN_KEYS = {
 ITS_MODULES = {"adapters/models/gemini.py"}
 # Formats of files and programs; an example; names of tools, models and rules that its own modules ask for.
 NO_PLACE = {
-    "adapters/agents/output_formats.py",
     "adapters/cli/chat_command.py",
     "adapters/cli/demo_events.py",
     "adapters/tool_specs/signatures.py",

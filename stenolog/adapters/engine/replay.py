@@ -39,6 +39,7 @@ from stenolog.projections.formats.deltas import ModelResponse, ResponseDelta
 from stenolog.projections.json_checks import first_difference
 from stenolog.projections.messages.body_digest import by_hash
 from stenolog.projections.messages.message import Body
+from stenolog.projections.requests import DEFAULT_API
 from stenolog.projections.requests.pipeline.truncation import RESULTS, with_text
 from stenolog.projections.requests.request import sent_under
 from stenolog.projections.tool_pairs import ToolCallIndex
@@ -185,7 +186,7 @@ class Replay:
         """Return the API that an agent's requests were recorded on."""
         receipts = (each.event.receipt for lane, q in self._answers.items() if lane == agent for each in q)
         named = next((receipt.api for receipt in receipts if receipt and receipt.api), "")
-        return named.partition("@")[0] or PROVIDERS.get(self.settings.card_of(agent).provider, "openai-chat")
+        return named.partition("@")[0] or PROVIDERS.get(self.settings.card_of(agent).provider, DEFAULT_API)
 
     def _compare(self, prompt: ModelRequest, recorded: RecordedAnswer, receipt: Receipt) -> None:
         agent, _, task = prompt.lane.partition("/")

@@ -15,6 +15,7 @@ from stenolog.domain.errors import CallerError, ModelError
 from stenolog.domain.values import Usage
 from stenolog.projections.formats.base import Format
 from stenolog.projections.formats.deltas import ModelResponse, ResponseDelta
+from stenolog.projections.requests import DEFAULT_API
 from stenolog.projections.requests.transport import Outgoing, Transport
 
 
@@ -86,7 +87,7 @@ class Model(ABC):
     """
 
     provider: ClassVar[str] = ""
-    api: str | Format = "openai-chat"
+    api: str | Format = DEFAULT_API
     remembers: bool = False
     name: str = ""
     timeouts: Timeouts = Timeouts()

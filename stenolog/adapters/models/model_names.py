@@ -21,20 +21,11 @@ from stenolog.adapters.models.base import MODELS, Model
 from stenolog.adapters.plugins import load_plugins
 from stenolog.domain.errors import CallerError
 from stenolog.domain.registry import HINT
+from stenolog.projections.formats import format_of
 
 T = TypeVar("T")
 FORMS = {"cli": "COMMAND", "acp": "COMMAND", "scripted": "FILE"}
 """The words behind a colon that are not a model's name."""
-# An SDK may be told of another way in, so any of its variables is taken for a key.
-KEYS: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "openai": ("OPENAI_API_KEY", ("OPENAI_",)),
-    "openai-responses": ("OPENAI_API_KEY", ("OPENAI_",)),
-    "anthropic": ("ANTHROPIC_API_KEY", ("ANTHROPIC_",)),
-    "gemini": ("GEMINI_API_KEY", ("GEMINI_", "GOOGLE_")),
-}
-"""The variable that has the key, and how those begin by which an SDK may be told of another way in."""
-PROFILES = {"anthropic": Path("~/.config/anthropic")}
-"""The directory in which an SDK keeps its own login."""
 
 
 def model_from_string(
@@ -57,7 +48,7 @@ def model_from_string(
         )
     if not keys:
         options.pop("api_key_env", None)
-    elif kind in KEYS and not (options.get("base_url") or options.get("api_key_env")):
+    elif not (options.get("base_url") or options.get("api_key_env")):
         _check_key(kind)
     folder = folder or Path()
     if kind == "scripted":
@@ -101,11 +92,17 @@ def key(variable: str) -> str:
 def _check_key(kind: str) -> None:
     """Raise `CallerError` where there is no key, which names the variable to set."""
     # Early, with the variable's name; else the SDK would say it at the first call, in its own words.
-    variable, beginnings = KEYS[kind]
-    profile = PROFILES.get(kind)
-    if any(name.startswith(beginnings) and value for name, value in os.environ.items()):
+    api = getattr(MODELS[kind], "api", "")
+    endpoint = format_of(api).endpoint if api else None
+    # A kind of a plugin, which may build on one of these, has a way in of its own.
+    if endpoint is None or kind not in (api, *endpoint.provider.names):
         return
-    if profile is None or not profile.expanduser().exists():
+    provider = endpoint.provider
+    # An SDK may be told of another way in, so any of its variables is taken for a key.
+    if any(name.startswith(provider.ways_in) and value for name, value in os.environ.items()):
+        return
+    if not (provider.profile and Path(provider.profile).expanduser().exists()):
+        variable = provider.key_variable
         raise CallerError(f"{kind}: expected a key in the environment variable {variable}, found none")
 
 

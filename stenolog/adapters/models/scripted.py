@@ -29,6 +29,7 @@ from stenolog.domain.events import ErrorCategory
 from stenolog.domain.parts import AssistantPart, ReasoningPart, RefusalPart, TextPart, ToolCall
 from stenolog.domain.values import Usage
 from stenolog.projections.formats.deltas import ModelResponse, ResponseDelta
+from stenolog.projections.requests import DEFAULT_API
 
 from .base import Model, ModelRequest, Timeouts
 
@@ -56,7 +57,7 @@ class Scripted(Model):
         self,
         *turns: Turn,
         name: str = "scripted",
-        api: str = "openai-chat",
+        api: str = DEFAULT_API,
         piece: int = 16,
         pause: float = 0.0,
         endless: bool = False,

@@ -10,6 +10,7 @@ from stenolog.projections.messages.body_digest import MESSAGES
 from stenolog.projections.messages.message import Body, Message, Preamble, Rendered
 
 from .checks import Law
+from .endpoint import Endpoint
 from .writer import Writer
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class Format(NamedTuple):
     `check requests` and `check file` judge bodies. `read` loads the reader of messages
     that others wrote; without one they are not understood. `stream` makes a reader for each answer.
     `cache` loads the rules of the provider's prompt cache.
+    `endpoint` is where its provider is asked, and what is known of it.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Format(NamedTuple):
     read: Callable[[], Reader] | None = None
     stream: Callable[[], StreamReader] | None = None
     cache: Callable[[], CacheRules] | None = None
+    endpoint: Endpoint | None = None
 
     def rendered(
         self, messages: Sequence[Message], preamble: Preamble, blobs: Mapping[str, bytes]

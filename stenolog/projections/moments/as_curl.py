@@ -14,6 +14,7 @@ NOT_OF_A_URL = re.compile(rb"[^A-Za-z0-9/:?=&@,+._~-]")
 def as_curl(moment: Moment) -> str:
     """Return the script. Raises `CallerError` for a request that is not sent over HTTP."""
     place = endpoint_of(moment, "curl")
+    provider = place.provider
     transport = transport_of(moment, place)
     content = moment.render(transport)
     path = _of_a_url(path_behind(place, transport.path))
@@ -26,9 +27,9 @@ def as_curl(moment: Moment) -> str:
             f"# {len(content)} bytes, sha256 {sha256(content).hexdigest()}",
             *_not_sendable(moment),
             f"printf %s {quoted(content.decode())} |",
-            f'curl "${{{place.base_variable}:-{place.base}}}"{quoted(path)} \\',
+            f'curl "${{{provider.base_variables[0]}:-{provider.base}}}"{quoted(path)} \\',
             *(f"  -H {quoted(f'{name}: {value}')} \\" for name, value in headers.items()),
-            f'  -H "{place.key_header}${{{place.key_variable}:?}}" \\',
+            f'  -H "{provider.key_header}${{{provider.key_variable}:?}}" \\',
             "  --data-binary @-",
             "",
         )

@@ -3,51 +3,36 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Any
 
 from stenolog.domain.errors import CallerError
+from stenolog.projections.formats import FORMATS
+from stenolog.projections.formats.endpoint import Endpoint
 from stenolog.projections.messages.body_digest import PROMPT
 from stenolog.projections.requests.transport import Transport
 
-from .endpoints import ENDPOINTS
+from .endpoints import known_endpoint
 from .moment import Moment
 from .python_literals import docstring, literal
 
 MODEL = re.compile(r"models/([^/:]+):")
-# No more of them: a function of the SDK loses fields from one release to the next.
-NAMED: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "openai-chat": ("model", "messages", "tools"),
-        "openai-responses": ("model", "input", "instructions", "tools"),
-        "anthropic": ("model", "messages", "system", "tools", "max_tokens"),
-    }
-)
-"""The fields that are given to the SDK's function by name; others go as its `extra_body`."""
-CALLS = MappingProxyType(
-    {
-        "openai-chat": ("from openai import OpenAI", "OpenAI()", "chat.completions"),
-        "openai-responses": ("from openai import OpenAI", "OpenAI()", "responses"),
-        "anthropic": ("from anthropic import Anthropic", "Anthropic()", "messages"),
-    }
-)
 
 
 def as_python(moment: Moment) -> str:
     """Return the program. Raises `CallerError` for an API that it cannot be written for."""
-    write = WRITERS.get(moment.api)
-    if write is None:
-        known = ", ".join(WRITERS)
-        raise CallerError(f"--as python: expected one of the APIs {known}, found {moment.api}")
-    return write(moment)
+    if (endpoint := known_endpoint(moment.api)) is not None:
+        write = _with_settings if endpoint.sdk.settings else _with_body
+        return write(moment, endpoint)
+    if isinstance(moment.request.body.get(PROMPT), str):
+        return _by_program(moment)
+    known = ", ".join(api for api in FORMATS if known_endpoint(api) or FORMATS[api].messages == PROMPT)
+    raise CallerError(f"--as python: expected one of the APIs {known}, found {moment.api}")
 
 
-def _by_sdk(moment: Moment) -> str:
-    imports, client, resource = CALLS[moment.api]
-    body, names = moment.request.body, NAMED[moment.api]
-    named = {key: value for key, value in body.items() if key in names}
-    extra = {key: value for key, value in body.items() if key not in names}
+def _with_body(moment: Moment, endpoint: Endpoint) -> str:
+    sdk, body = endpoint.sdk, moment.request.body
+    named = {key: value for key, value in body.items() if key in sdk.fields}
+    extra = {key: value for key, value in body.items() if key not in sdk.fields}
     # Recorded programs stream, and the SDK would take the stream for one answer.
     is_stream = extra.pop("stream", False) is True
     others = f"\nEXTRA = {literal(extra)}\n" if extra else ""
@@ -56,14 +41,14 @@ def _by_sdk(moment: Moment) -> str:
     if headers:
         given += ", extra_headers=HEADERS"
         others += f"\nHEADERS = {literal(dict(headers))}\n"
-    return f"""{_head(moment, _key(moment))}
+    return f"""{_head(moment, _key(endpoint))}
 
-{imports}
+{sdk.imports}
 
 BODY = {literal(named)}
 {others}
-client = {client}
-{_call_and_print(f"client.{resource}.create({given})", is_stream=is_stream)}
+client = {sdk.client}
+{_call_and_print(f"client.{sdk.call}({given})", is_stream=is_stream)}
 """
 
 
@@ -73,23 +58,24 @@ def _call_and_print(call: str, *, is_stream: bool) -> str:
     return f"answer = {call}\nprint(answer.model_dump_json(indent=2))"
 
 
-def _by_gemini(moment: Moment) -> str:
+def _with_settings(moment: Moment, endpoint: Endpoint) -> str:
     body: dict[str, Any] = dict(moment.request.body)
-    model, contents = body.pop("model", "") or _model_in(moment.sent), body.pop("contents")
+    sdk, messages = endpoint.sdk, FORMATS[moment.api].messages
+    model, contents = body.pop("model", "") or _model_in(moment.sent), body.pop(messages)
     # The SDK takes the settings of the generation beside the others, and puts them back where they belong.
-    config = {**body.pop("generationConfig", {}), **body}
-    return f"""{_head(moment, _key(moment))}
+    config = {**body.pop(sdk.settings, {}), **body}
+    return f"""{_head(moment, _key(endpoint))}
 
-from google import genai
+{sdk.imports}
 
 MODEL = {literal(model)}
 
-CONTENTS = {literal(contents)}
+{messages.upper()} = {literal(contents)}
 
 CONFIG = {literal(config)}
 
-client = genai.Client()
-answer = client.models.generate_content(model=MODEL, contents=CONTENTS, config=CONFIG)
+client = {sdk.client}
+answer = client.{sdk.call}(model=MODEL, {messages}={messages.upper()}, config=CONFIG)
 print(answer.model_dump_json(indent=2))
 """
 
@@ -122,17 +108,11 @@ PROMPT = {prompt}
 """
 
 
-def _key(moment: Moment) -> str:
-    return f"The key is read from {ENDPOINTS[moment.api].key_variable}."
+def _key(endpoint: Endpoint) -> str:
+    return f"The key is read from {endpoint.provider.key_variable}."
 
 
 def _head(moment: Moment, how: str) -> str:
     request = moment.request
     where = f"The request of {moment.address} at {request.at} of {moment.conversation}."
     return docstring(where, how, "" if request.sendable else f"It cannot be sent: {request.reason}.")
-
-
-WRITERS: Mapping[str, Callable[[Moment], str]] = MappingProxyType(
-    {**dict.fromkeys(CALLS, _by_sdk), "gemini": _by_gemini, "plain": _by_program}
-)
-"""The writers by the names of the APIs."""

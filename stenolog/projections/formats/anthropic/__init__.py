@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..base import Format
+from ..endpoint import Endpoint, Provider, Sdk
 from .laws import LAWS
 from .parameters import pictures_and_bytes
 from .write import NAME, VERSION, AnthropicWriter
@@ -33,6 +34,26 @@ def _cache() -> CacheRules:
     return CACHE
 
 
+ENDPOINT = Endpoint(
+    Provider(
+        names=("anthropic",),
+        base="https://api.anthropic.com",
+        base_variables=("ANTHROPIC_BASE_URL",),
+        key_variable="ANTHROPIC_API_KEY",
+        key_header="x-api-key: ",
+        ways_in=("ANTHROPIC_",),
+        models=("*claude-*",),
+        profile="~/.config/anthropic",
+    ),
+    "/v1/messages",
+    Sdk(
+        "from anthropic import Anthropic",
+        "Anthropic()",
+        "messages.create",
+        ("model", "messages", "system", "tools", "max_tokens"),
+    ),
+    headers={"anthropic-version": "2023-06-01"},
+)
 FORMAT = Format(
     NAME,
     VERSION,
@@ -42,4 +63,5 @@ FORMAT = Format(
     read=_reader,
     stream=_stream,
     cache=_cache,
+    endpoint=ENDPOINT,
 )

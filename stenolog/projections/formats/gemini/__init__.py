@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..base import Format
+from ..endpoint import Endpoint, Provider, Sdk
 from .laws import LAWS
 from .write import NAME, VERSION, GeminiWriter
 
@@ -32,6 +33,22 @@ def _cache() -> CacheRules:
     return CACHE
 
 
+ENDPOINT = Endpoint(
+    Provider(
+        names=("gemini", "google"),
+        base="https://generativelanguage.googleapis.com",
+        base_variables=("GOOGLE_GEMINI_BASE_URL", "GEMINI_BASE_URL"),
+        key_variable="GEMINI_API_KEY",
+        key_header="x-goog-api-key: ",
+        ways_in=("GEMINI_", "GOOGLE_"),
+        models=("*gemini-*",),
+        telemetry="gcp.gemini",
+    ),
+    "models/{model}:generateContent",
+    Sdk("from google import genai", "genai.Client()", "models.generate_content", settings="generationConfig"),
+    prefix="/v1beta/",
+    remove=("model",),
+)
 FORMAT = Format(
     NAME,
     VERSION,
@@ -41,4 +58,5 @@ FORMAT = Format(
     read=_reader,
     stream=_stream,
     cache=_cache,
+    endpoint=ENDPOINT,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..base import Format
+from ..endpoint import OPENAI, Endpoint, Sdk
 from .laws import LAWS
 from .write import NAME, VERSION, ChatWriter, too_many_tools
 
@@ -32,6 +33,11 @@ def _cache() -> CacheRules:
     return CACHE
 
 
+ENDPOINT = Endpoint(
+    OPENAI,
+    "/chat/completions",
+    Sdk("from openai import OpenAI", "OpenAI()", "chat.completions.create", ("model", "messages", "tools")),
+)
 FORMAT = Format(
     NAME,
     VERSION,
@@ -41,4 +47,5 @@ FORMAT = Format(
     read=_reader,
     stream=_stream,
     cache=_cache,
+    endpoint=ENDPOINT,
 )

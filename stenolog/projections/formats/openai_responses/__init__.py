@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..base import Format
+from ..endpoint import OPENAI, Endpoint, Sdk
 from ..openai_chat.write import too_many_tools
 from .laws import LAWS
 from .write import NAME, VERSION, ResponsesWriter
@@ -33,6 +34,16 @@ def _cache() -> CacheRules:
     return CACHE
 
 
+ENDPOINT = Endpoint(
+    OPENAI,
+    "/responses",
+    Sdk(
+        "from openai import OpenAI",
+        "OpenAI()",
+        "responses.create",
+        ("model", "input", "instructions", "tools"),
+    ),
+)
 FORMAT = Format(
     NAME,
     VERSION,
@@ -43,4 +54,5 @@ FORMAT = Format(
     read=_reader,
     stream=_stream,
     cache=_cache,
+    endpoint=ENDPOINT,
 )

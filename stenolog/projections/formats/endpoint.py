@@ -1,0 +1,68 @@
+"""Addresses of APIs, and the names by which programs, cards and telemetry know their providers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+NONE: Mapping[str, str] = MappingProxyType({})
+
+
+class Provider(NamedTuple):
+    """A provider: its address, and the environment variables for another one and for the key.
+
+    `names` are those on agents' cards, `models` patterns of the names of its models, and `telemetry` is its
+    name in the conventions of OpenTelemetry. An SDK may be told of another way in by variables that begin
+    with `ways_in`, or by a login of its own in the directory `profile`.
+    """
+
+    names: tuple[str, ...]
+    base: str
+    base_variables: tuple[str, ...]
+    key_variable: str
+    key_header: str
+    ways_in: tuple[str, ...]
+    models: tuple[str, ...] = ()
+    telemetry: str = ""
+    profile: str = ""
+
+
+class Sdk(NamedTuple):
+    """The call of a provider's SDK in Python, as a program writes it: `CLIENT.CALL(…)`.
+
+    `fields` are given by name, others as its `extra_body`. If the body has `settings`, all but the messages
+    go with the fields in them as its `config`.
+    """
+
+    imports: str
+    client: str
+    call: str
+    fields: tuple[str, ...] = ()
+    settings: str = ""
+
+
+class Endpoint(NamedTuple):
+    """The place of an API at its provider.
+
+    `path` is after the base, with `{model}` in it if the model's name belongs there; `prefix` is between the
+    base and the path of a transport, which says less of it. Fields of the body in `remove` are not sent.
+    """
+
+    provider: Provider
+    path: str
+    sdk: Sdk
+    headers: Mapping[str, str] = NONE
+    prefix: str = ""
+    remove: tuple[str, ...] = ()
+
+
+OPENAI = Provider(
+    names=("openai",),
+    base="https://api.openai.com/v1",
+    base_variables=("OPENAI_BASE_URL", "OPENAI_API_BASE"),
+    key_variable="OPENAI_API_KEY",
+    key_header="authorization: Bearer ",
+    ways_in=("OPENAI_",),
+)
+"""The provider of two APIs."""
