@@ -739,13 +739,21 @@ export interface Timeline {
   items: JsonObject[];
 }
 
-/** A tool that an agent may call. `parameters` is its JSON Schema, of type object. */
+/**
+ * A tool that an agent may call. `parameters` is its JSON Schema, of type object.
+ *
+ * `raw` is what else its `provider` takes of it, such as `defer_loading`: a JSON object of those
+ * fields, or the whole declaration if it has a `type`: of a tool of the provider's own. No other
+ * provider is sent it.
+ */
 export interface Tool {
   parameters?: JsonObject;
   name: string;
   description?: string;
   approval?: boolean;
   strict?: boolean | null;
+  provider?: string;
+  raw?: string;
 }
 
 /**
