@@ -11,9 +11,9 @@ from stenolog.context import Prompt
 from stenolog.parts import ImagePart
 from stenolog.projections.analysis.explain import left_out, why
 from stenolog.projections.formats import FORMATS
+from stenolog.projections.formats.readable import text_of
 from stenolog.projections.messages.rules import RULES
 from stenolog.projections.requests import build
-from stenolog.projections.requests.part_texts import text_of
 from stenolog.testing import entries
 from tests.analysis.crew import crew
 

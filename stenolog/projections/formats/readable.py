@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from stenolog.projections.messages.body_digest import compact
 from stenolog.projections.messages.message import BlobText
@@ -52,3 +53,48 @@ def pictures(value: object) -> int:
             return 0
         return sum(pictures(inner) for key, inner in value.items() if key not in ("tools", "functionCall"))
     return sum(map(pictures, value)) if isinstance(value, list) else 0
+
+
+def text_of(value: Any) -> str:
+    """Return the text of a message, or of a part of one; calls as `→ name(arguments)`."""
+    match value:
+        case str():
+            return value
+        case list():
+            return _joined(map(text_of, value))
+        case {"function": {"name": name, "arguments": given}}:
+            return f"→ {name}({given})"
+        case {"type": "tool_use", "name": name, "input": given}:
+            return f"→ {name}({compact(given)})"
+        case {"functionCall": {"name": name, "args": given}}:
+            return f"→ {name}({compact(given)})"
+        case {"functionResponse": {"response": given}}:
+            return compact(given)
+        case {"type": "function_call", "name": name, "arguments": given}:
+            return f"→ {name}({given})"
+        case {"type": "thinking", "thinking": str(text)}:
+            return f"(thinks: {text})"
+        case {"text": str(text)} | {"refusal": str(text)}:
+            return text
+        case dict():
+            return _joined(
+                text_of(value[key]) for key in ("content", "output", "parts", "tool_calls") if value.get(key)
+            )
+        case _:
+            return ""
+
+
+def tool_names(tools: Iterable[Any]) -> list[str]:
+    """Return the names of the tools.
+
+    A tool is `{"name"}`, `{"function": {"name"}}` or `{"functionDeclarations": […]}`.
+    """
+    names: list[str] = []
+    for tool in tools:
+        inner = tool.get("functionDeclarations")
+        names += tool_names(inner) if inner else [tool.get("function", tool).get("name", "")]
+    return names
+
+
+def _joined(messages: Iterable[str]) -> str:
+    return " ".join(message for message in messages if message)

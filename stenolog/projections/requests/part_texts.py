@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from stenolog.projections.messages.body_digest import SYSTEM, compact, conversation, turns
+from stenolog.projections.formats.readable import text_of, tool_names
+from stenolog.projections.messages.body_digest import SYSTEM, conversation, turns
 from stenolog.projections.messages.explanation import Omission, RequestPart
 
 
@@ -38,35 +39,6 @@ def messages(request: Explained) -> Sequence[Any]:
     return turns(conversation(request.body, request.messages_key))
 
 
-def text_of(value: Any) -> str:
-    """Return the text of a message, or of a part of one; calls as `→ name(arguments)`."""
-    match value:
-        case str():
-            return value
-        case list():
-            return _joined(map(text_of, value))
-        case {"function": {"name": name, "arguments": given}}:
-            return f"→ {name}({given})"
-        case {"type": "tool_use", "name": name, "input": given}:
-            return f"→ {name}({compact(given)})"
-        case {"functionCall": {"name": name, "args": given}}:
-            return f"→ {name}({compact(given)})"
-        case {"functionResponse": {"response": given}}:
-            return compact(given)
-        case {"type": "function_call", "name": name, "arguments": given}:
-            return f"→ {name}({given})"
-        case {"type": "thinking", "thinking": str(text)}:
-            return f"(thinks: {text})"
-        case {"text": str(text)} | {"refusal": str(text)}:
-            return text
-        case dict():
-            return _joined(
-                text_of(value[key]) for key in ("content", "output", "parts", "tool_calls") if value.get(key)
-            )
-        case _:
-            return ""
-
-
 def part_text(request: Explained, part: RequestPart, alone: bool) -> str:
     """Return the text of the part in the body. `alone`: it is the only part of its message.
 
@@ -76,23 +48,7 @@ def part_text(request: Explained, part: RequestPart, alone: bool) -> str:
     if part.text:
         return part.text
     if part.role == "tools":
-        return ", ".join(_tool_names(request.body.get("tools", ())))
+        return ", ".join(tool_names(request.body.get("tools", ())))
     if part.message < 0:
         return text_of(next((request.body[key] for key in SYSTEM if key in request.body), ""))
     return text_of(messages(request)[part.message]) if alone else ""
-
-
-def _tool_names(tools: Iterable[Any]) -> list[str]:
-    """Return the names of the tools.
-
-    A tool is `{"name"}`, `{"function": {"name"}}` or `{"functionDeclarations": […]}`.
-    """
-    names: list[str] = []
-    for tool in tools:
-        inner = tool.get("functionDeclarations")
-        names += _tool_names(inner) if inner else [tool.get("function", tool).get("name", "")]
-    return names
-
-
-def _joined(messages: Iterable[str]) -> str:
-    return " ".join(message for message in messages if message)
