@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from stenolog import AgentCard, AssistantMessage, ModeSwitch, Request, Tool, UserMessage
 from stenolog.errors import CallerError
 from stenolog.importers import events_from
+from stenolog.models import answer_from
 from stenolog.parts import ProviderPart, ReasoningPart, RefusalPart, TextPart, ToolCall
 from stenolog.projections.formats import FORMATS, reader_of
 from stenolog.projections.requests.as_sent import without_marks
@@ -88,8 +90,8 @@ ANSWERS: list[tuple[str, dict[str, Any], tuple[Any, ...]]] = [
     ),
     (
         "gemini",
-        {"parts": [{"text": "Hm.", "thought": True}, {"text": "", "thoughtSignature": "sig"}]},
-        (ReasoningPart(text="Hm.", provider="gemini", signature="sig"),),
+        {"parts": [{"text": "x"}, {"text": "", "thoughtSignature": "sig"}]},
+        (TextPart(text="x"), SIGNED),
     ),
     (
         "gemini",
@@ -102,8 +104,7 @@ ANSWERS: list[tuple[str, dict[str, Any], tuple[Any, ...]]] = [
         (
             ProviderPart(
                 provider="openai",
-                model="m",
-                raw='{"type":"web_search_call","id":"w","status":"completed","role":"assistant"}',
+                raw='{"type":"web_search_call","id":"w","status":"completed"}',
             ),
         ),
     ),
@@ -122,10 +123,11 @@ def asked(api: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("api", "fields", "parts"), ANSWERS)
-def test_an_answer_in_a_list_is_what_its_format_reads(
+def test_an_answer_of_an_sdk_and_one_in_a_list_are_what_their_format_reads(
     api: str, fields: dict[str, Any], parts: tuple[Any, ...]
 ) -> None:
-    message = {**fields, "role": "model" if api == "gemini" else "assistant"}
+    role = {} if "type" in fields else {"role": "model" if api == "gemini" else "assistant"}
+    message = {**role, **fields}
 
     (read,) = reader_of(api).message(message, "m", {})
     *_, event = events_from([asked(api), message], model="m")
@@ -133,6 +135,21 @@ def test_an_answer_in_a_list_is_what_its_format_reads(
     assert read.parts == parts
     assert isinstance(event, AssistantMessage)
     assert event.parts == parts
+    assert answer_from(WHOLE[api](message), agent="coder").parts == parts
+
+
+WHOLE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "openai-chat": lambda said: {"model": "m", "choices": [{"message": said, "finish_reason": "stop"}]},
+    "openai-responses": lambda said: {
+        "object": "response",
+        "model": "m",
+        "status": "completed",
+        "output": [said],
+    },
+    "anthropic": lambda said: {"type": "message", "model": "m", "stop_reason": "end_turn", **said},
+    "gemini": lambda said: {"modelVersion": "m", "candidates": [{"content": said, "finishReason": "STOP"}]},
+}
+"""Answers as the providers' SDKs return them."""
 
 
 def test_calls_without_an_id_are_named_by_the_number_of_those_before() -> None:

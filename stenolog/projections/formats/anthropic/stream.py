@@ -9,6 +9,7 @@ from stenolog.domain.errors import ModelError
 from stenolog.domain.model import clean
 from stenolog.domain.parts import AssistantPart
 from stenolog.projections.formats.deltas import Kind, ModelResponse, ResponseDelta
+from stenolog.projections.formats.reading import call_name
 from stenolog.projections.formats.streaming import StreamReader, mended
 from stenolog.projections.messages.identifiers import arguments_object
 from stenolog.projections.messages.json_fields import Json, as_dict, as_int, as_list, as_str
@@ -54,6 +55,7 @@ class AnthropicStream(StreamReader):
         super().__init__(model)
         self._open: dict[int, dict[str, Any]] = {}
         self._inputs: dict[int, list[str]] = {}
+        self._ids: list[str] = []
         self._counts: dict[str, Any] = {}
         self._diagnostics: Json = None
 
@@ -94,7 +96,7 @@ class AnthropicStream(StreamReader):
         given = as_dict(answer)
         self.take({"type": "message_start", "message": given})
         for index, block in enumerate(as_list(given.get("content"))):
-            self.parts.put(index, self._part(index, mended({**as_dict(block)})))
+            self.parts.put(index, self._part(self._name(mended({**as_dict(block)}))))
         self._stop(given)
         self.ended = True
         return self.answer()
@@ -104,11 +106,12 @@ class AnthropicStream(StreamReader):
         self.why = as_str(as_dict(delta.get("stop_details")).get("explanation")) or self.why
 
     def _start(self, index: int, block: dict[str, Any]) -> list[ResponseDelta]:
+        self._name(block)
         self._open[index] = block
         if as_str(block.get("type")) not in BEGINS:
             return []
         kind, where = BEGINS[block["type"]]
-        names = {"id": _id(block, index), "name": as_str(block.get("name"))} if kind == "tool_call" else {}
+        names = {name: as_str(block.get(name)) for name in ("id", "name")} if kind == "tool_call" else {}
         return self.parts.add(index, kind, as_str(block.get(where)), **names)
 
     def _delta(self, index: int, delta: dict[str, Any]) -> list[ResponseDelta]:
@@ -142,10 +145,17 @@ class AnthropicStream(StreamReader):
                 block["input"] = arguments_object(clean("".join(self._inputs[index])))[0]
             case _:
                 pass
-        return self._part(index, block)
+        return self._part(block)
 
-    def _part(self, index: int, block: dict[str, Any]) -> AssistantPart:
-        return assistant_part(block, clean(self.model), _id(block, index))
+    def _name(self, block: dict[str, Any]) -> dict[str, Any]:
+        """Give a call an id, by which its result can name it; return the block."""
+        if block.get("type") == "tool_use":
+            block["id"] = as_str(block.get("id")) or call_name(self._ids)
+            self._ids.append(block["id"])
+        return block
+
+    def _part(self, block: dict[str, Any]) -> AssistantPart:
+        return assistant_part(block, clean(self.model), "")
 
     def _count(self, of: dict[str, Any]) -> None:
         """Merge the counts of an event."""
@@ -154,8 +164,3 @@ class AnthropicStream(StreamReader):
         self._counts |= {name: value for name, value in counted.items() if value is not None}
         self._diagnostics = of.get("diagnostics") or self._diagnostics
         self.usage = usage(self._counts or None, self._diagnostics)
-
-
-def _id(block: dict[str, Any], index: int) -> str:
-    # A call needs an id by which its result can name it.
-    return as_str(block.get("id")) or f"call_{index}"

@@ -61,7 +61,8 @@ def read_item(item: Mapping[str, Json], model: str, blobs: Blobs) -> Iterator[It
         said = tuple(user_part(part, blobs) for part in content(item.get("content")))
         yield Spoken("system" if kind == MORE_TOOLS else role_of(item), said)
     else:
-        parts = assistant_parts({**item, "type": kind}, model, call_name(()))
+        # Without the model, which a stream names only at its end.
+        parts = assistant_parts({**item, "type": kind}, "", call_name(()))
         yield Reply(without_blanks(parts))
 
 
