@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-from tests.transcripts.acceptance import (
-    Said,
-)
 from tests.transcripts.given import Import, Json
 from tests.transcripts.soundness import assert_sound
 
@@ -56,29 +50,6 @@ def result(id: str, words: str = "done", **fields: Any) -> tuple[str, Json]:
         "result": {"content": words},
         **fields,
     }
-
-
-def said_in_copilot(path: Path) -> Iterator[Said]:
-    """Yield all that a person, the program, a model or a tool said in a session."""
-    for record in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
-        data: Json = record["data"]
-        if record["type"] in ("user.message", "system.message", "assistant.message", "system.notification"):
-            yield record["type"], data.get("content") or ""
-            yield from (
-                (name, data.get(name) or "") for name in ("transformedContent",) if not data["content"]
-            )
-            for name in ("reasoningText", "reasoningOpaque", "encryptedContent"):
-                yield name, data.get(name) or ""
-            for request in data.get("toolRequests") or ():
-                yield "call", request["toolCallId"]
-                given = request["arguments"]
-                values = given.values() if isinstance(given, dict) else [given]
-                yield from (("argument", each) for each in values if isinstance(each, str))
-        if record["type"] == "tool.execution_complete":
-            yield "result", (data.get("result") or {}).get("content") or ""
-            yield "error", (data.get("error") or {}).get("message") or ""
-        if record["type"] == "session.error":
-            yield "error", data["message"]
 
 
 def shown(into: Import, *words: str) -> list[bool]:

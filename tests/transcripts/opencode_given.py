@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from stenolog import Log
 from stenolog.importers import Report, import_file
-from tests.transcripts.acceptance import Said
 from tests.transcripts.given import Json
 
 T0 = 1_767_323_045_000
@@ -154,16 +152,3 @@ def events(log: Log, name: str = "ses_1") -> list[Any]:
 def shown(log: Log, *words: str, agent: str = "opencode", name: str = "ses_1") -> list[bool]:
     body = str(log[name].request(agent, api="anthropic").body)
     return [each in body for each in words]
-
-
-def said_in_opencode(folder: Path) -> Iterator[Said]:
-    """Yield all that stands in the files of messages and parts."""
-    for file in folder.glob("part/**/*.json"):
-        part = json.loads(file.read_text())
-        state = part.get("state", {})
-        yield from ((name, part[name]) for name in ("text", "prompt", "tool") if name in part)
-        yield from ((name, state[name]) for name in ("output", "error") if name in state)
-        yield from (("argument", each) for each in state.get("input", {}).values() if isinstance(each, str))
-    for file in folder.glob("message/**/*.json"):
-        error = json.loads(file.read_text()).get("error", {})
-        yield "error", error.get("data", {}).get("message", "")

@@ -20,7 +20,9 @@ from tests.transcripts import (
     test_burr,
     test_copilot_context,
     test_deepseek_harness,
+    test_gemini_and_qwen,
     test_goose,
+    test_mapping,
     test_mini_swe_agent,
     test_openai_agents,
     test_opencode,
@@ -31,7 +33,18 @@ from tests.transcripts import (
 )
 from tests.transcripts.acceptance import Said
 from tests.transcripts.dsh_sessions import told_in_all
-from tests.transcripts.given import lines
+from tests.transcripts.given import (
+    assistant,
+    codex,
+    item,
+    lines,
+    message,
+    meta,
+    text,
+    tool_result,
+    tool_use,
+    user,
+)
 from tests.transcripts.opencode_given import session, write_database, write_folder
 from tests.transcripts.openhands_given import ONE
 
@@ -46,6 +59,8 @@ WORDS = re.compile(
 GIVEN = frozenset(("arguments", "args", "input", "functionCall", "function_call"))
 """The fields whose own fields name a call, or were given to its tool."""
 CALL_IDS = frozenset(("tool_call_id", "toolCallId", "call_id", "callID", "callId"))
+ASIDE = frozenset(("toolUseResult", "reward_info", "task"))
+"""The fields in which a program keeps its own copy of a result, or the expected conversation."""
 CALLS = frozenset(("toolRequest", "toolCall", "tool-call", "function"))
 
 
@@ -92,8 +107,10 @@ def said(value: Any, silent: frozenset[str], field: str = "") -> Iterator[Said]:
     elif isinstance(value, dict) and value.get("type") not in silent:
         if value.get("type") in CALLS and isinstance(value.get("id"), str):
             yield "call", value["id"]
-        for key, each in value.items():
-            yield from said(each, silent, "given" if field in GIVEN and not WORDS.fullmatch(key) else key)
+        for key in value.keys() - ASIDE:
+            yield from said(
+                value[key], silent, "given" if field in GIVEN and not WORDS.fullmatch(key) else key
+            )
 
 
 def values_in(path: Path) -> Iterator[Any]:
@@ -107,9 +124,21 @@ def values_in(path: Path) -> Iterator[Any]:
             rows = [row for table in tables for row in connection.execute(f"SELECT * FROM {table}")]
         yield from (json.loads(cell) for row in rows for cell in row if str(cell)[:1] in ("[", "{"))
     elif path.suffix == ".jsonl":
-        yield from map(json.loads, path.read_text(encoding="utf-8").splitlines())
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            yield from _objects(line.strip())
     else:
         yield json.loads(path.read_bytes())
+
+
+def _objects(line: str) -> Iterator[Any]:
+    """Yield the objects that are glued together on a line, up to one that is broken."""
+    while line.startswith("{"):
+        try:
+            value, end = json.JSONDecoder().raw_decode(line)
+        except ValueError:
+            return
+        line = line[end:].lstrip()
+        yield value
 
 
 def said_in(path: Path, silent: frozenset[str]) -> list[Said]:
@@ -140,6 +169,16 @@ def _swe_agent(folder: Path, records: list[Any]) -> Path:
     return in_document("history", about, "shop.traj")(folder, records)
 
 
+def _mapped(folder: Path, records: list[Any]) -> Path:
+    (folder / "talk.mapping.toml").write_text(test_mapping.MAPPING)
+    return on_lines(folder, records)
+
+
+def _evaluation(folder: Path, records: list[Any]) -> Path:
+    cases = [{"eval_id": "lamp", "conversation": records}]
+    return in_document("eval_cases", {"eval_set_id": "set"})(folder, cases)
+
+
 def _agents(folder: Path, records: list[Any]) -> Path:
     return test_openai_agents.add(folder / "sessions.db", *records)
 
@@ -157,6 +196,39 @@ RUN: dict[str, Any] = {
     "instruction": "",
 }
 ATIF = test_atif.trajectory(trajectory_id="t", extra={"a": 1}, subagent_trajectories=[])
+CLAUDE = [
+    user("u1", None, "Which loaves are left?"),
+    assistant(
+        "a1", "u1", {"type": "thinking", "thinking": "I look.", "signature": "c2ln"}, text("A moment.")
+    ),
+    assistant("a2", "a1", tool_use("t1", command="ls"), id="msg_a1"),
+    user("r1", "a2", [tool_result("t1", [text("rye")])]),
+    assistant("a3", "r1", text("Rye.")),
+    user("u2", "a3", [text("Thanks.")]),
+]
+GEMINI = [getattr(test_gemini_and_qwen, name) for name in ("HEAD", "HI", "HO", "MORE", "AYE")]
+QWEN = [*map(json.loads, test_gemini_and_qwen.FILES["qwen"].read_text().splitlines())]
+CODEX = [
+    meta(cwd="/shop"),
+    codex("turn_context", model="gpt-x", approval_policy="never"),
+    message("user", "Which loaves are left?"),
+    item("reasoning", summary=[{"type": "summary_text", "text": "I look."}], encrypted_content="gAAA"),
+    item("function_call", name="shell", arguments='{"command":["ls"]}', call_id="c1"),
+    item("function_call_output", call_id="c1", output="rye"),
+    message("assistant", "Rye."),
+    message("user", "Thanks."),
+]
+CHAT = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": [{"type": "text", "text": "Which loaves are left?"}]},
+    {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "ls", "arguments": "{}"}}],
+    },
+    {"role": "tool", "tool_call_id": "c1", "content": "rye"},
+    {"role": "assistant", "content": "Rye."},
+]
 SESSIONS = [session(), test_opencode.CHILD]
 TALK = test_opencode.with_sub_agent()
 ADK = json.loads(test_adk.SAMPLE.read_bytes())
@@ -164,6 +236,14 @@ AI_SDK = [json.loads(path.read_bytes()) for path in test_ai_sdk.FILES]
 HISTORY = json.loads(test_pydantic_ai_files.dumped(test_pydantic_ai_files.history()))
 SUB_AGENT = test_copilot_context.sub_agent({"agentId": "agent-7"})
 SAMPLES = [
+    Sample("claude-code", "claude-code", CLAUDE, on_lines),
+    Sample("codex", "codex", CODEX, on_lines),
+    Sample("gemini-cli", "gemini-cli", GEMINI, on_lines),
+    Sample("qwen-code", "qwen-code", QWEN, on_lines),
+    Sample("openai-chat", "openai-chat", CHAT, in_document()),
+    Sample("mapping", "mapping", test_mapping.TALK, _mapped),
+    Sample("pydantic-ai-0", "pydantic-ai", test_pydantic_ai_files.OLD, in_document()),
+    Sample("adk-evaluation", "adk", [test_adk.NEW_TURN, test_adk.EVENTS_TURN], _evaluation),
     Sample("pi", "pi", test_pi.BRANCHES, on_lines),
     *(Sample(f"goose-{form}", "goose", test_goose.SESSION, _goose(form)) for form in test_goose.FORMS),
     Sample("opencode", "opencode", TALK, lambda to, some: write_folder(to / "storage", SESSIONS, some)),
@@ -196,12 +276,20 @@ SAMPLES = [
 ]
 
 
+EMPTY = ("ec-38b74f08e3-2.jsonl",)
+"""A chat in which nobody says anything."""
+
+
 def _recorded(format: str, folder: str, pattern: str, every: int = 1, *silent: str) -> list[Recorded]:
     found = sorted((SHARED / "transcripts" / folder).glob(pattern))
-    return [Recorded(path, format, every, frozenset(silent)) for path in found]
+    return [Recorded(path, format, every, frozenset(silent)) for path in found if path.name not in EMPTY]
 
 
 RECORDED = [
+    *_recorded("", "claude_code", "*.jsonl", 97, "system", "summary", "output"),
+    *_recorded("claude-code", "claude_code_fixtures", "*.jsonl", 97),
+    *_recorded("codex", "codex", "*.jsonl", 97, "event_msg"),
+    *_recorded("openai-chat", "tau_bench", "*.json", 97),
     *_recorded("pi", "pi", "*.jsonl", 40),
     *_recorded("pi", "agent_sessions_fixtures", "*openclaw*.jsonl"),
     *_recorded("copilot-cli", "copilot_cli", "*.jsonl", 20, "hook.start", "session.info"),

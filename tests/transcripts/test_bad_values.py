@@ -16,11 +16,7 @@ from tests.transcripts.given import (
     SESSION,
     Import,
     assistant,
-    codex,
-    item,
     lines,
-    message,
-    meta,
     record,
     tool_result,
     tool_use,
@@ -185,41 +181,6 @@ def test_records_of_unknown_types_are_counted_by_their_type(into: Import) -> Non
 
     assert into.report.conversations[0].ignored == {"brand-new": 1, "['x']": 1, "None": 2}
     assert words(into) == ["Go", "On"]
-
-
-def test_fields_of_the_wrong_type_in_a_session_stop_nothing(into: Import) -> None:
-    into.records(
-        GO,
-        {**user("u2", "u1", "a"), "timestamp": {}, "isSidechain": "?", "permissionMode": 7, "uuid": 9},
-        {**user("u4", "u1", "b"), "parentUuid": [1], "agentId": 9},
-        {**user("u5", "u4", "c"), "sessionId": [1]},
-        record("user", "u6", "u5", message=7),
-        record("assistant", "u7", "u6", message={"content": [3, None, {"type": 7}], "usage": "x"}),
-        record("progress", "u8", "u7", data={"type": "agent_progress", "normalizedMessages": [7]}),
-        record("queue-operation", "u9", "u8", operation=[1], content=7),
-        ON,
-    )
-
-    assert (words(into)[0], words(into)[-1]) == ("Go", "On")
-    assert {"a", "b", "c"} < set(words(into))
-
-
-def test_fields_of_the_wrong_type_in_a_rollout_stop_nothing(into: Import) -> None:
-    into.records(
-        meta(),
-        codex("turn_context", approval_policy=[1], model=7, sandbox_policy=3),
-        message("user", "Go"),
-        item("function_call", name=None, arguments={"a": 1}, call_id=7),
-        item("function_call_output", call_id=[1], output={"x": 1}),
-        item("message", role="assistant", content=7),
-        item("reasoning", summary=3, content=4, encrypted_content=5),
-        item("brand_new"),
-        codex("compacted", message=7, replacement_history=[1]),
-        {"type": "response_item", "payload": 7},
-        message("assistant", "On"),
-    )
-
-    assert {"Go", "On"} <= {part for said in words(into) for part in said.split("\n")}
 
 
 def test_messages_in_unknown_roles_are_counted(into: Import) -> None:

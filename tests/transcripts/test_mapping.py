@@ -15,7 +15,6 @@ import pytest
 from stenolog import AssistantMessage, ToolResult, UserMessage
 from stenolog.errors import CallerError, UnknownFormatError
 from stenolog.importers import Refused, files_in, import_file, import_files, recognise
-from tests.transcripts.acceptance import Said, held_in, is_in
 from tests.transcripts.given import Import, Json, importing, lines
 from tests.transcripts.soundness import assert_sound
 
@@ -184,22 +183,6 @@ def test_each_value_of_the_conversation_is_a_conversation(into: Import, tmp_path
         ["0", "3"], ["1", "4"], ["2", "5"],
     ]  # fmt: skip
     assert [found.appended for found in again.conversations] == [0, 0, 0]
-
-
-def walk(records: list[Json]) -> Iterator[Said]:
-    for record in records:
-        yield record["from"], record["body"]["text"]
-        yield from (("call", tool["fn"]["name"]) for tool in record.get("tools", []))
-
-
-def test_nothing_is_lost_and_a_file_that_grows_goes_on(into: Import, tmp_path: Path, mapping: Path) -> None:
-    for count in (1, 2, 2, 3, 4, 4):
-        into.records(*TALK[:count], mapping=mapping)
-    words, _ = held_in(into.log)
-
-    assert said(into) == SAID
-    assert into.report.conversations[0].appended == 0
-    assert [what for _, what in walk(TALK) if not is_in(what, words)] == []
 
 
 BAD = {

@@ -27,7 +27,6 @@ from tests.transcripts.opencode_given import (
     TABLES,
     TALK,
     events,
-    said_in_opencode,
     session,
     shown,
     taken,
@@ -36,6 +35,7 @@ from tests.transcripts.opencode_given import (
     write_database,
     write_folder,
 )
+from tests.transcripts.samples import said_in
 from tests.transcripts.soundness import assert_sound
 
 SAMPLES = sorted((SHARED / "transcripts" / "agent_sessions_fixtures").glob("*opencode*.json"))
@@ -250,7 +250,7 @@ def test_a_real_folder_loses_nothing_and_comes_in_once(form: str, tmp_path: Path
             file.unlink()
 
     if any(folder.glob("part/**/*.json")):
-        assert_nothing_lost(folder, said_in_opencode(folder))
+        assert_nothing_lost(folder, said_in(folder, frozenset()))
         assert_again_adds_nothing(folder)
         assert_accepted(folder)
 
