@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from stenolog import Log
 from stenolog.adapters.verify.integrity import verify
 from stenolog.projections.requests.proofs import invalid_requests
-from tests.transcripts.given import Import, importing
-
-
-@contextmanager
-def sound_in_the_end(folder: Path) -> Iterator[Import]:
-    """Open a log to import into, and check its soundness at the end."""
-    with importing(folder) as ready:
-        yield ready
-        assert_sound(ready.log)
+from tests.transcripts.given import Import
 
 
 def assert_sound(log: Log) -> None:

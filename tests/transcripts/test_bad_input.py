@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import tracemalloc
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,20 +12,15 @@ import stenolog
 from stenolog.errors import UnknownFormatError
 from stenolog.importers import Report, Skipped, import_file
 from tests.transcripts.given import Import, assistant, lines, record, text, tool_result, tool_use, user
-from tests.transcripts.soundness import assert_sound, said, sound_in_the_end, with_raw, words
+from tests.transcripts.soundness import assert_sound, said, with_raw, words
+
+pytestmark = pytest.mark.usefixtures("sound")
 
 MEGABYTE = 2**20
 LEVELS = 50_000
 DEEP = "[" * LEVELS + "]" * LEVELS
 GO = user("u1", None, "Go")
 ON = user("u3", "u1", "On")
-
-
-@pytest.fixture
-def into(tmp_path: Path) -> Iterator[Import]:
-    """Yield a log to import bad files into; however bad they were, it is sound in the end."""
-    with sound_in_the_end(tmp_path) as ready:
-        yield ready
 
 
 # Not a transcript

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import codecs
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,19 +20,14 @@ from tests.transcripts.given import (
     tool_use,
     user,
 )
-from tests.transcripts.soundness import said, sound_in_the_end, with_raw, words
+from tests.transcripts.soundness import said, with_raw, words
+
+pytestmark = pytest.mark.usefixtures("sound")
 
 DEEP = "[" * 50_000 + "]" * 50_000
 HUGE = 10**30
 GO = user("u1", None, "Go")
 ON = user("u3", "u1", "On")
-
-
-@pytest.fixture
-def into(tmp_path: Path) -> Iterator[Import]:
-    """Yield a log to import bad files into; however bad they were, it is sound in the end."""
-    with sound_in_the_end(tmp_path) as ready:
-        yield ready
 
 
 def chat(*messages: dict[str, Any]) -> bytes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +12,9 @@ from stenolog import AssistantMessage, ToolResult, UserMessage
 from stenolog.events import LlmError
 from stenolog.importers import import_file
 from stenolog.parts import ImagePart
-from tests.transcripts.given import Import, Json, importing, lines
-from tests.transcripts.soundness import assert_sound
+from tests.transcripts.given import Import, Json, lines
 
-
-@pytest.fixture
-def into(tmp_path: Path) -> Iterator[Import]:
-    with importing(tmp_path) as ready:
-        yield ready
-        assert_sound(ready.log)
+pytestmark = pytest.mark.usefixtures("sound")
 
 
 def step(number: int, action: str, history: list[Any], field: str = "chat_history", **end: Any) -> list[Json]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,17 +10,11 @@ import pytest
 from stenolog import AssistantMessage, ModeSwitch, ToolResult, UserMessage
 from stenolog.events import LlmError, Usage
 from tests.transcripts.dsh_sessions import SYSTEM, Session, call, text, text_chunks, thought, told_in_all
-from tests.transcripts.given import Import, importing
-from tests.transcripts.soundness import assert_sound
+from tests.transcripts.given import Import
+
+pytestmark = pytest.mark.usefixtures("sound")
 
 VERSIONS = [None, 0, 1, 2, 3, 4]
-
-
-@pytest.fixture
-def into(tmp_path: Path) -> Iterator[Import]:
-    with importing(tmp_path) as ready:
-        yield ready
-        assert_sound(ready.log)
 
 
 def imported(into: Import, session: Session) -> list[Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -17,12 +16,7 @@ from tests.transcripts.dsh_sessions import Session, told_in_all
 from tests.transcripts.given import Import, importing
 from tests.transcripts.soundness import assert_sound
 
-
-@pytest.fixture
-def into(tmp_path: Path) -> Iterator[Import]:
-    with importing(tmp_path) as ready:
-        yield ready
-        assert_sound(ready.log)
+pytestmark = pytest.mark.usefixtures("sound")
 
 
 def test_values_of_other_types_never_break_an_import(tmp_path: Path) -> None:

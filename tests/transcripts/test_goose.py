@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,8 @@ from stenolog.events import LlmError
 from stenolog.importers import import_file, recognise
 from stenolog.parts import ImagePart, ReasoningPart, TextPart, ToolCall
 from tests.transcripts.given import Import, Json, importing, lines
-from tests.transcripts.soundness import assert_sound
+
+pytestmark = pytest.mark.usefixtures("sound")
 
 HEAD = {
     "working_dir": "/home/user/shop",
@@ -69,13 +69,6 @@ SESSION = [
     message(6, "assistant", text("The oven is busy.")),
     message(9, "user", text("Thanks.")),
 ]
-
-
-@pytest.fixture
-def into(tmp_path: Path) -> Iterator[Import]:
-    with importing(tmp_path) as ready:
-        yield ready
-        assert_sound(ready.log)
 
 
 def database(path: Path, *sessions: tuple[Json, list[Json]], extra: str = "") -> Path:

@@ -6,7 +6,6 @@ import csv
 import gzip
 import io
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,9 @@ import pytest
 from stenolog import AssistantMessage, ToolResult, UserMessage
 from stenolog.errors import CallerError, UnknownFormatError
 from stenolog.importers import Refused, files_in, import_file, import_files, recognise
-from tests.transcripts.given import Import, Json, importing, lines
-from tests.transcripts.soundness import assert_sound
+from tests.transcripts.given import Import, Json, lines
+
+pytestmark = pytest.mark.usefixtures("sound")
 
 MAPPING = """\
 role = "from"
@@ -54,13 +54,6 @@ TALK: list[Json] = [
     },
     {"key": "m4", "from": "bot", "at": "2026-03-01T09:00:09Z", "body": {"text": "Sold out."}},
 ]
-
-
-@pytest.fixture
-def into(tmp_path: Path) -> Iterator[Import]:
-    with importing(tmp_path) as ready:
-        yield ready
-        assert_sound(ready.log)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, timedelta
 from itertools import accumulate
 from pathlib import Path
@@ -20,7 +19,9 @@ from stenolog.contrib.neurocrew import document
 from stenolog.errors import CallerError, UnknownFormatError
 from stenolog.importers import Imported, import_file, recognise
 from tests.transcripts.given import Import, importing
-from tests.transcripts.soundness import sound_in_the_end, words
+from tests.transcripts.soundness import words
+
+pytestmark = pytest.mark.usefixtures("sound")
 
 Json = dict[str, Any]
 ABOUT = {"chat_id": 42, "message_count": 4, "last_updated": "2025-03-01T10:05:00", "version": "1.0"}
@@ -43,12 +44,6 @@ FORMS = {
     "with its id": lambda messages: {"chat_id": "42", "messages": messages},
     "bare list": lambda messages: messages,
 }
-
-
-@pytest.fixture
-def into(tmp_path: Path) -> Iterator[Import]:
-    with sound_in_the_end(tmp_path) as ready:
-        yield ready
 
 
 def chat(into: Import, document: Any, indent: int | None = 2) -> Import:

@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,7 +25,8 @@ from stenolog.importers import JsonLinesReader, import_file, recognise
 from stenolog.tables import attach_table
 from tests.postgres.server import programs, serving
 from tests.transcripts.given import Import
-from tests.transcripts.soundness import sound_in_the_end
+
+pytestmark = pytest.mark.usefixtures("sound")
 
 Row = dict[str, Any]
 COLUMNS = ("id", "workflowId", "role", "content", "agent", "createdAt")
@@ -47,12 +47,6 @@ ROWS = [
     row(7, "system", "You plan again.", "planner"),
     row(8, "user", "Another workflow", workflow="w2"),
 ]
-
-
-@pytest.fixture
-def into(tmp_path: Path) -> Iterator[Import]:
-    with sound_in_the_end(tmp_path) as ready:
-        yield ready
 
 
 def database(path: Path, rows: list[Row], types: str = "") -> Path:
