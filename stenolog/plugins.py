@@ -32,7 +32,16 @@ if TYPE_CHECKING:
     from .domain.policy import HISTORIES, register_history
     from .domain.turns import TURN_RULES, register_turn_rule
     from .projections.formats import FORMATS, register_api
-    from .projections.programs import PROGRAMS, FileFormat, Foreign, Program, RequestSigns, Signature, shows
+    from .projections.programs import (
+        PROGRAMS,
+        FileFormat,
+        Foreign,
+        Program,
+        RequestSigns,
+        Signature,
+        TapLaunch,
+        shows,
+    )
     from .projections.requests.pipeline.attribution import TRANSFORMS, register_transform
 
 _WHERE: dict[str, str] = {
@@ -50,6 +59,7 @@ _WHERE: dict[str, str] = {
     "Program": "projections.programs",
     "RequestSigns": "projections.programs",
     "Signature": "projections.programs",
+    "TapLaunch": "projections.programs",
     "TABLES": "adapters.tables.table",
     "TRANSFORMS": "projections.requests.pipeline.attribution",
     "TURN_RULES": "domain.turns",
@@ -82,6 +92,7 @@ __all__: list[str] = [
     "Registry",
     "RequestSigns",
     "Signature",
+    "TapLaunch",
     "failed_plugins",
     "load_plugin",
     "load_plugins",

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from stenolog.plugins import MAPPING_SUFFIXES, FileFormat, Foreign, Program, RequestSigns, Signature, shows
+from stenolog.plugins import (
+    MAPPING_SUFFIXES,
+    FileFormat,
+    Foreign,
+    Program,
+    Reference,
+    RequestSigns,
+    Signature,
+    shows,
+)
 
 _IN_MESSAGES = ("messages",)
 _ADK_SESSIONS = frozenset(("app_name", "user_id", "id", "state", "update_time"))
@@ -282,6 +291,7 @@ OPENCODE = Program(
         ),
     ),
     executable="opencode",
+    launch=Reference("stenolog.contrib.opencode.launch", "begin"),
     requests=RequestSigns("opencode", ("opencode",)),
     variables=("OPENCODE_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*"),
 )

@@ -160,6 +160,21 @@ class RequestSigns(NamedTuple):
     session_of: Callable[[str], str] | None = None
 
 
+class TapLaunch(NamedTuple):
+    """A command behind a tap: its words, the program's place in them, and the tap's URL with its token.
+
+    `environment` is the one that it gets, and may be changed; `environ` is the user's. `is_chained` says
+    whether an upstream's base URL was in that.
+    """
+
+    words: list[str]
+    at: int
+    base: str
+    environment: dict[str, str]
+    environ: Mapping[str, str]
+    is_chained: Callable[[str], bool]
+
+
 class Program(NamedTuple):
     """All that is known of an agent program; each field but the name has a default that says "not known".
 
@@ -167,7 +182,9 @@ class Program(NamedTuple):
     name of its command, `variables` are patterns of those that its login needs. `output` returns the form of
     its lines (a `JsonLines`) as an agent of a team, and `command` the words that make it write them, given
     those of a command line; None if these ask for something else. `requests` are signs of its requests, and
-    `wrapped` patterns of how a text begins that it adds to a user's messages by itself.
+    `wrapped` patterns of how a text begins that it adds to a user's messages by itself. `launch` loads a
+    function that returns the words of its command behind a tap, if variables with base URLs are not enough.
+    `first_party` are a variable that it gets if an upstream is the provider's own, and the upstream's name.
     """
 
     name: str
@@ -180,6 +197,8 @@ class Program(NamedTuple):
     command: Callable[[list[str]], list[str] | None] = list
     requests: RequestSigns | None = None
     wrapped: tuple[str, ...] = ()
+    launch: Callable[[], Callable[[TapLaunch], list[str]]] | None = None
+    first_party: tuple[str, str] | None = None
 
 
 PROGRAMS: LateRegistry[Program] = LateRegistry("an agent program")

@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 
 from stenolog.adapters.tap.guard import Guard, Refusal, Route
-from stenolog.adapters.tap.launch import FIRST_PARTY, Launch, launch
+from stenolog.adapters.tap.launch import Launch, launch
 from stenolog.adapters.tap.upstreams import parse_upstream, upstreams
 from stenolog.domain.errors import InvalidEventError
+from stenolog.plugins import load_plugins
 
+load_plugins()
+FIRST_PARTY = "_CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL"
 BASE = "http://127.0.0.1:9/token"
 CODEX = ["-c", f'openai_base_url="{BASE}/openai"']
 

@@ -48,6 +48,9 @@ def _session_of(user: str) -> str:
     return end[1] if end else ""
 
 
+SESSIONS = "~/.claude/projects"
+"""The folder of its sessions, for examples."""
+COMMAND = "claude"
 PROGRAM = Program(
     "claude-code",
     sessions=(
@@ -76,7 +79,7 @@ PROGRAM = Program(
         Foreign("a Claude Code session without a message", shows("uuid", "parentUuid", "sessionId", "type")),
     ),
     sub_agents=SUB_AGENTS,
-    executable="claude",
+    executable=COMMAND,
     variables=("ANTHROPIC_*", "CLAUDE_*", "CLAUDECODE", "IS_SANDBOX"),
     output=Reference(f"{__name__}.output", "LINES"),
     command=_command,
@@ -88,4 +91,5 @@ PROGRAM = Program(
         session_of=_session_of,
     ),
     wrapped=(r"\s*<system-reminder\b",),
+    first_party=("_CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL", "anthropic"),
 )

@@ -25,4 +25,5 @@ PROGRAM = Program(
         r"\s*<(environment_context|user_instructions|permissions instructions|collaboration_mode"
         r"|(apps|skills|plugins)_instructions)\b",
     ),
+    launch=Reference(f"{__name__}.launch", "begin"),
 )

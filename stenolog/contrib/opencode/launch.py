@@ -1,0 +1,34 @@
+"""Launch of opencode behind a tap: it takes base URLs with their version, as options of a provider."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from stenolog.plugins import TapLaunch
+
+CONFIGURATION = "OPENCODE_CONFIG_CONTENT"
+UPSTREAMS = {"anthropic": ("anthropic", "/v1"), "openai": ("openai", ""), "google": ("gemini", "/v1beta")}
+"""The upstream of each provider, and the version in its base URL."""
+
+
+def begin(given: TapLaunch) -> list[str]:
+    """Put the base URLs into the configuration, and return the words of the command as they are."""
+    providers = {}
+    for provider, (name, version) in UPSTREAMS.items():
+        # A base URL that was in the environment has its version already.
+        url = f"{given.base}/{name}{'' if given.is_chained(name) else version}"
+        providers[provider] = {"options": {"baseURL": url}}
+    try:
+        config = json.loads(given.environ.get(CONFIGURATION) or "{}")
+    except ValueError:
+        return given.words  # opencode itself names the error
+    given.environment[CONFIGURATION] = json.dumps(_merged(config, {"provider": providers}))
+    return given.words
+
+
+def _merged(config: Any, more: Any) -> Any:
+    """Return nested objects merged; `more` wins."""
+    if not isinstance(config, dict) or not isinstance(more, dict):
+        return more
+    return {**config, **{name: _merged(config.get(name), value) for name, value in more.items()}}
