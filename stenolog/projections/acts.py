@@ -1,6 +1,6 @@
 """Acts of a command-line agent: its own tool calls with their results, read from the parts of an answer.
 
-Claude Code, Gemini CLI and Qwen Code write a call and its result apart, Codex and ACP agents in one.
+Some programs write a call and its result apart, others in one.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.parts import Part, ProviderPart
 
+from .programs import PROGRAMS
+
 ActStatus: TypeAlias = Literal["ok", "failed", "no result"]
-PROVIDERS = ("acp", "claude-code", "codex", "command-line", "gemini-cli", "qwen-code")
-"""The providers whose opaque parts are acts."""
+OWN = ("acp", "command-line")
+"""The providers whose opaque parts are acts, beside the programs that have lines of their own."""
 GISTS = ("command", "cmd", "file_path", "path", "pattern", "url", "query", "description", "prompt", "text")
 """The arguments that tell most of a call, the best first."""
 LONGEST_ACT = 160
@@ -48,6 +50,11 @@ def without_acts(parts: Iterable[Part]) -> tuple[Part, ...]:
     return tuple(part for part in parts if not (is_act(part) or is_result(part)))
 
 
+def is_of_program(provider: object) -> bool:
+    """Return whether the opaque parts of a provider are acts of a program."""
+    return provider in OWN or (provider in PROGRAMS and PROGRAMS[str(provider)].output is not None)
+
+
 def _things(parts: Iterable[Part]) -> Iterator[dict[str, Any]]:
     for thing in map(_thing, parts):
         if thing.get("type") == "tool_result" or _in_words(thing):
@@ -56,7 +63,7 @@ def _things(parts: Iterable[Part]) -> Iterator[dict[str, Any]]:
 
 def _thing(part: object) -> dict[str, Any]:
     """Return the JSON of a program's opaque part; empty for any other part."""
-    if not isinstance(part, ProviderPart) or part.provider not in PROVIDERS:
+    if not isinstance(part, ProviderPart) or not is_of_program(part.provider):
         return {}
     return _object(part.raw)
 

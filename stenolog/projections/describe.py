@@ -31,7 +31,7 @@ from stenolog.domain.parts import (
 from stenolog.domain.state import address
 from stenolog.domain.values import Control, WorkflowRun
 
-from .acts import PROVIDERS, act_in_words, is_act, is_result
+from .acts import act_in_words, is_act, is_of_program, is_result
 from .timeline import CUT_OFF, changes, cut_words, lost_words
 
 USER = "user"
@@ -115,7 +115,7 @@ def _part(part: Part) -> str:
         case ProviderPart(provider=provider, raw=raw):
             if is_result(part):
                 return ""
-            act = act_in_words(raw) if provider in PROVIDERS else ""
+            act = act_in_words(raw) if is_of_program(provider) else ""
             return f"→ {act}" if act else f"[opaque part of {provider}]"
 
 

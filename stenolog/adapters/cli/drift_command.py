@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from stenolog.adapters.programs.claude_code import COMMAND
 from stenolog.adapters.queries.openings import origin_of
 from stenolog.adapters.store import reader
 from stenolog.domain.entry import Entry
@@ -32,7 +33,7 @@ SHOWN = 12
 """So many changed lines of a text are shown; with --verbose all of them."""
 
 
-@command("drift", example="stenolog drift claude")
+@command("drift", example=f"stenolog drift {COMMAND}")
 @click.argument("client", default="")
 @click.option("-v", "--verbose", is_flag=True, help="Every changed line, not the first alone.")
 @takes_db

@@ -12,6 +12,7 @@ import click
 from stenolog.adapters.importers.detect import SUFFIXES, files_in, size_of, supported
 from stenolog.adapters.importers.importer import Refused, import_file, import_files, import_stream
 from stenolog.adapters.importers.steps import Imported, Report
+from stenolog.adapters.programs.claude_code import SESSIONS
 from stenolog.domain.errors import UnknownFormatError
 
 from .database import Database
@@ -31,7 +32,7 @@ STDIN = Path("-")
 """The path that stands for stdin."""
 
 
-@command("import", example="stenolog import ~/.claude/projects")
+@command("import", example=f"stenolog import {SESSIONS}")
 @click.option("--name", help="The name of the conversation; its own, or the file's, where it is left out.")
 @click.option("--again", is_flag=True, help="Conversations that were deleted, too.")
 @click.option("--keep-raw", is_flag=True, help="Keep the files themselves too, as blobs.")

@@ -12,7 +12,7 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.erasure import is_erased
 from stenolog.domain.events import AssistantMessage, ToolResult
 from stenolog.domain.parts import Part
-from stenolog.projections.acts import PROVIDERS, Act, acts, is_act, is_result_of
+from stenolog.projections.acts import Act, acts, is_act, is_of_program, is_result_of
 from stenolog.projections.terminal_text import one_line, safe_json
 from stenolog.projections.timeline import cut_words
 from stenolog.projections.tool_pairs import CallKey, ToolCallIndex, pair
@@ -98,7 +98,7 @@ def _parts(
         arguments = _named_arguments(part.get("arguments"))
         if arguments:
             del part["arguments"]
-        if kind == "opaque" and part.get("provider") in PROVIDERS:
+        if kind == "opaque" and is_of_program(part.get("provider")):
             part |= _named_arguments(part.pop("raw"))
         yield from _fields(part)
         if arguments:

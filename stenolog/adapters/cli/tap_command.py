@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 from pydantic_core import to_json
 
+from stenolog.adapters.programs.claude_code import COMMAND
 from stenolog.adapters.servers.sockets import UNIX, server_socket, socket_path
 from stenolog.adapters.store.home import default_database, make_home
 from stenolog.domain.errors import InvalidEventError, MissingExtraError, StenologError
@@ -34,7 +35,7 @@ TOKEN = "STENOLOG_TOKEN"
 """The environment variable with the token of base URLs that other programs have in their configuration."""
 
 
-@command("tap", example="stenolog tap -- claude")
+@command("tap", example=f"stenolog tap -- {COMMAND}")
 @click.option(
     "--listen", metavar="HOST:PORT", default="", help="Listen there, or at unix:/PATH, for other programs."
 )
@@ -69,7 +70,7 @@ def tap_command(
         raise MissingExtraError("tap", "h11") from error
     if bool(words) == bool(listen):
         raise InvalidEventError(
-            "expected either a command, as in `stenolog tap -- claude`, or --listen HOST:PORT"
+            f"expected either a command, as in `stenolog tap -- {COMMAND}`, or --listen HOST:PORT"
         )
     if words and not shutil.which(words[0]):
         raise FileNotFoundError(None, "no such command", words[0])

@@ -14,6 +14,7 @@ from stenolog.adapters.importers.detect import size_of
 from stenolog.adapters.importers.importer import Refused, import_files
 from stenolog.adapters.importers.steps import Report
 from stenolog.adapters.importers.watching import rounds
+from stenolog.adapters.programs.claude_code import SESSIONS
 
 from .database import Database
 from .framework import command
@@ -34,7 +35,7 @@ FOLDERS = click.argument(
 )
 
 
-@command("watch", example="stenolog watch ~/.claude/projects")
+@command("watch", example=f"stenolog watch {SESSIONS}")
 @click.option(
     "--interval",
     metavar="SECONDS",

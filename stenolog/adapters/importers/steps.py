@@ -18,6 +18,7 @@ from stenolog.domain.parts import ToolCall
 from stenolog.domain.settings import NOTHING, Settings, configure
 from stenolog.domain.values import COUNTS, PositionRange, Usage
 from stenolog.projections.messages.json_fields import as_dict, as_str
+from stenolog.projections.programs import PROGRAMS
 
 from .json_lines import Skipped
 from .known_sessions import LeftOut
@@ -180,8 +181,9 @@ def _note_start(found: ExistingLog, call: ToolCall) -> None:
 
 
 def _agent_of(result: ToolResult) -> str:
-    """Return the id of the sub-agent that a call has run, as Claude Code's importer keeps it."""
-    return as_str(as_dict(result.meta.get("claude-code")).get("agent"))
+    """Return the id of the sub-agent that a call has run, as the importer of a program keeps it."""
+    found = (as_str(as_dict(facts).get("agent")) for name, facts in result.meta.items() if name in PROGRAMS)
+    return next(found, "")
 
 
 def approvals_on(card: AgentCard | None) -> set[str]:

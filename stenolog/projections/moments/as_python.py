@@ -90,7 +90,7 @@ def _by_program(moment: Moment) -> str:
     transport = moment.sent or Transport("stdin", style="text")
     if transport.style not in ("text", "string", "lines"):
         transport = Transport("stdin", style="text")
-    how = "The program and its options are the arguments: python FILE claude -p"
+    how = "The program and its options are the arguments: python FILE PROGRAM -p"
     if transport.method == "argument":
         prompt = literal(moment.request.body[PROMPT])
         call = "subprocess.run([*sys.argv[1:], PROMPT], check=True)"
