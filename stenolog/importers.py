@@ -38,6 +38,7 @@ from .adapters.importers.json_lines import (
 )
 from .adapters.importers.jsonl import export_jsonl
 from .adapters.importers.known_sessions import LeftOut
+from .adapters.importers.litellm import litellm_reasoning
 from .adapters.importers.part_tables import (
     BlockContext,
     Maker,
@@ -68,6 +69,7 @@ from .projections.formats.openai_chat.content import openai_content
 from .projections.formats.openai_chat.read import answer_parts as openai_answer_parts
 from .projections.formats.openai_chat.read import tool_call as openai_tool_call
 from .projections.formats.openai_chat.read import user_parts as openai_user_parts
+from .projections.formats.openai_responses.read import assistant_parts as openai_item_parts
 from .projections.formats.reading import read_tool
 from .projections.messages.json_fields import (
     Blobs,
@@ -180,6 +182,7 @@ __all__ = [
     "keep_base64",
     "keep_data_url",
     "key_of",
+    "litellm_reasoning",
     "mappings_beside",
     "media_maker",
     "media_part",
@@ -188,6 +191,7 @@ __all__ = [
     "openai_answer_message",
     "openai_answer_parts",
     "openai_content",
+    "openai_item_parts",
     "openai_tool_call",
     "openai_user_parts",
     "position_ranges",

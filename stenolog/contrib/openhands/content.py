@@ -18,7 +18,7 @@ from stenolog.importers import (
     openai_user_parts,
     read_tool,
 )
-from stenolog.parts import AssistantPart, ReasoningPart, TextPart, UserPart
+from stenolog.parts import AssistantPart, TextPart, UserPart
 
 MICRO_DOLLARS = 1_000_000
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -57,35 +57,6 @@ def answer_texts(content: Json) -> Iterator[AssistantPart]:
                 yield TextPart(text=text)
         elif part is not None:
             yield TextPart(text=compact_json(part))
-
-
-def reasoning_parts(message: Mapping[str, Json]) -> Iterator[ReasoningPart]:
-    """Yield the reasoning of an answer: Anthropic's blocks, OpenAI's item, or the words alone."""
-    item = as_dict(message.get("responses_reasoning_item"))
-    found = [_thinking(block) for block in map(as_dict, as_list(message.get("thinking_blocks")))]
-    if item:
-        lines = (*as_list(item.get("summary")), *as_list(item.get("content")))
-        found.append(
-            ReasoningPart(
-                text="\n\n".join(line if isinstance(line, str) else texts([line]) for line in lines),
-                provider="openai",
-                id=as_str(item.get("id")),
-                encrypted=as_str(item.get("encrypted_content")),
-            )
-        )
-    text = as_str(message.get("reasoning_content"))
-    if text.strip() and not any(text.strip() in part.text for part in found):
-        yield ReasoningPart(text=text)
-    yield from found
-
-
-def _thinking(block: Mapping[str, Json]) -> ReasoningPart:
-    return ReasoningPart(
-        text=as_str(block.get("thinking")),
-        provider="anthropic",
-        signature=as_str(block.get("signature")),
-        encrypted=as_str(block.get("data")),
-    )
 
 
 def tools_in(listed: Json) -> tuple[Tool, ...] | None:

@@ -19,11 +19,12 @@ from stenolog.importers import (
     as_str,
     compact_json,
     error_category,
+    litellm_reasoning,
     openai_tool_call,
 )
 from stenolog.parts import AssistantPart, TextPart, ToolCall, UserPart
 
-from .content import Meter, answer_texts, picture_parts, reasoning_parts, tools_in, usage_in
+from .content import Meter, answer_texts, picture_parts, tools_in, usage_in
 from .session import USER, OpenHandsSession
 
 SILENT = frozenset(
@@ -105,7 +106,7 @@ class V0Events:
         content = args.get("content", args.get("task"))
         text = content if isinstance(content, str) else compact_json(content)
         if value.get("source", USER) == "agent":
-            parts = [*reasoning_parts(args), *answer_texts(text)]
+            parts = [*litellm_reasoning(args), *answer_texts(text)]
             if parts:
                 counted, cost = self._meter.since()
                 self._session.add_answer(key, parts, usage=usage_in(counted, cost))
@@ -148,7 +149,7 @@ class V0Events:
         self, key: str, kind: str, value: dict[str, Any], args: dict[str, Any], message: dict[str, Any]
     ) -> Iterator[AssistantPart]:
         """Yield the parts of the response, or those that the action tells where the response is missing."""
-        yield from reasoning_parts(message)
+        yield from litellm_reasoning(message)
         yield from answer_texts(message.get("content") if message else args.get("thought"))
         calls = [
             openai_tool_call(call, f"{key}-{nth}")

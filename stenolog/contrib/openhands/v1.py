@@ -17,11 +17,12 @@ from stenolog.importers import (
     compact_json,
     error_category,
     key_of,
+    litellm_reasoning,
     openai_tool_call,
 )
 from stenolog.parts import TextPart, ToolCall, UserPart
 
-from .content import Meter, answer_texts, reasoning_parts, texts, tools_in, usage_in, user_parts
+from .content import Meter, answer_texts, texts, tools_in, usage_in, user_parts
 from .session import MAIN, USER, OpenHandsSession
 
 ROOT = "__root__"
@@ -119,7 +120,7 @@ class V1Events:
         content, more = message.get("content"), as_list(value.get("extended_content"))
         source, blobs = as_str(value.get("source")), Blobs()
         if source == "agent" and message.get("role", "assistant") == "assistant":
-            parts = [*reasoning_parts(message), *answer_texts(content)]
+            parts = [*litellm_reasoning(message), *answer_texts(content)]
             parts += [
                 openai_tool_call(_call_in(call), f"{key}-{nth}")
                 for nth, call in enumerate(as_list(message.get("tool_calls")))
@@ -157,7 +158,7 @@ class V1Events:
             arguments = call.arguments if call.arguments.strip() not in ("", "{}") else compact_json(action)
             call = ToolCall(id=call.id, name=call.name or as_str(value.get("tool_name")), arguments=arguments)
         self._actions.append((key, call.arguments))
-        reasons = [] if id and id in self._responses else list(reasoning_parts(value))
+        reasons = [] if id and id in self._responses else litellm_reasoning(value)
         self._answer(key, id, [*reasons, *answer_texts(value.get("thought")), call])
 
     def _answer(self, key: str, id: str, parts: list[Any]) -> None:

@@ -21,12 +21,13 @@ from stenolog.importers import (
     as_dict,
     as_list,
     as_str,
+    litellm_reasoning,
     openai_answer_parts,
     openai_tool_call,
 )
 from stenolog.parts import AssistantPart, TextPart, ToolCall
 
-from .run import AgentRun, failure_in, reasoning_parts
+from .run import AgentRun, failure_in
 
 MAIN = "swe-agent"
 AHEAD = 20
@@ -174,7 +175,7 @@ class SweAgent(AgentRun):
     def _answer(
         self, key: str, agent: str, message: dict[str, Any], step: dict[str, Any], meta: dict[str, Any]
     ) -> None:
-        parts = [*reasoning_parts(message), *_texts(message)]
+        parts = [*litellm_reasoning(message), *_texts(message)]
         parts += [
             openai_tool_call(call, f"{key}-{number}")
             for number, call in enumerate(as_list(message.get("tool_calls")))

@@ -16,12 +16,14 @@ from stenolog.importers import (
     as_list,
     as_str,
     as_time,
+    litellm_reasoning,
     openai_answer_parts,
+    openai_item_parts,
     openai_tool_call,
 )
-from stenolog.parts import AssistantPart, ReasoningPart, TextPart
+from stenolog.parts import AssistantPart, TextPart
 
-from .run import AgentRun, reasoning_parts
+from .run import AgentRun
 
 MAIN = "mini-swe-agent"
 MICRO_DOLLARS = 1_000_000
@@ -152,7 +154,7 @@ class MiniSweAgent(AgentRun):
 
 def _parts(key: str, message: Mapping[str, Json]) -> Iterator[AssistantPart]:
     """Yield the parts of an answer of Chat Completions."""
-    yield from reasoning_parts(message)
+    yield from litellm_reasoning(message)
     for part in openai_answer_parts({name: message.get(name) for name in ("content", "refusal")}):
         if not isinstance(part, TextPart) or part.text.strip():
             yield part
@@ -163,22 +165,9 @@ def _parts(key: str, message: Mapping[str, Json]) -> Iterator[AssistantPart]:
 def _items(key: str, message: Mapping[str, Json]) -> Iterator[AssistantPart]:
     """Yield the parts of an answer of Responses."""
     for number, item in enumerate(map(as_dict, as_list(message.get("output")))):
-        match item.get("type"):
-            case "reasoning":
-                lines = [
-                    as_dict(each) for each in (*as_list(item.get("summary")), *as_list(item.get("content")))
-                ]
-                yield ReasoningPart(
-                    text="\n\n".join(as_str(line.get("text")) for line in lines),
-                    provider="openai",
-                    id=as_str(item.get("id")),
-                    encrypted=as_str(item.get("encrypted_content")),
-                )
-            case "function_call":
-                id = as_str(item.get("call_id")) or as_str(item.get("id"))
-                yield openai_tool_call({"id": id or None, "function": item}, f"{key}-{number}")
-            case _:
-                yield from _parts(key, item)
+        for part in openai_item_parts(item, "", f"{key}-{number}"):
+            if not isinstance(part, TextPart) or part.text.strip():
+                yield part
 
 
 def _facts(message: Mapping[str, Json], extra: Mapping[str, Json]) -> dict[str, Any]:

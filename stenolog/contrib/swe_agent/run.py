@@ -14,13 +14,11 @@ from stenolog.importers import (
     Json,
     SessionConverter,
     as_dict,
-    as_list,
-    as_str,
     compact_json,
     error_category,
     openai_user_parts,
 )
-from stenolog.parts import AssistantPart, ReasoningPart, TextPart, UserPart
+from stenolog.parts import AssistantPart, TextPart, UserPart
 
 SYSTEM = "swe-agent"
 _EXIT = re.compile(r"exit_(\w+)")
@@ -130,24 +128,6 @@ def user_parts(content: Json, blobs: Blobs) -> Iterable[UserPart]:
             yield TextPart(text=text)
         elif part is not None:
             yield from openai_user_parts(part if isinstance(part, str) else [part], blobs)
-
-
-def reasoning_parts(message: Mapping[str, Json]) -> list[AssistantPart]:
-    """Return the reasoning of an answer: Anthropic's blocks, or else the words alone."""
-    blocks = [as_dict(block) for block in as_list(message.get("thinking_blocks"))]
-    found: list[AssistantPart] = [
-        ReasoningPart(
-            text=as_str(block.get("thinking")),
-            provider="anthropic",
-            signature=as_str(block.get("signature")),
-            encrypted=as_str(block.get("data")),
-        )
-        for block in blocks
-    ]
-    text = as_str(message.get("reasoning_content"))
-    if text.strip() and not any(text.strip() in as_str(block.get("thinking")) for block in blocks):
-        found.insert(0, ReasoningPart(text=text))
-    return found
 
 
 def _meta(meta: Mapping[str, Any] | None) -> dict[str, Any]:
