@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stenolog import AgentCard, AssistantMessage, ModeSwitch, Request, Tool, UserMessage
+from stenolog import AgentCard, AssistantMessage, ModeSwitch, Request, Tool, ToolResult, UserMessage
 from stenolog.errors import CallerError
 from stenolog.importers import events_from
 from stenolog.models import answer_from
@@ -231,3 +231,23 @@ def test_a_tool_without_fields_of_its_provider_is_stored_as_before() -> None:
     (entry,) = entries(ModeSwitch(joins=["coder"], cards={"coder": card}))
 
     assert "raw" not in str(entry.event)
+
+
+def test_the_container_of_a_program_that_waits_for_its_calls_is_kept_and_named_where_it_is_not_sent() -> None:
+    program = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "code_execution", "input": {}}
+    caller = {"type": "code_execution_20260120", "tool_id": "srvtoolu_1"}
+    call = {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {}, "caller": caller}
+    given = {"type": "message", "model": "claude-opus-4-8", "container": {"id": "container_1"}}
+
+    answer = answer_from({**given, "content": [program, call], "stop_reason": "tool_use"}, agent="coder")
+    card = AgentCard(model="claude-opus-4-8")
+    log = entries(
+        ModeSwitch(joins=["coder"], cards={"coder": card}),
+        UserMessage("Look."),
+        answer,
+        ToolResult(call_id="toolu_1", text="x"),
+    )
+    request = build(log, "coder", api="anthropic")
+
+    assert json.loads(answer.tool_calls[0].raw) == {"caller": caller, "container": "container_1"}
+    assert {cut.what for cut in request.omissions} == {"server_tool_use", "caller, container"}

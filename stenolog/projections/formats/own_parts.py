@@ -104,7 +104,8 @@ def fields(builder: BodyBuilder, part: TextPart | ToolCall, message: Message, ow
             kept = {name: found}
         case _:
             pass
-    if lost := given.keys() - kept.keys():
+    # A program that has ended needs its container no more.
+    if lost := given.keys() - kept.keys() - ({"container"} if kept else set()):
         builder.omit_fields(message, part, sorted(lost))
     return kept
 

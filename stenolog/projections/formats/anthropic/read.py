@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -73,6 +74,16 @@ def answer_parts(content: list[dict[str, Any]], model: str) -> list[AssistantPar
         if isinstance(part, ToolCall):
             ids.append(part.id)
     return parts
+
+
+def in_container(parts: Iterable[AssistantPart], id: str) -> tuple[AssistantPart, ...]:
+    """Return an answer whose calls by a program have the id of the container that the program waits in."""
+    return tuple(
+        replace(part, raw=compact_json({**json.loads(part.raw), "container": id}))
+        if isinstance(part, ToolCall) and part.raw
+        else part
+        for part in parts
+    )
 
 
 def result(block: dict[str, Any], blobs: Blobs) -> Result:

@@ -14,7 +14,7 @@ from stenolog.projections.formats.streaming import StreamReader, mended
 from stenolog.projections.messages.identifiers import arguments_object
 from stenolog.projections.messages.json_fields import Json, as_dict, as_int, as_list, as_str
 
-from .read import PROVIDER, assistant_part, usage
+from .read import PROVIDER, assistant_part, in_container, usage
 
 STATUS: Mapping[str, int] = {
     "invalid_request_error": 400,
@@ -58,6 +58,7 @@ class AnthropicStream(StreamReader):
         self._ids: list[str] = []
         self._counts: dict[str, Any] = {}
         self._diagnostics: Json = None
+        self._container = ""
 
     def is_event(self, given: Mapping[str, Any]) -> bool:
         kind = as_str(given.get("type"))
@@ -101,7 +102,13 @@ class AnthropicStream(StreamReader):
         self.ended = True
         return self.answer()
 
+    def answer(self) -> ModelResponse:
+        made = super().answer()
+        return made._replace(parts=in_container(made.parts, self._container)) if self._container else made
+
     def _stop(self, delta: dict[str, Any]) -> None:
+        if container := delta.get("container"):
+            self._container = as_str(as_dict(container).get("id"))
         self.finish_reason = as_str(delta.get("stop_reason")) or self.finish_reason
         self.why = as_str(as_dict(delta.get("stop_details")).get("explanation")) or self.why
 
