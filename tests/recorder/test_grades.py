@@ -143,7 +143,7 @@ def test_of_a_long_list_of_tools_the_one_thing_that_is_not_on_the_card_is_found_
     body["tools"] = [{**tool, "description": "Bake. " * 40} for tool in body["tools"] * 9]
     for number, tool in enumerate(body["tools"]):
         tool["name"] = f"tool_{number}"
-    body["tools"][7]["defer_loading"] = True
+    body["tools"][7]["defer_loading"] = False
     tap.send(body)
 
-    assert graded(tap) == ("attributed", {"/tools/7/defer_loading": True})
+    assert graded(tap) == ("attributed", {"/tools/7/defer_loading": False})

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -21,15 +21,6 @@ from stenolog.projections.requests.as_sent import without_halves, without_marks
 from .exchange import RecordedExchange
 
 Json = Any
-_PATHS: tuple[tuple[re.Pattern[str], str, str], ...] = (
-    (re.compile(r"/messages/count_tokens$"), "anthropic", "count-tokens"),
-    (re.compile(r"/v1/messages$|/messages$"), "anthropic", ""),
-    (re.compile(r"/chat/completions$"), "openai-chat", ""),
-    (re.compile(r"/responses/compact$"), "openai-responses", "compaction"),
-    (re.compile(r"/responses(/input_tokens)?$"), "openai-responses", ""),
-    (re.compile(r"/models/[^/]+:countTokens$"), "gemini", "count-tokens"),
-    (re.compile(r"/models/[^/]+:(stream)?[gG]enerateContent$"), "gemini", ""),
-)
 _MODEL = re.compile(r"/models/([^/:]+):")
 
 
@@ -147,8 +138,15 @@ def api_of(method: str, path: str) -> tuple[str, str]:
     """Return the API that a request is for, and its kind; two empty texts where it asks no model."""
     if method.upper() != "POST":
         return "", ""
-    bare = path.partition("?")[0]
-    return next(((api, kind) for pattern, api, kind in _PATHS if pattern.search(bare)), ("", ""))
+    return _api_at(path.partition("?")[0], (*FORMATS,))
+
+
+@lru_cache(maxsize=256)
+def _api_at(path: str, apis: tuple[str, ...]) -> tuple[str, str]:
+    """Return which of some APIs has requests to a path, and their kind."""
+    places = ((api, place) for api in apis if (place := FORMATS[api].endpoint) is not None)
+    patterns = ((api, pattern, kind) for api, place in places for pattern, kind in place.patterns)
+    return next(((api, kind) for api, pattern, kind in patterns if pattern.search(path)), ("", ""))
 
 
 def wire_request(exchange: RecordedExchange) -> WireRequest | None:

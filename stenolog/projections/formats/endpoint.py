@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -47,6 +48,8 @@ class Endpoint(NamedTuple):
 
     `path` is after the base, with `{model}` in it if the model's name belongs there; `prefix` is between the
     base and the path of a transport, which says less of it. Fields of the body in `remove` are not sent.
+    `paths` are patterns of the ends of paths that a tap sees, each with the kind of request: empty for a turn
+    of a conversation, "count-tokens", "compaction". Without them it is `path`.
     """
 
     provider: Provider
@@ -55,6 +58,13 @@ class Endpoint(NamedTuple):
     headers: Mapping[str, str] = NONE
     prefix: str = ""
     remove: tuple[str, ...] = ()
+    paths: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def patterns(self) -> Iterator[tuple[re.Pattern[str], str]]:
+        """The paths as compiled patterns, each with its kind."""
+        own = re.escape(self.path).replace(re.escape("{model}"), "[^/]+")
+        return ((re.compile(f"{path}$"), kind) for path, kind in self.paths or ((own, ""),))
 
 
 OPENAI = Provider(

@@ -53,6 +53,7 @@ ENDPOINT = Endpoint(
         ("model", "messages", "system", "tools", "max_tokens"),
     ),
     headers={"anthropic-version": "2023-06-01"},
+    paths=(("/messages/count_tokens", "count-tokens"), ("/messages", "")),
 )
 FORMAT = Format(
     NAME,

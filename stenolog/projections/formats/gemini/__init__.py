@@ -48,6 +48,7 @@ ENDPOINT = Endpoint(
     Sdk("from google import genai", "genai.Client()", "models.generate_content", settings="generationConfig"),
     prefix="/v1beta/",
     remove=("model",),
+    paths=(("/models/[^/]+:countTokens", "count-tokens"), ("/models/[^/]+:(stream)?[gG]enerateContent", "")),
 )
 FORMAT = Format(
     NAME,

@@ -43,6 +43,7 @@ ENDPOINT = Endpoint(
         "responses.create",
         ("model", "input", "instructions", "tools"),
     ),
+    paths=(("/responses/compact", "compaction"), ("/responses(/input_tokens)?", "")),
 )
 FORMAT = Format(
     NAME,
