@@ -31,9 +31,9 @@ NEAR = 400
 
 
 def calls_of(conversation: Conversation, at: int | None = None, lane: str | None = None) -> list[CacheCall]:
-    """Return what each call of a conversation read from the cache; with `lane`, of that lane alone.
+    """Return what each call of a conversation read from the cache; with `lane`, only of that lane.
 
-    Calls without a receipt, as imports have them, are told as far as the provider states what it read.
+    Calls without a receipt, as imports have them, are included if the provider states what it read.
     """
     entries = [*conversation.entries(at=at)]
     found = sorted([*cache_calls(entries, **means(conversation)), *stated_calls(entries)])

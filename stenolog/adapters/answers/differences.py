@@ -113,7 +113,7 @@ def at_call_before(asked: AskedRequest) -> AskedRequest:
 
 
 def call_before(conversation: Conversation, address: str, at: int) -> int:
-    """Return the position that the lane's last call up to here was made at; 0 where it made none."""
+    """Return the position that the lane's last call up to here was made at; 0 if it made none."""
     where, found, response = lane(address), 0, ""
     for entry in backwards(conversation, at):
         event = entry.event
@@ -133,7 +133,7 @@ def call_before(conversation: Conversation, address: str, at: int) -> int:
             break
         if event.receipt is not None:
             return event.receipt.view
-        # A program may write one response as several messages, one behind the other.
+        # A program may write one response as several messages, one after the other.
         response = response_of(event) if isinstance(event, AssistantMessage) else ""
         found = entry.position - 1
     return found

@@ -23,7 +23,7 @@ from .query import Query
 BACK = 64
 """So many calls back is one looked for that states what it was billed."""
 AHEAD = 2_000
-"""So many entries behind a request is its answer looked for."""
+"""So many entries after a request are searched for its answer."""
 
 
 class Sent(NamedTuple):

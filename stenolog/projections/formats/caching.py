@@ -35,7 +35,7 @@ class Block(NamedTuple):
     """A block: its section, its JSON pointer, its value, and the text that it is compared by.
 
     `message` is the index of its message, -1 beside them. `kind` says whether it is thinking or a result,
-    `name` is that of a tool. A `wrapped` text stands in the body by itself, and in `value` under this
+    `name` is that of a tool. A `wrapped` text is in the body by itself, and in `value` under this
     pointer. `keeps` are the seconds for which a mark of the cache after it keeps the beginning up to here;
     0 without a mark.
     """
@@ -95,7 +95,7 @@ class CacheRules(NamedTuple):
 
 
 def in_given_order(body: Json, messages_key: str) -> Iterator[Block]:
-    """Yield the blocks of a body whose order is not known: what stands beside the messages first."""
+    """Yield the blocks of a body whose order is not known: what is beside the messages first."""
     for key, value in body.items():
         if key not in (messages_key, "model"):
             yield block("system" if isinstance(value, str) else "setting", f"/{escape(key)}", value)

@@ -1,7 +1,7 @@
 """The page of a difference: of two requests, what changed, where a cache ends, and what did it.
 
 By default with the call before; `before=` names another position, `other=` another agent, `fork=` a fork or
-its parent; conditions alone (`policy=`, `without=` and so on) are compared with the real request.
+its parent; only conditions (`policy=`, `without=` and so on) are compared with the real request.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Bar(NamedTuple):
 
 
 def asked_difference(query: Query) -> Difference:
-    """Return the difference that is asked for. Raises `InvalidEventError` where there was no call before."""
+    """Return the difference that is asked for. Raises `InvalidEventError` if there was no call before."""
     after = query.asked_request
     before = after
     if fork := query.word("fork"):
@@ -124,7 +124,7 @@ def _lines(query: Query, changes: Sequence[Change]) -> list[ShownChange]:
 
 
 def _with_words(query: Query, change: Change) -> Change:
-    """Return a change with what its entry says, where the part shares its message with others."""
+    """Return a change with what its entry says, if the part shares its message with others."""
     if change.text or change.parts > 1 or not change.first or change.sign == "-":
         return change
     found = query.conversation.entries(change.first - 1, change.first)
@@ -132,7 +132,7 @@ def _with_words(query: Query, change: Change) -> Change:
 
 
 def _spans(change: Change, left: int) -> tuple[Span, ...]:
-    """Return a change's words: stretch by stretch where it has another form."""
+    """Return a change's words: stretch by stretch if it has another form."""
     if change.sign != "~" or change.text_before == change.text:
         return (Span("=", _shortened(change.text)),) if change.parts == 1 and change.text else ()
     spans = word_diff(change.text_before, change.text)
@@ -142,7 +142,7 @@ def _spans(change: Change, left: int) -> tuple[Span, ...]:
 
 
 def _unchanged_ends(span: Span, index: int, number: int) -> str:
-    """Return a stretch; of what stayed the same only what stands beside a change."""
+    """Return a stretch; of what stayed the same only what is beside a change."""
     text = span.text
     if span.sign != "=":
         return _shortened(text)

@@ -36,11 +36,11 @@ LEAST = 1_024
 
 
 class CacheCall(NamedTuple):
-    """Reading of the cache by a call, in tokens of the provider where it states them, else estimated.
+    """Reading of the cache by a call, in tokens of the provider if it states them, else estimated.
 
     `position` is that of the answer, `view` of the request, `before` of the answer to the call that it is
     compared with (0: none). `prompt` are all tokens, `same` those that both begin with. `read` is what the
-    provider states, None where it states nothing, and `written` likewise, `written_hour` of it for an hour;
+    provider states, None if it states nothing, and `written` likewise, `written_hour` of it for an hour;
     `expected` what it should have read. `missed` could have been read, and were billed anew. `verdict` is
     the provider's own word on its cache, with the tokens that it says it missed.
     """
@@ -145,9 +145,9 @@ def cache_call(
     between: Iterable[Entry],
     card: AgentCard | None = None,
 ) -> CacheCall | None:
-    """Return what one call read from the cache, beside the call before it alone; None without receipts.
+    """Return what one call read from the cache, compared only with the call before; None without receipts.
 
-    Each is the answer and the request, `between` are the entries behind the request before up to this one,
+    Each is the answer and the request, `between` are the entries after the request before up to this one,
     and `card` is the lane's at the request before.
     """
     lane, calls = LaneId(after[1].agent, after[1].task), list[PromptCall]()

@@ -20,8 +20,8 @@ class Change(NamedTuple):
 
     `first` to `last` are its positions (0: none); a run that was left out by one rule is one change, of
     `parts` parts. `was` is the rule of the first request and `rule` that of the second: the one that it
-    stands there by, or is left out by (empty: it is not there yet, or no longer). `text` is what it says, or
-    said; `text_before` is what it said where it has another form.
+    is there by, or is left out by (empty: it is not there yet, or no longer). `text` is what it says, or
+    said; `text_before` is what it said if it has another form.
     """
 
     sign: Sign
@@ -88,7 +88,7 @@ def _matches(before: Iterable[RequestPart], after: Iterable[RequestPart]) -> lis
     """Return every part of both, matched by rule and positions, by subject, or by its rule in the prefix.
 
     What a rule added matches only what the same rule added there: it is another thing than the words that
-    it stands at.
+    it is at.
     """
     found: list[_Match] = []
     left, right = list(before), list(after)

@@ -8,7 +8,7 @@ from typing import Any
 from ..caching import IDLE, Block, CacheRules, Json, Section, block, each, kind_of, role_of, settings
 
 REASONING = ("reasoning", "reasoning_content", "reasoning_details")
-"""The keys of a message that its thinking stands under, at one provider or another."""
+"""The keys of a message for its thinking, at one provider or another."""
 DAY = 86_400
 LIFETIMES: Mapping[object, int] = {"30m": 1_800, "12h": 43_200}
 """Seconds for which a beginning is kept, by what is asked for in `prompt_cache_options`."""
