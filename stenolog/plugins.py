@@ -34,17 +34,20 @@ if TYPE_CHECKING:
     from .projections.formats import FORMATS, register_api
     from .projections.programs import (
         PROGRAMS,
+        AccountUpstream,
         FileFormat,
         Foreign,
         Program,
         RequestSigns,
         Signature,
+        SubAgentFiles,
         TapLaunch,
         shows,
     )
     from .projections.requests.pipeline.attribution import TRANSFORMS, register_transform
 
 _WHERE: dict[str, str] = {
+    "AccountUpstream": "projections.programs",
     "CHANNELS": "adapters.chats.channels",
     "EXPORTERS": "adapters.queries.exporters",
     "FORMATS": "projections.formats",
@@ -59,6 +62,7 @@ _WHERE: dict[str, str] = {
     "Program": "projections.programs",
     "RequestSigns": "projections.programs",
     "Signature": "projections.programs",
+    "SubAgentFiles": "projections.programs",
     "TapLaunch": "projections.programs",
     "TABLES": "adapters.tables.table",
     "TRANSFORMS": "projections.requests.pipeline.attribution",
@@ -84,6 +88,7 @@ __all__: list[str] = [
     "TABLES",
     "TRANSFORMS",
     "TURN_RULES",
+    "AccountUpstream",
     "FileFormat",
     "Foreign",
     "LazyRegistry",
@@ -92,6 +97,7 @@ __all__: list[str] = [
     "Registry",
     "RequestSigns",
     "Signature",
+    "SubAgentFiles",
     "TapLaunch",
     "failed_plugins",
     "load_plugin",

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -166,22 +166,26 @@ class ProgramRegistry(LazyRegistry[T]):
     """A registry that also has a part of each value of `PROGRAMS`, as `_take` adds it."""
 
     def __init__(self, kind: str, values: Mapping[str, T] | None = None) -> None:
-        self._known: set[str] = set()
+        self._seen = -1
         super().__init__(kind, values)
 
     @property
     def _values(self) -> dict[str, T]:
         """Return all values, with those of programs that were registered since."""
-        if len(self._known) < len(PROGRAMS):
-            new = [name for name in PROGRAMS if name not in self._known]
-            self._known.update(new)
-            for name in new:
-                self._take(PROGRAMS[name])
+        if self._seen != PROGRAMS.changes:
+            self._seen = PROGRAMS.changes
+            for program in PROGRAMS.values():
+                self._take(program)
         return self._all
 
     @_values.setter
     def _values(self, values: dict[str, T]) -> None:
-        self._all = values
+        self._seen, self._all = -1, values
 
     def _take(self, program: Program) -> None:
         raise NotImplementedError
+
+    def _take_late(self, name: str, make: Callable[[], T]) -> None:
+        """Add a value that is made late, unless the name is there."""
+        if name not in self._all:
+            self.add_late(name, make)

@@ -175,6 +175,14 @@ class TapLaunch(NamedTuple):
     is_chained: Callable[[str], bool]
 
 
+class AccountUpstream(NamedTuple):
+    """A tap's upstream for users who have logged in, in place of the upstream `instead_of`."""
+
+    name: str
+    url: str
+    instead_of: str
+
+
 class Program(NamedTuple):
     """All that is known of an agent program; each field but the name has a default that says "not known".
 
@@ -184,7 +192,8 @@ class Program(NamedTuple):
     those of a command line; None if these ask for something else. `requests` are signs of its requests, and
     `wrapped` patterns of how a text begins that it adds to a user's messages by itself. `launch` loads a
     function that returns the words of its command behind a tap, if variables with base URLs are not enough.
-    `first_party` are a variable that it gets if an upstream is the provider's own, and the upstream's name.
+    `first_party` are a variable that it gets if the base URL of another, the second, is the provider's own.
+    `account` is where requests go that name a user's account.
     """
 
     name: str
@@ -199,6 +208,7 @@ class Program(NamedTuple):
     wrapped: tuple[str, ...] = ()
     launch: Callable[[], Callable[[TapLaunch], list[str]]] | None = None
     first_party: tuple[str, str] | None = None
+    account: AccountUpstream | None = None
 
 
 PROGRAMS: LateRegistry[Program] = LateRegistry("an agent program")

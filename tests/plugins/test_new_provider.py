@@ -55,7 +55,6 @@ NO_PLACE = {
     "adapters/tool_specs/signatures.py",
     "adapters/tools/mcp/server.py",
     "importers.py",
-    "projections/acts.py",
     "projections/messages/rules.py",
 }
 ROOMS = (

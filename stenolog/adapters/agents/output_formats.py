@@ -83,7 +83,7 @@ def _result(line: dict[str, Any], turn: ResponseBuilder) -> None:
 class _OutputFormats(ProgramRegistry[JsonLines]):
     def _take(self, program: Program) -> None:
         if program.output is not None:
-            self.add_late(program.name, program.output)
+            self._take_late(program.name, program.output)
 
 
 OUTPUT_FORMATS = _OutputFormats("an output format other than text", {"jsonl": JsonLines(read)})

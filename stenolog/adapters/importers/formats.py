@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple, TypeAlias
 
-from stenolog.adapters.plugins import ProgramRegistry
+from stenolog.adapters.plugins import ProgramRegistry, Reference
 from stenolog.projections.programs import FileFormat, Program, Signature
 
 if TYPE_CHECKING:  # `import stenolog` imports this module
@@ -109,7 +109,7 @@ class ImporterRegistry(ProgramRegistry[Importer]):
 
     def _take(self, program: Program) -> None:
         for format in program.sessions:
-            self.add_reference(format.name, format.importer)
+            self._take_late(format.name, Reference(*format.importer.split(":")))
             self._formats[format.name] = format
 
     def __getitem__(self, name: str) -> Importer:

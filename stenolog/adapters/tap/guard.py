@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from .upstreams import CHATGPT, Upstream
+from .upstreams import Upstream, accounts
 
 LOCAL = ("127.0.0.1", "localhost", "[::1]")
 ACCOUNT = b"chatgpt-account-id"
@@ -35,6 +35,7 @@ class Guard:
 
     def __init__(self, token: str, upstreams: Mapping[str, Upstream], host: str, port: int) -> None:
         self._token = token.encode()
+        self._accounts = {account.instead_of: account.name for account in accounts()}
         self._upstreams = upstreams
         names = {*LOCAL, f"[{host}]" if ":" in host else host}
         self._hosts = {f"{name}:{port}" for name in names} | (names if port == 80 else set())
@@ -68,9 +69,9 @@ class Guard:
         if not hmac.compare_digest(token, self._token):
             return Refusal(403, NO_TOKEN)
         found = self._upstreams.get(upstream.decode("latin-1"))
-        if of_account and found and found.name == "openai":
-            # Codex takes one base URL, whether its user has a key or has logged in.
-            found = self._upstreams.get(CHATGPT, found)
+        if of_account and found:
+            # A program takes one base URL, whether its user has a key or has logged in.
+            found = self._upstreams.get(self._accounts.get(found.name, ""), found)
         if found is None:
             return Refusal(403, f"expected one of the upstreams {', '.join(self._upstreams)}")
         path = found.path.encode()

@@ -37,8 +37,9 @@ def launch(
     for name, (_, variables) in BASE_URLS.items():
         for variable in variables:
             environment[variable] = f"{base}/{name}"
-    for variable, name in (each.first_party for each in PROGRAMS.values() if each.first_party):
-        if upstreams[name].origin == BASE_URLS[name][0]:
+    own = [name for name, (url, _) in BASE_URLS.items() if upstreams[name].origin == url]
+    for variable, base_url in (each.first_party for each in PROGRAMS.values() if each.first_party):
+        if any(base_url in BASE_URLS[name][1] for name in own):
             environment[variable] = "1"
     for variable in ("NO_PROXY", "no_proxy"):
         hosts = [host for host in environment.get(variable, "").split(",") if host.strip()]

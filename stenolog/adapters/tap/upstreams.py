@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
 from stenolog.domain.errors import InvalidEventError
+from stenolog.projections.programs import PROGRAMS, AccountUpstream
 
 BASE_URLS = {
     "anthropic": ("https://api.anthropic.com", ("ANTHROPIC_BASE_URL",)),
@@ -22,9 +23,6 @@ BASE_URLS = {
     "code-assist": ("https://cloudcode-pa.googleapis.com", ("CODE_ASSIST_ENDPOINT",)),
 }
 """The URL of each API, and the environment variables in which clients look for another one."""
-CHATGPT = "chatgpt"
-"""Name of the upstream of Codex for users who have logged in: their requests name an account."""
-CHATGPT_URL = "https://chatgpt.com/backend-api/codex"
 PORTS = {"http": 80, "https": 443}
 
 
@@ -88,9 +86,15 @@ def upstreams(options: Iterable[str], environ: Mapping[str, str]) -> dict[str, U
         if not separator or "://" in name:
             name, url = _name_of(option), option
         urls[name] = url
-    if urls["openai"] == BASE_URLS["openai"][0]:
-        urls.setdefault(CHATGPT, CHATGPT_URL)
+    for account in accounts():
+        if urls[account.instead_of] == BASE_URLS[account.instead_of][0]:
+            urls.setdefault(account.name, account.url)
     return {name: parse_upstream(name, url) for name, url in urls.items()}
+
+
+def accounts() -> list[AccountUpstream]:
+    """Return the upstreams of programs' users who have logged in."""
+    return [program.account for program in PROGRAMS.values() if program.account is not None]
 
 
 def _name_of(url: str) -> str:

@@ -1,7 +1,7 @@
 """Codex."""
 
 from stenolog.adapters.plugins import Reference
-from stenolog.projections.programs import FileFormat, Foreign, Program, RequestSigns, shows
+from stenolog.projections.programs import AccountUpstream, FileFormat, Foreign, Program, RequestSigns, shows
 
 TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
 PROGRAM = Program(
@@ -26,4 +26,5 @@ PROGRAM = Program(
         r"|(apps|skills|plugins)_instructions)\b",
     ),
     launch=Reference(f"{__name__}.launch", "begin"),
+    account=AccountUpstream("chatgpt", "https://chatgpt.com/backend-api/codex", instead_of="openai"),
 )
