@@ -32,7 +32,7 @@ from tests.transcripts import (
     test_swe_agent,
 )
 from tests.transcripts.acceptance import Said
-from tests.transcripts.dsh_sessions import told_in_all
+from tests.transcripts.dsh_sessions import Session, told_in_all
 from tests.transcripts.given import (
     assistant,
     codex,
@@ -179,6 +179,25 @@ def _evaluation(folder: Path, records: list[Any]) -> Path:
     return in_document("eval_cases", {"eval_set_id": "set"})(folder, cases)
 
 
+def _dsh_of_each_kind() -> list[Any]:
+    """Return a session with a record of each kind that is not in the others."""
+    session = Session(0)
+    session.user("Which loaves are left?", "u1")
+    for kind in (
+        "system/message",
+        "request/header",
+        "turn/end",
+        "assistant/attempt",
+        "llm/retry",
+        "assistant/chunk",
+        "agent/inbox/spliced",
+        "tool/ptc-dispatch",
+    ):
+        data = {"message": {"content": []}, "stream": [], "reason": {}, "chunk": {"index": 0, "type": "x"}}
+        session.add(kind, data, surfaceOp={"op": "replace", "start": 90, "end": 91})
+    return session.lines
+
+
 def _agents(folder: Path, records: list[Any]) -> Path:
     return test_openai_agents.add(folder / "sessions.db", *records)
 
@@ -272,6 +291,7 @@ SAMPLES = [
         Sample(f"dsh-{version}", "deepseek-harness", told_in_all(version).lines, on_lines)
         for version in test_deepseek_harness.VERSIONS
     ),
+    Sample("dsh-others", "deepseek-harness", _dsh_of_each_kind(), on_lines),
     Sample("burr", "burr", test_burr.CHAT, on_lines),
 ]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from stenolog import AssistantMessage, LlmError, ToolResult, UserMessage
-from stenolog.importers import import_file
 from stenolog.parts import ImagePart, ReasoningPart, TextPart
 from tests.transcripts.copilot_given import answer, call, result, session, shown, user
 from tests.transcripts.given import Import, Json
@@ -182,30 +181,3 @@ def test_mode_model_and_title_are_settings(into: Import) -> None:
     settings = into.conversation.settings()
 
     assert (settings.mode, settings.title, settings.card_of("copilot").model) == ("plan", "the bell", "gpt-y")
-
-
-def test_bad_records_are_counted_or_skipped_and_stop_nothing(into: Import) -> None:
-    bad: list[Json | str] = [
-        *session(
-            ("user.message", {"content": 7, "attachments": "x"}),
-            ("assistant.message", {"content": None, "toolRequests": [None, 7, {"name": "bash"}]}),
-            ("tool.execution_complete", {"toolCallId": ["c"], "result": "words", "error": 7}),
-            ("session.snapshot_rewind", {"upToEventId": 7}),
-            ("subagent.started", {}),
-            ("session.compaction_complete", {"summaryContent": 7}),
-            user("\ud800 half"),
-        ),
-        {"type": "user.message", "data": "words", "id": 7, "parentId": 7, "timestamp": 7},
-        "{not JSON",
-        {},
-        *session(user("Still here."))[1:],
-        *session(user("Still here."))[1:],
-    ]
-    into.records(*bad)
-    told = [getattr(event, "text", "") for event in into.said]
-
-    assert told[-3:] == ["\ufffd half", "Still here.", "No result: the call was interrupted."]
-    assert into.report.conversations[0].ignored["repeated record"] == 1
-    assert into.report.skipped[0].line == 10
-    assert import_file(into.log, into._folder / "talk.jsonl").conversations[0].appended == 0
-    assert_sound(into.log)

@@ -8,7 +8,6 @@ import pytest
 
 from stenolog import AssistantMessage, LlmError, ToolResult, UserMessage
 from stenolog.events import Usage
-from stenolog.importers import import_file
 from stenolog.parts import ImagePart, ReasoningPart, TextPart, ToolCall
 from tests.transcripts.given import Import, Json
 from tests.transcripts.soundness import assert_sound
@@ -260,28 +259,3 @@ BRANCHES = [
     entry("k1", "r1", "compaction", summary="They met.", firstKeptEntryId="a3"),
     entry("u4", "a2", message=user("Third question")),
 ]
-BAD: list[Json | str] = [
-    entry("x1", None, message={"role": "user", "content": "\ud800 half"}),
-    entry("x2", "x1", message={"role": "user", "content": {"type": "text"}}),
-    entry("x3", "x2", message="words"),
-    entry(
-        "x4", "x3", message={"role": "assistant", "content": [None, 7, {"type": "toolCall"}], "usage": [1]}
-    ),
-    entry("x5", "x4", message={"role": "toolResult", "toolCallId": 7, "content": None}),
-    entry("x6", "x5", "compaction", summary=7),
-    entry("x6", "x5", message=user("again")),
-    {"type": "message", "id": 7, "parentId": 7, "timestamp": "yesterday", "message": user("Still here.")},
-    "{not JSON",
-    {},
-]
-
-
-def test_bad_records_are_counted_or_skipped_and_stop_nothing(into: Import) -> None:
-    into.records(HEAD, *BAD, {"type": "message", "message": user("The end.")})
-    told = [getattr(event, "text", "") for event in into.said]
-
-    assert told[0] == "\ufffd half"
-    assert told[-2:] == ["Still here.", "The end."]
-    assert into.report.skipped[0].line == 10
-    assert import_file(into.log, into._folder / "talk.jsonl").conversations[0].appended == 0
-    assert_sound(into.log)
