@@ -64,6 +64,7 @@ def test_the_data_has_what_each_call_read_and_missed(missed: Cli) -> None:
         "how": "changed",
         "pointer": "/tools/2/description",
         "offset": 13,
+        "rule": "",
         "was": [],
         "words": "",
     }
