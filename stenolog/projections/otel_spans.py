@@ -29,13 +29,12 @@ from stenolog.domain.settings import NOTHING, Settings, configure
 from stenolog.domain.state import OpenCall, State, address, find_call
 from stenolog.domain.step import INITIAL, Transition, step
 
+from .formats import providers
 from .usage import is_new_session
 
 Attribute: TypeAlias = str | int | float | list[str]
 Attributes: TypeAlias = dict[str, Attribute]
 Kind: TypeAlias = Literal["client", "internal"]
-PROVIDERS = {"gemini": "gcp.gemini"}
-"""Our name of a provider, where the conventions have another."""
 PARAMETERS = ("temperature", "max_tokens", "top_p", "top_k", "seed", "frequency_penalty", "presence_penalty")
 NOT_MADE = "budget"
 """The category of an error that no call was made for."""
@@ -186,7 +185,7 @@ class _Watch:
     def _of_model(self, said: AssistantMessage | LlmError, model: str) -> Attributes:
         card = self._settings.card_of(said.agent)
         told: dict[str, Any] = {
-            "gen_ai.provider.name": PROVIDERS.get(card.provider, card.provider),
+            "gen_ai.provider.name": _telemetry_name(card.provider),
             "gen_ai.request.model": card.model or model,
             "gen_ai.response.model": said.model,
         }
@@ -337,3 +336,8 @@ def _part(part: AssistantPart) -> dict[str, Any] | None:
             return {"type": "tool_call", "id": id, "name": name, "arguments": arguments}
         case _:
             return None
+
+
+def _telemetry_name(provider: str) -> str:
+    named = (each.telemetry for _, each in providers() if each.telemetry and provider in each.names)
+    return next(named, provider)

@@ -33,7 +33,7 @@ from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolR
 from stenolog.domain.parts import AssistantPart, ProviderPart, RefusalPart, TextPart, ToolCall, UserPart
 from stenolog.domain.state import address
 from stenolog.domain.values import Receipt, Tool
-from stenolog.projections.analysis.provider_bill import PROVIDERS
+from stenolog.projections.formats import api_by
 from stenolog.projections.formats.base import Format
 from stenolog.projections.formats.deltas import ModelResponse, ResponseDelta
 from stenolog.projections.json_checks import first_difference
@@ -186,7 +186,7 @@ class Replay:
         """Return the API that an agent's requests were recorded on."""
         receipts = (each.event.receipt for lane, q in self._answers.items() if lane == agent for each in q)
         named = next((receipt.api for receipt in receipts if receipt and receipt.api), "")
-        return named.partition("@")[0] or PROVIDERS.get(self.settings.card_of(agent).provider, DEFAULT_API)
+        return named.partition("@")[0] or api_by(self.settings.card_of(agent).provider) or DEFAULT_API
 
     def _compare(self, prompt: ModelRequest, recorded: RecordedAnswer, receipt: Receipt) -> None:
         agent, _, task = prompt.lane.partition("/")

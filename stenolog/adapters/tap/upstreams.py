@@ -11,15 +11,11 @@ from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
 from stenolog.domain.errors import InvalidEventError
+from stenolog.projections.formats import providers
 from stenolog.projections.programs import PROGRAMS, AccountUpstream
 
-BASE_URLS = {
-    "anthropic": ("https://api.anthropic.com", ("ANTHROPIC_BASE_URL",)),
-    "openai": ("https://api.openai.com/v1", ("OPENAI_BASE_URL", "OPENAI_API_BASE")),
-    "gemini": (
-        "https://generativelanguage.googleapis.com",
-        ("GOOGLE_GEMINI_BASE_URL", "GEMINI_BASE_URL"),
-    ),
+BASE_URLS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    **{each.names[0]: (each.base, each.base_variables) for _, each in providers()},
     "code-assist": ("https://cloudcode-pa.googleapis.com", ("CODE_ASSIST_ENDPOINT",)),
 }
 """The URL of each API, and the environment variables in which clients look for another one."""

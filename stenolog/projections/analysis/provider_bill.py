@@ -8,7 +8,6 @@ said and not written down.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from fnmatch import fnmatchcase
 from itertools import takewhile
 from typing import NamedTuple, TypeGuard
 
@@ -16,15 +15,11 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.state import address
 from stenolog.projections.fold import Fold
-from stenolog.projections.formats import FORMATS
+from stenolog.projections.formats import FORMATS, api_by
 from stenolog.projections.requests import DEFAULT_API, LaneId
 
 PROGRAMS = {"codex": "openai-responses", "claude-code": "anthropic"}
 """The API that a program speaks, by its name in `source.system`."""
-PROVIDERS = {"anthropic": "anthropic", "gemini": "gemini", "google": "gemini"}
-"""The API of a provider, by its name on an agent's card."""
-MODELS = {"*claude-*": "anthropic", "*gemini-*": "gemini"}
-"""The API that a model is asked by, by a pattern of its name."""
 LEAST, PART = 500, 10
 """A difference to the bill is no mere error of counting from so many tokens on, and from this part of it."""
 
@@ -196,8 +191,7 @@ def usual_api(backwards: Iterable[Entry], lane: LaneId) -> str:
             if event.source is not None and event.source.system in PROGRAMS:
                 return _known_api(PROGRAMS[event.source.system])
             model = model or event.model
-    by_model = (api for pattern, api in MODELS.items() if fnmatchcase(model, pattern))
-    return _known_api(PROVIDERS.get(provider) or next(by_model, ""))
+    return _known_api(api_by(provider, model))
 
 
 class _Told(NamedTuple):
@@ -217,8 +211,7 @@ class LaneApis(NamedTuple):
         """Return the name of the API, as `usual_api` does."""
         provider, model = self.cards.get(lane.agent, ("", ""))
         told = self.lanes.get(lane.address, _Told(model=model))
-        by_model = (api for pattern, api in MODELS.items() if fnmatchcase(told.model, pattern))
-        return _known_api(told.api or PROVIDERS.get(provider) or next(by_model, ""))
+        return _known_api(told.api or api_by(provider, told.model))
 
 
 def _tell(now: LaneApis, entry: Entry) -> LaneApis:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, cast
 
 from stenolog.domain.errors import CallerError
@@ -11,6 +12,7 @@ from stenolog.projections.messages.message import Body
 
 from .base import Format
 from .checks import IncrementalValidator, Violation
+from .endpoint import Provider
 
 if TYPE_CHECKING:
     from .reading import Reader
@@ -87,6 +89,22 @@ def reader_of(api: str) -> Reader:
     if (load := FORMATS[api].read) is None:
         raise CallerError(f"the format {api}: expected a reader, Format(…, read=…), found none")
     return load()
+
+
+def providers() -> Iterator[tuple[str, Provider]]:
+    """Yield the providers of the formats, each with the name of an API of its own, the usual one first."""
+    return ((name, format.endpoint.provider) for name, format in FORMATS.items() if format.endpoint)
+
+
+def api_by(provider: str, model: str = "") -> str:
+    """Return the API of a provider by its name on a card, else by its model's; "" if neither tells.
+
+    Only providers of which models are known tell: many servers speak the formats of the others.
+    """
+    telling = [(api, each) for api, each in providers() if each.models]
+    named = (api for api, each in telling if provider in each.names)
+    asked = (api for api, each in telling if any(fnmatchcase(model, pattern) for pattern in each.models))
+    return next(named, "") or next(asked, "")
 
 
 def stream_of(api: str) -> StreamReader:

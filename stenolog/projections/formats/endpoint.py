@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Iterator
 from typing import NamedTuple
-
-NONE: Mapping[str, str] = MappingProxyType({})
 
 
 class Provider(NamedTuple):
@@ -55,7 +52,7 @@ class Endpoint(NamedTuple):
     provider: Provider
     path: str
     sdk: Sdk
-    headers: Mapping[str, str] = NONE
+    headers: tuple[tuple[str, str], ...] = ()
     prefix: str = ""
     remove: tuple[str, ...] = ()
     paths: tuple[tuple[str, str], ...] = ()

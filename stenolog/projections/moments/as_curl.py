@@ -19,7 +19,7 @@ def as_curl(moment: Moment) -> str:
     content = moment.render(transport)
     path = _of_a_url(path_behind(place, transport.path))
     whose = f"The request of {moment.address} at {moment.request.at} of {moment.conversation}"
-    headers = {"content-type": "application/json", **place.headers, **transport.headers}
+    headers = {"content-type": "application/json", **dict(place.headers), **transport.headers}
     # Not a here-document: the shell would add a line feed, and `!` means something in one.
     return "\n".join(
         (

@@ -52,7 +52,7 @@ ENDPOINT = Endpoint(
         "messages.create",
         ("model", "messages", "system", "tools", "max_tokens"),
     ),
-    headers={"anthropic-version": "2023-06-01"},
+    headers=(("anthropic-version", "2023-06-01"),),
     paths=(("/messages/count_tokens", "count-tokens"), ("/messages", "")),
 )
 FORMAT = Format(
