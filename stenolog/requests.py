@@ -9,6 +9,8 @@ from .projections.formats import FORMATS, register_api, validate
 from .projections.formats.base import Format
 from .projections.formats.body_builder import BodyBuilder, explain_tools, schema, texts, tool_function
 from .projections.formats.checks import Law, Violation, law
+from .projections.formats.endpoint import Endpoint, Provider, Sdk
+from .projections.formats.reading import Reader, Reply, Result, Spoken
 from .projections.formats.writer import Writer
 from .projections.messages.identifiers import CallIds
 from .projections.messages.message import Message, Preamble, Rendered
@@ -36,6 +38,7 @@ __all__ = [
     "BodyBuilder",
     "CallIds",
     "Counter",
+    "Endpoint",
     "Format",
     "LaneId",
     "Law",
@@ -43,9 +46,15 @@ __all__ = [
     "Omission",
     "Preamble",
     "Proof",
+    "Provider",
+    "Reader",
     "Rendered",
+    "Reply",
     "Request",
     "RequestPart",
+    "Result",
+    "Sdk",
+    "Spoken",
     "Violation",
     "Writer",
     "build",

@@ -19,7 +19,7 @@ from stenolog.domain.parts import AssistantPart, RefusalPart, TextPart, ToolCall
 from stenolog.domain.value_help import slips
 from stenolog.domain.values import Origin
 from stenolog.projections.formats import reader_for
-from stenolog.projections.formats.reading import SYSTEM_ROLES, Item, Reply, Result, call_name
+from stenolog.projections.formats.reading import SYSTEM_ROLES, Item, Reader, Reply, Result, call_name
 from stenolog.projections.messages.json_fields import Blobs, Json, as_dict, as_str
 
 from .openai.messages import MAIN, ROLES, persona_of
@@ -54,14 +54,17 @@ def events_from(
     """
     if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable):
         raise CallerError(f"expected a list of messages, found {messages!r:.200}")
-    given = [_plain(message, f"messages[{nth}]") for nth, message in enumerate(messages)]
+    given = [as_dict(_json(message)) for message in messages]
+    if (reader := reader_for(given)).role == "role":
+        for nth, message in enumerate(given):
+            _check(message, f"messages[{nth}]")
     blobs: Blobs = {}
     card = AgentCard(model=model, tools=tool_specs(tools) or None)
     persona = persona_of(given[0]) if given and given[0].get("role") in SYSTEM_ROLES else None
     if persona is not None:
         card, given = replace(card, persona=persona), given[1:]
     first = () if card == AgentCard() else (ModeSwitch(joins=(agent,), cards={agent: card}),)
-    events: list[Known] = [*first, *_events(given, agent, model, blobs)]
+    events: list[Known] = [*first, *_events(reader, given, agent, model, blobs)]
     if blobs and log is None:
         raise CallerError("expected log=, for the messages have pictures or files, which are kept in a log")
     if log is not None:
@@ -70,17 +73,15 @@ def events_from(
     return events
 
 
-def _plain(value: object, place: str) -> dict[str, Any]:
-    """Return a message as JSON, with the objects of SDKs in it. Raises `CallerError`."""
-    message = as_dict(_json(value))
+def _check(message: dict[str, Any], place: str) -> None:
+    """Raise `CallerError` for what is no message of an API that ships, and for a slip in one."""
     is_item = isinstance(message.get("type"), str) and message["type"] != "message"
     if not is_item and message.get("role") not in KEYS:
         raise CallerError(
-            f"{place}: expected a message of one of the roles {', '.join(KEYS)}, found {value!r:.200}"
+            f"{place}: expected a message of one of the roles {', '.join(KEYS)}, found {message!r:.200}"
         )
     if slip := "" if is_item else slips(message, KEYS[message["role"]]):
         raise CallerError(f"{place}: {slip}")
-    return message
 
 
 def _json(value: object) -> Json:
@@ -91,15 +92,16 @@ def _json(value: object) -> Json:
     return as_json(value) if hasattr(value, "model_dump") else value
 
 
-def _events(given: list[dict[str, Any]], agent: str, model: str, blobs: Blobs) -> Iterator[Known]:
+def _events(
+    reader: Reader, given: list[dict[str, Any]], agent: str, model: str, blobs: Blobs
+) -> Iterator[Known]:
     """Yield the events of the messages; an answer that comes in several items is one."""
-    reader = reader_for(given)
     read = ((message, item) for message in given for item in reader.message(message, model, blobs))
     calls: dict[str, str] = {}
 
     for answers, run in groupby(read, key=lambda pair: isinstance(pair[1], Reply)):
         for message, item in _joined(run) if answers and reader.by_items else run:
-            role, source = as_str(message.get("role")), Origin(system=reader.provider)
+            role, source = as_str(message.get(reader.role)), Origin(system=reader.provider)
             about: dict[str, Any] = {
                 "meta": {reader.provider: dict(item.rest)} if item.rest else {},
                 "source": replace(source, role=role) if role else source,

@@ -70,7 +70,7 @@ class Reader(NamedTuple):
     those that are declared in messages. `on_card` are the parameters that stay from request to request,
     `on_card_with_tools` those that stay if there are tools, and `beside` others. `holds` returns whether a
     list of messages is in this format, by keys and types that no other has. `by_items`: an answer may be
-    several messages.
+    several messages. `role` is the key of who speaks in a message.
     """
 
     message: ReadMessage
@@ -84,6 +84,7 @@ class Reader(NamedTuple):
     beside: Mapping[str, Json] = {}
     instructs_by_message: bool = False
     by_items: bool = False
+    role: str = "role"
 
 
 def role_of(message: Mapping[str, Json]) -> Literal["user", "system"]:
