@@ -17,6 +17,7 @@ from stenolog.domain.codec import dump_event
 from stenolog.domain.events import AssistantMessage, Known, ToolResult, UserMessage
 from stenolog.domain.parts import AssistantPart, ReasoningPart, ToolCall
 from stenolog.domain.values import CallRef
+from stenolog.projections.formats import reader_of
 from stenolog.projections.messages.json_fields import Blobs, as_str
 from stenolog.projections.requests.as_sent import Patch
 
@@ -121,6 +122,7 @@ class Lane:
     _said: dict[str, list[int]] = field(default_factory=dict)
     _stored: dict[str, StoredHistory] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
+    _is_stored: bool | None = None
 
     @property
     def has_answers(self) -> bool:
@@ -197,7 +199,9 @@ class Lane:
 
     def note_response(self, id: str, history: StoredHistory, position: int) -> None:
         """Remember what the provider has stored with an answer, since a request may go on from there."""
-        if self.api != "openai-responses":  # no other API has such requests, and each history is a copy
+        if self._is_stored is None:
+            self._is_stored = bool(reader_of(self.api).follows)
+        if not self._is_stored:  # no other API has such requests, and each history is a copy
             return
         self.response = id
         self._stored[id] = StoredHistory([*history.hashes, id], [*history.positions, (position,)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from hashlib import sha256
@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 from stenolog.domain.parts import AssistantPart
 from stenolog.projections.formats import FORMATS, reader_of
-from stenolog.projections.formats.openai_responses.read import MORE_TOOLS
-from stenolog.projections.formats.reading import Item, Reader, Reply, Result, Spoken
+from stenolog.projections.formats.reading import Item, Reader, Reply, Result, Spoken, likeness
 from stenolog.projections.messages.body_digest import compact
 from stenolog.projections.messages.json_fields import Blobs, as_dict, as_list, as_str
 from stenolog.projections.requests.as_sent import without_halves, without_marks
@@ -53,9 +52,9 @@ def _message_read(items: tuple[Item, ...], blobs: Blobs) -> MessageRead:
 class WireRequest:
     """A request to a model: its API, its model, the body as sent, and without the marks of the cache.
 
-    `messages` are those of `body`, which has none of the `marks`. `kind` names what is no turn of a
-    conversation by its address: "count-tokens", "compaction"; empty for all others. `previous` is the id of
-    the response that it goes on from, where the provider has the messages before.
+    `messages` are those of `body`, which has none of the `marks`, under the `key`. `kind` names what is no
+    turn of a conversation by its address: "count-tokens", "compaction"; empty for all others. `previous` is
+    the id of the response that it goes on from, where the provider has the messages before.
     """
 
     api: str
@@ -64,23 +63,15 @@ class WireRequest:
     body: dict[str, Json]
     marks: list[list[Json]]
     messages: list[dict[str, Json]]
+    reader: Reader
+    key: str
     kind: str = ""
     previous: str = ""
-
-    @cached_property
-    def key(self) -> str:
-        """The key that the messages stand under."""
-        return FORMATS[self.api].messages
 
     @property
     def is_list(self) -> bool:
         """True if the body has its messages as a list; a text alone is one message of a user."""
         return isinstance(self.body.get(self.key), list)
-
-    @cached_property
-    def reader(self) -> Reader:
-        """The reader of the API's messages."""
-        return reader_of(self.api)
 
     def read(self, index: int) -> MessageRead:
         """Return what a message says; each is read once."""
@@ -126,7 +117,7 @@ class WireRequest:
         A text alone is as good as a list of it. Keys may be in another order, and Gemini's signatures gone.
         Codex gives the items of its history new ids when it takes up a session.
         """
-        return [short_hash(json.dumps(_plain(_without_id(each)), sort_keys=True)) for each in self.messages]
+        return [short_hash(json.dumps(likeness(each), sort_keys=True)) for each in self.messages]
 
 
 def short_hash(text: str) -> str:
@@ -143,8 +134,9 @@ def api_of(method: str, path: str) -> tuple[str, str]:
 
 @lru_cache(maxsize=256)
 def _api_at(path: str, apis: tuple[str, ...]) -> tuple[str, str]:
-    """Return which of some APIs has requests to a path, and their kind."""
-    places = ((api, place) for api in apis if (place := FORMATS[api].endpoint) is not None)
+    """Return which of some APIs has requests to a path, and their kind; one without a reader is none."""
+    known = (api for api in apis if FORMATS[api].read is not None)
+    places = ((api, place) for api in known if (place := FORMATS[api].endpoint) is not None)
     patterns = ((api, pattern, kind) for api, place in places for pattern, kind in place.patterns)
     return next(((api, kind) for api, pattern, kind in patterns if pattern.search(path)), ("", ""))
 
@@ -163,48 +155,20 @@ def wire_request(exchange: RecordedExchange) -> WireRequest | None:
 
 def of_body(api: str, sent: dict[str, Json], path: str = "", kind: str = "") -> WireRequest:
     """Return the request to a model of a body."""
-    inner = as_dict(sent.get("generateContentRequest")) if kind == "count-tokens" else {}
-    whole = inner or sent
+    reader = reader_of(api)
+    whole = as_dict(sent.get(reader.wrapped)) if kind and reader.wrapped else {}
+    whole = whole or sent
     body, marks = without_marks(whole)
     found = _MODEL.search(path)
     model = as_str(whole.get("model")).removeprefix("models/") or (found[1] if found else "")
-    previous = as_str(whole.get("previous_response_id"))
-    return WireRequest(api, model, whole, body, marks, list(_messages(api, body)), kind, previous)
+    previous = as_str(whole.get(reader.follows)) if reader.follows else ""
+    key = FORMATS[api].messages
+    messages = [*_messages(body.get(key))]
+    return WireRequest(api, model, whole, body, marks, messages, reader, key, kind, previous)
 
 
-def _messages(api: str, body: Mapping[str, Json]) -> Iterator[dict[str, Json]]:
-    given = body.get(FORMATS[api].messages)
+def _messages(given: Json) -> Iterator[dict[str, Json]]:
     if isinstance(given, str):
         yield {"role": "user", "content": given}
     for each in as_list(given):
         yield each if isinstance(each, dict) else {"role": "user", "content": compact(each)}
-
-
-def _without_id(item: dict[str, Json]) -> dict[str, Json]:
-    """Return an item of OpenAI's Responses without what the client or the provider has numbered it by."""
-    kind = as_str(item.get("type"))
-    if kind not in ("message", MORE_TOOLS) and not kind.endswith("_output"):
-        return item  # of a thought that is encrypted away, say, the id is all that there is
-    return {key: value for key, value in item.items() if key not in ITEM_FORMS}
-
-
-def _plain(value: Any, key: str = "") -> Any:
-    match value:
-        case str() if key in ("content", "parts"):
-            return [{"text": value}]
-        case dict():
-            kept = {name: _plain(inner, name) for name, inner in value.items() if name not in FORMS}
-            is_text = value.get("type") in ("text", "input_text", "output_text")
-            return {name: inner for name, inner in kept.items() if not (is_text and name in TEXT_FORMS)}
-        case list():
-            return [_plain(each) for each in value]
-        case _:
-            return value
-
-
-ITEM_FORMS = frozenset({"id", "status", "internal_chat_message_metadata_passthrough"})
-"""Keys of an item that say nothing that was said."""
-FORMS = frozenset({"thoughtSignature", "thought_signature", "cache_control"})
-"""Keys that say nothing that was said."""
-TEXT_FORMS = frozenset({"type", "annotations", "logprobs", "citations"})
-"""Keys of a text that some clients leave out of their history; the log keeps the citations of an answer."""

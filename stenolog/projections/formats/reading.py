@@ -25,6 +25,8 @@ from stenolog.projections.messages.json_fields import (
 )
 
 SYSTEM_ROLES = ("system", "developer")
+MORE_TOOLS = "additional_tools"
+"""The item in which a newer Codex declares its tools, grouped by namespaces."""
 
 
 class Spoken(NamedTuple):
@@ -71,6 +73,9 @@ class Reader(NamedTuple):
     `on_card_with_tools` those that stay if there are tools, and `beside` others. `holds` returns whether a
     list of messages is in this format, by keys and types that no other has. `by_items`: an answer may be
     several messages. `role` is the key of who speaks in a message.
+
+    `follows` is the key of the response that a request goes on from, and `wrapped` that of a request which
+    is in another, to count its tokens.
     """
 
     message: ReadMessage
@@ -82,6 +87,8 @@ class Reader(NamedTuple):
     tools_of_messages: Callable[[Iterable[Mapping[str, Json]]], Tools] = lambda messages: []
     on_card_with_tools: Mapping[str, type] = {}
     beside: Mapping[str, Json] = {}
+    follows: str = ""
+    wrapped: str = ""
     instructs_by_message: bool = False
     by_items: bool = False
     role: str = "role"
@@ -175,3 +182,38 @@ def own_tool(given: Mapping[str, Json]) -> Tool | None:
         return None
     name = as_str(given.get("name")) or as_str(given.get("server_label")) or kind
     return Tool(name=name, provider=by, raw=compact_json({"type": kind, **given}))
+
+
+def likeness(message: Mapping[str, Json]) -> Json:
+    """Return what a message says, whatever form its client gives it now."""
+    return _plain(_without_id(message))
+
+
+def _without_id(item: Mapping[str, Json]) -> Mapping[str, Json]:
+    """Return an item, of an API that has such, without what the client or the provider has numbered it by."""
+    kind = as_str(item.get("type"))
+    if kind not in ("message", MORE_TOOLS) and not kind.endswith("_output"):
+        return item  # of a thought that is encrypted away, say, the id is all that there is
+    return {key: value for key, value in item.items() if key not in ITEM_FORMS}
+
+
+def _plain(value: Json, key: str = "") -> Json:
+    match value:
+        case str() if key in ("content", "parts"):
+            return [{"text": value}]
+        case dict():
+            kept = {name: _plain(inner, name) for name, inner in value.items() if name not in FORMS}
+            is_text = value.get("type") in ("text", "input_text", "output_text")
+            return {name: inner for name, inner in kept.items() if not (is_text and name in TEXT_FORMS)}
+        case list():
+            return [_plain(each) for each in value]
+        case _:
+            return value
+
+
+ITEM_FORMS = frozenset({"id", "status", "internal_chat_message_metadata_passthrough"})
+"""Keys of an item that say nothing that was said."""
+FORMS = frozenset({"thoughtSignature", "thought_signature", "cache_control"})
+"""Keys that say nothing that was said."""
+TEXT_FORMS = frozenset({"type", "annotations", "logprobs", "citations"})
+"""Keys of a text that some clients leave out of their history; the log keeps the citations of an answer."""

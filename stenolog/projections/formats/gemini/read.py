@@ -169,5 +169,6 @@ READER = Reader(
     system=_system,
     tools=_tools,
     on_card=frozenset({"generationConfig", "safetySettings"}),
+    wrapped="generateContentRequest",
     holds=lambda contents: any("parts" in each for each in contents),
 )

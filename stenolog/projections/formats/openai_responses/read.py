@@ -20,6 +20,7 @@ from stenolog.domain.parts import (
 from stenolog.domain.values import Usage
 from stenolog.projections.formats.openai_chat.read import TOOL_PARAMETERS
 from stenolog.projections.formats.reading import (
+    MORE_TOOLS,
     Item,
     Reader,
     Reply,
@@ -48,8 +49,6 @@ from stenolog.projections.messages.json_fields import (
 PROVIDER = "openai"
 CALLS = ("function_call", "custom_tool_call", "tool_search_call", "local_shell_call")
 OUTPUTS = ("function_call_output", "custom_tool_call_output", "tool_search_output", "local_shell_call_output")
-MORE_TOOLS = "additional_tools"
-"""The item in which a newer Codex declares its tools, grouped by namespaces."""
 
 
 def read_item(item: Mapping[str, Json], model: str, blobs: Blobs) -> Iterator[Item]:
@@ -204,4 +203,5 @@ READER = Reader(
     tools_of_messages=_tools_of_items,
     on_card_with_tools=TOOL_PARAMETERS,
     by_items=True,
+    follows="previous_response_id",
 )
