@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from starlette.testclient import TestClient
 
 import stenolog
 from stenolog import AssistantMessage, Conversation, Log, TextPart, ToolCall, ToolResult, UserMessage
@@ -114,3 +115,14 @@ def test_every_part_of_its_request_is_explained() -> None:
 
     assert {part.message for part in request.parts} >= {0, 1, 2}
     assert [position for part in request.parts for position in part.positions]
+
+
+def test_its_request_is_drawn_in_the_inspector() -> None:
+    log = recorded()
+    with TestClient(stenolog.inspector(log, token=""), base_url="http://127.0.0.1") as web:
+        page = web.get(f"/request/{talk(log).name}?agent=assistant")
+
+    assert page.status_code == 200
+    assert [
+        words for words in ("How heavy?", "I weigh it.", "scale", "courier") if words not in page.text
+    ] == []
