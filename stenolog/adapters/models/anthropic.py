@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from stenolog.adapters.providers.errors import connection_error, redact, reported, secret_headers
 from stenolog.domain.errors import MissingExtraError, ModelError
 from stenolog.projections.formats.anthropic.stream import AnthropicStream
+from stenolog.projections.formats.anthropic.write import NAME
 from stenolog.projections.messages.json_fields import Json
 from stenolog.projections.requests.transport import Outgoing, Transport
 
@@ -30,8 +31,8 @@ class Anthropic(HttpModel):
     yours to close. `diagnose`: each answer has Anthropic's verdict on what it did not find in its cache.
     """
 
-    provider: ClassVar[str] = "anthropic"
-    api = "anthropic"
+    provider: ClassVar[str] = AnthropicStream.provider
+    api = NAME
 
     def __init__(
         self,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from stenolog.adapters.providers.errors import connection_error, redact, reported, secret_headers
 from stenolog.domain.errors import MissingExtraError, ModelError
 from stenolog.projections.formats.gemini.stream import GeminiStream
+from stenolog.projections.formats.gemini.write import NAME
 from stenolog.projections.messages.json_fields import (
     Json,
 )
@@ -38,8 +39,8 @@ class Gemini(HttpModel):
     that is made. Without an `api_key` the SDK looks for one in the environment.
     """
 
-    provider: ClassVar[str] = "gemini"
-    api = "gemini"
+    provider: ClassVar[str] = GeminiStream.provider
+    api = NAME
 
     def __init__(
         self,
