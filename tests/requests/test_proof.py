@@ -29,7 +29,6 @@ from stenolog.domain.registry import HINT
 from stenolog.domain.values import Receipt
 from stenolog.parts import ImagePart
 from stenolog.projections.formats import FORMATS
-from stenolog.projections.formats.base import Format
 from stenolog.projections.messages.body_digest import CHUNKS, first_difference, sections
 from stenolog.projections.messages.sizes import COUNTER, COUNTERS, Counter
 from stenolog.projections.requests import PIPELINE, build
@@ -241,7 +240,7 @@ def test_whatever_history_it_is_what_was_sent_is_built_again(seed: int, api: str
 
 
 def test_a_wire_of_ones_own_is_proved_where_it_is_given() -> None:
-    own = Format("telex", 3, FORMATS["plain"].render, messages=FORMATS["plain"].messages)
+    own = FORMATS["plain"]._replace(name="telex", version=3)
     request = build(log(*TALK[:2]), "coder", api=own)
     entries = log(*TALK[:2], calls("ok", receipt=request.receipt))
 
