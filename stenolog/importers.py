@@ -38,19 +38,6 @@ from .adapters.importers.json_lines import (
 )
 from .adapters.importers.jsonl import export_jsonl
 from .adapters.importers.known_sessions import LeftOut
-from .adapters.importers.litellm import litellm_reasoning
-from .adapters.importers.part_tables import (
-    BlockContext,
-    Maker,
-    PartTable,
-    blocks_in,
-    call_maker,
-    media_maker,
-    media_part,
-    reasoning_maker,
-    text_maker,
-)
-from .adapters.importers.session_converter import SessionConverter, text_parts
 from .adapters.importers.settings_writer import SettingsWriter
 from .adapters.importers.steps import (
     Append,
@@ -64,12 +51,6 @@ from .adapters.importers.steps import (
     position_ranges,
 )
 from .adapters.importers.times import as_time
-from .adapters.providers.failures import error_category
-from .projections.formats.openai_chat.content import openai_content
-from .projections.formats.openai_chat.read import answer_parts as openai_answer_parts
-from .projections.formats.openai_chat.read import tool_call as openai_tool_call
-from .projections.formats.openai_chat.read import user_parts as openai_user_parts
-from .projections.formats.openai_responses.read import assistant_parts as openai_item_parts
 from .projections.formats.reading import read_tool
 from .projections.messages.json_fields import (
     Blobs,
@@ -90,30 +71,67 @@ from .projections.messages.json_fields import (
 
 if TYPE_CHECKING:
     from .adapters.importers.in_memory import events_from
+    from .adapters.importers.litellm import litellm_reasoning
     from .adapters.importers.openai.export import export_openai, openai_answer_message
+    from .adapters.importers.part_tables import (
+        BlockContext,
+        Maker,
+        PartTable,
+        blocks_in,
+        call_maker,
+        media_maker,
+        media_part,
+        reasoning_maker,
+        text_maker,
+    )
     from .adapters.importers.record_spool import RecordSpool
+    from .adapters.importers.session_converter import SessionConverter, text_parts
     from .adapters.importers.yaml_file import yaml_document
+    from .adapters.providers.failures import error_category
     from .adapters.queries.exporters import EXPORTERS, Exporter
     from .adapters.queries.outputs import offload_large
     from .projections.formats.gemini.read import answer_parts as gemini_answer_parts
     from .projections.formats.gemini.read import responses as gemini_responses
     from .projections.formats.gemini.read import usage as gemini_usage
     from .projections.formats.gemini.read import user_part as gemini_user_part
+    from .projections.formats.openai_chat.content import openai_content
+    from .projections.formats.openai_chat.read import answer_parts as openai_answer_parts
+    from .projections.formats.openai_chat.read import tool_call as openai_tool_call
+    from .projections.formats.openai_chat.read import user_parts as openai_user_parts
+    from .projections.formats.openai_responses.read import assistant_parts as openai_item_parts
     from .projections.moments.moment import Moment
 
 _LATE = {
+    "litellm_reasoning": "adapters.importers.litellm:litellm_reasoning",
+    "BlockContext": "adapters.importers.part_tables:BlockContext",
     "EXPORTERS": "adapters.queries.exporters:EXPORTERS",
     "Exporter": "adapters.queries.exporters:Exporter",
+    "Maker": "adapters.importers.part_tables:Maker",
     "Moment": "projections.moments.moment:Moment",
+    "PartTable": "adapters.importers.part_tables:PartTable",
     "RecordSpool": "adapters.importers.record_spool:RecordSpool",
+    "SessionConverter": "adapters.importers.session_converter:SessionConverter",
+    "blocks_in": "adapters.importers.part_tables:blocks_in",
+    "call_maker": "adapters.importers.part_tables:call_maker",
+    "error_category": "adapters.providers.failures:error_category",
     "events_from": "adapters.importers.in_memory:events_from",
     "export_openai": "adapters.importers.openai.export:export_openai",
     "gemini_answer_parts": "projections.formats.gemini.read:answer_parts",
     "gemini_responses": "projections.formats.gemini.read:responses",
     "gemini_usage": "projections.formats.gemini.read:usage",
     "gemini_user_part": "projections.formats.gemini.read:user_part",
+    "media_maker": "adapters.importers.part_tables:media_maker",
+    "media_part": "adapters.importers.part_tables:media_part",
     "offload_large": "adapters.queries.outputs:offload_large",
     "openai_answer_message": "adapters.importers.openai.export:openai_answer_message",
+    "openai_answer_parts": "projections.formats.openai_chat.read:answer_parts",
+    "openai_content": "projections.formats.openai_chat.content:openai_content",
+    "openai_item_parts": "projections.formats.openai_responses.read:assistant_parts",
+    "openai_tool_call": "projections.formats.openai_chat.read:tool_call",
+    "openai_user_parts": "projections.formats.openai_chat.read:user_parts",
+    "reasoning_maker": "adapters.importers.part_tables:reasoning_maker",
+    "text_maker": "adapters.importers.part_tables:text_maker",
+    "text_parts": "adapters.importers.session_converter:text_parts",
     "yaml_document": "adapters.importers.yaml_file:yaml_document",
 }
 """Names that few importers need, and what is imported for them at their first use."""
