@@ -86,7 +86,7 @@ class Sample(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """A recorded file; requests are checked at every so manieth position."""
+    """A recorded file; requests are checked at every so manieth position, 0 if tests/requests does it."""
 
     path: Path
     format: str
@@ -306,10 +306,10 @@ def _recorded(format: str, folder: str, pattern: str, every: int = 1, *silent: s
 
 
 RECORDED = [
-    *_recorded("", "claude_code", "*.jsonl", 97, "system", "summary", "output"),
-    *_recorded("claude-code", "claude_code_fixtures", "*.jsonl", 97),
-    *_recorded("codex", "codex", "*.jsonl", 97, "event_msg"),
-    *_recorded("openai-chat", "tau_bench", "*.json", 97),
+    *_recorded("", "claude_code", "*.jsonl", 0, "system", "summary", "output"),
+    *_recorded("claude-code", "claude_code_fixtures", "*.jsonl", 0),
+    *_recorded("codex", "codex", "*.jsonl", 0, "event_msg"),
+    *_recorded("openai-chat", "tau_bench", "*.json", 0),
     *_recorded("pi", "pi", "*.jsonl", 40),
     *_recorded("pi", "agent_sessions_fixtures", "*openclaw*.jsonl"),
     *_recorded("copilot-cli", "copilot_cli", "*.jsonl", 20, "hook.start", "session.info"),

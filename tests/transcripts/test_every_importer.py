@@ -65,7 +65,9 @@ def test_a_recorded_file_is_taken_in_whole_and_once(recorded: Recorded) -> None:
 
 
 @pytest.mark.slow
-@each_recorded
+@pytest.mark.parametrize(
+    "recorded", [one for one in RECORDED if one.every], ids=lambda one: one.path.name[-30:]
+)
 def test_every_request_of_a_recorded_file_is_accepted_and_it_goes_on_where_it_was_cut(
     recorded: Recorded, tmp_path: Path
 ) -> None:
