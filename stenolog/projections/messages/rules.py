@@ -101,7 +101,7 @@ STAGES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "trailing-thinking": "thinking that nothing follows",
             "refused-answer": "an answer that its provider refused, and wants taken out before going on",
             "opaque-not-carried": "a part that only its own provider understands",
-            "fields-not-carried": "what only its own provider understands of a text or a call",
+            "fields-not-carried": "what only its own provider understands of a text, a call or a tool",
             "unsigned-call": "a call that Gemini has not signed, with what it takes in a signature's place",
             "thinking-mended": "a thinking budget that is too small, leaves no room, or is not taken",
             "choice-freed": "a forced choice of tool, which thinking excludes, is left to the model",
