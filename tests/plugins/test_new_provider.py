@@ -1,10 +1,9 @@
-"""A provider is added where the page on the architecture says; a plugin's model is as those shipped are."""
+"""What is known of an API is in its format; a plugin's format and model are as those shipped are."""
 
 from __future__ import annotations
 
 import ast
 import json
-import re
 import threading
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -37,58 +36,73 @@ from stenolog.models import (
 from stenolog.requests import FORMATS, Format, Message, Writer, law, proofs, register_api, texts
 
 PACKAGE = Path(stenolog.__file__).parent
-PAGE = (PACKAGE.parent / "docs" / "explanation" / "architecture.md").read_text()
-LISTED = set(re.findall(r"`([\w/]+\.py)`", PAGE.partition("## Where a new provider goes")[2]))
-OWN_KEYS = {
-    "systemInstruction",
-    "functionCall",
-    "functionResponse",
-    "generationConfig",
-    "inlineData",
-    "contents",
+FORMS = PACKAGE / "projections" / "formats"
+KEYS = {
+    "anthropic": {
+        "tool_use",
+        "tool_use_id",
+        "redacted_thinking",
+        "content_block_start",
+        "content_block_delta",
+    },
+    "openai-chat": {"tool_calls", "tool_call_id", "finish_reason", "choices", "reasoning_content"},
+    "openai-responses": {"function_call", "function_call_output", "input_text", "output_text"},
+    "gemini": {"functionCall", "functionResponse", "usageMetadata", "candidates", "thoughtSignature"},
 }
-ITS_MODULES = {"adapters/models/gemini.py"}
-# Formats of files and programs; an example; names of tools, models and rules that its own modules ask for.
-NO_PLACE = {
-    "adapters/cli/chat_command.py",
+"""Keys that the JSON of one API has: a module that names two of them knows that API."""
+KNOW_JSON = {
+    "adapters/frameworks/openai_agents.py",
+    "adapters/frameworks/pydantic_ai_parts.py",
+    "adapters/importers/in_memory.py",
+    "adapters/importers/openai/export.py",
+    "adapters/importers/openai/messages.py",
+    "adapters/programs/claude_code/output.py",
+    "adapters/programs/claude_code/records.py",
+    "adapters/programs/gemini_cli/output.py",
+    "projections/acts.py",
+}
+"""Modules outside the formats that know the JSON of an API: frameworks, and files and lines of programs."""
+NAME_AN_API = {
+    "adapters/cli/demo.py",
     "adapters/cli/demo_events.py",
-    "adapters/tool_specs/signatures.py",
-    "adapters/tools/mcp/server.py",
-    "importers.py",
-    "projections/messages/rules.py",
+    "adapters/importers/openai/files.py",
+    "adapters/importers/own_files.py",
+    "adapters/models/anthropic.py",
+    "adapters/models/base.py",
+    "adapters/models/by_hand.py",
+    "adapters/models/gemini.py",
+    "adapters/programs/gemini_cli/__init__.py",
+    "adapters/programs/gemini_cli/sessions.py",
+    "projections/analysis/provider_bill.py",
+    "projections/requests/builder.py",
+    "testing/given.py",
 }
-ROOMS = (
-    "contrib/",
-    "adapters/importers/",
-    "adapters/programs/",
-    "adapters/frameworks/",
-    "projections/formats/",
-)
+"""Modules outside the formats that name an API: clients, kinds of models, the default, the demo."""
 
 
-def _names_gemini(module: Path) -> bool:
-    """Return whether a module's code, beside its docstrings, names the provider or a key of its bodies."""
+def _texts(module: Path) -> set[str]:
+    """Return the texts in a module's code, beside its docstrings."""
     tree = ast.parse(module.read_text())
     prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
-        match node:
-            case ast.Constant(value=str(text)) if id(node) not in prose:
-                if "gemini" in text.lower() or text in OWN_KEYS:
-                    return True
-            case ast.ImportFrom(module=source, names=names):
-                if "gemini" in " ".join([source or "", *(name.name.lower() for name in names)]):
-                    return True
-            case _:
-                pass
-    return False
+    constants = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in prose)
+    return {node.value for node in constants if isinstance(node.value, str)}
 
 
-def test_the_page_lists_every_module_that_names_a_provider() -> None:
-    modules = {path.relative_to(PACKAGE).as_posix(): path for path in PACKAGE.rglob("*.py")}
-    naming = {name for name, path in modules.items() if not name.startswith(ROOMS) and _names_gemini(path)}
+def _outside() -> Iterator[tuple[str, set[str]]]:
+    """Yield the modules outside the formats and plugins, each with its texts."""
+    for path in PACKAGE.rglob("*.py"):
+        if FORMS not in path.parents and PACKAGE / "contrib" not in path.parents:
+            yield path.relative_to(PACKAGE).as_posix(), _texts(path)
 
-    assert naming - ITS_MODULES - NO_PLACE - LISTED == set()
-    assert naming >= ITS_MODULES | NO_PLACE
+
+def test_no_other_module_knows_the_json_of_an_api() -> None:
+    assert {
+        name for name, said in _outside() if any(len(said & keys) > 1 for keys in KEYS.values())
+    } == KNOW_JSON
+
+
+def test_no_other_module_names_an_api() -> None:
+    assert {name for name, said in _outside() if said & KEYS.keys()} == NAME_AN_API
 
 
 class Telegrams(Writer):
