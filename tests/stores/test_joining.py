@@ -187,7 +187,7 @@ def test_strictness_of_a_responses_tool_is_kept(talk: Conversation) -> None:
     ("tools", "said"),
     [
         ([42], "tools[0]: expected a function, a Tool, or a function's schema"),
-        ([WEATHER, {"type": "web_search"}], "tools[1]: expected a function, a Tool"),
+        ([WEATHER, {"type": "telepathy"}], "tools[1]: expected a function, a Tool"),
         ([{"type": "function", "function": {}}], "tools[0]: expected a function, a Tool"),
         ([{"name": "a b", "input_schema": {}}], "tools[0]: expected a tool's name of letters, digits"),
         ([{"name": "a", "parameters": "none"}], "tools[0]: parameters: expected a JSON Schema, found 'none'"),
