@@ -10,7 +10,7 @@ from .projections.formats.base import Format
 from .projections.formats.body_builder import BodyBuilder, explain_tools, schema, texts, tool_function
 from .projections.formats.checks import Law, Violation, law
 from .projections.formats.endpoint import Endpoint, Provider, Sdk
-from .projections.formats.reading import Reader, Reply, Result, Spoken
+from .projections.formats.reading import MessageReader, Reply, Result, Spoken
 from .projections.formats.writer import Writer
 from .projections.messages.identifiers import CallIds
 from .projections.messages.message import Message, Preamble, Rendered
@@ -43,11 +43,11 @@ __all__ = [
     "LaneId",
     "Law",
     "Message",
+    "MessageReader",
     "Omission",
     "Preamble",
     "Proof",
     "Provider",
-    "Reader",
     "Rendered",
     "Reply",
     "Request",

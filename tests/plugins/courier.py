@@ -10,8 +10,8 @@ from stenolog.requests import (
     CallIds,
     Endpoint,
     Format,
+    MessageReader,
     Provider,
-    Reader,
     Reply,
     Result,
     Sdk,
@@ -62,7 +62,7 @@ class Answer(StreamReader):
         self.usage, self.finish_reason = Usage(input=event["spent"][0], output=event["spent"][1]), "done"
 
 
-READER = Reader(
+READER = MessageReader(
     read,
     "courier",
     system=lambda body: [body["rules"]],

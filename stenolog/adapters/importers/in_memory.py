@@ -19,7 +19,7 @@ from stenolog.domain.parts import AssistantPart, RefusalPart, TextPart, ToolCall
 from stenolog.domain.value_help import slips
 from stenolog.domain.values import Origin
 from stenolog.projections.formats import reader_for
-from stenolog.projections.formats.reading import SYSTEM_ROLES, Item, Reader, Reply, Result, call_name
+from stenolog.projections.formats.reading import SYSTEM_ROLES, Item, MessageReader, Reply, Result, call_name
 from stenolog.projections.messages.json_fields import Blobs, Json, as_dict, as_str
 
 from .openai.messages import MAIN, ROLES, persona_of
@@ -93,7 +93,7 @@ def _json(value: object) -> Json:
 
 
 def _events(
-    reader: Reader, given: list[dict[str, Any]], agent: str, model: str, blobs: Blobs
+    reader: MessageReader, given: list[dict[str, Any]], agent: str, model: str, blobs: Blobs
 ) -> Iterator[Known]:
     """Yield the events of the messages; an answer that comes in several items is one."""
     read = ((message, item) for message in given for item in reader.message(message, model, blobs))

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from stenolog.domain.parts import AssistantPart
 from stenolog.projections.formats import FORMATS, reader_of
-from stenolog.projections.formats.reading import Item, Reader, Reply, Result, Spoken, likeness
+from stenolog.projections.formats.reading import Item, MessageReader, Reply, Result, Spoken, likeness
 from stenolog.projections.messages.body_digest import compact
 from stenolog.projections.messages.json_fields import Blobs, as_dict, as_list, as_str
 from stenolog.projections.requests.as_sent import without_halves, without_marks
@@ -63,7 +63,7 @@ class WireRequest:
     body: dict[str, Json]
     marks: list[list[Json]]
     messages: list[dict[str, Json]]
-    reader: Reader
+    reader: MessageReader
     key: str
     kind: str = ""
     previous: str = ""

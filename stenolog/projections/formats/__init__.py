@@ -15,7 +15,7 @@ from .checks import IncrementalValidator, Violation
 from .endpoint import Provider
 
 if TYPE_CHECKING:
-    from .reading import Reader
+    from .reading import MessageReader
     from .streaming import StreamReader
 
 
@@ -84,7 +84,7 @@ def format_of(api: str | Format) -> Format:
     return api if isinstance(api, Format) else FORMATS[api]
 
 
-def reader_of(api: str) -> Reader:
+def reader_of(api: str) -> MessageReader:
     """Return the reader of a format. Raises `CallerError` for a format without one."""
     if (load := FORMATS[api].read) is None:
         raise CallerError(f"the format {api}: expected a reader, Format(…, read=…), found none")
@@ -114,7 +114,7 @@ def stream_of(api: str) -> StreamReader:
     return made()
 
 
-def reader_for(messages: Sequence[Mapping[str, object]]) -> Reader:
+def reader_for(messages: Sequence[Mapping[str, object]]) -> MessageReader:
     """Return the reader of the format that messages are in: OpenAI's chat, without signs of another."""
     readers = (format.read() for format in FORMATS.values() if format.read is not None)
     return next((reader for reader in readers if reader.holds(messages)), reader_of("openai-chat"))

@@ -15,7 +15,7 @@ from .writer import Writer
 
 if TYPE_CHECKING:
     from .caching import CacheRules
-    from .reading import Reader
+    from .reading import MessageReader
     from .streaming import StreamReader
 
 Limits: TypeAlias = Callable[[Body], Iterator[tuple[str, str]]]
@@ -42,7 +42,7 @@ class Format(NamedTuple):
     messages: str = MESSAGES
     limits: Limits | None = None
     laws: tuple[Law, ...] = ()
-    read: Callable[[], Reader] | None = None
+    read: Callable[[], MessageReader] | None = None
     stream: Callable[[], StreamReader] | None = None
     cache: Callable[[], CacheRules] | None = None
     endpoint: Endpoint | None = None

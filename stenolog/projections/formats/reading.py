@@ -64,7 +64,7 @@ Body: TypeAlias = Mapping[str, Json]
 Tools: TypeAlias = list[dict[str, Json]]
 
 
-class Reader(NamedTuple):
+class MessageReader(NamedTuple):
     """Reader of a format's messages, and of the parts of a body that are on a card.
 
     `provider` is its name on cards. `system` returns the texts of the system prompt, which are in the first

@@ -12,11 +12,11 @@ from .write import NAME, VERSION, AnthropicWriter
 
 if TYPE_CHECKING:
     from ..caching import CacheRules
-    from ..reading import Reader
+    from ..reading import MessageReader
     from ..streaming import StreamReader
 
 
-def _reader() -> Reader:
+def _reader() -> MessageReader:
     from .read import READER  # late: most programs read messages of nobody else
 
     return READER

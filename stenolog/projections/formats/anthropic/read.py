@@ -21,7 +21,7 @@ from stenolog.domain.parts import (
 from stenolog.domain.values import Usage
 from stenolog.projections.formats.reading import (
     Item,
-    Reader,
+    MessageReader,
     Reply,
     Result,
     Spoken,
@@ -217,7 +217,7 @@ def _holds(messages: Sequence[Mapping[str, Json]]) -> bool:
     return is_own or any("type" in each for each in messages)
 
 
-READER = Reader(
+READER = MessageReader(
     message=read_message,
     provider=PROVIDER,
     system=lambda body: texts_in(body.get("system")),

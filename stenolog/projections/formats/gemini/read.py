@@ -20,7 +20,7 @@ from stenolog.domain.parts import (
 from stenolog.domain.values import Usage
 from stenolog.projections.formats.reading import (
     Item,
-    Reader,
+    MessageReader,
     Reply,
     Result,
     Spoken,
@@ -163,7 +163,7 @@ def _tools(body: Mapping[str, Json]) -> list[dict[str, Json]]:
     return [tool for found in declared for tool in objects_in(found)]
 
 
-READER = Reader(
+READER = MessageReader(
     message=read_content,
     provider=PROVIDER,
     system=_system,

@@ -19,7 +19,7 @@ from stenolog.domain.parts import (
 from stenolog.projections.formats.reading import (
     SYSTEM_ROLES,
     Item,
-    Reader,
+    MessageReader,
     Reply,
     Result,
     Spoken,
@@ -178,7 +178,7 @@ def _system(body: Mapping[str, Json]) -> list[str]:
 
 TOOL_PARAMETERS: Mapping[str, type] = {"tool_choice": str, "parallel_tool_calls": bool}
 """Parameters in the forms that cards have too; a request without tools has neither."""
-READER = Reader(
+READER = MessageReader(
     message=read_message,
     provider=PROVIDER,
     system=_system,

@@ -22,7 +22,7 @@ from stenolog.projections.formats.openai_chat.read import TOOL_PARAMETERS
 from stenolog.projections.formats.reading import (
     MORE_TOOLS,
     Item,
-    Reader,
+    MessageReader,
     Reply,
     Result,
     Spoken,
@@ -191,7 +191,7 @@ def _holds(items: Sequence[Mapping[str, Json]]) -> bool:
     return bool(kinds - {("message", True)}) or not TYPES.isdisjoint(part_types(items))
 
 
-READER = Reader(
+READER = MessageReader(
     message=read_item,
     provider=PROVIDER,
     system=lambda body: texts_in(body.get("instructions")),
