@@ -13,7 +13,8 @@ from pathlib import Path
 
 from tests.counts import counters
 
-counters.installed()
+if __name__ == "__main__":
+    counters.installed()  # never in the process of the tests: others would read through its connections
 Counts = dict[str, int]
 ROOT = Path(__file__).parents[2]
 TURNS = 250
