@@ -129,13 +129,16 @@ def api_of(method: str, path: str) -> tuple[str, str]:
     """Return the API that a request is for, and its kind; two empty texts where it asks no model."""
     if method.upper() != "POST":
         return "", ""
-    return _api_at(path.partition("?")[0], (*FORMATS,))
+    return _api_at(path.partition("?")[0], FORMATS.changes)
 
 
 @lru_cache(maxsize=256)
-def _api_at(path: str, apis: tuple[str, ...]) -> tuple[str, str]:
-    """Return which of some APIs has requests to a path, and their kind; one without a reader is none."""
-    known = (api for api in apis if FORMATS[api].read is not None)
+def _api_at(path: str, changes: int) -> tuple[str, str]:
+    """Return the API that has requests to a path, and their kind; a format without a reader has none.
+
+    `changes` are those of the formats so far, so that a new one is found.
+    """
+    known = (api for api in FORMATS if FORMATS[api].read is not None)
     places = ((api, place) for api in known if (place := FORMATS[api].endpoint) is not None)
     patterns = ((api, pattern, kind) for api, place in places for pattern, kind in place.patterns)
     return next(((api, kind) for api, pattern, kind in patterns if pattern.search(path)), ("", ""))

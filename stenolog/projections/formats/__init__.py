@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 from stenolog.domain.errors import CallerError
-from stenolog.domain.registry import Registry
+from stenolog.domain.registry import LateRegistry
 from stenolog.projections.messages.message import Body
 
 from .base import Format
@@ -17,17 +17,6 @@ from .endpoint import Provider
 if TYPE_CHECKING:
     from .reading import MessageReader
     from .streaming import StreamReader
-
-
-class _Formats(Registry[Format]):
-    """A registry whose own formats are imported at their first use: a request needs one of them."""
-
-    def __getitem__(self, name: str) -> Format:
-        value: Any = super().__getitem__(name)
-        if isinstance(value, Format):
-            return value
-        self._values[name] = shipped = value()
-        return cast("Format", shipped)
 
 
 def _openai_chat() -> Format:
@@ -60,15 +49,14 @@ def _plain() -> Format:
     return FORMAT
 
 
-_SHIPPED: Mapping[str, Any] = {
-    "openai-chat": _openai_chat,
-    "openai-responses": _openai_responses,
-    "anthropic": _anthropic,
-    "gemini": _gemini,
-    "plain": _plain,
-}
-FORMATS: Registry[Format] = _Formats("an API", _SHIPPED)
+FORMATS: LateRegistry[Format] = LateRegistry("an API")
 """Every format by its name, those that ship with stenolog and those of plugins: see `register_api`."""
+# Late: a request needs one of them.
+FORMATS.add_late("openai-chat", _openai_chat)
+FORMATS.add_late("openai-responses", _openai_responses)
+FORMATS.add_late("anthropic", _anthropic)
+FORMATS.add_late("gemini", _gemini)
+FORMATS.add_late("plain", _plain)
 
 
 def register_api(format: Format) -> Format:

@@ -62,14 +62,3 @@ class Endpoint(NamedTuple):
         """The paths as compiled patterns, each with its kind."""
         own = re.escape(self.path).replace(re.escape("{model}"), "[^/]+")
         return ((re.compile(f"{path}$"), kind) for path, kind in self.paths or ((own, ""),))
-
-
-OPENAI = Provider(
-    names=("openai",),
-    base="https://api.openai.com/v1",
-    base_variables=("OPENAI_BASE_URL", "OPENAI_API_BASE"),
-    key_variable="OPENAI_API_KEY",
-    key_header="authorization: Bearer ",
-    ways_in=("OPENAI_",),
-)
-"""The provider of two APIs."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..base import Format
-from ..endpoint import OPENAI, Endpoint, Sdk
+from ..endpoint import Endpoint, Provider, Sdk
 from .laws import LAWS
 from .write import NAME, VERSION, ChatWriter, too_many_tools
 
@@ -33,6 +33,15 @@ def _cache() -> CacheRules:
     return CACHE
 
 
+OPENAI = Provider(
+    names=("openai",),
+    base="https://api.openai.com/v1",
+    base_variables=("OPENAI_BASE_URL", "OPENAI_API_BASE"),
+    key_variable="OPENAI_API_KEY",
+    key_header="authorization: Bearer ",
+    ways_in=("OPENAI_",),
+)
+"""The provider of two APIs."""
 ENDPOINT = Endpoint(
     OPENAI,
     "/chat/completions",

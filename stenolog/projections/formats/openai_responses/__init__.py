@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..base import Format
-from ..endpoint import OPENAI, Endpoint, Sdk
+from ..endpoint import Endpoint, Sdk
+from ..openai_chat import OPENAI
 from ..openai_chat.write import too_many_tools
 from .laws import LAWS
 from .write import NAME, VERSION, ResponsesWriter
