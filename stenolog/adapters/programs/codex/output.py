@@ -6,8 +6,9 @@ from typing import Any
 
 from stenolog.adapters.agents.answer_buffer import ResponseBuilder
 from stenolog.adapters.agents.output_formats import JsonLines
-from stenolog.projections.formats.openai_responses.read import usage as openai_usage
 from stenolog.projections.messages.json_fields import as_dict, as_str
+
+from .tokens import usage
 
 SPEAK = ("--json",)
 RESUME = ("resume", "{session}", "-")
@@ -31,7 +32,7 @@ def read(line: dict[str, Any], turn: ResponseBuilder) -> None:
         case "item.completed":
             _item(as_dict(line.get("item")), turn)
         case "turn.completed":
-            turn.usage, turn.usage_is_total = openai_usage(line.get("usage")), True
+            turn.usage, turn.usage_is_total = usage(line.get("usage")), True
             turn.finish()
         case "turn.failed":
             turn.fail(as_str(as_dict(line.get("error")).get("message")))

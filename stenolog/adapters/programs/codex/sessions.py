@@ -37,12 +37,12 @@ from stenolog.projections.formats.openai_responses.read import (
     assistant_parts,
     content,
     output_parts,
-    usage,
     user_part,
 )
 from stenolog.projections.messages.json_fields import Blobs, as_dict, as_int, as_str, compact_json, title_of
 
 from .compaction import Compaction
+from .tokens import usage
 
 MAIN = "codex"
 USER = "user"

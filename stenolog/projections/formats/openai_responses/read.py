@@ -17,7 +17,6 @@ from stenolog.domain.parts import (
     ToolCall,
     UserPart,
 )
-from stenolog.domain.values import Usage
 from stenolog.projections.formats.openai_chat.read import TOOL_PARAMETERS
 from stenolog.projections.formats.reading import (
     MORE_TOOLS,
@@ -38,7 +37,6 @@ from stenolog.projections.messages.json_fields import (
     Json,
     arguments,
     as_dict,
-    as_int,
     as_list,
     as_str,
     compact_json,
@@ -120,18 +118,6 @@ def output_parts(item: dict[str, Any], blobs: Blobs) -> tuple[UserPart, ...]:
     if isinstance(output, list) and item.get("type") != "tool_search_output":
         return tuple(user_part(part, blobs) for part in content(output))
     return (TextPart(text=output if isinstance(output, str) else compact_json(output)),)
-
-
-def usage(counted: Json) -> Usage | None:
-    """Return the tokens; OpenAI counts cache reads, and the reasoning, in the totals."""
-    if not isinstance(counted, dict):
-        return None
-    return Usage(
-        input=as_int(counted.get("input_tokens")),
-        output=as_int(counted.get("output_tokens")),
-        cache_read=as_int(counted.get("cached_input_tokens")),
-        reasoning=as_int(counted.get("reasoning_output_tokens")),
-    )
 
 
 def _spoken(part: dict[str, Any], model: str, phase: str) -> AssistantPart:
