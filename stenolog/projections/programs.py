@@ -193,7 +193,7 @@ class Program(NamedTuple):
     `wrapped` patterns of how a text begins that it adds to a user's messages by itself. `launch` loads a
     function that returns the words of its command behind a tap, if variables with base URLs are not enough.
     `first_party` are a variable that it gets if the base URL of another, the second, is the provider's own.
-    `account` is where requests go that name a user's account.
+    `account` is where requests go that name a user's account. `api` loads the name of the API that it speaks.
     """
 
     name: str
@@ -209,6 +209,7 @@ class Program(NamedTuple):
     launch: Callable[[], Callable[[TapLaunch], list[str]]] | None = None
     first_party: tuple[str, str] | None = None
     account: AccountUpstream | None = None
+    api: Callable[[], str] | None = None
 
 
 PROGRAMS: LateRegistry[Program] = LateRegistry("an agent program")

@@ -166,7 +166,7 @@ def _assistant_message() -> AssistantMessage:
         agent="coder",
         task="docs",
         parts=(
-            ReasoningPart(text="Hm.", provider="anthropic", id="r1", signature="c2ln", encrypted="ZW5j"),
+            ReasoningPart(text="Hm.", provider="openai", id="r1", signature="c2ln", encrypted="ZW5j"),
             TextPart(text="I look at it."),
             ToolCall(id="c1", name="look", arguments='{"at": "cat"}'),
             RefusalPart(text="I would rather not."),

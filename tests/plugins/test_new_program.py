@@ -26,12 +26,6 @@ from stenolog.projections.acts import is_of_program
 
 PACKAGE = Path(stenolog.__file__).parent
 NAMES = re.compile(r"claude(?!-(opus|sonnet|haiku|\d))|codex|gemini.?cli|opencode|qwen.?code", re.IGNORECASE)
-LISTED = {
-    "adapters/answers/conversations.py",  # names of models, here and below
-    "projections/analysis/drift.py",
-    "projections/analysis/provider_bill.py",  # and the API of two programs
-}
-"""The files outside the rooms of programs and formats that name one, or a model called alike."""
 ROOMS = ("contrib/", "adapters/programs/", "projections/formats/")
 WRITER = Importer("writer", is_record=lambda value: "chapter" in value)
 
@@ -60,7 +54,7 @@ def test_only_the_room_of_a_program_names_it() -> None:
     modules = {path.relative_to(PACKAGE).as_posix(): path for path in PACKAGE.rglob("*.py")}
     naming = {name for name, path in modules.items() if not name.startswith(ROOMS) and _names_one(path)}
 
-    assert naming == LISTED
+    assert not naming
 
 
 def _names_one(path: Path) -> bool:

@@ -63,19 +63,12 @@ KNOW_JSON = {
 }
 """Modules outside the formats that know the JSON of an API: frameworks, and files and lines of programs."""
 NAME_AN_API = {
-    "adapters/cli/demo.py",
     "adapters/cli/demo_events.py",
     "adapters/importers/openai/files.py",
     "adapters/importers/own_files.py",
-    "adapters/models/anthropic.py",
     "adapters/models/base.py",
-    "adapters/models/by_hand.py",
-    "adapters/models/gemini.py",
     "adapters/programs/gemini_cli/__init__.py",
     "adapters/programs/gemini_cli/sessions.py",
-    "projections/analysis/provider_bill.py",
-    "projections/requests/builder.py",
-    "testing/given.py",
 }
 """Modules outside the formats that name an API: clients, kinds of models, the default, the demo."""
 

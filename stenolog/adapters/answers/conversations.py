@@ -12,6 +12,7 @@ from stenolog.adapters.providers.prices import listed as listed_prices
 from stenolog.adapters.queries.overviews import ListedConversation, listed
 from stenolog.adapters.queries.plain_json import when
 from stenolog.domain.settings import Settings
+from stenolog.projections.formats import providers
 from stenolog.projections.prices import Prices, known_cost, unpriced
 
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ UUID = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})((?:~\d+)?)")
 """A name that is a UUID, and the number of a fork behind it."""
 DATE = re.compile(r"-(\d{8}|\d{4}-\d\d-\d\d)$")
 """The date at the end of a model's name, which a list has no room for."""
-MAKER = re.compile(r"^claude-(?=\w)")
-"""The beginning that all of a maker's models share."""
 BEGINNINGS = (8, 13, 18, 23)
 """The lengths that a UUID is cut at: before each of its dashes."""
 SCANNED = 1000
@@ -104,7 +103,9 @@ def any_has(texts: Iterable[str], part: str) -> bool:
 
 def short_model(name: str) -> str:
     """Return the name of a model as lists have it, without its maker and its date."""
-    return MAKER.sub("", DATE.sub("", name))
+    short = DATE.sub("", name)
+    makers = (provider.maker for _, provider in providers())
+    return next((short.removeprefix(maker) for maker in makers if maker and short.startswith(maker)), short)
 
 
 def conversation_data(log: Log, name: str, found: ListedConversation | None = None) -> dict[str, Any]:

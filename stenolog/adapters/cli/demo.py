@@ -23,10 +23,11 @@ from stenolog.adapters.answers.requests import request_data
 from stenolog.adapters.log import Conversation, Log
 from stenolog.domain.errors import ConversationExistsError
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch
+from stenolog.projections.formats import DEFAULT_API, api_by
 
 from .check_commands import replay_lines, replayed
 from .database import Database
-from .demo_events import API_OF, BEGINNING, BEGUN, FORKED_AFTER, GOING_ON, OTHER_WAY, STEP
+from .demo_events import BEGINNING, BEGUN, FORKED_AFTER, GOING_ON, OTHER_WAY, STEP
 from .entry_lines import log_lines
 from .framework import command
 from .layout import heading
@@ -58,7 +59,8 @@ def record(
                 return
             continue
         if isinstance(event, LlmError) or (isinstance(event, AssistantMessage) and event.purpose == "answer"):
-            sent = conversation.request(event.agent, api=API_OF[event.agent])
+            provider = conversation.settings().card_of(event.agent).provider
+            sent = conversation.request(event.agent, api=api_by(provider) or DEFAULT_API)
             event = replace(event, receipt=sent.receipt)
         expected = position - 1 if isinstance(event, ModeSwitch) else None
         at = BEGUN + STEP * (position - 1)
@@ -121,7 +123,7 @@ def demo_command(db: Database, files: bool, opens: bool | None) -> CommandResult
         "conversation": conversation.name,
         "entries": list(conversation.entries()),
         "timeline": conversation.timeline(),
-        "request": request_data(request_of(conversation, "coder", conversation.position, "openai-chat")),
+        "request": request_data(request_of(conversation, "coder", conversation.position, DEFAULT_API)),
         "replay": replayed(conversation),
     }
     answer = CommandResult(data, lambda: _render_demo(conversation, db))
@@ -174,7 +176,7 @@ def _render_demo(conversation: Conversation, db: Database) -> Iterator[Piece]:
         "What coder's model is sent next: each part with its entries and its rule. Its budget cut 2 to 21;",
         "the summary, 31, says in short what was there; what reviewer said is quoted.",
     )
-    request = request_of(conversation, "coder", conversation.position, "openai-chat")
+    request = request_of(conversation, "coder", conversation.position, DEFAULT_API)
     yield from request_drawn(request, list(conversation.entries()))
     yield from _section(
         "stenolog check replay demo", "What the engine did, worked out again from the first entry."

@@ -15,7 +15,6 @@ from stenolog.domain.parts import ToolCall
 from stenolog.domain.policy import Budget, SummaryAndRecent, TruncateToolOutput
 from stenolog.domain.values import Control, PositionRange, Tool, Usage
 
-API_OF = {"coder": "openai-chat", "reviewer": "anthropic", "planner": "gemini"}
 BEGUN = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
 STEP = timedelta(seconds=20)
 """The time between two entries."""

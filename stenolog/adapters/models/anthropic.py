@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from stenolog.adapters.providers.errors import connection_error, redact, reported, secret_headers
-from stenolog.domain.errors import MissingExtraError, ModelError
+from stenolog.domain.errors import ModelError
 from stenolog.projections.formats.anthropic.stream import AnthropicStream
 from stenolog.projections.formats.anthropic.write import NAME
-from stenolog.projections.messages.json_fields import Json
-from stenolog.projections.requests.transport import Outgoing, Transport
+from stenolog.projections.requests.transport import Transport
 
 from .base import ModelRequest, Timeouts
-from .egress import behaviour, unchanged
-from .http_model import Clients, Diagnosis, HttpModel
+from .egress import behaviour
+from .http_model import Clients, Diagnosis, SdkModel, Sending, shut
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PATH = "/v1/messages"
 
 
-class Anthropic(HttpModel):
+class Anthropic(SdkModel):
     """A model at Anthropic, or at any server of the Messages API (`base_url`).
 
     `options` are those of the SDK's client, which is made when it is first needed; without an `api_key` it
@@ -48,47 +48,32 @@ class Anthropic(HttpModel):
         try:
             import anthropic
         except ImportError:
-            raise MissingExtraError("anthropic", "anthropic") from None
+            raise self.missing() from None
         self.name = name
         self.timeouts = timeouts
         self.diagnosis = Diagnosis() if diagnose else None
         # The engine retries, and notes each attempt; the SDK would do so unseen.
-        self._given = client and client.with_options(max_retries=0)
+        self.given = client and client.with_options(max_retries=0)
         # All other timeouts are the engine's, which knows when the first token came.
         timeout = anthropic.Timeout(None, connect=timeouts.connect)
         options = {"api_key": api_key, "base_url": base_url, "timeout": timeout} | options
-        self.clients = Clients(lambda: anthropic.AsyncAnthropic(**options, max_retries=0), _shut)
+        self.clients = Clients(lambda: anthropic.AsyncAnthropic(**options, max_retries=0), shut)
 
     def reader(self) -> AnthropicStream:
         return AnthropicStream()
 
-    async def events(self, prompt: ModelRequest, secrets: list[str]) -> AsyncGenerator[Outgoing | Json, None]:
+    def keys(self, client: AsyncAnthropic) -> Iterable[str | None]:
+        return client.api_key, client.auth_token, *secret_headers(client._custom_headers)
+
+    def sending(self, client: AsyncAnthropic, prompt: ModelRequest) -> Sending:
         import anthropic
 
-        try:
-            client = self._given or await self.clients.get()
-            # Noted before anything is sent, so that no error shows them.
-            secrets += filter(None, (client.api_key, client.auth_token))
-            secrets += secret_headers(client._custom_headers)
-            headers = behaviour(client.default_headers)
-            added = {"stream": True, **self._comparison(prompt)}
-            outgoing = prompt.outgoing(Transport("POST", PATH, added, headers=headers))
-            yield outgoing
-            with unchanged(client._client, outgoing):
-                # Not `messages.create`: the SDK's own types send only what they know.
-                opened = await client.post(
-                    PATH,
-                    cast_to=object,
-                    content=outgoing.content,
-                    stream=True,
-                    # Read as raw events: the SDK's own types would drop what they do not know.
-                    stream_cls=anthropic.AsyncStream[object],
-                )
-            async with opened as events:
-                async for event in events:
-                    yield event
-        except Exception as error:
-            raise sdk_error(error, secrets) from None
+        added = {"stream": True, **self._comparison(prompt)}
+        transport = Transport("POST", PATH, added, headers=behaviour(client.default_headers))
+        outgoing = prompt.outgoing(transport)
+        # Not `messages.create`, and as raw events: the SDK's own types would drop what they do not know.
+        post = partial(client.post, PATH, cast_to=object, content=outgoing.content, stream=True)
+        return Sending(outgoing, client._client, partial(post, stream_cls=anthropic.AsyncStream[object]))
 
     def _comparison(self, prompt: ModelRequest) -> dict[str, Any]:
         """Return the field that has the request compared; without an answer before, it begins that."""
@@ -96,26 +81,23 @@ class Anthropic(HttpModel):
             return {}
         return {"diagnostics": {"previous_message_id": self.diagnosis.before(prompt)}}
 
+    @staticmethod
+    def failed(error: Exception, secrets: Iterable[str] = ()) -> ModelError:
+        import anthropic
 
-async def _shut(client: AsyncAnthropic) -> None:
-    await client.close()
-
-
-def sdk_error(error: Exception, secrets: Iterable[str] = ()) -> ModelError:
-    """Return the `ModelError` for an exception of the SDK."""
-    import anthropic
-
-    match error:
-        case ModelError():
-            return error
-        case anthropic.APIStatusError():
-            # An error in mid-stream comes in a response whose status is 200.
-            status = error.status_code if error.status_code >= 400 else 0
-            return reported(AnthropicStream().failure(error.body, status), error.response.headers, secrets)
-        case anthropic.CredentialsError():
-            return ModelError("unauthorized", redact(str(error), secrets))
-        # The SDK raises it where a key is neither given nor in the environment.
-        case TypeError() if "authentication" in str(error):
-            return ModelError("unauthorized", redact(str(error)))
-        case _:
-            return connection_error(error, secrets)
+        match error:
+            case ModelError():
+                return error
+            case anthropic.APIStatusError():
+                # An error in mid-stream comes in a response whose status is 200.
+                status = error.status_code if error.status_code >= 400 else 0
+                return reported(
+                    AnthropicStream().failure(error.body, status), error.response.headers, secrets
+                )
+            case anthropic.CredentialsError():
+                return ModelError("unauthorized", redact(str(error), secrets))
+            # The SDK raises it where a key is neither given nor in the environment.
+            case TypeError() if "authentication" in str(error):
+                return ModelError("unauthorized", redact(str(error)))
+            case _:
+                return connection_error(error, secrets)

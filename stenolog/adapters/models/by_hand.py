@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, Protocol, TypeVar
@@ -18,17 +18,18 @@ from stenolog.adapters.providers.errors import connection_error, hiding, redact
 from stenolog.domain.errors import CallerError, ModelError
 from stenolog.domain.events import AssistantMessage, ErrorCategory, LlmError
 from stenolog.domain.parts import AssistantPart, TextPart, ToolCall, text_of
+from stenolog.projections.formats import FORMATS, providers
 from stenolog.projections.formats.deltas import ModelResponse, ResponseDelta, drafted_parts
 from stenolog.projections.formats.streaming import StreamReader
 from stenolog.projections.messages.json_fields import as_dict
 from stenolog.projections.requests import Request
 
+from .base import MODELS
+from .http_model import SdkModel
 from .sdk_answers import answer_of, as_json, reader_of
 
 C = TypeVar("C")
-# A provider may repeat the key of a request in the words of its error.
-KEYS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
-"""The headers that hold the key of a request, by provider."""
+AZURE = "api-key: "
 
 
 class Retries(Protocol):
@@ -217,18 +218,8 @@ def model_error(error: BaseException) -> ModelError:
     if isinstance(error, Exception):
         # By the names of modules, so that no SDK is imported that the program does not use.
         made_by = {kind.__module__.partition(".")[0] for kind in type(error).__mro__}
-        if "openai" in made_by:
-            from .openai import sdk_error
-
-            return sdk_error(error, secrets)
-        if "anthropic" in made_by:
-            from .anthropic import sdk_error as of_anthropic
-
-            return of_anthropic(error, secrets)
-        if "google" in made_by:
-            from .gemini import sdk_error as of_google
-
-            return of_google(error, secrets)
+        if client := _client_of(made_by):
+            return client.failed(error, secrets)
         if not made_by.isdisjoint(("httpx", "httpx2")):
             return connection_error(error, secrets)
     words = redact(f"{type(error).__name__}: {error}", secrets)
@@ -237,12 +228,22 @@ def model_error(error: BaseException) -> ModelError:
 
 
 def _keys_of(error: BaseException) -> Iterator[str]:
-    """Yield the keys of the request that failed."""
+    """Yield the keys of the request that failed: a provider may repeat one in the words of its error."""
     try:
         sent = getattr(error, "request", None) or getattr(getattr(error, "response", None), "request", None)
     # httpx raises it where an exception has no request.
     except RuntimeError:
         return
     headers = getattr(sent, "headers", None) or {}
-    for name in KEYS:
-        yield from filter(None, [str(headers.get(name, "")).removeprefix("Bearer ")])
+    for header in (AZURE, *(provider.key_header for _, provider in providers())):
+        name, _, before = header.partition(": ")
+        yield from filter(None, [str(headers.get(name, "")).removeprefix(before)])
+
+
+def _client_of(modules: Set[str]) -> type[SdkModel] | None:
+    """Return the client of the provider whose SDK is one of these modules."""
+    known = ((name, format.endpoint) for name, format in FORMATS.items() if format.endpoint)
+    api = next((name for name, endpoint in known if endpoint.sdk.module in modules), None)
+    made = (MODELS[kind] for kind in MODELS if api)
+    clients = (each for each in made if isinstance(each, type) and issubclass(each, SdkModel))
+    return next((each for each in clients if each.api == api), None)

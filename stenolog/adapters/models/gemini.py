@@ -6,24 +6,21 @@ chunk as JSON.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from copy import deepcopy
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from stenolog.adapters.providers.errors import connection_error, redact, reported, secret_headers
-from stenolog.domain.errors import MissingExtraError, ModelError
+from stenolog.domain.errors import ModelError
 from stenolog.projections.formats.gemini.stream import GeminiStream
 from stenolog.projections.formats.gemini.write import NAME
-from stenolog.projections.messages.json_fields import (
-    Json,
-)
-from stenolog.projections.requests.transport import Outgoing, Transport
+from stenolog.projections.requests.transport import Transport
 
 from .base import ModelRequest, Timeouts
-from .egress import behaviour, unchanged
-from .http_model import Clients, HttpModel
+from .egress import behaviour
+from .http_model import Clients, SdkModel, Sending
 
 if TYPE_CHECKING:
     from google.genai import Client
@@ -32,7 +29,7 @@ if TYPE_CHECKING:
     from httpx2 import Request
 
 
-class Gemini(HttpModel):
+class Gemini(SdkModel):
     """A model of Google's, at the Gemini API, or at any server that speaks it (`base_url`).
 
     `client` is a `genai.Client` of your own, which stays yours to close; otherwise `options` go to the one
@@ -55,10 +52,10 @@ class Gemini(HttpModel):
         try:
             from google import genai
         except ImportError:
-            raise MissingExtraError("gemini", "google-genai") from None
+            raise self.missing() from None
         self.name = name
         self.timeouts = timeouts
-        self._given = client
+        self.given = client
         own = genai.types.HttpOptions.model_validate(options.pop("http_options", None) or {})
         http = own.model_copy(update={"base_url": base_url or own.base_url})
         self.clients = Clients(lambda: _sdk_client(http, timeouts.connect, api_key=api_key, **options), _shut)
@@ -66,38 +63,52 @@ class Gemini(HttpModel):
     def reader(self) -> GeminiStream:
         return GeminiStream(self.name)
 
-    async def events(self, prompt: ModelRequest, secrets: list[str]) -> AsyncGenerator[Outgoing | Json, None]:
+    def keys(self, client: Client) -> Iterable[str | None]:
+        beneath = client._api_client
+        return beneath.api_key, *secret_headers(beneath._http_options.headers or {})
+
+    def sending(self, client: Client, prompt: ModelRequest) -> Sending:
         from google.genai.types import HttpOptions, HttpRetryOptions
 
         # The engine retries, and notes each attempt; the SDK would do so unseen.
         once = HttpOptions(retry_options=HttpRetryOptions(attempts=1))
-        try:
-            client = self._given or await self.clients.get()
-            # `generate_content_stream` builds a body of its own from the types that it knows, and reads the
-            # answer into them. What a later API has is dropped, and signatures come out in another alphabet.
-            # It may also send a second request by itself.
-            beneath = client._api_client
-            secrets += filter(None, (beneath.api_key,))
-            secrets += secret_headers(beneath._http_options.headers or {})
-            model = _model_path(str(prompt.body["model"]), bool(client.vertexai))
-            path = f"{model}:streamGenerateContent?alt=sse"
-            content = {name: value for name, value in prompt.body.items() if name != "model"}
-            # A client's options may have an `extra_body`, which the SDK merges into what it is given.
-            merged = deepcopy(content) if beneath._http_options.extra_body else dict(content)
-            request = beneath._build_request("post", path, merged, once)
-            # What the SDK has merged in is part of the bytes, so the receipt has to tell of it.
-            added = {name: value for name, value in merged.items() if content.get(name) != value}
-            transport = Transport("POST", path, added, ("model",), headers=behaviour(request.headers))
-            outgoing = prompt.outgoing(transport)
-            request.data = outgoing.content
-            yield outgoing
-            with unchanged(beneath._async_httpx_client, outgoing):
-                opened = await beneath._async_request(request, once, stream=True)
-            async with _closing(opened) as chunks:
-                async for chunk in chunks:
-                    yield chunk
-        except Exception as error:
-            raise sdk_error(error, secrets) from None
+        # `generate_content_stream` builds a body of its own from the types that it knows, and reads the
+        # answer into them. What a later API has is dropped, and signatures come out in another alphabet.
+        # It may also send a second request by itself.
+        beneath = client._api_client
+        model = _model_path(str(prompt.body["model"]), bool(client.vertexai))
+        path = f"{model}:streamGenerateContent?alt=sse"
+        content = {name: value for name, value in prompt.body.items() if name != "model"}
+        # A client's options may have an `extra_body`, which the SDK merges into what it is given.
+        merged = deepcopy(content) if beneath._http_options.extra_body else dict(content)
+        request = beneath._build_request("post", path, merged, once)
+        # What the SDK has merged in is part of the bytes, so the receipt has to tell of it.
+        added = {name: value for name, value in merged.items() if content.get(name) != value}
+        transport = Transport("POST", path, added, ("model",), headers=behaviour(request.headers))
+        outgoing = prompt.outgoing(transport)
+        request.data = outgoing.content
+
+        async def opening() -> Any:
+            return _closing(await beneath._async_request(request, once, stream=True))
+
+        return Sending(outgoing, beneath._async_httpx_client, opening)
+
+    @staticmethod
+    def failed(error: Exception, secrets: Iterable[str] = ()) -> ModelError:
+        from google.genai.errors import APIError
+
+        match error:
+            case ModelError():
+                return error
+            case APIError():
+                status = error.code if isinstance(error.code, int) else 0
+                headers = getattr(error.response, "headers", {})
+                return reported(GeminiStream().failure(error.details, status), headers, secrets)
+            # The SDK raises it where a key is neither given nor in the environment.
+            case ValueError() if "API key" in str(error):
+                return ModelError("unauthorized", redact(str(error), secrets))
+            case _:
+                return connection_error(error, secrets)
 
 
 def _model_path(model: str, vertexai: bool) -> str:
@@ -156,21 +167,3 @@ async def _shut(client: Client) -> None:
     client.close()
     if ours is not None:
         await ours.aclose()
-
-
-def sdk_error(error: Exception, secrets: Iterable[str] = ()) -> ModelError:
-    """Return the `ModelError` for an exception of the SDK."""
-    from google.genai.errors import APIError
-
-    match error:
-        case ModelError():
-            return error
-        case APIError():
-            status = error.code if isinstance(error.code, int) else 0
-            headers = getattr(error.response, "headers", {})
-            return reported(GeminiStream().failure(error.details, status), headers, secrets)
-        # The SDK raises it where a key is neither given nor in the environment.
-        case ValueError() if "API key" in str(error):
-            return ModelError("unauthorized", redact(str(error), secrets))
-        case _:
-            return connection_error(error, secrets)

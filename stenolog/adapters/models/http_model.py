@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from contextlib import aclosing
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 from stenolog.adapters.providers.errors import hiding
-from stenolog.domain.errors import ModelError
+from stenolog.domain.errors import MissingExtraError, ModelError
 from stenolog.domain.model import clean
 from stenolog.domain.values import Usage
+from stenolog.projections.formats import format_of
 from stenolog.projections.formats.deltas import ResponseDelta
 from stenolog.projections.formats.streaming import StreamReader
 from stenolog.projections.messages.json_fields import Json
 from stenolog.projections.requests.transport import Outgoing
 
 from .base import Model, ModelRequest, Progress, StreamItem
+from .egress import unchanged
 
 C = TypeVar("C")
 
@@ -81,7 +83,7 @@ class Diagnosis:
 
 
 class HttpModel(Model):
-    """A model that is asked over HTTP, by `clients`, one for each event loop: those of its provider's SDK."""
+    """A model that is asked over HTTP, by `clients`, one for each event loop."""
 
     clients: Clients[Any]
     diagnosis: Diagnosis | None = None
@@ -97,8 +99,8 @@ class HttpModel(Model):
     def events(self, prompt: ModelRequest, secrets: list[str]) -> AsyncGenerator[Outgoing | Json, None]:
         """Yield the bytes before they are sent, and the events of one stream as plain JSON.
 
-        Adds the client's keys to `secrets`, and sends within `unchanged`. Raises `ModelError` for any error
-        of the SDK, such as `provider_error` makes one.
+        Adds the client's keys to `secrets`, and sends within `unchanged`. Raises `ModelError` for any error,
+        such as `provider_error` makes one.
         """
 
     async def stream(self, prompt: ModelRequest) -> AsyncGenerator[StreamItem, None]:
@@ -126,6 +128,77 @@ class HttpModel(Model):
     async def close(self) -> None:
         """Close the connections of the running event loop."""
         await self.clients.close()
+
+
+class Sending(NamedTuple):
+    """A request that an SDK is about to send: its bytes, its HTTP client, and what opens the answer."""
+
+    outgoing: Outgoing
+    http_client: object
+    open: Callable[[], Awaitable[Any]]
+
+
+class SdkModel(HttpModel):
+    """A model that is asked through its provider's SDK."""
+
+    given: Any = None
+    """A client of the caller's own."""
+
+    @classmethod
+    def missing(cls) -> MissingExtraError:
+        """Return the error for an SDK that is not installed."""
+        endpoint = format_of(cls.api).endpoint
+        assert endpoint is not None
+        return MissingExtraError(endpoint.sdk.extra, endpoint.sdk.package)
+
+    @abstractmethod
+    def keys(self, client: Any) -> Iterable[str | None]:
+        """Return the secrets of a client."""
+
+    @abstractmethod
+    def sending(self, client: Any, prompt: ModelRequest) -> Sending:
+        """Return the request as a client sends it; its answer is opened as events in plain JSON."""
+
+    @staticmethod
+    @abstractmethod
+    def failed(error: Exception, secrets: Iterable[str] = ()) -> ModelError:
+        """Return the `ModelError` for an exception of the SDK."""
+
+    def does_without(self, error: Exception) -> bool:
+        """Return whether a refused request is worth sending again, now with fewer fields."""
+        return False
+
+    async def events(self, prompt: ModelRequest, secrets: list[str]) -> AsyncGenerator[Outgoing | Json, None]:
+        opened: Any = None
+        event = None
+        try:
+            client = self.given or await self.clients.get()
+            # Noted before anything is sent, so that no error shows them.
+            secrets += filter(None, self.keys(client))
+            while opened is None:
+                sending = self.sending(client, prompt)
+                yield sending.outgoing
+                try:
+                    with unchanged(sending.http_client, sending.outgoing):
+                        opened = await sending.open()
+                except Exception as error:
+                    if not self.does_without(error):
+                        raise
+            async with opened as events:
+                async for event in events:
+                    yield event
+        except Exception as error:
+            raise self.failed(error, secrets) from None
+        # A server that answers with a page, or with plain JSON, gives no event and no error.
+        if event is None:
+            headers = getattr(getattr(opened, "response", None), "headers", {})
+            what = f"expected a stream of events, found none in {headers.get('content-type', 'nothing'):.100}"
+            raise ModelError("invalid_response", what)
+
+
+async def shut(client: Any) -> None:
+    """Close a client of an SDK."""
+    await client.close()
 
 
 def _read(reading: StreamReader, event: Json) -> Iterator[ResponseDelta | Progress]:

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote
 
 from stenolog.adapters.providers.errors import connection_error, redact, reported, secret_headers
-from stenolog.domain.errors import MissingExtraError, ModelError
+from stenolog.domain.errors import ModelError
 from stenolog.projections.formats.openai_chat import write as openai_chat
 from stenolog.projections.formats.openai_chat.stream import OpenAIChatStream
 from stenolog.projections.formats.openai_responses import write as openai_responses
 from stenolog.projections.formats.openai_responses.stream import OpenAIResponsesStream
-from stenolog.projections.messages.json_fields import Json, as_dict
-from stenolog.projections.requests.transport import Outgoing, Transport
+from stenolog.projections.messages.json_fields import as_dict
+from stenolog.projections.requests.transport import Transport
 
 from .base import ModelRequest, Timeouts
-from .egress import behaviour, unchanged
-from .http_model import Clients, Diagnosis, HttpModel
+from .egress import behaviour
+from .http_model import Clients, Diagnosis, SdkModel, Sending, shut
 
 if TYPE_CHECKING:
-    from openai import AsyncOpenAI, AsyncStream
+    from openai import AsyncOpenAI
 
 
 # Servers of one's own ask for no key, but the SDK does.
@@ -29,7 +30,7 @@ NO_KEY = "no-key"
 """The key that is given to the SDK where the server needs none."""
 
 
-class OpenAIModel(HttpModel):
+class OpenAIModel(SdkModel):
     """A model at OpenAI, or at any server that speaks its API, through the `openai` SDK.
 
     `base_url` is such a server's; it needs no key where it asks for none. `client` is an `AsyncOpenAI` of
@@ -52,103 +53,63 @@ class OpenAIModel(HttpModel):
         try:
             import openai
         except ImportError:
-            raise MissingExtraError("openai", "openai") from None
+            raise self.missing() from None
         self.name = name
         self.timeouts = timeouts
         # The engine retries, and notes each attempt; the SDK would do so unseen.
-        self._given = client and client.with_options(max_retries=0)
+        self.given = client and client.with_options(max_retries=0)
         own_server = base_url or os.environ.get("OPENAI_BASE_URL")
         if own_server and not api_key and not os.environ.get("OPENAI_API_KEY"):
             api_key = NO_KEY
         # All other timeouts are the engine's, which knows when the first token came.
         timeout = openai.Timeout(None, connect=timeouts.connect)
         options = {"api_key": api_key, "base_url": base_url, "timeout": timeout} | options
-        self.clients = Clients(lambda: openai.AsyncOpenAI(**options, max_retries=0), _shut)
+        self.clients = Clients(lambda: openai.AsyncOpenAI(**options, max_retries=0), shut)
 
     def added(self, prompt: ModelRequest) -> dict[str, Any]:
         """Return the fields that ask for the answer as a stream."""
         return {"stream": True}
 
-    def _does_without(self, error: Exception) -> bool:
-        """Return whether a refused request is worth sending again with fewer of the `added` fields."""
-        return False
+    def keys(self, client: AsyncOpenAI) -> Iterable[str | None]:
+        return client.api_key, *secret_headers(client._custom_headers)
 
-    async def events(self, prompt: ModelRequest, secrets: list[str]) -> AsyncGenerator[Outgoing | Json, None]:
-        event: Any = None
-        try:
-            client = self._given or await self.clients.get()
-            secrets += [client.api_key, *secret_headers(client._custom_headers)]
-            opened = None
-            # A second time with fewer fields, where a server refuses what it does not know.
-            while opened is None:
-                headers = behaviour(client.default_headers)
-                outgoing = prompt.outgoing(Transport("POST", self.path, self.added(prompt), headers=headers))
-                yield outgoing
-                try:
-                    opened = await self._opened(client, prompt, outgoing)
-                except Exception as error:
-                    if not self._does_without(error):
-                        raise
-            async with opened as events:
-                async for event in events:
-                    yield event
-        except Exception as error:
-            raise sdk_error(error, secrets) from None
-        # A server that answers with a page, or with plain JSON, gives no event and no error.
-        if event is None:
-            found = events.response.headers.get("content-type", "nothing")
-            what = f"expected a stream of events, found none in {found:.100}"
-            raise ModelError("invalid_response", what)
-
-    async def _opened(
-        self, client: AsyncOpenAI, prompt: ModelRequest, outgoing: Outgoing
-    ) -> AsyncStream[object]:
-        """Return the stream of events as plain JSON."""
+    def sending(self, client: AsyncOpenAI, prompt: ModelRequest) -> Sending:
         import openai
 
+        headers = behaviour(client.default_headers)
+        outgoing = prompt.outgoing(Transport("POST", self.path, self.added(prompt), headers=headers))
         # By this key a provider can tell a call that is sent again from a new one.
-        headers = {"Idempotency-Key": quote(prompt.key)} if prompt.key else {}
+        own_headers = {"Idempotency-Key": quote(prompt.key)} if prompt.key else {}
         content: dict[str, Any] = {"content": outgoing.content}
         if type(client)._build_request is not openai.AsyncOpenAI._build_request:
             # Azure's client takes the model for its path out of the body. It writes JSON as we do.
             content = {"body": outgoing.transport.patched(prompt.body)}
-        with unchanged(client._client, outgoing):
-            return await client.post(
-                self.path,
-                cast_to=object,
-                options={"headers": headers},
-                stream=True,
-                # Plain JSON, so that no field of another server's is lost.
-                stream_cls=openai.AsyncStream[object],
-                **content,
-            )
+        # Plain JSON, so that no field of another server's is lost.
+        post = partial(client.post, self.path, cast_to=object, options={"headers": own_headers}, stream=True)
+        opening = partial(post, stream_cls=openai.AsyncStream[object], **content)
+        return Sending(outgoing, client._client, opening)
 
+    @staticmethod
+    def failed(error: Exception, secrets: Iterable[str] = ()) -> ModelError:
+        import openai
 
-async def _shut(client: AsyncOpenAI) -> None:
-    await client.close()
-
-
-def sdk_error(error: Exception, secrets: Iterable[str] = ()) -> ModelError:
-    """Translate an exception of the SDK to the engine's error."""
-    import openai
-
-    match error:
-        case ModelError():
-            return error
-        case openai.APIStatusError():
-            failed = OpenAIChatStream().failure(error.body, error.status_code)
-            return reported(failed, error.response.headers, secrets)
-        case openai.APIConnectionError():
-            found = connection_error(error, secrets)
-            # The SDK says that the connection failed, so there is no answer that could be a bad one.
-            return ModelError("network", found.message) if found.category == "invalid_response" else found
-        case openai.APIError():
-            return reported(OpenAIChatStream().failure(error.body or error.message), secrets=secrets)
-        # No client can be made, for want of a key.
-        case openai.OpenAIError():
-            return ModelError("unauthorized", redact(str(error), secrets))
-        case _:
-            return connection_error(error, secrets)
+        match error:
+            case ModelError():
+                return error
+            case openai.APIStatusError():
+                failed = OpenAIChatStream().failure(error.body, error.status_code)
+                return reported(failed, error.response.headers, secrets)
+            case openai.APIConnectionError():
+                found = connection_error(error, secrets)
+                # The SDK says that the connection failed, so there is no answer that could be a bad one.
+                return ModelError("network", found.message) if found.category == "invalid_response" else found
+            case openai.APIError():
+                return reported(OpenAIChatStream().failure(error.body or error.message), secrets=secrets)
+            # No client can be made, for want of a key.
+            case openai.OpenAIError():
+                return ModelError("unauthorized", redact(str(error), secrets))
+            case _:
+                return connection_error(error, secrets)
 
 
 USAGE = "stream_options"
@@ -168,7 +129,7 @@ class OpenAIChat(OpenAIModel):
         """Return the fields that ask for the answer as a stream, and for the usage at its end."""
         return super().added(prompt) | ({USAGE: {"include_usage": True}} if self._counts else {})
 
-    def _does_without(self, error: Exception) -> bool:
+    def does_without(self, error: Exception) -> bool:
         """Return whether the server refuses to report usage."""
         import openai
 

@@ -19,6 +19,7 @@ from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, UserMessage
 from stenolog.domain.values import Tool
+from stenolog.projections.formats import providers
 from stenolog.projections.messages.body_digest import compact, escape
 
 from .word_diff import Span, word_diff
@@ -347,10 +348,6 @@ _MASKS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}\b", "[hash]", 0),
         (r"\bhttps?://(?:127\.0\.0\.1|localhost)(?::\d+)?[^\s\"'`)]*", "[address]", 0),
         (r"(?<![\w/.])(?:~|[A-Z]:\\|/(?=[\w.@+-]+/))[\w.@+/\\~-]*[\w/]", "[path]", 0),
-        # One release says of itself which model it speaks with.
-        (r"\b(?:claude|gpt|gemini|o[134])-[\w.-]*\w(?:\[\w+\])?", "[model]", 0),
-        (r"\b(?:Opus|Sonnet|Haiku|Fable|Claude) \d+(?:\.\d+)?\b", "[model]", 0),
-        (r"\[model\] \(\w+ context\)", "[model]", 0),
     )
 )
 
@@ -363,4 +360,6 @@ def masked(text: str) -> str:
     """
     for pattern, instead in _MASKS:
         text = pattern.sub(instead, text)
-    return text
+    # One release says of itself which model it speaks with.
+    names = "|".join(name for _, provider in providers() for name in provider.spelled)
+    return re.sub(rf"\b(?:{names})\b(?:\[\w+\])?(?: \(\w+ context\))?", "[model]", text)

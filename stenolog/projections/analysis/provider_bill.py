@@ -16,10 +16,9 @@ from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch
 from stenolog.domain.state import address
 from stenolog.projections.fold import Fold
 from stenolog.projections.formats import FORMATS, api_by
+from stenolog.projections.programs import PROGRAMS
 from stenolog.projections.requests import DEFAULT_API, LaneId
 
-PROGRAMS = {"codex": "openai-responses", "claude-code": "anthropic"}
-"""The API that a program speaks, by its name in `source.system`."""
 LEAST, PART = 500, 10
 """A difference to the bill is no mere error of counting from so many tokens on, and from this part of it."""
 
@@ -188,10 +187,16 @@ def usual_api(backwards: Iterable[Entry], lane: LaneId) -> str:
         elif isinstance(event, AssistantMessage | LlmError) and lane.owns(event):
             if event.receipt is not None:
                 return _known_api(event.receipt.api.partition("@")[0])
-            if event.source is not None and event.source.system in PROGRAMS:
-                return _known_api(PROGRAMS[event.source.system])
+            if api := _spoken_by(event):
+                return _known_api(api)
             model = model or event.model
     return _known_api(api_by(provider, model))
+
+
+def _spoken_by(event: AssistantMessage | LlmError) -> str:
+    """Return the API that the program speaks whose answer this is; "" if that is not known."""
+    program = PROGRAMS[event.source.system] if event.source and event.source.system in PROGRAMS else None
+    return program.api() if program and program.api else ""
 
 
 class _Told(NamedTuple):
@@ -228,8 +233,8 @@ def _tell(now: LaneApis, entry: Entry) -> LaneApis:
     told = before._replace(model=event.model or before.model)
     if event.receipt is not None:
         told = told._replace(api=event.receipt.api.partition("@")[0] or DEFAULT_API)
-    elif event.source is not None and event.source.system in PROGRAMS:
-        told = told._replace(api=PROGRAMS[event.source.system])
+    elif api := _spoken_by(event):
+        told = told._replace(api=api)
     return now if now.lanes.get(where) == told else now._replace(lanes={**now.lanes, where: told})
 
 

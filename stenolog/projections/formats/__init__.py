@@ -49,10 +49,12 @@ def _plain() -> Format:
     return FORMAT
 
 
+DEFAULT_API = "openai-chat"
+"""The API of requests if nothing names another: many servers speak it."""
 FORMATS: LateRegistry[Format] = LateRegistry("an API")
 """Every format by its name, those that ship with stenolog and those of plugins: see `register_api`."""
 # Late: a request needs one of them.
-FORMATS.add_late("openai-chat", _openai_chat)
+FORMATS.add_late(DEFAULT_API, _openai_chat)
 FORMATS.add_late("openai-responses", _openai_responses)
 FORMATS.add_late("anthropic", _anthropic)
 FORMATS.add_late("gemini", _gemini)
@@ -103,9 +105,9 @@ def stream_of(api: str) -> StreamReader:
 
 
 def reader_for(messages: Sequence[Mapping[str, object]]) -> MessageReader:
-    """Return the reader of the format that messages are in: OpenAI's chat, without signs of another."""
+    """Return the reader of the format that messages are in: the default one's, without signs of another."""
     readers = (format.read() for format in FORMATS.values() if format.read is not None)
-    return next((reader for reader in readers if reader.holds(messages)), reader_of("openai-chat"))
+    return next((reader for reader in readers if reader.holds(messages)), reader_of(DEFAULT_API))
 
 
 def validate(api: str, body: Body) -> list[Violation]:

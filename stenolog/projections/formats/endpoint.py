@@ -10,8 +10,9 @@ from typing import NamedTuple
 class Provider(NamedTuple):
     """A provider: its address, and the environment variables for another one and for the key.
 
-    `names` are those on agents' cards, `models` patterns of the names of its models, and `telemetry` is its
-    name in the conventions of OpenTelemetry. An SDK may be told of another way in by variables that begin
+    `names` are those on agents' cards, `models` patterns of the names of its models, `spelled` of how a text
+    names one, and `maker` is what all names begin with, for which a list has no room. `telemetry` is its name
+    in the conventions of OpenTelemetry. An SDK may be told of another way in by variables that begin
     with `ways_in`, or by a login of its own in the directory `profile`.
     """
 
@@ -22,6 +23,8 @@ class Provider(NamedTuple):
     key_header: str
     ways_in: tuple[str, ...]
     models: tuple[str, ...] = ()
+    spelled: tuple[str, ...] = ()
+    maker: str = ""
     telemetry: str = ""
     profile: str = ""
 
@@ -29,6 +32,7 @@ class Provider(NamedTuple):
 class Sdk(NamedTuple):
     """The call of a provider's SDK in Python, as a program writes it: `CLIENT.CALL(…)`.
 
+    `package` is the SDK's, which stenolog's own `extra` installs.
     `fields` are given by name, others as its `extra_body`. If the body has `settings`, all but the messages
     go with the fields in them as its `config`.
     """
@@ -38,6 +42,13 @@ class Sdk(NamedTuple):
     call: str
     fields: tuple[str, ...] = ()
     settings: str = ""
+    package: str = ""
+    extra: str = ""
+
+    @property
+    def module(self) -> str:
+        """The name of its outermost module."""
+        return self.imports.split()[1].partition(".")[0] if self.imports else ""
 
 
 class Endpoint(NamedTuple):

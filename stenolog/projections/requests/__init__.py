@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from stenolog.projections.formats import DEFAULT_API
 from stenolog.projections.messages.explanation import Omission, RequestPart
 from stenolog.projections.messages.message import PIPELINE
 
-from .builder import DEFAULT_API, check_takes_part, lanes
+from .builder import check_takes_part, lanes
 from .incremental.session import build, every_request
 from .pipeline.lane import LaneId
 from .request import Request

@@ -41,7 +41,7 @@ from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, UserM
 from stenolog.domain.policy import Policy, PolicyLike, policy
 from stenolog.domain.settings import NOTHING, Settings, settings
 from stenolog.projections.entry_context import read_context
-from stenolog.projections.formats import format_of
+from stenolog.projections.formats import DEFAULT_API, format_of
 from stenolog.projections.formats.base import Format
 from stenolog.projections.messages.explanation import Explanation, ready
 from stenolog.projections.messages.message import EMPTY_BLOBS, Message
@@ -57,8 +57,6 @@ from .pipeline.view import Contents, View
 from .pipeline.visibility import visible
 from .request import Request
 from .sendable import check_askable, finished, unknown_agent
-
-DEFAULT_API = "openai-chat"
 
 
 def build_reference(

@@ -91,5 +91,6 @@ PROGRAM = Program(
         session_of=_session_of,
     ),
     wrapped=(r"\s*<system-reminder\b",),
+    api=Reference("stenolog.projections.formats.anthropic.write", "NAME"),
     first_party=("_CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL", "ANTHROPIC_BASE_URL"),
 )

@@ -27,4 +27,5 @@ PROGRAM = Program(
     ),
     launch=Reference(f"{__name__}.launch", "begin"),
     account=AccountUpstream("chatgpt", "https://chatgpt.com/backend-api/codex", instead_of="openai"),
+    api=Reference("stenolog.projections.formats.openai_responses.write", "NAME"),
 )

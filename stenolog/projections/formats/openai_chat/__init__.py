@@ -40,12 +40,20 @@ OPENAI = Provider(
     key_variable="OPENAI_API_KEY",
     key_header="authorization: Bearer ",
     ways_in=("OPENAI_",),
+    spelled=(r"(?:gpt|o[134])-[\w.-]*\w",),
 )
 """The provider of two APIs."""
 ENDPOINT = Endpoint(
     OPENAI,
     "/chat/completions",
-    Sdk("from openai import OpenAI", "OpenAI()", "chat.completions.create", ("model", "messages", "tools")),
+    Sdk(
+        "from openai import OpenAI",
+        "OpenAI()",
+        "chat.completions.create",
+        ("model", "messages", "tools"),
+        package="openai",
+        extra="openai",
+    ),
 )
 FORMAT = Format(
     NAME,

@@ -43,6 +43,8 @@ ENDPOINT = Endpoint(
         "OpenAI()",
         "responses.create",
         ("model", "input", "instructions", "tools"),
+        package="openai",
+        extra="openai",
     ),
     paths=(("/responses/compact", "compaction"), ("/responses(/input_tokens)?", "")),
 )

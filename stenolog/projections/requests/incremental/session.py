@@ -20,14 +20,14 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.errors import InvalidPolicyError
 from stenolog.domain.policy import Policy, PolicyLike
 from stenolog.domain.settings import NOTHING, configure, settings
-from stenolog.projections.formats import format_of
+from stenolog.projections.formats import DEFAULT_API, format_of
 from stenolog.projections.formats.base import Format
 from stenolog.projections.formats.writer import Writer
 from stenolog.projections.messages.body_digest import conversation
 from stenolog.projections.messages.explanation import Explanation, LazyExplanation, Omission
 from stenolog.projections.messages.message import EMPTY_BLOBS, Body, Message, Preamble, Rendered
 from stenolog.projections.messages.sizes import COUNTERS, ESTIMATE, Counter
-from stenolog.projections.requests.builder import DEFAULT_API, choose
+from stenolog.projections.requests.builder import choose
 from stenolog.projections.requests.pipeline.budget import since_last_turn
 from stenolog.projections.requests.pipeline.lane import LaneId
 from stenolog.projections.requests.pipeline.omissions import dropped
