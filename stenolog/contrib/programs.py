@@ -56,318 +56,222 @@ _OPENHANDS_FILES = tuple(
     f"{folder}{name}" for folder in ("", "events/") for name in ("[0-9]*.json", "event[-_]*.json")
 )
 
-ADK = Program(
-    "adk",
-    (
-        FileFormat(
-            "adk",
-            "an ADK session or evaluation set",
-            "stenolog.contrib.adk.files:ADK",
-            (
-                shows("events", "id"),
-                shows("eval_cases", whole=True),
-                shows("evalCases", whole=True),
-                shows("query", whole=True),
-                shows("data", whole=True),
-                *(
-                    Signature(tables={"sessions": _ADK_SESSIONS, "events": _ADK_EVENTS | {content}})
-                    for content in ("event_data", "content")
-                ),
-            ),
+
+def _file(name: str, title: str, importer: str, *signatures: Signature, precedence: int = 0) -> FileFormat:
+    """Return a format of files, whose importer is in this package."""
+    return FileFormat(name, title, f"{__package__}.{importer}", signatures, precedence)
+
+
+def _program(*formats: FileFormat) -> Program:
+    """Return a program that has the name of the first format of its files."""
+    return Program(formats[0].name, formats)
+
+
+ADK = _program(
+    _file(
+        "adk",
+        "an ADK session or evaluation set",
+        "adk.files:ADK",
+        shows("events", "id"),
+        shows("eval_cases", whole=True),
+        shows("evalCases", whole=True),
+        shows("query", whole=True),
+        shows("data", whole=True),
+        *(
+            Signature(tables={"sessions": _ADK_SESSIONS, "events": _ADK_EVENTS | {content}})
+            for content in ("event_data", "content")
         ),
-    ),
+    )
 )
-AI_SDK = Program(
-    "ai-sdk",
-    (
-        FileFormat(
-            "ai-sdk",
-            "UI messages of the AI SDK",
-            "stenolog.contrib.ai_sdk.files:AI_SDK",
-            (
-                shows("role", "parts", inside=_IN_MESSAGES),
-                shows("role", "toolInvocations", inside=_IN_MESSAGES),
-            ),
-        ),
-    ),
+AI_SDK = _program(
+    _file(
+        "ai-sdk",
+        "UI messages of the AI SDK",
+        "ai_sdk.files:AI_SDK",
+        shows("role", "parts", inside=_IN_MESSAGES),
+        shows("role", "toolInvocations", inside=_IN_MESSAGES),
+    )
 )
-ATIF = Program(
-    "atif",
-    (
-        FileFormat(
-            "atif",
-            "an ATIF trajectory",
-            "stenolog.contrib.atif.files:ATIF",
-            (shows("schema_version", "steps"),),
-        ),
-    ),
+ATIF = _program(_file("atif", "an ATIF trajectory", "atif.files:ATIF", shows("schema_version", "steps")))
+BURR = _program(
+    _file(
+        "burr",
+        "a Burr log",
+        "burr.files:BURR",
+        shows("type", "action", "sequence_id"),
+        shows("type", "action_sequence_id"),
+    )
 )
-BURR = Program(
-    "burr",
-    (
-        FileFormat(
-            "burr",
-            "a Burr log",
-            "stenolog.contrib.burr.files:BURR",
-            (
-                shows("type", "action", "sequence_id"),
-                shows("type", "action_sequence_id"),
-            ),
-        ),
-    ),
-)
-COPILOT_CLI = Program(
-    "copilot-cli",
-    (
-        FileFormat(
-            "copilot-cli",
-            "a Copilot CLI session",
-            "stenolog.contrib.copilot_cli.sessions:COPILOT_CLI",
-            (shows("type", "data", "id", "timestamp", "parentId"),),
-        ),
-    ),
+COPILOT_CLI = _program(
+    _file(
+        "copilot-cli",
+        "a Copilot CLI session",
+        "copilot_cli.sessions:COPILOT_CLI",
+        shows("type", "data", "id", "timestamp", "parentId"),
+    )
+)._replace(
     executable="copilot",
     requests=RequestSigns("copilot", ("copilot",)),
     variables=("COPILOT_*", "GH_TOKEN", "GITHUB_TOKEN"),
 )
-CREWAGENT = Program(
-    "crewagent",
-    (
-        FileFormat(
-            "crewagent",
-            "CrewAgent messages",
-            "stenolog.contrib.crewagent.export:CREWAGENT",
-            (
-                *(shows(mark, inside=_IN_MESSAGES, whole=True) for mark in CREWAGENT_MARKS),
-                Signature(folder=_CREWAGENT_FILES),
-            ),
-        ),
+CREWAGENT = _program(
+    _file(
+        "crewagent",
+        "CrewAgent messages",
+        "crewagent.export:CREWAGENT",
+        *(shows(mark, inside=_IN_MESSAGES, whole=True) for mark in CREWAGENT_MARKS),
+        Signature(folder=_CREWAGENT_FILES),
+    )
+)
+DEEPSEEK_HARNESS = _program(
+    _file(
+        "deepseek-harness",
+        "a deepseek-harness session",
+        "deepseek_harness.files:DEEPSEEK_HARNESS",
+        shows("id", "createdAt", type="session"),
+        shows("type", "seq0", "time0", "data"),
+        shows("type", "seq", "time", "data"),
+    ),
+    _file(
+        "deepseek-harness-db",
+        "deepseek-harness's database of sessions",
+        "deepseek_harness.database:DATABASE",
+        Signature(tables=_DSH_TABLES),
     ),
 )
-DEEPSEEK_HARNESS = Program(
-    "deepseek-harness",
-    (
-        FileFormat(
-            "deepseek-harness",
-            "a deepseek-harness session",
-            "stenolog.contrib.deepseek_harness.files:DEEPSEEK_HARNESS",
-            (
-                shows("id", "createdAt", type="session"),
-                shows("type", "seq0", "time0", "data"),
-                shows("type", "seq", "time", "data"),
-            ),
-        ),
-        FileFormat(
-            "deepseek-harness-db",
-            "deepseek-harness's database of sessions",
-            "stenolog.contrib.deepseek_harness.database:DATABASE",
-            (Signature(tables=_DSH_TABLES),),
-        ),
+GOOSE = _program(
+    _file(
+        "goose",
+        "a goose session",
+        "goose.files:GOOSE",
+        shows("working_dir", "message_count", "description"),
+        shows("role", "created", "content"),
     ),
+    _file(
+        "goose-db", "goose's database of sessions", "goose.files:GOOSE_DB", Signature(tables=_GOOSE_TABLES)
+    ),
+    _file(
+        "goose-json",
+        "a goose session as JSON",
+        "goose.files:GOOSE_JSON",
+        shows("working_dir", "conversation", whole=True),
+    ),
+)._replace(requests=RequestSigns("goose", ("goose",)))
+LANGGRAPH = _program(
+    _file(
+        "langgraph",
+        "the database of a LangGraph SqliteSaver",
+        "langgraph.database:LANGGRAPH",
+        Signature(tables=_LANGGRAPH_TABLES),
+    )
 )
-GOOSE = Program(
-    "goose",
-    (
-        FileFormat(
-            "goose",
-            "a goose session",
-            "stenolog.contrib.goose.files:GOOSE",
-            (
-                shows("working_dir", "message_count", "description"),
-                shows("role", "created", "content"),
-            ),
-        ),
-        FileFormat(
-            "goose-db",
-            "goose's database of sessions",
-            "stenolog.contrib.goose.files:GOOSE_DB",
-            (Signature(tables=_GOOSE_TABLES),),
-        ),
-        FileFormat(
-            "goose-json",
-            "a goose session as JSON",
-            "stenolog.contrib.goose.files:GOOSE_JSON",
-            (shows("working_dir", "conversation", whole=True),),
-        ),
-    ),
-    requests=RequestSigns("goose", ("goose",)),
+MAPPING = _program(
+    _file(
+        "mapping",
+        "a file with a mapping beside it",
+        "mapping.files:MAPPING",
+        Signature(beside=MAPPING_SUFFIXES),
+        precedence=2,
+    )
 )
-LANGGRAPH = Program(
-    "langgraph",
-    (
-        FileFormat(
-            "langgraph",
-            "the database of a LangGraph SqliteSaver",
-            "stenolog.contrib.langgraph.database:LANGGRAPH",
-            (Signature(tables=_LANGGRAPH_TABLES),),
-        ),
-    ),
+NEUROCREW = _program(
+    _file(
+        "neurocrew",
+        "a NeuroCrew chat",
+        "neurocrew.roles:NEUROCREW",
+        *(shows(key, name, whole=True) for key in _NEUROCREW for name in ("chat_id", "metadata")),
+        *(shows(name, whole=True) for name in ("role_display_name", "role_name", "agent_name")),
+        shows("role", whole=True, role="agent"),
+        shows("role", "timestamp", whole=True, role="user"),
+        Signature(words=(b"cli_command", b"role_name")),
+    )
 )
-MAPPING = Program(
-    "mapping",
-    (
-        FileFormat(
-            "mapping",
-            "a file with a mapping beside it",
-            "stenolog.contrib.mapping.files:MAPPING",
-            (Signature(beside=MAPPING_SUFFIXES),),
-            precedence=2,
-        ),
-    ),
+NOSTR = _program(
+    _file(
+        "nostr",
+        "Nostr events",
+        "nostr.files:NOSTR",
+        shows(*NOSTR_FIELDS, inside=("history",)),
+        Signature(texts=True, inside=("history",)),
+    )
 )
-NEUROCREW = Program(
-    "neurocrew",
-    (
-        FileFormat(
-            "neurocrew",
-            "a NeuroCrew chat",
-            "stenolog.contrib.neurocrew.roles:NEUROCREW",
-            (
-                *(shows(key, name, whole=True) for key in _NEUROCREW for name in ("chat_id", "metadata")),
-                *(shows(name, whole=True) for name in ("role_display_name", "role_name", "agent_name")),
-                shows("role", whole=True, role="agent"),
-                shows("role", "timestamp", whole=True, role="user"),
-                Signature(words=(b"cli_command", b"role_name")),
-            ),
-        ),
-    ),
+OPENAI_AGENTS = _program(
+    _file(
+        "openai-agents",
+        "a session database of the OpenAI Agents SDK",
+        "openai_agents.database:OPENAI_AGENTS",
+        Signature(tables={"": OPENAI_AGENTS_COLUMNS}),
+    )
 )
-NOSTR = Program(
-    "nostr",
-    (
-        FileFormat(
-            "nostr",
-            "Nostr events",
-            "stenolog.contrib.nostr.files:NOSTR",
-            (
-                shows(*NOSTR_FIELDS, inside=("history",)),
-                Signature(texts=True, inside=("history",)),
-            ),
-        ),
+OPENCODE = _program(
+    _file(
+        "opencode",
+        "an opencode storage folder or export",
+        "opencode.folder:OPENCODE",
+        shows("info", "messages", whole=True),
+        Signature(folder=_OPENCODE_FILES),
     ),
-)
-OPENAI_AGENTS = Program(
-    "openai-agents",
-    (
-        FileFormat(
-            "openai-agents",
-            "a session database of the OpenAI Agents SDK",
-            "stenolog.contrib.openai_agents.database:OPENAI_AGENTS",
-            (Signature(tables={"": OPENAI_AGENTS_COLUMNS}),),
-        ),
+    _file(
+        "opencode-db",
+        "an opencode database",
+        "opencode.database:OPENCODE_DB",
+        Signature(tables=_OPENCODE_TABLES),
     ),
-)
-OPENCODE = Program(
-    "opencode",
-    (
-        FileFormat(
-            "opencode",
-            "an opencode storage folder or export",
-            "stenolog.contrib.opencode.folder:OPENCODE",
-            (
-                shows("info", "messages", whole=True),
-                Signature(folder=_OPENCODE_FILES),
-            ),
-        ),
-        FileFormat(
-            "opencode-db",
-            "an opencode database",
-            "stenolog.contrib.opencode.database:OPENCODE_DB",
-            (Signature(tables=_OPENCODE_TABLES),),
-        ),
-    ),
+)._replace(
     foreign=(
         Foreign("a message of an opencode session", shows("sessionID", "role"), folder="storage"),
         Foreign(
-            "an opencode session without its messages",
-            shows("projectID", "directory"),
-            folder="storage",
+            "an opencode session without its messages", shows("projectID", "directory"), folder="storage"
         ),
         Foreign("a part of an opencode message", shows("messageID", "type"), folder="storage"),
-        Foreign(
-            "a part of an opencode message",
-            shows("id", "time", "text", type="text"),
-            folder="storage",
-        ),
+        Foreign("a part of an opencode message", shows("id", "time", "text", type="text"), folder="storage"),
     ),
     executable="opencode",
     launch=Reference("stenolog.contrib.opencode.launch", "begin"),
     requests=RequestSigns("opencode", ("opencode",)),
     variables=("OPENCODE_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*"),
 )
-OPENHANDS = Program(
-    "openhands",
-    (
-        FileFormat(
-            "openhands",
-            "an OpenHands run or conversation",
-            "stenolog.contrib.openhands.files:OPENHANDS",
-            (
-                shows("kind", "id", "timestamp", "source", inside=_OPENHANDS),
-                shows("action", "args", inside=_OPENHANDS),
-                shows("observation", "content", inside=_OPENHANDS),
-                shows("instance_id", "history"),
-                Signature(folder=_OPENHANDS_FILES),
-            ),
-        ),
-    ),
-    requests=RequestSigns("openhands", ("openhands",)),
+OPENHANDS = _program(
+    _file(
+        "openhands",
+        "an OpenHands run or conversation",
+        "openhands.files:OPENHANDS",
+        shows("kind", "id", "timestamp", "source", inside=_OPENHANDS),
+        shows("action", "args", inside=_OPENHANDS),
+        shows("observation", "content", inside=_OPENHANDS),
+        shows("instance_id", "history"),
+        Signature(folder=_OPENHANDS_FILES),
+    )
+)._replace(requests=RequestSigns("openhands", ("openhands",)))
+PI = _program(_file("pi", "a pi session", "pi.sessions:PI", shows("id", "cwd", "timestamp", type="session")))
+PYDANTIC_AI = _program(
+    _file(
+        "pydantic-ai",
+        "a message history of pydantic-ai",
+        "pydantic_ai.files:PYDANTIC_AI",
+        shows("kind", "parts"),
+    )
 )
-PI = Program(
-    "pi",
-    (
-        FileFormat(
-            "pi",
-            "a pi session",
-            "stenolog.contrib.pi.sessions:PI",
-            (shows("id", "cwd", "timestamp", type="session"),),
-        ),
-    ),
+SWE_AGENT = _program(
+    _file(
+        "swe-agent",
+        "a SWE-agent trajectory",
+        "swe_agent.files:SWE_AGENT",
+        *(shows(name, whole=True) for name in ("history", "trajectory", "attempts", "trajectory_format")),
+        shows("role", "content", inside=_IN_MESSAGES, whole=True),
+        shows("extra", inside=_IN_MESSAGES, whole=True),
+        shows("info.mini_version", whole=True),
+        Signature(words=(b"history:", b"role:")),
+    )
 )
-PYDANTIC_AI = Program(
-    "pydantic-ai",
-    (
-        FileFormat(
-            "pydantic-ai",
-            "a message history of pydantic-ai",
-            "stenolog.contrib.pydantic_ai.files:PYDANTIC_AI",
-            (shows("kind", "parts"),),
-        ),
-    ),
-)
-SWE_AGENT = Program(
-    "swe-agent",
-    (
-        FileFormat(
-            "swe-agent",
-            "a SWE-agent trajectory",
-            "stenolog.contrib.swe_agent.files:SWE_AGENT",
-            (
-                *(
-                    shows(name, whole=True)
-                    for name in ("history", "trajectory", "attempts", "trajectory_format")
-                ),
-                shows("role", "content", inside=_IN_MESSAGES, whole=True),
-                shows("extra", inside=_IN_MESSAGES, whole=True),
-                shows("info.mini_version", whole=True),
-                Signature(words=(b"history:", b"role:")),
-            ),
-        ),
-    ),
-)
-WORKFLOW = Program(
-    "conversation-messages",
-    (
-        FileFormat(
-            "conversation-messages",
-            "a table conversation_messages",
-            "stenolog.contrib.workflow.files:WORKFLOW",
-            (
-                *(shows("role", "content", name) for name in WORKFLOW_IDS),
-                Signature(tables={"conversation_messages": frozenset()}),
-                Signature(words=(b"role", b"content")),
-            ),
-            precedence=1,
-        ),
-    ),
+CONVERSATION_MESSAGES = _program(
+    _file(
+        "conversation-messages",
+        "a table conversation_messages",
+        "workflow.files:WORKFLOW",
+        *(shows("role", "content", name) for name in WORKFLOW_IDS),
+        Signature(tables={"conversation_messages": frozenset()}),
+        Signature(words=(b"role", b"content")),
+        precedence=1,
+    )
 )
