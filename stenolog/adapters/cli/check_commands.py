@@ -20,8 +20,8 @@ from .lines import CommandResult, Diagnostic, Piece, TextLine, counted, line
 from .lookup import find_conversation, find_conversations, open_log
 from .options import RegisteredName, takes_conversation
 from .skipped_conversations import refusal
+from .step_lines import erased_among, step_lines
 from .terminal import Bar, progress
-from .view_commands import erased_among, step_lines
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Conversation, Log

@@ -27,7 +27,7 @@ from .entry_lines import entry_line, is_narrow, kind_word, short_kind
 from .layout import Cell, heading, legend, table, wrapped
 from .lines import STYLES, Piece, counted, describe, line, paragraph
 from .render_views import DISPOSITIONS, bill_lines, folded, head_lines, spans
-from .view_commands import step_lines
+from .step_lines import step_lines
 
 FATES = {**DISPOSITIONS, "held": "green", "dropped": "red", "a setting": "dim"}
 LINES_OF_TEXT = 40
