@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING
 
 from .adapters.plugins import (
     LazyRegistry,
-    Reference,
     failed_plugins,
     load_plugin,
     load_plugins,
     named_plugins,
 )
-from .domain.registry import Registry
+from .domain.registry import Reference, Registry
 
 if TYPE_CHECKING:
     from .adapters.agents.output_formats import OUTPUT_FORMATS

@@ -12,15 +12,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from threading import RLock
 from traceback import walk_tb
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from stenolog.domain.errors import CallerError, PluginError
-from stenolog.domain.registry import LateRegistry
+from stenolog.domain.registry import LateRegistry, Reference
 from stenolog.projections.programs import PROGRAMS, Program
 
 if TYPE_CHECKING:
@@ -138,17 +136,6 @@ def _in_environment() -> Iterator[str]:
 
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Reference:
-    """A value of a module, which is imported when this is called."""
-
-    module: str
-    attribute: str
-
-    def __call__(self) -> Any:
-        return getattr(import_module(self.module), self.attribute)
 
 
 class LazyRegistry(LateRegistry[T]):

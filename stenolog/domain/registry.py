@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Generic, TypeVar
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Generic, TypeVar
 
 from .errors import CallerError, NotRegisteredError
 from .near_names import closest
@@ -95,6 +97,21 @@ class Registry(Mapping[str, T]):
         if name not in self:
             raise NotRegisteredError(self.missing(name))
         return name
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A value of a module, which is imported when this is called."""
+
+    module: str
+    attribute: str
+
+    def __call__(self) -> Any:
+        return getattr(import_module(self.module), self.attribute)
+
+    def new_value(self) -> Any:
+        """Return what the value, a class or a function, makes."""
+        return self()()
 
 
 class _Late(Generic[T]):

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple, TypeAlias
 
-from stenolog.adapters.plugins import ProgramRegistry, Reference
+from stenolog.adapters.plugins import ProgramRegistry
+from stenolog.domain.registry import Reference
 from stenolog.projections.programs import FileFormat, Program, Signature
 
 if TYPE_CHECKING:  # `import stenolog` imports this module

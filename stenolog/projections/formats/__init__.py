@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from stenolog.domain.errors import CallerError
-from stenolog.domain.registry import LateRegistry
+from stenolog.domain.registry import LateRegistry, Reference
 from stenolog.projections.messages.message import Body
 
 from .base import Format
@@ -19,46 +19,13 @@ if TYPE_CHECKING:
     from .streaming import StreamReader
 
 
-def _openai_chat() -> Format:
-    from .openai_chat import FORMAT
-
-    return FORMAT
-
-
-def _openai_responses() -> Format:
-    from .openai_responses import FORMAT
-
-    return FORMAT
-
-
-def _anthropic() -> Format:
-    from .anthropic import FORMAT
-
-    return FORMAT
-
-
-def _gemini() -> Format:
-    from .gemini import FORMAT
-
-    return FORMAT
-
-
-def _plain() -> Format:
-    from .plain import FORMAT
-
-    return FORMAT
-
-
-DEFAULT_API = "openai-chat"
-"""The API of requests if nothing names another: many servers speak it."""
 FORMATS: LateRegistry[Format] = LateRegistry("an API")
 """Every format by its name, those that ship with stenolog and those of plugins: see `register_api`."""
-# Late: a request needs one of them.
-FORMATS.add_late(DEFAULT_API, _openai_chat)
-FORMATS.add_late("openai-responses", _openai_responses)
-FORMATS.add_late("anthropic", _anthropic)
-FORMATS.add_late("gemini", _gemini)
-FORMATS.add_late("plain", _plain)
+# By reference: a request needs one of them.
+for _room in ("openai_chat", "openai_responses", "anthropic", "gemini", "plain"):
+    FORMATS.add_late(_room.replace("_", "-"), Reference(f"{__name__}.{_room}", "FORMAT"))
+DEFAULT_API = next(iter(FORMATS))
+"""The API of a request that names none, which most servers speak."""
 
 
 def register_api(format: Format) -> Format:

@@ -4,7 +4,7 @@ import json
 import re
 from contextlib import suppress
 
-from stenolog.adapters.plugins import Reference
+from stenolog.domain.registry import Reference
 from stenolog.projections.programs import FileFormat, Foreign, Program, RequestSigns, SubAgentFiles, shows
 
 SUB_AGENTS = SubAgentFiles(

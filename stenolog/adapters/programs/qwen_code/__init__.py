@@ -1,6 +1,6 @@
 """Qwen Code, whose sessions have the parts of Gemini CLI's and whose output is like Claude Code's."""
 
-from stenolog.adapters.plugins import Reference
+from stenolog.domain.registry import Reference
 from stenolog.projections.programs import FileFormat, Foreign, Program, RequestSigns, shows
 
 PROGRAM = Program(

@@ -2,37 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from stenolog.domain.registry import Reference
 
 from ..base import Format
 from ..endpoint import Endpoint, Provider, Sdk
 from .laws import LAWS
 from .parameters import pictures_and_bytes
 from .write import NAME, VERSION, AnthropicWriter
-
-if TYPE_CHECKING:
-    from ..caching import CacheRules
-    from ..reading import MessageReader
-    from ..streaming import StreamReader
-
-
-def _reader() -> MessageReader:
-    from .read import READER  # late: most programs read messages of nobody else
-
-    return READER
-
-
-def _stream() -> StreamReader:
-    from .stream import AnthropicStream  # late, too
-
-    return AnthropicStream()
-
-
-def _cache() -> CacheRules:
-    from .cache import CACHE  # late, too
-
-    return CACHE
-
 
 ENDPOINT = Endpoint(
     Provider(
@@ -65,8 +41,8 @@ FORMAT = Format(
     writer=AnthropicWriter,
     limits=pictures_and_bytes,
     laws=LAWS,
-    read=_reader,
-    stream=_stream,
-    cache=_cache,
+    read=Reference(f"{__name__}.read", "READER"),
+    stream=Reference(f"{__name__}.stream", "AnthropicStream").new_value,
+    cache=Reference(f"{__name__}.cache", "CACHE"),
     endpoint=ENDPOINT,
 )

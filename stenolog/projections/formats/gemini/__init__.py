@@ -2,36 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from stenolog.domain.registry import Reference
 
 from ..base import Format
 from ..endpoint import Endpoint, Provider, Sdk
 from .laws import LAWS
 from .write import NAME, VERSION, GeminiWriter
-
-if TYPE_CHECKING:
-    from ..caching import CacheRules
-    from ..reading import MessageReader
-    from ..streaming import StreamReader
-
-
-def _reader() -> MessageReader:
-    from .read import READER  # late: most programs read messages of nobody else
-
-    return READER
-
-
-def _stream() -> StreamReader:
-    from .stream import GeminiStream  # late, too
-
-    return GeminiStream()
-
-
-def _cache() -> CacheRules:
-    from .cache import CACHE  # late, too
-
-    return CACHE
-
 
 ENDPOINT = Endpoint(
     Provider(
@@ -64,8 +40,8 @@ FORMAT = Format(
     writer=GeminiWriter,
     messages="contents",
     laws=LAWS,
-    read=_reader,
-    stream=_stream,
-    cache=_cache,
+    read=Reference(f"{__name__}.read", "READER"),
+    stream=Reference(f"{__name__}.stream", "GeminiStream").new_value,
+    cache=Reference(f"{__name__}.cache", "CACHE"),
     endpoint=ENDPOINT,
 )

@@ -2,36 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from stenolog.domain.registry import Reference
 
 from ..base import Format
 from ..endpoint import Endpoint, Provider, Sdk
 from .laws import LAWS
 from .write import NAME, VERSION, ChatWriter, too_many_tools
-
-if TYPE_CHECKING:
-    from ..caching import CacheRules
-    from ..reading import MessageReader
-    from ..streaming import StreamReader
-
-
-def _reader() -> MessageReader:
-    from .read import READER  # late: most programs read messages of nobody else
-
-    return READER
-
-
-def _stream() -> StreamReader:
-    from .stream import OpenAIChatStream  # late, too
-
-    return OpenAIChatStream()
-
-
-def _cache() -> CacheRules:
-    from .cache import CACHE  # late, too
-
-    return CACHE
-
 
 OPENAI = Provider(
     names=("openai",),
@@ -61,8 +37,8 @@ FORMAT = Format(
     writer=ChatWriter,
     limits=too_many_tools,
     laws=LAWS,
-    read=_reader,
-    stream=_stream,
-    cache=_cache,
+    read=Reference(f"{__name__}.read", "READER"),
+    stream=Reference(f"{__name__}.stream", "OpenAIChatStream").new_value,
+    cache=Reference(f"{__name__}.cache", "CACHE"),
     endpoint=ENDPOINT,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from stenolog.domain.registry import Reference
 
 from ..base import Format
 from ..endpoint import Endpoint, Sdk
@@ -10,30 +10,6 @@ from ..openai_chat import OPENAI
 from ..openai_chat.write import too_many_tools
 from .laws import LAWS
 from .write import NAME, VERSION, ResponsesWriter
-
-if TYPE_CHECKING:
-    from ..caching import CacheRules
-    from ..reading import MessageReader
-    from ..streaming import StreamReader
-
-
-def _reader() -> MessageReader:
-    from .read import READER  # late: most programs read messages of nobody else
-
-    return READER
-
-
-def _stream() -> StreamReader:
-    from .stream import OpenAIResponsesStream  # late, too
-
-    return OpenAIResponsesStream()
-
-
-def _cache() -> CacheRules:
-    from .cache import CACHE  # late, too
-
-    return CACHE
-
 
 ENDPOINT = Endpoint(
     OPENAI,
@@ -55,8 +31,8 @@ FORMAT = Format(
     messages="input",
     limits=too_many_tools,
     laws=LAWS,
-    read=_reader,
-    stream=_stream,
-    cache=_cache,
+    read=Reference(f"{__name__}.read", "READER"),
+    stream=Reference(f"{__name__}.stream", "OpenAIResponsesStream").new_value,
+    cache=Reference(f"{__name__}.cache", "CACHE"),
     endpoint=ENDPOINT,
 )
