@@ -135,7 +135,7 @@ DEEPSEEK_HARNESS = _program(
     _file(
         "deepseek-harness-db",
         "deepseek-harness's database of sessions",
-        "deepseek_harness.database:DATABASE",
+        "deepseek_harness.files:DATABASE",
         Signature(tables=_DSH_TABLES),
     ),
 )
@@ -178,7 +178,7 @@ NEUROCREW = _program(
     _file(
         "neurocrew",
         "a NeuroCrew chat",
-        "neurocrew.roles:NEUROCREW",
+        "neurocrew.export:NEUROCREW",
         *(shows(key, name, whole=True) for key in _NEUROCREW for name in ("chat_id", "metadata")),
         *(shows(name, whole=True) for name in ("role_display_name", "role_name", "agent_name")),
         shows("role", whole=True, role="agent"),

@@ -41,9 +41,7 @@ from stenolog.importers import (
 )
 from stenolog.parts import AssistantPart, ToolCall, UserPart
 
-from .answers import PROVIDER, category_of, joined
-from .cards import CARD, card_of
-from .events import USER, AdkEvent, field, parts_of
+from .events import CARD, PROVIDER, USER, AdkEvent, card_of, category_of, field, joined, parts_of
 
 SYSTEM = "adk"
 OF_ADK = "adk_request_"

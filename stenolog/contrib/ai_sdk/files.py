@@ -4,23 +4,220 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
 from functools import partial
+from hashlib import sha256
+from itertools import groupby
 from typing import Any, BinaryIO
 
+from stenolog.errors import DuplicateIdError
+from stenolog.events import AssistantMessage, Known, LlmError, Usage, UserMessage
 from stenolog.importers import (
+    Blobs,
+    ExistingLog,
     Importer,
     Json,
     JsonLinesReader,
     Record,
+    SessionConverter,
     Skipped,
     SourceConversation,
+    Step,
     as_dict,
+    as_int,
     as_list,
     as_str,
+    as_time,
+    compact_json,
+    key_of,
+    title_of,
+)
+from stenolog.parts import AssistantPart
+
+from .parts import (
+    ANSWERS,
+    INPUTS,
+    STEP,
+    STREAMING,
+    SYSTEM,
+    ToolInvocation,
+    attachment,
+    call_in,
+    is_part,
+    parts_of,
+    result_parts,
+    tool_call,
 )
 
-from .chat import AiSdkChat
-from .parts import is_part
+USER = "user"
+BESIDE = ("annotations", "attachments", "data", "experimental_attachments", "metadata")
+"""The fields of a message beside its words, which are kept in `meta`."""
+CUT_OFF = "cut-off"
+
+
+class AiSdkChat(SessionConverter):
+    """Takes the messages of one chat and gives the steps that take it down; `is_named`: it has an id."""
+
+    system, main = SYSTEM, "assistant"
+
+    def __init__(self, log: ExistingLog, title: str = "", *, is_named: bool = False) -> None:
+        super().__init__(log)
+        self.setup.title = title_of(title) or None
+        self._log = log
+        self._keys: Counter[str] = Counter()
+        self._has_begun = False
+        self._is_named = is_named
+
+    def take(self, record: Record) -> list[Step]:
+        """Return the steps for a message."""
+        message = record.value
+        key, role = self._key(record), as_str(message.get("role"))
+        self.time = _time(message, self.time)
+        match role:
+            case "system":
+                self._system(message, key)
+            case "user":
+                self._user(message, key)
+            case "assistant":
+                self._assistant(message, key)
+            case _:
+                self.ignored[f"role {role or message.get('role')!r:.40}"] += 1
+        return self.writer.drain()
+
+    def end(self) -> list[Step]:
+        """Return the steps left; messages that a new answer or an edit has taken the place of are hidden."""
+        if removed := self.writer.hide_missing(self.time):
+            self.decisions["taken out of the chat"] += removed
+        return self.writer.drain()
+
+    def _key(self, record: Record) -> str:
+        """Return the id of a message's first entry: its own, if it has one that no other has."""
+        own = key_of(as_str(record.value.get("id")))
+        self._keys[own] += 1
+        return own if own and self._keys[own] == 1 else f"#{record.line}"
+
+    def _system(self, message: dict[str, Any], key: str) -> None:
+        """Put instructions before all other messages on the card; later ones are a message by the system."""
+        texts = [as_str(part.get("text")) for part in parts_of(message) if part.get("type") == "text"]
+        if not self._has_begun:
+            self.setup.card(self.main, persona="".join(texts))
+            return
+        self._input(UserMessage(text="".join(texts), author_kind="system", to=(self.main,)), message, key, {})
+
+    def _user(self, message: dict[str, Any], key: str) -> None:
+        blobs: Blobs = {}
+        attached = map(attachment, map(as_dict, as_list(message.get("experimental_attachments"))))
+        event = UserMessage(parts=INPUTS.parts([*parts_of(message), *attached], blobs), to=(self.main,))
+        self.name_after(event.text)
+        self._input(event, message, key, blobs)
+
+    def _input(self, event: UserMessage, message: dict[str, Any], key: str, blobs: Blobs) -> None:
+        id = self._id(key, event, message.get("parts") or message.get("content"))
+        source = self.writer.source(as_str(message.get("id")), as_str(message.get("role")), id)
+        fields: dict[str, Any] = {name: getattr(event, name) for name in ("parts", "author_kind", "to")}
+        self.put(UserMessage(**fields, meta=_meta(message), source=source), id, blobs)
+
+    def _id(self, key: str, event: Known, raw: Json) -> str:
+        """Return the id of an entry: with a digest, where the log has other words of the same message.
+
+        The entry with those words is then missing in the file, and is hidden. Raises `DuplicateIdError` where
+        the log has a chat of that name that begins otherwise, and no id tells that it is the same.
+        """
+        id = key
+        if self.writer.holds_other(key, event):
+            id = f"{key}:{sha256(compact_json(raw).encode()).hexdigest()[:8]}"
+        is_first, self._has_begun = not self._has_begun, True
+        if is_first and self._log.imported and not (self._is_named or self.writer.holds(id)):
+            raise DuplicateIdError(
+                "expected a chat that begins as it was imported before, found other words: "
+                "is it another chat? Then give it another name"
+            )
+        return id
+
+    def _assistant(self, message: dict[str, Any], key: str) -> None:
+        """Write the steps of an answer; the facts about the whole of it stand at its last step."""
+        metadata = as_dict(message.get("metadata"))
+        if model := as_str(metadata.get("model")) or as_str(metadata.get("modelId")):
+            self.setup.card(self.main, model=model)
+        steps = list(_steps(parts_of(message)))
+        for nth, parts in enumerate(steps):
+            id = f"{key}:{nth}" if nth else key
+            is_last = nth == len(steps) - 1
+            usage, meta = (_usage(metadata), _meta(message)) if is_last else (None, {})
+            common: dict[str, Any] = {"agent": self.main, "model": model, "meta": meta}
+            common["source"] = self.writer.source(as_str(message.get("id")), self.main, id)
+            self._step(common, parts, id, usage)
+
+    def _step(self, common: dict[str, Any], raw: list[dict[str, Any]], key: str, usage: Usage | None) -> None:
+        """Write a step: what the model said, and the results of its calls."""
+        parts: list[AssistantPart] = []
+        calls: list[ToolInvocation] = []
+        for nth, part in enumerate(raw):
+            call = call_in(part, f"{key}-{nth}")
+            if call is None or call.is_unfinished:
+                parts += ANSWERS.parts(part)
+            else:
+                calls.append(call)
+                parts.append(tool_call(call))
+        event: AssistantMessage | LlmError
+        if _is_streaming(raw) and not calls:
+            event = LlmError(**common, category="cancelled", message="the answer was cut off", parts=parts)
+        else:
+            event = AssistantMessage(**common, parts=parts, to=(USER,), usage=usage)
+        is_error = isinstance(event, LlmError)
+        id = self._id(f"{key}:{CUT_OFF}" if is_error else key, event, raw)
+        self.put(replace(event, source=replace(common["source"], lines=(id,))), id)
+        ids = Counter[str]()
+        for call in calls:
+            ids[call.id] += 1
+            if call.is_answered:
+                nth = ids[call.id]
+                self._result(call, key_of(f"{id}:{call.id}" if nth == 1 else f"{id}:{call.id}:{nth}"))
+
+    def _result(self, call: ToolInvocation, id: str) -> None:
+        blobs: Blobs = {}
+        parts, failed = result_parts(call, blobs), call.has_failed
+        self.write_result(id, call.id, parts, name=call.name, blobs=blobs, is_error=failed)
+
+
+def _steps(parts: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """Yield the parts of each step of an answer."""
+    for is_break, run in groupby(parts, key=lambda part: part.get("type") == STEP):
+        if not is_break:
+            yield list(run)
+
+
+def _is_streaming(parts: list[dict[str, Any]]) -> bool:
+    """Return whether a step is still on its way, or was left off."""
+    calls = (call_in(part, "") for part in parts)
+    return any(part.get("state") == STREAMING for part in parts) or any(c.is_unfinished for c in calls if c)
+
+
+def _meta(message: dict[str, Any]) -> dict[str, Any]:
+    beside = {name: message[name] for name in BESIDE if message.get(name)}
+    beside.pop("experimental_attachments", None)
+    return {SYSTEM: beside} if beside else {}
+
+
+def _time(message: dict[str, Any], default: datetime) -> datetime:
+    raw = message.get("createdAt", as_dict(message.get("metadata")).get("createdAt"))
+    return as_time(raw, default)
+
+
+def _usage(metadata: dict[str, Any]) -> Usage | None:
+    """Return the tokens that an application noted, in the names of the SDK's `usage`."""
+    counted = as_dict(metadata.get("totalUsage")) or as_dict(metadata.get("usage"))
+    read, written = as_dict(counted.get("inputTokenDetails")), as_dict(counted.get("outputTokenDetails"))
+    numbers: dict[str, Any] = {
+        "input": as_int(counted.get("inputTokens") or counted.get("promptTokens")),
+        "output": as_int(counted.get("outputTokens") or counted.get("completionTokens")),
+        "cache_read": as_int(read.get("cacheReadTokens") or counted.get("cachedInputTokens")),
+        "cache_write": as_int(read.get("cacheWriteTokens")),
+        "reasoning": as_int(written.get("reasoningTokens") or counted.get("reasoningTokens")),
+    }
+    return Usage(**numbers) if any(numbers.values()) else None
+
 
 ROLES = ("system", "user", "assistant", "data")
 MESSAGES = "messages"

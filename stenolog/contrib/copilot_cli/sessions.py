@@ -32,14 +32,18 @@ from stenolog.parts import ReasoningPart
 
 from .content import (
     PROVIDER,
+    SessionEvent,
+    SubAgents,
     assistant_parts,
     category_of,
     described,
+    is_event,
     media,
+    name_of,
     result_parts,
     runs,
+    session_of,
 )
-from .events import SessionEvent, SubAgents, is_event, name_of, session_of
 
 _ENDING = frozenset(
     (

@@ -46,10 +46,9 @@ from stenolog.importers import (
 from stenolog.parts import ToolCall, says_something
 
 from . import schema
-from .error_block import category_of, error_block, with_block
 from .output_files import NOWHERE, OutputFiles, WholeOutput
 from .schema import JOIN, MAIN, OURS, SYSTEM, FieldDifference, Message
-from .shown import PURPOSES, Shown
+from .shown import PURPOSES, Shown, category_of, error_block, with_block
 
 
 class MessageReader:

@@ -17,7 +17,7 @@ from stenolog.importers import (
     error_category,
 )
 
-from .content import ANSWERS, SYSTEM, usage_of
+from .notes import ANSWERS, SYSTEM, usage_of
 
 _CODES: dict[str, ErrorCategory] = {
     "AUTH": "unauthorized",

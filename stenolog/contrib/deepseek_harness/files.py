@@ -1,11 +1,30 @@
-"""The file of a dsh session: `session.jsonl` or `session.vN.jsonl`, plain or compressed."""
+"""Files of dsh: a session's lines, plain or compressed, and the database with the same events as rows."""
 
 from __future__ import annotations
 
-from stenolog.importers import Importer, Json, JsonObject, LineFormat, as_dict, as_str
+from collections.abc import Callable, Iterator
+from io import BytesIO
+from typing import BinaryIO, TypeAlias
+
+from stenolog.errors import UnknownFormatError
+from stenolog.importers import (
+    Importer,
+    Json,
+    JsonLinesReader,
+    JsonObject,
+    LineFormat,
+    Record,
+    RecordSpool,
+    Skipped,
+    SourceConversation,
+    as_dict,
+    as_int,
+    as_str,
+    sqlite_database,
+)
 
 from .converter import DeepseekHarness
-from .vocabulary import is_event, is_header
+from .vocabulary import PACKED, is_event, is_header
 
 
 def is_session(record: Json) -> bool:
@@ -24,3 +43,71 @@ DEEPSEEK_HARNESS = Importer(
     lines=LineFormat(DeepseekHarness, session_of),
     is_record=is_session,
 )
+
+
+Plain: TypeAlias = Callable[[bytes], bytes]
+"""A function that decompresses, within the budget of a file."""
+_HEAD = {
+    "id": "id",
+    "version": "version",
+    "created_at": "createdAt",
+    "cwd": "cwd",
+    "parent_session": "parentSession",
+    "origin": "origin",
+    "delegation_depth": "delegationDepth",
+    "agent_preset": "agentPreset",
+}
+"""The columns of a session, and what its file calls them."""
+
+
+def read(stream: BinaryIO, reader: JsonLinesReader) -> Iterator[SourceConversation]:
+    """Yield a conversation for each session of a database."""
+    spool = RecordSpool()
+    with sqlite_database(stream, "sessions", "events") as connection:
+        connection.row_factory = lambda cursor, row: {
+            column[0]: value for column, value in zip(cursor.description, row, strict=True)
+        }
+        for row in connection.execute("SELECT * FROM sessions ORDER BY created_at, id"):
+            head = {
+                name: row[column]
+                for column, name in _HEAD.items()
+                if isinstance(row.get(column), str | int | float)
+            }
+            spool.add(str(row["id"]), Record("0", {"type": "session", **head}))
+        for row in connection.execute("SELECT * FROM events ORDER BY session_id, seq"):
+            if (event := _event(row, reader, connection.plain_bytes)) is not None:
+                spool.add(str(row["session_id"]), Record(str(row["seq"]), event))
+    for name in spool:
+        yield SourceConversation(name, spool.records(name), DeepseekHarness, unit="record")
+
+
+def _event(row: JsonObject, reader: JsonLinesReader, plain: Plain) -> JsonObject | None:
+    """Return a row as the event that a file would hold; one whose data is damaged is skipped."""
+    try:
+        data = reader.document(BytesIO(_bytes(row["data"], plain)))
+        surface = reader.document(BytesIO(_bytes(row["surface_op"] or "null", plain)))
+    except UnknownFormatError as error:
+        reader.skipped.append(Skipped(as_int(row["seq"]), str(error), "record"))
+        return None
+    row = {name: value for name, value in row.items() if not isinstance(value, bytes)}
+    if not isinstance(row.get("seq"), int):
+        reader.skipped.append(Skipped(0, "expected a number as its seq", "record"))
+        return None
+    if row.get("type") in PACKED:
+        return {"type": row["type"], "seq0": row["seq"], "time0": row.get("time"), "data": data}
+    event = {
+        "type": row.get("type"),
+        "seq": row["seq"],
+        "time": row.get("time"),
+        "data": data,
+        "surfaceOp": surface,
+    }
+    return event | ({"ignorable": True} if row.get("ignorable") == 1 else {})
+
+
+def _bytes(value: object, plain: Plain) -> bytes:
+    """Return a value of a row as JSON text, which is compressed where it is long."""
+    return plain(value) if isinstance(value, bytes) else str(value).encode()
+
+
+DATABASE = Importer("deepseek-harness-db", read=read)

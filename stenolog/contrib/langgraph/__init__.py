@@ -1,13 +1,9 @@
 """LangGraph's checkpoints, kept in the log: `graph.compile(checkpointer=LangGraphSaver(log))`.
 
 saver.py             what LangGraph asks for: put, get, list, delete …
-awaited.py           the same, awaited
-configs.py           the checkpoint that a config names
-connection.py        a saver over a log that is opened for a `with` block
-notes.py             interrupts, answers and errors in words
 bringing.py          the checkpoints of a thread in another saver
-checkpoint_entries.py the entries of a checkpoint and of a task's writes
-thread_store.py      the threads of a log, each a conversation
+checkpoint_entries.py the entries of a checkpoint and of a task's writes; interrupts, answers, errors
+thread_store.py      the threads of a log, each a conversation, and the checkpoint that a config names
 thread_fold.py       a thread as the log tells it: a fold of its conversation, with its open calls
 stored_values.py     the values of channels, each long one kept once; which classes a value may name
 message_sync.py      which messages of a state become events, and which of those in the log are out of it now

@@ -24,9 +24,8 @@ from stenolog.errors import CallerError
 from stenolog.importers import as_time
 
 from .checkpoint_entries import CheckpointEntries
-from .configs import Where
 from .thread_fold import CALLER, Id, Thread
-from .thread_store import Decide
+from .thread_store import Decide, Where
 
 
 class Brought(NamedTuple):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from threading import RLock
-from typing import Any, Self
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
@@ -22,23 +24,64 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
+import stenolog
 from stenolog import Conversation, Log
 from stenolog.errors import CallerError
 
-from .awaited import AwaitedSaver
 from .bringing import check_saver, decisions, missing_here
 from .checkpoint_entries import CheckpointEntries
-from .configs import Where, config_of
-from .connection import Connection
 from .messages import matches, name_of
 from .stored_values import Allowed, SafeSerializer, ValueReader
 from .thread_fold import Saved, Thread
-from .thread_store import ThreadStore, id_of
+from .thread_store import ThreadStore, Where, config_of, id_of
+
+Saver = TypeVar("Saver")
+
+
+class Connection(AbstractContextManager[Saver], AbstractAsyncContextManager[Saver], Generic[Saver]):
+    """Opens the log for `with` and `async with`, and makes the saver of it."""
+
+    def __init__(self, path: str | os.PathLike[str], saver_of: Callable[[Log], Saver]) -> None:
+        self._path = path
+        self._saver_of = saver_of
+        self._log: Log | None = None
+
+    def __enter__(self) -> Saver:
+        self._log = log = stenolog.open(self._path)
+        try:
+            return self._saver_of(log)
+        except BaseException:
+            log.close()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._log is not None:
+            self._log.close()
+
+    async def __aenter__(self) -> Saver:
+        return await asyncio.to_thread(self.__enter__)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.__exit__, kind, error, trace)
+
+
+def _awaited(name: str) -> Any:
+    """Return an async method that runs the method of this name in a thread."""
+
+    async def run(self: LangGraphSaver, *given: Any, **named: Any) -> Any:
+        return await asyncio.to_thread(getattr(self, name), *given, **named)
+
+    return run
+
 
 _list = list  # within the class below, `list` is what LangGraph calls so
 
 
-class LangGraphSaver(AwaitedSaver):
+class LangGraphSaver(BaseCheckpointSaver[int]):
     """Keeps the checkpoints of LangGraph in a log: each thread in the conversation of its id.
 
     A checkpoint is given back as it was put, by way of `serde`. The messages in its state are told as events
@@ -76,6 +119,21 @@ class LangGraphSaver(AwaitedSaver):
         self.tell = tell
         self._shelf = ThreadStore(log, name_of(agent), trust_imported)
         self._lock = RLock()
+
+    aget_tuple = _awaited("get_tuple")
+    aget_delta_channel_history = _awaited("get_delta_channel_history")
+    aput = _awaited("put")
+    aput_writes = _awaited("put_writes")
+    acopy_thread = _awaited("copy_thread")
+    adelete_thread = _awaited("delete_thread")
+    adelete_for_runs = _awaited("delete_for_runs")
+    aprune = _awaited("prune")
+
+    async def alist(self, *given: Any, **named: Any) -> AsyncIterator[CheckpointTuple]:
+        """Yield what `list` does, each from a thread."""
+        found = self.list(*given, **named)
+        while (made := await asyncio.to_thread(next, found, None)) is not None:
+            yield made
 
     @classmethod
     def from_conn_string(cls, conn_string: str | os.PathLike[str], **options: Any) -> Connection[Self]:

@@ -1,4 +1,4 @@
-"""The threads of a log: each one's conversation, and what has been read of it."""
+"""The threads of a log: each one's conversation, and what has been read of it, and configs that name them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import get_checkpoint_id
 from pydantic import JsonValue
 
 from stenolog import Conversation, Log
@@ -210,3 +212,23 @@ def record(kept: dict[str, Any], note: UserMessage | None = None, **switched: An
     """Return an entry of ours: without words, or with those of a note."""
     told: dict[str, Any] = {"langgraph": kept}
     return NewEntry(replace(note, meta={**note.meta, **told}) if note else ModeSwitch(meta=told, **switched))
+
+
+class Where(NamedTuple):
+    """The checkpoint that a config names."""
+
+    thread: str
+    ns: str
+    id: str | None
+
+    @classmethod
+    def of(cls, config: RunnableConfig) -> Where:
+        named = config["configurable"]
+        return cls(
+            id_of(named["thread_id"]), named.get("checkpoint_ns") or "", get_checkpoint_id(config) or None
+        )
+
+
+def config_of(thread: str, ns: str, id: str) -> RunnableConfig:
+    """Return the config that names a checkpoint."""
+    return {"configurable": {"thread_id": thread, "checkpoint_ns": ns, "checkpoint_id": id}}

@@ -25,8 +25,7 @@ from stenolog.importers import (
 )
 from stenolog.parts import AssistantPart, ReasoningPart, TextPart, ToolCall
 
-from .mapping import Mapping, as_role
-from .paths import FieldPath, words_in
+from .mapping import FieldPath, Mapping, as_role, words_in
 
 MAIN = "assistant"
 _NUMBER = re.compile(r"\d{9,}(\.\d+)?")

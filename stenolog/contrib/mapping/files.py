@@ -24,8 +24,7 @@ from stenolog.importers import (
 )
 
 from .converter import Mapped
-from .mapping import Mapping, read_mapping
-from .paths import paths_in, words_in
+from .mapping import Mapping, paths_in, read_mapping, words_in
 
 _JSON = (b"{", b"[")
 _SHOWN = 12

@@ -1,6 +1,6 @@
 """Signed events of the Nostr protocol, as TENEX keeps them and as relays send them."""
 
 from .outgoing import nostr_events
-from .references import with_references
+from .participants import with_references
 
 __all__ = ["nostr_events", "with_references"]

@@ -25,10 +25,9 @@ from stenolog.importers import (
     regular_file,
 )
 
-from .converter import Nostr, Whole
+from .converter import Nostr, Stored, Whole, slugs, stored
 from .events import MESSAGES, METADATA, PROFILE, NostrEvent, checker, event_of, is_event, roots_of, unpacked
 from .participants import people
-from .stored import Stored, slugs, stored
 
 _RELAY = ("EVENT", "EOSE", "NOTICE", "OK", "CLOSED", "AUTH")
 """The types of a relay's messages."""

@@ -2,31 +2,194 @@
 
 The tables may have any name; the messages are in the one with the columns `session_id` and `message_data`.
 An `AdvancedSQLiteSession` adds the branches of a session and the tokens of its turns.
+
+The events are those that an `OpenAIAgentsSession` writes: it gives the items back as they were. Items that
+follow each other and that a model wrote are one message.
 """
 
 from __future__ import annotations
 
 import io
+import json
+import re
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from typing import Any, BinaryIO, NamedTuple
 
 from stenolog.contrib.programs import OPENAI_AGENTS_COLUMNS
-from stenolog.errors import UnknownFormatError
+from stenolog.errors import DuplicateIdError, UnknownFormatError
+from stenolog.events import AssistantMessage, Known, ToolResult, Usage, UserMessage
+from stenolog.frameworks import openai_agents_events
 from stenolog.importers import (
+    Blobs,
+    ExistingLog,
     Importer,
     JsonLinesReader,
     Record,
+    SessionConverter,
     Skipped,
     SourceConversation,
+    Step,
     as_dict,
+    as_int,
+    as_str,
+    as_time,
     sqlite_database,
     tables_in,
 )
 
-from .items import AgentsSession
+USER = "user"
+SYSTEM = "openai-agents"
+PROVIDER = "openai"
+INPUT_ROLES = ("user", "system", "developer")
+
+
+class ItemRow(NamedTuple):
+    """One item of a session, with its key, its time, and the tokens of the turn that it ends."""
+
+    key: str
+    item: dict[str, Any]
+    time: datetime
+    usage: Usage | None
+
+
+class AgentsSession(SessionConverter):
+    """Takes the rows of one session and gives the steps that take it down.
+
+    `rows` are their numbers, in order. Raises `DuplicateIdError` for rows that the log does not go on with.
+    """
+
+    system, main, provider = SYSTEM, "assistant", PROVIDER
+
+    def __init__(self, log: ExistingLog, rows: Sequence[int]) -> None:
+        self._rows = rows
+        super().__init__(log)
+        self._log = log
+        self._answer: list[ItemRow] = []
+        """The items of the answer that is still going on, as far as they are one entry."""
+        self._source_id = ""
+        """The key of that answer's first item, which its later entries share."""
+
+    def take(self, record: Record) -> list[Step]:
+        """Return the steps for an item; an answer waits for what follows it."""
+        self._check_goes_on()
+        self.time = as_time(record.value.get("time"), self.time)
+        row = ItemRow(f"#{record.line}", record.value["item"], self.time, _tokens(record.value.get("usage")))
+        if _is_input(row.item):
+            self._close()
+            self._source_id = ""
+            self._input(row)
+        else:
+            if self._answer and self._entry_of(self._answer[-1]) != self._entry_of(row):
+                self._close()
+            self._source_id = self._source_id or row.key
+            self._answer.append(row)
+        return self.writer.drain()
+
+    def end(self) -> list[Step]:
+        """Return the steps left; items that were popped or cleared since an earlier import are hidden."""
+        self._close()
+        if removed := self.writer.hide_missing(self.time):
+            self.decisions["taken out of the session"] += removed
+        return self.writer.drain()
+
+    def _check_goes_on(self) -> None:
+        """Check once that rows are known, or all new. Raises `DuplicateIdError`."""
+        rows, self._rows = self._rows, ()
+        existing = [int(id[1:]) for id in self._log.positions if re.fullmatch(r"#\d+", id)]
+        if rows and existing and not {*rows} & {*existing} and rows[0] <= max(existing):
+            raise DuplicateIdError(
+                f"expected a row that was imported before, or rows behind {max(existing)}, found row "
+                f"{rows[0]}: is it another session? Then give it another name"
+            )
+
+    def _entry_of(self, row: ItemRow) -> str:
+        """Return the id of the entry that an earlier import made of an item; empty if it is new."""
+        existing = self._log.answers.get(row.key)
+        return existing.id if existing else ""
+
+    def _close(self) -> None:
+        """Write the answer so far."""
+        rows, self._answer = self._answer, []
+        if not rows:
+            return
+        if model := next((found for row in rows if (found := _model(row.item))), ""):
+            self.setup.card(self.main, model=model)
+        self.setup.settle(rows[0].key, rows[0].time)
+        blobs: Blobs = {}
+        for event in openai_agents_events([row.item for row in rows], self.main, model, blobs):
+            assert isinstance(event, AssistantMessage)
+            answer = replace(
+                event,
+                to=(USER,),
+                usage=next((row.usage for row in reversed(rows) if row.usage), None),
+                source=self.writer.source(self._source_id, self.main, *(row.key for row in rows)),
+            )
+            self.writer.write(answer, rows[0].key, rows[0].time, blobs)
+
+    def _input(self, row: ItemRow) -> None:
+        """Write what a person or the system said, or a tool's result."""
+        blobs: Blobs = {}
+        for event in openai_agents_events([row.item], self.main, "", blobs):
+            placed = self._placed(event, row)
+            self.put(placed, row.key, blobs)
+
+    def _placed(self, event: Any, row: ItemRow) -> Known:
+        if isinstance(event, ToolResult):
+            call = self.writer.closed(event.call_id)
+            source = self.writer.source(event.call_id, "tool", row.key)
+            name = call.name if call else ""
+            is_error = row.item.get("status") == "failed" or _has_failed(row.item.get("output"))
+            ref = call.ref if call else None
+            return replace(event, call=ref, name=name, is_error=is_error, source=source)
+        assert isinstance(event, UserMessage)
+        if event.author_kind == "person":
+            self.name_after(event.text)
+        role = as_str(row.item.get("role"))
+        return replace(
+            event, to=(self.main,), source=self.writer.source(as_str(row.item.get("id")), role, row.key)
+        )
+
+
+def _is_input(item: dict[str, Any]) -> bool:
+    """Return whether an item is what the model was given, and not what it wrote."""
+    kind = as_str(item.get("type"))
+    id = item.get("id") if kind == "local_shell_call_output" else item.get("call_id")
+    return item.get("role") in INPUT_ROLES or (kind.endswith("_output") and isinstance(id, str))
+
+
+def _has_failed(output: object) -> bool:
+    """Return whether an output is what the SDK writes for a tool that raised."""
+    return isinstance(output, str) and output.startswith("An error occurred while running the tool")
+
+
+def _model(item: dict[str, Any]) -> str:
+    return as_str(as_dict(item.get("provider_data")).get("model"))
+
+
+def _tokens(turn: object) -> Usage | None:
+    """Return the tokens of a turn."""
+    counted = as_dict(turn)
+    numbers: dict[str, Any] = {
+        "input": as_int(counted.get("input_tokens")),
+        "output": as_int(counted.get("output_tokens")),
+        "cache_read": as_int(_details(counted.get("input_tokens_details")).get("cached_tokens")),
+        "reasoning": as_int(_details(counted.get("output_tokens_details")).get("reasoning_tokens")),
+    }
+    return Usage(**numbers) if any(numbers.values()) else None
+
+
+def _details(text: object) -> dict[str, Any]:
+    """Return what a column of JSON holds."""
+    with suppress(ValueError, RecursionError):
+        return as_dict(json.loads(as_str(text) or "{}"))
+    return {}
+
 
 STRUCTURE, USAGE = "message_structure", "turn_usage"
 MAIN_BRANCH = "main"

@@ -29,15 +29,17 @@ from stenolog.parts import ReasoningPart, TextPart
 
 from .content import (
     ANSWERS,
+    Unit,
     failure,
     is_read_aloud,
     model_of,
     result_parts,
+    told_prompt,
+    units,
     usage_of,
     user_part,
 )
 from .stored import SessionTree, Storage, StoredMessage, StoredSession, trees
-from .units import Unit, told_prompt, units
 
 _SHORT = 8
 """Characters of a session's id by which a sub-agent is named."""
