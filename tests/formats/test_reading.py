@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import stenolog
 from stenolog import AgentCard, AssistantMessage, ModeSwitch, Request, Tool, ToolResult, UserMessage
 from stenolog.errors import CallerError
 from stenolog.importers import events_from
@@ -15,6 +16,7 @@ from stenolog.models import answer_from
 from stenolog.parts import ProviderPart, ReasoningPart, RefusalPart, TextPart, ToolCall
 from stenolog.projections.formats import FORMATS, reader_of
 from stenolog.projections.requests.as_sent import without_marks
+from stenolog.projections.requests.builder import build_reference
 from stenolog.requests import build, lanes, validate
 from stenolog.testing import entries
 from tests.formats.reading import READ, messages_of, written_again
@@ -233,7 +235,7 @@ def test_a_tool_without_fields_of_its_provider_is_stored_as_before() -> None:
     assert "raw" not in str(entry.event)
 
 
-def test_the_container_of_a_program_that_waits_for_its_calls_is_kept_and_named_where_it_is_not_sent() -> None:
+def test_a_program_that_waits_for_the_results_of_its_calls_goes_back_as_it_came() -> None:
     program = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "code_execution", "input": {}}
     caller = {"type": "code_execution_20260120", "tool_id": "srvtoolu_1"}
     call = {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {}, "caller": caller}
@@ -248,6 +250,45 @@ def test_the_container_of_a_program_that_waits_for_its_calls_is_kept_and_named_w
         ToolResult(call_id="toolu_1", text="x"),
     )
     request = build(log, "coder", api="anthropic")
+    asked_on = build(
+        entries(*(each.event for each in log), UserMessage("Never mind.")), "coder", api="anthropic"
+    )
 
     assert json.loads(answer.tool_calls[0].raw) == {"caller": caller, "container": "container_1"}
-    assert {cut.what for cut in request.omissions} == {"server_tool_use", "caller, container"}
+    assert request.body["messages"][1]["content"] == [program, call]
+    assert request.body["container"] == "container_1"
+    assert list(validate("anthropic", request.body)) == []
+    # Anthropic goes on with a program only if nothing but its results is said.
+    assert {cut.what for cut in asked_on.omissions} == {"server_tool_use", "caller, container"}
+    assert list(validate("anthropic", asked_on.body)) == []
+
+
+def test_a_program_and_its_end_go_back_over_all_turns_in_which_it_called_tools() -> None:
+    program = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "code_execution", "input": {}}
+    caller = {"type": "code_execution_20260120", "tool_id": "srvtoolu_1"}
+    end = {"type": "code_execution_tool_result", "tool_use_id": "srvtoolu_1", "content": {"stdout": "2"}}
+    calls = [
+        {"type": "tool_use", "id": f"t{n}", "name": "look", "input": {}, "caller": caller} for n in (1, 2)
+    ]
+    said = {"type": "text", "text": "Two."}
+    given = {"type": "message", "model": "claude-opus-4-8", "container": {"id": "container_1"}}
+    turns = [[program, calls[0]], [calls[1]], [end, said]]
+    with stenolog.open(":memory:") as log:
+        talk = log["x"]
+        talk.join("coder", model="claude-opus-4-8")
+        for event in (
+            UserMessage("Look."),
+            answer_from({**given, "content": turns[0]}, agent="coder"),
+            ToolResult(call_id="t1", text="1"),
+            answer_from({**given, "content": turns[1]}, agent="coder"),
+            ToolResult(call_id="t2", text="1"),
+            answer_from({**given, "content": turns[2]}, agent="coder"),
+            UserMessage("Thanks."),
+        ):
+            talk.append(event)
+            request = talk.request("coder", api="anthropic")
+            assert request.body == build_reference(talk.entries(), "coder", api="anthropic").body
+            assert list(validate("anthropic", request.body)) == []
+            answers = [each["content"] for each in request.body["messages"] if each["role"] == "assistant"]
+            assert answers == turns[: len(answers)]
+            assert ("container" in request.body) is (0 < len(answers) < 3)

@@ -228,7 +228,8 @@ def _matches(form: _Form, text: str, small: str) -> Iterator[tuple[Secret, int]]
 
 def _windows(anchors: Iterable[str], small: str) -> Iterator[tuple[int, int]]:
     """Yield the parts of a text around anchors: to search all of it for each form would take longer."""
-    places = sorted({at for anchor in anchors for at in _occurrences(anchor, small)})
+    present = [anchor for anchor in anchors if anchor in small]
+    places = sorted({at for anchor in present for at in _occurrences(anchor, small)} if present else ())
     first = end = 0
     for at in places:
         if at - BEFORE > end:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence, Set
 from typing import NamedTuple
 
-from stenolog.domain.parts import ProviderPart, TextPart, ToolCall
+from stenolog.domain.parts import Part, ProviderPart, TextPart, ToolCall
 from stenolog.projections.messages.identifiers import CallIds
 from stenolog.projections.messages.message import Body, Message, Preamble
 
@@ -45,12 +45,13 @@ NOTES = ("metadata", "internal_chat_message_metadata_passthrough")
 class OwnBlocks(NamedTuple):
     """The blocks of a message that their provider made for itself, by the part's index.
 
-    `calls` are the ids of its own calls in the turn. `is_family`: a model of the family that is asked now
-    said the message.
+    `calls` are the ids of its own calls in the turn that go back, `open` those of all. `is_family`: a model
+    of the family that is asked now said the message.
     """
 
     blocks: dict[int, Body]
     calls: set[str]
+    open: Set[str] = frozenset()
     providers: Set[str] = frozenset()
     is_family: bool = False
 
@@ -60,7 +61,7 @@ def own_tools(
 ) -> list[OwnBlocks]:
     """Return the provider's own blocks of one turn: calls, each with its one result, and compactions.
 
-    In a turn that is `paused`, the results of calls are still to come.
+    In a turn that is `paused`, the results of calls are still to come, as of a program that waits for ours.
     """
     asked_for: dict[str, tuple[int, int, Body]] = {}
     own_calls = [*OWN_CALLS][: 1 if preamble.version < 6 else None]
@@ -85,8 +86,11 @@ def own_tools(
     for id, (nth, i, block) in asked_for.items() if paused else ():
         if id not in made[0].calls:
             made[nth].blocks[i] = block
+            made[0].calls.add(id)
     return [
-        OwnBlocks(own.blocks, made[0].calls, providers, same_family(message.model, preamble.model))
+        OwnBlocks(
+            own.blocks, made[0].calls, asked_for.keys(), providers, same_family(message.model, preamble.model)
+        )
         for own, message in zip(made, run, strict=True)
     ]
 
@@ -104,10 +108,17 @@ def fields(builder: BodyBuilder, part: TextPart | ToolCall, message: Message, ow
             kept = {name: found}
         case _:
             pass
-    # A program that has ended needs its container no more.
+    # The container is a field of the whole body, while the program waits in it.
     if lost := given.keys() - kept.keys() - ({"container"} if kept else set()):
         builder.omit_fields(message, part, sorted(lost))
     return kept
+
+
+def program_of(part: Part) -> tuple[str, str]:
+    """Return the id of the program that made a call, and its container; empty for another part."""
+    form = provider_form(part) if isinstance(part, ToolCall) and part.raw else {}
+    caller = form.get("caller")
+    return str(caller.get("tool_id", "") if isinstance(caller, dict) else ""), str(form.get("container", ""))
 
 
 def _without(block: Body, field: str) -> Body:

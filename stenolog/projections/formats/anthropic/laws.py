@@ -214,9 +214,15 @@ def _unpaired_own_tools(at: str, message: Body) -> Iterator[Finding]:
 
 @collected(_unpaired_own_tools)
 def own_tools_closed(body: Body, found: Sequence[Finding]) -> Iterator[Finding]:
-    """A call of Anthropic's own tools has its result in the same turn, unless the last turn is paused."""
-    last = f"/messages/{len(body.get('messages') or ()) - 1}/"
-    yield from (each for each in found if not (each[0].startswith(last) and each[1].startswith("no result")))
+    """A call of Anthropic's own tools has its result in its turn, unless that pauses or waits for ours."""
+    messages = list(body.get("messages") or ())
+    waits = "container" in body and bool(messages) and messages[-1].get("role") == "user"
+    last = f"/messages/{len(messages) - 1}/"
+    ids = [(*each, each[1].rpartition(" ")[2], each[1].startswith("no result")) for each in found]
+    opened, ended = ({id for *_, id, is_open in ids if is_open is which} for which in (True, False))
+    for place, what, id, is_open in ids:
+        if id not in opened & ended and not (is_open and (waits or place.startswith(last))):
+            yield place, what
 
 
 def _thinks_on_a_budget(body: Body) -> bool:

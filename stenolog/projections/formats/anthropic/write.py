@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import partial
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 
 from stenolog.domain.parts import (
     FilePart,
@@ -38,7 +38,7 @@ from stenolog.projections.formats.body_builder import (
     tool_shapes,
 )
 from stenolog.projections.formats.model_families import goes_back, takes_system_turns
-from stenolog.projections.formats.own_parts import OwnBlocks, fields, own_blocks, own_tools
+from stenolog.projections.formats.own_parts import OwnBlocks, fields, own_blocks, own_tools, program_of
 from stenolog.projections.formats.writer import Writer
 from stenolog.projections.messages.body_digest import compact
 from stenolog.projections.messages.identifiers import CallIds, arguments_object, called, tool_name
@@ -68,14 +68,24 @@ class AnthropicWriter(Writer):
         is_strict = self.preamble.version > 5
         self.tools = tool_shapes(self.preamble, partial(_tool_shape, is_strict=is_strict), ANTHROPIC)
         self.names = frozenset(tool.get("name", "") for tool in self.tools)
+        self.waiting: list[Message] = []
 
-    def write(self, messages: Sequence[Message], paused: Message | None = None) -> None:
+    def write(self, messages: Sequence[Message]) -> None:
+        # A program that waits is written again: whether it goes back depends on what is said next.
+        waiting = [*self.waiting, *messages]
+        own = OwnTurns(waiting, self.preamble)
+        self.waiting = waiting[own.waits_at :]
+        self._write(waiting[: own.waits_at], own)
+
+    def _write(self, messages: Sequence[Message], own: OwnTurns) -> None:
         builder, ids = self.builder, self.ids
-        for is_assistant, run in groupby(messages, key=lambda message: message.role == "assistant"):
+        numbered = groupby(enumerate(messages), key=lambda each: each[1].role == "assistant")
+        for is_assistant, run in numbered:
             if is_assistant:
-                _assistant_turn(builder, list(run), self.preamble, ids, paused)
+                turn = [(message, own.blocks[n]) for n, message in run]
+                _assistant_turn(builder, turn, self.preamble, ids)
             else:
-                for message in run:
+                for _, message in run:
                     _user_message(builder, message, ids, self.names)
 
     def close(self, messages: Sequence[Message]) -> Body:
@@ -84,7 +94,9 @@ class AnthropicWriter(Writer):
         if paused := None if late else _paused(conversation, preamble):
             # Nothing may stand behind it; the note at the end is for APIs that cannot go on with it.
             conversation.pop()
-        self.write(conversation, paused)
+        conversation = [*self.waiting, *conversation]
+        own = OwnTurns(conversation, preamble, paused, is_end=not late)
+        self._write(conversation, own)
         # Taken before the late notes are written, since breakpoints must not stand behind them.
         ends = [*islice(_ends(builder.messages), 2)]
         _late(builder, late, preamble, self.ids)
@@ -98,6 +110,8 @@ class AnthropicWriter(Writer):
             # The last one as a copy: a breakpoint behind it is none of its own size.
             body["tools"] = [*self.tools[:-1], {**self.tools[-1]}]
         body |= said
+        if own.container:
+            body["container"] = own.container
         if cached:
             mark_prefix(body)
             set_breakpoints(*([] if late else [body]))
@@ -108,6 +122,62 @@ class AnthropicWriter(Writer):
             written[index] = _marked(written[index], block)
         body["messages"] = written
         return body
+
+
+class OwnTurns:
+    """The blocks of the provider's own in a stretch of the conversation, by the number of the message.
+
+    A program may wait for results of ours, over several turns. It goes back if it has ended, or if at the end
+    of the request nothing but such results was said; then `container` is the place that it waits in, and
+    `waits_at` the number of the message in which it began.
+    """
+
+    def __init__(
+        self,
+        messages: Sequence[Message],
+        preamble: Preamble,
+        paused: Message | None = None,
+        *,
+        is_end: bool = True,
+    ) -> None:
+        self.messages, self.preamble = messages, preamble
+        self.blocks: dict[int, OwnBlocks] = {}
+        self.waits_at, self.container = len(messages), ""
+        waiting: list[list[int]] = []
+        for role, run in groupby(range(len(messages)), key=lambda n: messages[n].role):
+            if role == "assistant":
+                turn = [*run]
+                known = [*chain(*waiting), *turn]
+                self._take(known, paused=paused is not None and messages[turn[-1]] is paused)
+                waiting = [*waiting, turn] if self._container_of(known) else []
+            elif role != "tool" and waiting:
+                self._give_up(waiting)
+                waiting = []
+        if waiting and is_end:
+            known = [*chain(*waiting)]
+            self.waits_at, self.container = known[0], self._container_of(known)
+            self._take(known, paused=True)
+        else:
+            self._give_up(waiting)
+
+    def _take(self, numbers: list[int], *, paused: bool) -> None:
+        # Until version 6, what its tools did went back only if it was in one message, and nothing else did.
+        parts = [[n] for n in numbers] if self.preamble.version < 6 else [numbers]
+        for part in parts:
+            own = own_tools([self.messages[n] for n in part], self.preamble, ANTHROPIC, paused=paused)
+            self.blocks.update(zip(part, own, strict=True))
+
+    def _give_up(self, turns: Sequence[list[int]]) -> None:
+        for turn in turns:
+            self._take(turn, paused=False)
+
+    def _container_of(self, numbers: list[int]) -> str:
+        """Return the container of a program that has not ended, and that made a call of these messages."""
+        own = self.blocks[numbers[0]]
+        if self.preamble.version < 6 or not (waiting := own.open - own.calls):
+            return ""
+        made_by = (program_of(call) for n in numbers for call in self.messages[n].parts)
+        return next((container for id, container in made_by if id in waiting), "")
 
 
 def _ends(messages: Sequence[Body]) -> Iterator[tuple[int, int]]:
@@ -173,19 +243,13 @@ def _turn(builder: BodyBuilder, role: str) -> list[Body]:
 
 
 def _assistant_turn(
-    builder: BodyBuilder, run: list[Message], preamble: Preamble, ids: CallIds, paused: Message | None
+    builder: BodyBuilder, run: list[tuple[Message, OwnBlocks]], preamble: Preamble, ids: CallIds
 ) -> None:
     """Write consecutive messages of the lane as one turn; omit thinking that nothing follows."""
     if preamble.version > 5:
-        run = [message for message in run if not _is_refused(builder, message)]
-    # Until version 6, what its tools did went back only if it was in one message, and nothing else did.
-    if preamble.version < 6:
-        own = [made for message in run for made in own_tools([message], preamble, ANTHROPIC)]
-    else:
-        own = own_tools(run, preamble, ANTHROPIC, paused=paused in run)
+        run = [each for each in run if not _is_refused(builder, each[0])]
     blocks = [
-        (message, list(_assistant_blocks(builder, message, preamble, ids, each)))
-        for message, each in zip(run, own, strict=True)
+        (message, list(_assistant_blocks(builder, message, preamble, ids, own))) for message, own in run
     ]
     # Thinking must not stand last in a turn.
     while blocks and (not blocks[-1][1] or blocks[-1][1][-1][0]["type"] in THINKING):
