@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stenolog import AgentCard, AssistantMessage, Event, ModeSwitch, ToolResult, UserMessage
+from stenolog import AgentCard, AssistantMessage, Event, ModeSwitch, Tool, ToolResult, UserMessage
 from stenolog.context import Budget, LastN, Pins, SinceLastTurn, policy
 from stenolog.domain.values import Usage
 from stenolog.errors import AgentNotFoundError
@@ -123,9 +123,7 @@ def test_the_cost_is_what_is_fresh_what_is_cached_and_what_was_answered() -> Non
 
 def test_a_change_of_the_tools_makes_everything_fresh() -> None:
     two: list[Event] = [CARD, UserMessage(text="a" * 400), calls("ok")]
-    switch = ModeSwitch(
-        cards={"coder": AgentCard(model="gpt-5", persona="You code.", parameters={"seed": 1})}
-    )
+    switch = ModeSwitch(cards={"coder": AgentCard(model="gpt-5", tools=[Tool(name="look")])})
 
     (same,) = rows(*two, UserMessage(text="b"))
     (changed,) = rows(*two, switch, UserMessage(text="b"))

@@ -16,6 +16,7 @@ from stenolog import AgentCard, AssistantMessage, ModeSwitch, Tool, UserMessage
 from stenolog.adapters.answers.caches import cause_words
 from stenolog.analysis import cache_calls, diff
 from stenolog.events import PositionRange, Usage
+from stenolog.projections.analysis.budget import budget
 from stenolog.requests import FORMATS
 
 WORDS = ["the", "baker", "weighs", "the", "flour", "and", "waits", "for", "the", "dough", "to", "rise"]
@@ -73,6 +74,7 @@ def test_whatever_compares_two_requests_gives_the_same_answer(
         between = [*talk.entries(requests[0].at, requests[1].at)]
         call = cache_calls(talk.entries(), blobs=log.blobs)[-1]
         told = diff(requests[0], requests[1], between, card, usage)
+        (plan,) = budget(talk.entries(), "g", api=api)
         with TestClient(stenolog.inspector(log, token=""), base_url="http://127.0.0.1") as web:
             place = f"a?at={requests[1].at}&agent=g&api={api}&before=call"
             twin = web.get(f"/diff.json/{place}").json()["data"]
@@ -89,6 +91,7 @@ def test_whatever_compares_two_requests_gives_the_same_answer(
     assert (told.first is None) == (call.cause.pointer == "")
     assert told.shared.tokens == pytest.approx(call.same, rel=0.002)
     assert told.again + told.shared.tokens == pytest.approx(call.missed, rel=0.002)
+    assert told.shared.tokens == pytest.approx(plan.sent - plan.fresh, rel=0.002)
     assert data == twin
     assert data["call"] == {key: value for key, value in row.items() if key != "conversation"}
     assert data["first"] in (row["cause"], None)

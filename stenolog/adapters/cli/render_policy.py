@@ -28,7 +28,7 @@ BUDGET_COLUMNS = (
 
 NOTES = (
     "LOST: messages of a person that some request was without",
-    "CACHEABLE: how much of the conversation was a prefix of the request before, in bytes",
+    "CACHEABLE: the part of SENT with which a request begins as the one before did",
 )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -11,13 +10,14 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, UserMessage
 from stenolog.domain.limits import MICRO_PER_USD, Tokens
 from stenolog.domain.policy import Budget, FullHistory, Policy, PolicyLike, policy
-from stenolog.projections.messages.explanation import tokens_of
 from stenolog.projections.messages.message import EMPTY_BLOBS
 from stenolog.projections.messages.rules import CUTS
 from stenolog.projections.messages.sizes import COUNTERS, Counter, count_parts
 from stenolog.projections.prices import PRICES, Prices, cost
 from stenolog.projections.requests import DEFAULT_API, LaneId, Request, build, check_takes_part, every_request
-from stenolog.projections.requests.part_texts import messages
+
+from .cache.difference import compared
+from .cache.prompts import Prompt, prompt_of
 
 
 class BudgetRow(NamedTuple):
@@ -25,10 +25,9 @@ class BudgetRow(NamedTuple):
 
     `requests` is their number, `over` that of those which do not fit the budget and cannot be sent. `cuts`:
     how often the window was cut. `told` is the number of a person's messages, `lost` the positions of those
-    that some request was without. `cacheable`: which share (0 to 1) of the bytes of the conversation was a
-    prefix of the request before. `sent` and `fresh` are tokens, `fresh` those behind that prefix (all, where
-    tools or parameters changed); `output` those of the answers in the log. `cost` is in USD, None where no
-    price is known for the model.
+    that some request was without. `sent` and `fresh` are tokens, `fresh` those after what a request begins
+    with as the one before did, and `cacheable` is the share (0 to 1) of the others; `output` are those of the
+    answers in the log. `cost` is in USD, None where no price is known for the model.
     """
 
     policy: Policy
@@ -97,11 +96,9 @@ class _Ledger:
         self.asked = asked
         self.orders = orders
         self.over = self.cuts = self.sent = self.cached = 0
-        self.bytes = self.common = 0
         self.lost: set[int] = set()
         self.model = ""
-        self.front: dict[str, Any] = {}
-        self.before: list[tuple[Any, bytes]] = []
+        self.before: Prompt | None = None
 
     def enter(self, request: Request) -> None:
         """Take the next request in."""
@@ -117,19 +114,12 @@ class _Ledger:
             }
 
     def _measure(self, request: Request) -> None:
-        """Add the part of a request that is a prefix of the one before, in bytes and in tokens."""
-        said = messages(request)
-        front = {key: value for key, value in request.body.items() if key != request.messages_key}
-        same = _shared(self.before, said)
-        now = [*self.before[:same], *((each, _compact(each)) for each in said[same:])]
-        self.bytes += sum(len(text) for _, text in now)
-        self.common += sum(len(text) for _, text in now[:same])
-        if same < min(len(now), len(self.before)):
-            self.common += _common(now[same][1], self.before[same][1])
+        """Add the tokens of a request, and of those with which it begins as the one before did."""
+        now = prompt_of(request)
         self.sent += request.size.tokens
-        if front == self.front:
-            self.cached += tokens_of(part for part in request.parts if part.message < same)
-        self.front, self.before = front, now
+        if self.before is not None:
+            self.cached += now.ends[compared(self.before, now).same]
+        self.before = now
 
     def row(self, chosen: Policy, limit: int | None, lane: LaneId, prices: Prices) -> BudgetRow:
         """Return the sums as a row."""
@@ -143,7 +133,7 @@ class _Ledger:
             cuts=self.cuts,
             told=len(self.orders),
             lost=tuple(sorted(self.lost)),
-            cacheable=self.common / self.bytes if self.bytes else 0.0,
+            cacheable=self.cached / self.sent if self.sent else 0.0,
             sent=self.sent,
             fresh=self.sent - self.cached,
             output=output,
@@ -168,18 +158,3 @@ def _answered(entry: Entry, lane: LaneId) -> int:
             return usage.output if usage is not None and usage.output else count_parts(parts)
         case _:
             return 0
-
-
-def _shared(before: Sequence[tuple[Any, bytes]], messages: Sequence[Any]) -> int:
-    pairs = enumerate(zip(before, messages, strict=False))
-    return next((at for at, ((was, _), now) in pairs if was != now), min(len(before), len(messages)))
-
-
-def _common(one: bytes, other: bytes) -> int:
-    """Return the length of the prefix that two texts share."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((at for at, (mine, theirs) in pairs if mine != theirs), min(len(one), len(other)))
-
-
-def _compact(message: Any) -> bytes:
-    return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode()
