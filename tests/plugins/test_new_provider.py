@@ -51,7 +51,6 @@ KEYS = {
 }
 """Keys that the JSON of one API has: a module that names two of them knows that API."""
 KNOW_JSON = {
-    "adapters/frameworks/openai_agents.py",
     "adapters/frameworks/pydantic_ai_parts.py",
     "adapters/importers/in_memory.py",
     "adapters/importers/openai/export.py",

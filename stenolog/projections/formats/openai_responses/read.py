@@ -93,7 +93,7 @@ def content(value: Json) -> list[dict[str, Any]]:
 def user_part(part: dict[str, Any], blobs: Blobs) -> UserPart:
     """Return one part of a message or an output; a part of an unknown type is kept as its JSON."""
     match part.get("type"):
-        case "input_image" if url := as_str(part.get("image_url")):
+        case "input_image" | "computer_screenshot" if url := as_str(part.get("image_url")):
             kept = keep_data_url(url, blobs)
             return ImagePart(url=url) if kept is None else ImagePart(media_type=kept[0], blob=kept[1])
         case "input_file" if url := as_str(part.get("file_data")) or as_str(part.get("file_url")):

@@ -1,0 +1,142 @@
+"""Items of the Responses API as programs keep them, with those of tools that OpenAI's own clients run.
+
+What an event is as items by itself is fixed: stored sessions have a difference to it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from stenolog.domain.events import AssistantMessage, LlmError, ToolResult, UserMessage
+from stenolog.domain.parts import (
+    FilePart,
+    ImagePart,
+    Part,
+    ProviderPart,
+    ReasoningPart,
+    RefusalPart,
+    TextPart,
+    ToolCall,
+    UserPart,
+)
+from stenolog.projections.formats.reading import Reply, Result, Spoken, role_of
+from stenolog.projections.messages.json_fields import Blobs, arguments, as_dict, as_str, data_url
+
+from .read import CALLS, PROVIDER, assistant_parts, content, output_parts, user_part
+
+Item = Mapping[str, Any]
+HEARD = ("user", "system", "developer")
+HOSTED = ("_call", "program")
+OUTPUT = "function_call_output"
+GIVEN = ("action", "actions", "operation", "code")
+"""The fields in which calls of tools other than functions keep their arguments."""
+
+
+def read_as_kept(item: Item, blobs: Blobs) -> Spoken | Reply | Result:
+    """Return what an item is; calls of tools that OpenAI's clients run are calls, too."""
+    if (call := _answered(item)) is not None:
+        output = item.get("output")
+        given = [output] if isinstance(output, dict) else output
+        return Result(call, () if given is None else output_parts({**item, "output": given}, blobs))
+    if item.get("role") in HEARD:
+        return Spoken(role_of(item), tuple(user_part(part, blobs) for part in content(item.get("content"))))
+    kind = as_str(item.get("type")) or ("message" if item.get("role") == "assistant" else "")
+    if kind.endswith(HOSTED) and kind not in CALLS and isinstance(item.get("call_id"), str):
+        return Reply((_hosted_call(item, kind),))
+    return Reply(tuple(assistant_parts({**item, "type": kind} if kind else dict(item), "", "")))
+
+
+def _answered(item: Item) -> str | None:
+    """Return the id of the call that an item is the output of."""
+    kind = as_str(item.get("type"))
+    id = item.get("id") if kind == "local_shell_call_output" else item.get("call_id")
+    return id if kind.endswith("_output") and isinstance(id, str) else None
+
+
+def _hosted_call(item: Item, kind: str) -> ToolCall:
+    asked = next((item[name] for name in ("arguments", "input", *GIVEN) if name in item), None)
+    name = as_str(item.get("name")) or kind.removesuffix("_call")
+    return ToolCall(id=item["call_id"], name=name, arguments=arguments(asked))
+
+
+def plain_items(
+    event: UserMessage | AssistantMessage | ToolResult | LlmError, blobs: Mapping[str, bytes]
+) -> list[dict[str, Any]]:
+    """Return the items that an event is by itself."""
+    match event:
+        case UserMessage(parts=parts):
+            role = "developer" if event.author_kind == "system" else "user"
+            return [{"role": role, "content": _sent_content(parts, blobs)}] if parts else []
+        case ToolResult(call_id=id):
+            return [{"type": OUTPUT, "call_id": id, "output": _sent_content(event.parts, blobs)}]
+        case AssistantMessage():
+            return [*_answers(event.parts)] if event.purpose == "answer" else []
+        case LlmError():
+            return [*_answers([part for part in event.parts if isinstance(part, TextPart)])]
+
+
+def _sent_content(parts: Sequence[UserPart], blobs: Mapping[str, bytes]) -> str | list[dict[str, Any]]:
+    """Return no text or one text as a string, and anything else as a list."""
+    if not parts:
+        return ""
+    if len(parts) == 1 and isinstance(parts[0], TextPart):
+        return parts[0].text
+    return [_shown_part(part, blobs) for part in parts]
+
+
+def _shown_part(part: UserPart, blobs: Mapping[str, bytes]) -> dict[str, Any]:
+    url = (
+        data_url(part.media_type, part.blob, blobs)
+        if isinstance(part, ImagePart | FilePart) and part.blob
+        else ""
+    )
+    match part:
+        case ProviderPart(raw=raw):
+            return as_dict(json.loads(raw))
+        case TextPart(text=words):
+            return {"type": "input_text", "text": words}
+        case ImagePart():
+            return {"type": "input_image", "image_url": url or part.url}
+        case FilePart():
+            named = {"filename": part.name} if part.name else {}
+            if part.id:
+                return {"type": "input_file", "file_id": part.id}
+            return {"type": "input_file", **named, **({"file_data": url} if url else {"file_url": part.url})}
+
+
+def _answers(parts: Sequence[Part]) -> Iterator[dict[str, Any]]:
+    """Yield the items that a model's parts are: texts that follow each other are one message."""
+    for is_text, run in groupby(parts, key=lambda part: isinstance(part, TextPart | RefusalPart)):
+        if is_text:
+            yield {"type": "message", "role": "assistant", "content": [*map(_shown_words, run)]}
+            continue
+        for part in run:
+            match part:
+                case ToolCall():
+                    call = {"call_id": part.id, "name": part.name, "arguments": part.arguments}
+                    yield {"type": "function_call", **call}
+                case ReasoningPart() if part.provider == PROVIDER:
+                    yield _thought(part)
+                case ProviderPart() if part.provider == PROVIDER:
+                    yield json.loads(part.raw)
+                case _:
+                    pass  # another provider's own: OpenAI could not read it
+
+
+def _shown_words(part: Part) -> dict[str, Any]:
+    match part:
+        case RefusalPart(text=words):
+            return {"type": "refusal", "refusal": words}
+        case _:
+            return {"type": "output_text", "text": getattr(part, "text", ""), "annotations": []}
+
+
+def _thought(part: ReasoningPart) -> dict[str, Any]:
+    summary = [{"type": "summary_text", "text": part.text}] if part.text else []
+    known = {"id": part.id, "summary": summary, "encrypted_content": part.encrypted}
+    return {"type": "reasoning"} | {
+        name: value for name, value in known.items() if value or name == "summary"
+    }
