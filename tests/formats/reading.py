@@ -34,9 +34,11 @@ def log_of(api: str, body: dict[str, Any]) -> tuple[list[Entry], Kept]:
     messages = messages_of(api, body)
     first = 1 if reader.instructs_by_message and reader.system(body) else 0
     said = events_from(messages[first:], agent="coder", model=str(body["model"]), log=blobs)  # type: ignore[arg-type]
+    opened = [event.cards["coder"] for event in said if isinstance(event, ModeSwitch)]
+    told = filter(None, [*reader.system(body), *(card.persona for card in opened if card is not None)])
     card = AgentCard(
         model=str(body["model"]),
-        persona="\n\n".join(reader.system(body)),
+        persona="\n\n".join(told),
         tools=[read_tool(tool, reader.provider) for tool in reader.tools(body)] or None,
         parameters=dict(reader.beside),
     )
@@ -54,3 +56,13 @@ def messages_of(api: str, body: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the messages of a body, as another program would have them."""
     made: list[dict[str, Any]] = json.loads(json.dumps(body[FORMATS[api].messages]))
     return made
+
+
+def asked(api: str) -> dict[str, Any]:
+    """Return a user's message by which the format of a list is known."""
+    shape: dict[str, dict[str, Any]] = {
+        "anthropic": {"content": [{"type": "image", "source": {"type": "url", "url": "https://a.b/c.png"}}]},
+        "gemini": {"parts": [{"text": "Look."}]},
+        "openai-responses": {"content": [{"type": "input_text", "text": "Look."}]},
+    }
+    return {"role": "user", **shape.get(api, {"content": "Look."})}

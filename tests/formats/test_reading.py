@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -19,8 +19,9 @@ from stenolog.projections.requests.as_sent import without_marks
 from stenolog.projections.requests.builder import build_reference
 from stenolog.requests import build, lanes, validate
 from stenolog.testing import entries
-from tests.formats.reading import READ, messages_of, written_again
+from tests.formats.reading import READ, asked, messages_of, written_again
 from tests.requests.histories import BLOBS, history
+from tests.requests.judging import MODELS, SHARED
 
 SEEDS = range(40)
 
@@ -45,6 +46,47 @@ def test_a_body_that_is_read_is_written_again_to_the_byte_and_breaks_no_rule(api
         again = written_again(api, request.body)
 
         assert plain(api, again.body) == plain(api, request.body)
+        assert validate(api, again.body) == []
+
+
+RECORDED = SHARED / "transcripts" / "api_wire"
+NOT_SAID = {"id", "call_id", "tool_use_id", "tool_call_id", "type", "role", "status", "signature", "detail"}
+"""Keys whose values name things, or say in which form something is said."""
+
+
+def said_in(value: Any) -> Iterator[str]:
+    """Yield the texts in a message, without the names of things and the alphabet of base64."""
+    if isinstance(value, str):
+        yield value.replace("\\", "")
+    for key, each in (
+        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    ):
+        if key not in NOT_SAID:
+            yield from said_in(each)
+
+
+@pytest.mark.skipif(not RECORDED.is_dir(), reason="the recorded requests are not beside this checkout")
+@pytest.mark.parametrize("api", READ)
+def test_what_a_recorded_request_says_is_written_again_or_named(api: str) -> None:
+    for line in (RECORDED / f"{api.replace('-', '_')}.jsonl").read_text().splitlines():
+        body = {"model": MODELS[api], **json.loads(line)["request"]}
+        again = written_again(api, body)
+        written = json.dumps(again.body, ensure_ascii=False).replace("\\", "")
+        lost = [
+            text
+            for text in said_in(messages_of(api, body))
+            if not any(
+                map(
+                    written.__contains__, (text, json.dumps(text, ensure_ascii=False)[1:-1].replace("\\", ""))
+                )
+            )
+        ]
+        named = [
+            *(cut.rule for cut in again.omissions),
+            *(part.rule for part in again.parts if part.disposition == "reworded"),
+        ]
+
+        assert not lost or named, (line[:80], lost)
         assert validate(api, again.body) == []
 
 
@@ -112,16 +154,6 @@ ANSWERS: list[tuple[str, dict[str, Any], tuple[Any, ...]]] = [
     ),
 ]
 """Answers by their format, and the parts that everybody reads in them."""
-
-
-def asked(api: str) -> dict[str, Any]:
-    """Return a user's message by which the format of a list is known."""
-    shape: dict[str, dict[str, Any]] = {
-        "anthropic": {"content": [{"type": "image", "source": {"type": "url", "url": "https://a.b/c.png"}}]},
-        "gemini": {"parts": [{"text": "Look."}]},
-        "openai-responses": {"content": [{"type": "input_text", "text": "Look."}]},
-    }
-    return {"role": "user", **shape.get(api, {"content": "Look."})}
 
 
 @pytest.mark.parametrize(("api", "fields", "parts"), ANSWERS)

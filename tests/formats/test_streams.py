@@ -17,11 +17,13 @@ from stenolog.adapters.recorder.exchange import RecordedExchange
 from stenolog.domain.codec import REGISTRY
 from stenolog.errors import ModelError
 from stenolog.events import Usage
+from stenolog.importers import events_from
 from stenolog.models import ModelResponse, ResponseDelta, StreamReader, answer_from, recording
 from stenolog.parts import ProviderPart, ReasoningPart, RefusalPart
 from stenolog.projections.formats import FORMATS, stream_of
 from stenolog.projections.formats.deltas import drafted_parts
 from stenolog.projections.messages.body_digest import compact
+from tests.formats.reading import asked
 from tests.llms.apis import CHAT, GENERATE, MESSAGES, RESPONSES, TOKENS, Api
 from tests.llms.listening import streamed
 
@@ -220,6 +222,19 @@ def begins_end(event: dict[str, Any]) -> bool:
     return ended or event.get("type") in kinds
 
 
+def messages_in(api: str, whole: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the messages of a whole answer, as a program's history has them."""
+    match api:
+        case "openai-chat":
+            return [whole["choices"][0]["message"]]
+        case "openai-responses":
+            return list(whole["output"])
+        case "gemini":
+            return [whole["candidates"][0]["content"]]
+        case _:
+            return [{"role": "assistant", "content": whole["content"]}]
+
+
 @each
 @given(data=st.data(), piece=SIZES)
 def test_the_tap_an_sdk_and_a_file_give_the_same_answer(
@@ -238,7 +253,13 @@ def test_the_tap_an_sdk_and_a_file_give_the_same_answer(
         finish_reason=meant.finish_reason,
         usage=meant.usage,
     )
+    listed = events_from([asked(stream.name), *messages_in(stream.name, whole)], model=meant.model)
+    answers = [event for event in listed if isinstance(event, AssistantMessage)]
     assert by_hand.answer() == answer_from(whole, agent="coder") == expected
+    ids = [part.id for part in meant.parts if isinstance(part, ToolCall)]
+    # Of an answer in items, each message is one of a list, and two calls of one id get two.
+    if len(ids) == len({*ids}):
+        assert tuple(part for event in answers for part in event.parts) == meant.parts
     for came in (
         stream.tapped(b"".join(stream.api.frames(meant, piece))),
         stream.tapped(json.dumps(whole).encode(), "application/json"),
