@@ -65,7 +65,6 @@ NAME_AN_API = {
     "adapters/cli/demo_events.py",
     "adapters/importers/openai/files.py",
     "adapters/importers/own_files.py",
-    "adapters/models/base.py",
     "adapters/programs/gemini_cli/__init__.py",
     "adapters/programs/gemini_cli/sessions.py",
 }

@@ -65,7 +65,7 @@ MAKERS = {
     ),
     "plain": (OPENAI, OPENAI_TOO),
 }
-"""For each API a maker of the family that is asked now, and one of another family of the same provider."""
+"""For each API of the tables a maker of the family that is asked now, and one of another of its families."""
 ELSEWHERE = Maker("elsewhere", "other-1")
 SHELL = ToolCall(id="c1", name="shell")
 
@@ -284,14 +284,14 @@ def test_the_table_says_what_becomes_of_it(cell: Cell) -> None:
 
 def test_the_tables_have_everything_on_every_wire() -> None:
     told = {(cell.what, cell.by, cell.api) for cell in CELLS}
-    wanted = {(what, "", api) for what in INPUTS | ASKS for api in FORMATS}
-    makers = {(what, by, api) for what in ANSWERS for by in FAMILIES for api in FORMATS}
+    wanted = {(what, "", api) for what in INPUTS | ASKS for api in MAKERS}
+    makers = {(what, by, api) for what in ANSWERS for by in FAMILIES for api in MAKERS}
     by_anyone = {(what, by, api) for what, by, api in makers if (what, "anyone", api) in told}
 
     assert told >= wanted | (makers - by_anyone)
 
 
-@pytest.mark.parametrize("api", FORMATS)
+@pytest.mark.parametrize("api", MAKERS)
 def test_after_a_switch_there_and_back_the_request_is_what_it_would_have_been(api: str) -> None:
     own = MAKERS[api][0]
     thought = ReasoningPart(text="hm", provider=own.provider, **_proof(api))

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 from stenolog.adapters.plugins import LazyRegistry
 from stenolog.domain.errors import CallerError, ModelError
 from stenolog.domain.values import Usage
+from stenolog.projections.formats import CLIENTS
 from stenolog.projections.formats.base import Format
 from stenolog.projections.formats.deltas import ModelResponse, ResponseDelta
 from stenolog.projections.requests import DEFAULT_API
@@ -120,11 +121,13 @@ MODELS: LazyRegistry[Callable[..., Model]] = LazyRegistry("a kind of model")
 Their keyword-only parameters are the options that a team file may give.
 """
 # By reference, so that no SDK is imported before a model of its kind is wanted.
+for _room, _client in CLIENTS.items():
+    # A provider's first API has its name, and another one of its own.
+    if _client:
+        _kind = _client.partition(":")[0]
+        _kind = _room.replace("_", "-") if _kind in MODELS else _kind
+        MODELS.add_reference(_kind, f"stenolog.adapters.models.{_client}")
 for _kind, _reference in {
-    "openai": "models.openai:OpenAIChat",
-    "openai-responses": "models.openai:OpenAIResponses",
-    "anthropic": "models.anthropic:Anthropic",
-    "gemini": "models.gemini:Gemini",
     "cli": "agents.command_line:CommandLine",
     "acp": "agents.acp:ACP",
     "scripted": "models.scripted:scripted",

@@ -19,10 +19,18 @@ if TYPE_CHECKING:
     from .streaming import StreamReader
 
 
+CLIENTS = {
+    "openai_chat": "openai:OpenAIChat",
+    "openai_responses": "openai:OpenAIResponses",
+    "anthropic": "anthropic:Anthropic",
+    "gemini": "gemini:Gemini",
+    "plain": "",
+}
+"""The rooms of all APIs, each with its client in `adapters/models`; a program takes plain text."""
 FORMATS: LateRegistry[Format] = LateRegistry("an API")
 """Every format by its name, those that ship with stenolog and those of plugins: see `register_api`."""
 # By reference: a request needs one of them.
-for _room in ("openai_chat", "openai_responses", "anthropic", "gemini", "plain"):
+for _room in CLIENTS:
     FORMATS.add_late(_room.replace("_", "-"), Reference(f"{__name__}.{_room}", "FORMAT"))
 DEFAULT_API = next(iter(FORMATS))
 """The API of a request that names none, which most servers speak."""

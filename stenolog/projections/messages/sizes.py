@@ -29,7 +29,7 @@ IMAGE_TOKENS = 1_500
 """Approximate tokens of a picture, at the providers that document it."""
 
 
-SCHEMAS = frozenset({"schema", "responseSchema", "responseJsonSchema"})
+SCHEMAS = frozenset({"schema", "json_schema", "responseSchema", "responseJsonSchema"})
 """Keys of an API's parameters under which the JSON Schema of an answer stands."""
 
 
