@@ -25,7 +25,7 @@ from .adapters.importers.converter import (
     source_conversation,
 )
 from .adapters.importers.detect import SUFFIXES, files_in, recognise, size_of
-from .adapters.importers.door import SQLITE, regular_file, sqlite_database, tables_in
+from .adapters.importers.door import SQLITE, dict_row, regular_file, sqlite_database, tables_in
 from .adapters.importers.event_writer import EventWriter
 from .adapters.importers.formats import IMPORTERS, FolderFormat, Importer, LineFormat, mappings_beside
 from .adapters.importers.importer import Refused, import_conversations, import_file, import_files
@@ -35,6 +35,7 @@ from .adapters.importers.json_lines import (
     JsonObject,
     Record,
     Skipped,
+    StreamedRecords,
 )
 from .adapters.importers.jsonl import export_jsonl
 from .adapters.importers.known_sessions import LeftOut
@@ -66,12 +67,14 @@ from .projections.messages.json_fields import (
     keep_base64,
     keep_data_url,
     key_of,
+    micro_dollars,
+    object_in,
     title_of,
 )
 
 if TYPE_CHECKING:
     from .adapters.importers.in_memory import events_from
-    from .adapters.importers.litellm import litellm_reasoning
+    from .adapters.importers.litellm import litellm_answer, litellm_usage
     from .adapters.importers.openai.export import export_openai, openai_answer_message
     from .adapters.importers.part_tables import (
         BlockContext,
@@ -96,13 +99,15 @@ if TYPE_CHECKING:
     from .projections.formats.gemini.read import user_part as gemini_user_part
     from .projections.formats.openai_chat.content import openai_content
     from .projections.formats.openai_chat.read import answer_parts as openai_answer_parts
+    from .projections.formats.openai_chat.read import calls_in as openai_calls
     from .projections.formats.openai_chat.read import tool_call as openai_tool_call
     from .projections.formats.openai_chat.read import user_parts as openai_user_parts
     from .projections.formats.openai_responses.read import assistant_parts as openai_item_parts
     from .projections.moments.moment import Moment
 
 _LATE = {
-    "litellm_reasoning": "adapters.importers.litellm:litellm_reasoning",
+    "litellm_answer": "adapters.importers.litellm:litellm_answer",
+    "litellm_usage": "adapters.importers.litellm:litellm_usage",
     "BlockContext": "adapters.importers.part_tables:BlockContext",
     "EXPORTERS": "adapters.queries.exporters:EXPORTERS",
     "Exporter": "adapters.queries.exporters:Exporter",
@@ -125,6 +130,7 @@ _LATE = {
     "offload_large": "adapters.queries.outputs:offload_large",
     "openai_answer_message": "adapters.importers.openai.export:openai_answer_message",
     "openai_answer_parts": "projections.formats.openai_chat.read:answer_parts",
+    "openai_calls": "projections.formats.openai_chat.read:calls_in",
     "openai_content": "projections.formats.openai_chat.content:openai_content",
     "openai_item_parts": "projections.formats.openai_responses.read:assistant_parts",
     "openai_tool_call": "projections.formats.openai_chat.read:tool_call",
@@ -172,6 +178,7 @@ __all__ = [
     "Skipped",
     "SourceConversation",
     "Step",
+    "StreamedRecords",
     "agent_called",
     "approvals_on",
     "arguments",
@@ -184,6 +191,7 @@ __all__ = [
     "call_maker",
     "compact_json",
     "conversation_name",
+    "dict_row",
     "entry_converter",
     "error_category",
     "events_from",
@@ -200,14 +208,18 @@ __all__ = [
     "keep_base64",
     "keep_data_url",
     "key_of",
-    "litellm_reasoning",
+    "litellm_answer",
+    "litellm_usage",
     "mappings_beside",
     "media_maker",
     "media_part",
     "merged",
+    "micro_dollars",
+    "object_in",
     "offload_large",
     "openai_answer_message",
     "openai_answer_parts",
+    "openai_calls",
     "openai_content",
     "openai_item_parts",
     "openai_tool_call",

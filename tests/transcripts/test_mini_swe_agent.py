@@ -120,3 +120,11 @@ def test_a_bare_list_is_of_mini_swe_agent_by_the_command_that_its_prompt_names()
 
     assert recognise(json.dumps(bare).encode()) == "swe-agent"
     assert recognise(json.dumps([{**bare[0], "content": "Be helpful."}, bare[1]]).encode()) == "openai-chat"
+
+
+def test_a_call_in_its_old_form_is_a_call_of_the_answer(into: Import) -> None:
+    answer = {**mini("assistant", "I look."), "function_call": call("")["function"]}
+    into.file(json.dumps(trajectory(*MINI[:2], answer)).encode(), "old.traj.json")
+    _, said = into.said
+
+    assert [part.name for part in said.parts if isinstance(part, ToolCall)] == ["bash"]  # type: ignore[union-attr]

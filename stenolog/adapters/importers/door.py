@@ -260,6 +260,11 @@ def sqlite_database(stream: BinaryIO, *tables: str) -> Iterator[ForeignDatabase]
             raise UnknownFormatError(f"an SQLite database that cannot be read: {found}") from None
 
 
+def dict_row(cursor: sqlite3.Cursor, row: tuple[Any, ...]) -> dict[str, Any]:
+    """Return a row by the names of its columns: a row factory."""
+    return {column[0]: value for column, value in zip(cursor.description, row, strict=True)}
+
+
 def _check(connection: ForeignDatabase, table: str) -> None:
     """Raise `UnknownFormatError` where a name is not that of an ordinary table whose pages are sound."""
     query = "SELECT type, sql FROM sqlite_master WHERE name = ? COLLATE NOCASE AND type IN ('table', 'view')"

@@ -14,6 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
@@ -154,6 +155,10 @@ class JsonLinesReader:
             raise UnknownFormatError(f"expected JSON of at most {DEEPEST} levels, found deeper nesting")
         return self._mended(text, value)
 
+    def cell(self, value: object) -> Json:
+        """Return the JSON in a cell of a database. Raises as `document` does."""
+        return self.document(BytesIO(value if isinstance(value, bytes) else str(value).encode()))
+
     def documents(self, stream: BinaryIO) -> Iterator[tuple[ValuePlace, Json]]:
         """Yield the one JSON value of a stream, or else those on its lines, each with its place."""
         try:
@@ -266,6 +271,35 @@ class JsonLinesReader:
     def _float(self, text: str) -> float | str:
         number = float(text)
         return number if math.isfinite(number) else self._constant(text)
+
+
+class StreamedRecords:
+    """The records of a file, read anew each time that they are gone through: not all of them are in memory.
+
+    What was found on the way is told of the last time.
+    """
+
+    def __init__(self, stream: BinaryIO, reading: JsonLinesReader) -> None:
+        self._stream = stream
+        self._reading = reading
+
+    def __iter__(self) -> Iterator[Record]:
+        self._stream.seek(0)
+        self._reading.begin()
+        return self._reading.records(self._stream)
+
+    def document(self) -> Json:
+        """Return the one JSON value that the file is; None, and what was found stays, if it is none."""
+        whole = JsonLinesReader()
+        self._stream.seek(0)
+        try:
+            value = whole.document(self._stream)
+        except UnknownFormatError:
+            return None
+        if value is not None:
+            self._reading.begin()
+            self._reading.repaired = whole.repaired
+        return value
 
 
 def physical_lines(stream: BinaryIO, longest: int) -> Iterator[tuple[int, bytes | None, bool]]:

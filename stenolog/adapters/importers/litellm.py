@@ -1,13 +1,24 @@
-"""Reasoning in the form of LiteLLM, through which OpenHands and SWE-agent call models."""
+"""Answers in the form of LiteLLM, through which OpenHands and SWE-agent call models."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from stenolog.domain.parts import AssistantPart, ReasoningPart
+from stenolog.domain.parts import AssistantPart, ReasoningPart, TextPart
+from stenolog.domain.values import Usage
 from stenolog.projections.formats.anthropic.read import assistant_part
+from stenolog.projections.formats.openai_chat.read import answer_parts, calls_in
+from stenolog.projections.formats.openai_chat.stream import usage
 from stenolog.projections.formats.openai_responses.read import assistant_parts
-from stenolog.projections.messages.json_fields import Json, as_dict, as_list, as_str
+from stenolog.projections.messages.json_fields import Json, as_dict, as_int, as_list, as_str, micro_dollars
+
+
+def litellm_answer(message: Mapping[str, Json], key: str) -> list[AssistantPart]:
+    """Return the parts of an answer without its blank texts; a call without an id has one made of `key`."""
+    words = answer_parts({name: message.get(name) for name in ("content", "refusal")})
+    said = (part for part in words if not isinstance(part, TextPart) or part.text.strip())
+    return [*litellm_reasoning(message), *said, *calls_in(message, key)]
 
 
 def litellm_reasoning(message: Mapping[str, Json]) -> list[AssistantPart]:
@@ -21,3 +32,19 @@ def litellm_reasoning(message: Mapping[str, Json]) -> list[AssistantPart]:
     if words.strip() and not any(words.strip() in getattr(part, "text", "") for part in found):
         found.insert(0, ReasoningPart(text=words))
     return found
+
+
+def litellm_usage(given: Json, dollars: Json = None) -> Usage | None:
+    """Return the tokens of an answer of any API, and its cost; None if nothing was counted."""
+    counted = as_dict(given)
+    kinds = ("prompt", "completion") if "prompt_tokens" in counted else ("input", "output")
+    told = usage(counted, *(f"{kind}_tokens" for kind in kinds)) or Usage()
+    written = counted.get("cache_write_tokens") or counted.get("cache_creation_input_tokens")
+    used = replace(
+        told,
+        cache_read=as_int(counted.get("cache_read_tokens")) or told.cache_read,
+        cache_write=as_int(written) or told.cache_write,
+        reasoning=as_int(counted.get("reasoning_tokens")) or told.reasoning,
+        cost=micro_dollars(dollars),
+    )
+    return used if used != Usage() else None

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from hashlib import sha256
 from typing import Any
 
 from stenolog.domain.entry import EPOCH, OPENING_ID
+from stenolog.domain.errors import DuplicateIdError
 from stenolog.domain.events import (
     AssistantMessage,
     AuthorKind,
@@ -18,7 +20,7 @@ from stenolog.domain.events import (
 )
 from stenolog.domain.parts import AssistantPart, TextPart, UserPart
 from stenolog.domain.values import PositionRange, Usage
-from stenolog.projections.messages.json_fields import Blobs, title_of
+from stenolog.projections.messages.json_fields import Blobs, compact_json, title_of
 
 from .answers import Answer
 from .event_writer import EventWriter
@@ -202,6 +204,24 @@ class SessionConverter:
             **fields,
         )
         return self.put(error, id, message=message)
+
+    def write_facts(self, facts: Mapping[str, Any], name: str = "facts") -> None:
+        """Write what a file says of a session beside its messages; other facts later are another entry."""
+        filled = {name: value for name, value in facts.items() if value not in (None, "", {}, [])}
+        if filled and self.positions:
+            self.setup.also(self.system, filled)
+            digest = sha256(compact_json(filled).encode(errors="replace")).hexdigest()[:16]
+            self.setup.settle(f"{name}-{digest}", self.time)
+
+    def check_beginning(self, what: str) -> None:
+        """Raise `DuplicateIdError` if the log has another session, of the same name, with the same ids."""
+        first = self.writer.log.first
+        origin = getattr(first.event, "source", None) if first else None
+        if first and origin and origin.system == self.system and first.time != self.time:
+            raise DuplicateIdError(
+                f"expected the {what} that was imported before, which began at {first.time.isoformat()}, "
+                f"found one that began at {self.time.isoformat()}: give it another name"
+            )
 
     def name_after(self, wording: str) -> None:
         """Take the first words of a person as the title, until the file names one."""

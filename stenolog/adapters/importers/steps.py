@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
@@ -17,7 +15,7 @@ from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolR
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.settings import NOTHING, Settings, configure
 from stenolog.domain.values import COUNTS, PositionRange, Usage
-from stenolog.projections.messages.json_fields import as_dict, as_str
+from stenolog.projections.messages.json_fields import as_dict, as_str, object_in
 from stenolog.projections.programs import PROGRAMS
 
 from .json_lines import Skipped
@@ -170,10 +168,7 @@ def combined(usage: Usage, other: Usage, combine: Callable[[int, int], int]) -> 
 
 def _note_start(found: ExistingLog, call: ToolCall) -> None:
     """Note what a call gave a sub-agent, and the type of it."""
-    given: dict[str, object] = {}
-    if '"prompt"' in call.arguments:
-        with suppress(ValueError, RecursionError):
-            given = as_dict(json.loads(call.arguments))
+    given = object_in(call.arguments) if '"prompt"' in call.arguments else {}
     if prompt := as_str(given.get("prompt")):
         found.prompts[prompt] = call.id
     if kind := as_str(given.get("subagent_type")):

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from hashlib import sha256
 from typing import Any, BinaryIO, TypeAlias
 
-from stenolog.errors import DuplicateIdError
 from stenolog.events import AuthorKind, Usage
 from stenolog.importers import (
     Blobs,
@@ -25,12 +23,12 @@ from stenolog.importers import (
     Step,
     agent_called,
     as_dict,
-    as_int,
     as_list,
     as_str,
     as_time,
     compact_json,
-    openai_tool_call,
+    litellm_usage,
+    openai_calls,
     openai_user_parts,
     read_tool,
 )
@@ -58,7 +56,6 @@ STEP = frozenset(
 """Fields of a step that the events hold; all others are `meta`."""
 RESULT = ("source_call_id", "content")
 COUNTED = frozenset(("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd", "extra"))
-MICRO_DOLLARS = 1_000_000
 Calls: TypeAlias = Mapping[str, str]
 """The names of the tools, by the ids of their calls."""
 
@@ -108,29 +105,15 @@ class Trajectory(SessionConverter):
         was_begun = self.setup.is_begun
         self._step(self._main, record.number, record.value)
         if self.setup.is_begun and not was_begun:
-            self._check_same_trajectory()
+            self.check_beginning("trajectory")
         return self.writer.drain()
 
     def end(self) -> list[Step]:
         """Return the steps left at the end: sub-agents that no result refers to, and facts on the run."""
         for trajectory in map(as_dict, as_list(self._document.get(EMBEDDED))):
             self._sub_agent(trajectory, self._main, None)
-        beside = {name: self._document[name] for name in BESIDE if self._document.get(name)}
-        if beside and self._keys:
-            self.setup.also(SYSTEM, beside)
-            digest = sha256(compact_json(beside).encode(errors="replace")).hexdigest()[:16]
-            self.setup.settle(f"about-{digest}", self.time)
+        self.write_facts({name: self._document[name] for name in BESIDE if self._document.get(name)}, "about")
         return self.writer.drain()
-
-    def _check_same_trajectory(self) -> None:
-        """Raise `DuplicateIdError` if the log has another trajectory, of the same name, with the same ids."""
-        first = self.writer.log.first
-        origin = getattr(first.event, "source", None) if first else None
-        if first and origin and origin.system == SYSTEM and first.time != self.time:
-            raise DuplicateIdError(
-                f"expected the trajectory that was imported before, which began at {first.time.isoformat()}, "
-                f"found one that began at {self.time.isoformat()}: give it another name"
-            )
 
     def _deal(self, lane: Lane) -> None:
         """Give an agent the card that its trajectory describes."""
@@ -192,18 +175,9 @@ class Trajectory(SessionConverter):
 
     def _usage(self, metrics: dict[str, Any]) -> Usage | None:
         self.ignored.update(f"metrics.{name}" for name in metrics if name not in COUNTED)
-        more, cost = as_dict(metrics.get("extra")), metrics.get("cost_usd")
-        is_number = isinstance(cost, int | float) and not isinstance(cost, bool)
-        dollars = float(cost) if is_number and cost is not None and 0 < cost < 1e9 else None
-        usage = Usage(
-            input=as_int(metrics.get("prompt_tokens")),
-            output=as_int(metrics.get("completion_tokens")),
-            cache_read=as_int(metrics.get("cached_tokens")),
-            cache_write=as_int(more.get("cache_creation_input_tokens")),
-            reasoning=as_int(more.get("reasoning_tokens")),
-            cost=None if dollars is None else round(dollars * MICRO_DOLLARS),
-        )
-        return None if usage == Usage() else usage
+        counted = {**as_dict(metrics.get("extra")), "prompt_tokens": None, **metrics}
+        cached = {"cache_read_tokens": metrics.get("cached_tokens")}
+        return litellm_usage({**counted, **cached}, metrics.get("cost_usd"))
 
     def _results(
         self, lane: Lane, key: str, step: dict[str, Any], calls: Calls, position: int | None = None
@@ -298,9 +272,11 @@ def _answer_parts(key: str, step: Mapping[str, Json]) -> Iterator[AssistantPart]
             yield part
         else:
             yield ProviderPart(provider=SYSTEM, raw=compact_json(step["message"]))
-    for number, call in enumerate(map(as_dict, as_list(step.get("tool_calls")))):
-        function = {"name": call.get("function_name"), "arguments": call.get("arguments")}
-        yield openai_tool_call({"id": call.get("tool_call_id"), "function": function}, f"{key}-{number}")
+    calls = [
+        {"id": call.get("tool_call_id"), "function": {**call, "name": call.get("function_name")}}
+        for call in map(as_dict, as_list(step.get("tool_calls")))
+    ]
+    yield from openai_calls({"tool_calls": calls}, key)
 
 
 def _parts(content: Json, blobs: Blobs) -> Iterator[UserPart]:

@@ -24,13 +24,12 @@ from stenolog.importers import (
     Step,
     agent_called,
     as_dict,
-    as_list,
     as_str,
     as_time,
     compact_json,
     error_category,
     openai_answer_parts,
-    openai_tool_call,
+    openai_calls,
     openai_user_parts,
     position_ranges,
 )
@@ -246,11 +245,7 @@ def _digest(message: JsonObject) -> str:
 def _answer(key: str, message: JsonObject) -> list[AssistantPart]:
     content = message["content"]
     told = message if isinstance(content, str | list | None) else {**message, "content": json.dumps(content)}
-    calls = as_list(message.get("tool_calls"))
-    return [
-        *openai_answer_parts(told),
-        *(openai_tool_call(call, f"{key}-{nth}") for nth, call in enumerate(calls)),
-    ]
+    return [*openai_answer_parts(told), *openai_calls(message, key)]
 
 
 def _user_parts(message: JsonObject, content: Json, blobs: Blobs) -> tuple[UserPart, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +20,7 @@ from stenolog.importers import (
     error_category,
     keep_base64,
     media_part,
+    object_in,
     text_parts,
 )
 from stenolog.parts import AssistantPart, ReasoningPart, TextPart, ToolCall, UserPart
@@ -90,12 +90,7 @@ class SubAgents:
 
 def _prompt_in(raw: Json) -> str:
     """Return the words that a call gives a sub-agent; empty where it gives none."""
-    if isinstance(raw, str) and '"prompt"' in raw:
-        try:
-            raw = json.loads(raw)
-        except (ValueError, RecursionError):
-            return ""
-    return as_str(as_dict(raw).get("prompt"))
+    return as_str(object_in(raw).get("prompt"))
 
 
 def is_event(value: Json) -> bool:

@@ -39,11 +39,11 @@ from stenolog.importers import (
     offload_large,
     openai_answer_message,
     openai_answer_parts,
+    openai_calls,
     openai_content,
-    openai_tool_call,
     openai_user_parts,
 )
-from stenolog.parts import ToolCall, says_something
+from stenolog.parts import says_something
 
 from . import schema
 from .output_files import NOWHERE, OutputFiles, WholeOutput
@@ -214,21 +214,19 @@ def _name(plain: Message) -> str:
 
 
 def _answer(plain: Message, kind: str, id: str, common: dict[str, Any]) -> AssistantMessage:
-    calls = [_call(call, f"{id}-{nth}") for nth, call in enumerate(as_list(plain.get("tool_calls")))]
-    if isinstance(plain.get("function_call"), dict):
-        calls.append(_call({"function": plain["function_call"]}, f"{id}-function"))
+    calls = openai_calls({**plain, "tool_calls": [*map(_call, as_list(plain.get("tool_calls")))]}, id)
     purpose: Purpose = next((each for each in PURPOSES if each == kind), "answer")
     return AssistantMessage(parts=[*openai_answer_parts(plain), *calls], purpose=purpose, **common)
 
 
-def _call(call: Any, stand_in: str) -> ToolCall:
+def _call(call: Any) -> dict[str, Any]:
     """Return a call in OpenAI's form, or with name and arguments beside its id."""
     found = as_dict(call)
     if as_dict(found.get("function")) or as_dict(found.get("custom")):
-        return openai_tool_call(found, stand_in)
+        return found
     name = as_str(found.get("name")) or as_str(found.get("toolName"))
     function = {"name": name, "arguments": found.get("arguments", found.get("args", found.get("input")))}
-    return openai_tool_call({"id": found.get("id", found.get("toolCallId")), "function": function}, stand_in)
+    return {"id": found.get("id", found.get("toolCallId")), "function": function}
 
 
 def _result(plain: Message, common: dict[str, Any], whole: WholeOutput | None, blobs: Blobs) -> ToolResult:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from io import BytesIO
 from typing import BinaryIO, TypeAlias
 
 from stenolog.errors import UnknownFormatError
@@ -20,6 +19,7 @@ from stenolog.importers import (
     as_dict,
     as_int,
     as_str,
+    dict_row,
     sqlite_database,
 )
 
@@ -64,9 +64,7 @@ def read(stream: BinaryIO, reader: JsonLinesReader) -> Iterator[SourceConversati
     """Yield a conversation for each session of a database."""
     spool = RecordSpool()
     with sqlite_database(stream, "sessions", "events") as connection:
-        connection.row_factory = lambda cursor, row: {
-            column[0]: value for column, value in zip(cursor.description, row, strict=True)
-        }
+        connection.row_factory = dict_row
         for row in connection.execute("SELECT * FROM sessions ORDER BY created_at, id"):
             head = {
                 name: row[column]
@@ -84,8 +82,8 @@ def read(stream: BinaryIO, reader: JsonLinesReader) -> Iterator[SourceConversati
 def _event(row: JsonObject, reader: JsonLinesReader, plain: Plain) -> JsonObject | None:
     """Return a row as the event that a file would hold; one whose data is damaged is skipped."""
     try:
-        data = reader.document(BytesIO(_bytes(row["data"], plain)))
-        surface = reader.document(BytesIO(_bytes(row["surface_op"] or "null", plain)))
+        data = reader.cell(_plain(row["data"], plain))
+        surface = reader.cell(_plain(row["surface_op"] or "null", plain))
     except UnknownFormatError as error:
         reader.skipped.append(Skipped(as_int(row["seq"]), str(error), "record"))
         return None
@@ -105,9 +103,9 @@ def _event(row: JsonObject, reader: JsonLinesReader, plain: Plain) -> JsonObject
     return event | ({"ignorable": True} if row.get("ignorable") == 1 else {})
 
 
-def _bytes(value: object, plain: Plain) -> bytes:
+def _plain(value: object, plain: Plain) -> object:
     """Return a value of a row as JSON text, which is compressed where it is long."""
-    return plain(value) if isinstance(value, bytes) else str(value).encode()
+    return plain(value) if isinstance(value, bytes) else value
 
 
 DATABASE = Importer("deepseek-harness-db", read=read)

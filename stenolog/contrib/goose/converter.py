@@ -31,6 +31,7 @@ from stenolog.importers import (
     compact_json,
     error_category,
     media_maker,
+    object_in,
     position_ranges,
     reasoning_maker,
     text_maker,
@@ -182,10 +183,10 @@ class Goose(SessionConverter):
         """Take what the session says of itself: its first line, or its row."""
         self.time = as_time(head.get("created_at"), self.time)
         self.setup.title = title_of(as_str(head.get("name")) or as_str(head.get("description"))) or None
-        config = _object(head.get("model_config_json") or head.get("model_config"))
+        config = object_in(head.get("model_config_json") or head.get("model_config"))
         provider, model = as_str(head.get("provider_name")), as_str(config.get("model_name"))
         self.setup.card(self.main, provider=provider, model=model)
-        recipe = _object(head.get("recipe_json") or head.get("recipe"))
+        recipe = object_in(head.get("recipe_json") or head.get("recipe"))
         if instructions := as_str(recipe.get("instructions")):
             self.setup.card(self.main, persona=instructions)
         about = {"cwd": as_str(head.get("working_dir"))} | {name: head.get(name) for name in _ABOUT}
@@ -303,13 +304,3 @@ class Goose(SessionConverter):
     def _set_hides(self) -> None:
         if self._hidden:
             self.setup.hides = tuple(position_ranges(self._hidden, set()))
-
-
-def _object(value: object) -> JsonObject:
-    """Return an object, which a database holds as its JSON text."""
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
-            return {}
-    return as_dict(value)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from io import BytesIO
 from typing import Any, BinaryIO
 
 from stenolog.errors import UnknownFormatError
@@ -19,6 +18,7 @@ from stenolog.importers import (
     SourceConversation,
     as_dict,
     as_str,
+    dict_row,
     sqlite_database,
 )
 
@@ -96,9 +96,7 @@ def _records(head: JsonObject, messages: Iterable[Json]) -> list[Record]:
 def read_database(stream: BinaryIO, reader: JsonLinesReader) -> Iterator[SourceConversation]:
     """Yield a conversation for each session of a database, the earliest first."""
     with sqlite_database(stream, "sessions", "messages") as connection:
-        connection.row_factory = lambda cursor, row: {
-            column[0]: value for column, value in zip(cursor.description, row, strict=True)
-        }
+        connection.row_factory = dict_row
         for head in connection.execute("SELECT * FROM sessions ORDER BY rowid"):
             rows = connection.execute(
                 "SELECT * FROM messages WHERE session_id = ? ORDER BY id", (head["id"],)
@@ -117,8 +115,8 @@ def _message(row: JsonObject, reader: JsonLinesReader) -> JsonObject | None:
     """Return a row as the message that a file would hold; one whose JSON is damaged is skipped."""
     metadata: Json = {}
     try:
-        content = reader.document(BytesIO(_bytes(row["content_json"])))
-        metadata = reader.document(BytesIO(_bytes(row.get("metadata_json") or "{}")))
+        content = reader.cell(row["content_json"])
+        metadata = reader.cell(row.get("metadata_json") or "{}")
     except UnknownFormatError as error:
         reader.skipped.append(Skipped(row["id"], str(error), "message"))
         return None
@@ -128,10 +126,6 @@ def _message(row: JsonObject, reader: JsonLinesReader) -> JsonObject | None:
         "content": content,
         "metadata": metadata,
     }
-
-
-def _bytes(value: object) -> bytes:
-    return value if isinstance(value, bytes) else str(value).encode()
 
 
 GOOSE = Importer("goose", read=read_lines, is_record=is_line)

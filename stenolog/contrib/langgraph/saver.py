@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from functools import wraps
 from threading import RLock
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
@@ -72,6 +73,7 @@ class Connection(AbstractContextManager[Saver], AbstractAsyncContextManager[Save
 def _awaited(name: str) -> Any:
     """Return an async method that runs the method of this name in a thread."""
 
+    @wraps(getattr(BaseCheckpointSaver, f"a{name}"))
     async def run(self: LangGraphSaver, *given: Any, **named: Any) -> Any:
         return await asyncio.to_thread(getattr(self, name), *given, **named)
 
@@ -129,9 +131,15 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
     adelete_for_runs = _awaited("delete_for_runs")
     aprune = _awaited("prune")
 
-    async def alist(self, *given: Any, **named: Any) -> AsyncIterator[CheckpointTuple]:
-        """Yield what `list` does, each from a thread."""
-        found = self.list(*given, **named)
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        found = self.list(config, filter=filter, before=before, limit=limit)
         while (made := await asyncio.to_thread(next, found, None)) is not None:
             yield made
 

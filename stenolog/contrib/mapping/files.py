@@ -3,28 +3,230 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 from typing import BinaryIO
 
 from stenolog.errors import UnknownFormatError
+from stenolog.events import EPOCH, AssistantMessage, ToolResult, UserMessage
 from stenolog.importers import (
     LONGEST_LINE,
+    EventWriter,
+    ExistingLog,
     Importer,
     Json,
     JsonLinesReader,
+    JsonObject,
     Record,
     RecordSpool,
+    SettingsWriter,
     Skipped,
     SourceConversation,
+    Step,
+    agent_called,
+    as_list,
+    as_time,
+    compact_json,
+    key_of,
     mappings_beside,
+    title_of,
 )
+from stenolog.parts import AssistantPart, ReasoningPart, TextPart, ToolCall
 
-from .converter import Mapped
-from .mapping import Mapping, paths_in, read_mapping, words_in
+from .mapping import FieldPath, Mapping, as_role, paths_in, read_mapping, words_in
+
+MAIN = "assistant"
+_NUMBER = re.compile(r"\d{9,}(\.\d+)?")
+
+
+class Mapped:
+    """Takes the records of one conversation and gives the steps that take it down."""
+
+    def __init__(self, mapping: Mapping, log: ExistingLog) -> None:
+        self._mapping = mapping
+        self.writer = EventWriter(mapping.name, MAIN, log)
+        self.setup = SettingsWriter(self.writer, mode="chat", scope="open")
+        self.ignored: Counter[str] = Counter()
+        self.decisions: Counter[str] = Counter()
+        self._time = EPOCH
+        self._agent = MAIN
+        self._begun = False
+        self._ids: set[str] = set()
+        if "agent" not in mapping.paths:
+            self.setup.card(MAIN)
+
+    def take(self, record: Record) -> list[Step]:
+        """Return the steps for a record; one whose role the mapping does not know is skipped."""
+        value = record.value
+        kind = self._kind(value)
+        if kind == "ignore":
+            self.ignored[f"role {self._text('role', value)}"] += 1
+            return []
+        key = self._key(record)
+        self._time = _time(self._find("time", value), self._time)
+        title = self._text("title", value)
+        if title or (kind == "user" and self.setup.title is None):
+            self.setup.title = title_of(title or self._text("text", value)) or self.setup.title
+        if kind == "system" and not self._begun:
+            self._persona(value)
+            return self.writer.drain()
+        self._begun = True
+        match kind:
+            case "assistant":
+                self._answer(key, value)
+            case "tool":
+                self._result(key, value)
+            case _:
+                self._message(key, value, kind)
+        return self.writer.drain()
+
+    def end(self) -> list[Step]:
+        """Return the steps left at the end of the file."""
+        self.writer.close()
+        return self.writer.drain()
+
+    def _kind(self, value: JsonObject) -> str:
+        """Return who speaks. Raises `ValueError` for a role that the mapping does not know."""
+        role, mapping = self._find("role", value), self._mapping
+        kind = mapping.kinds.get(as_role(role)) if role is not None else None
+        if kind is None:
+            written = mapping.paths["role"].written
+            found = f"{written} = {compact_json(role)}" if role is not None else f"no {written}"
+            known = ", ".join(mapping.kinds)
+            raise ValueError(f"{mapping.location('role')}: expected one of the roles {known}, found {found}")
+        return kind
+
+    def _key(self, record: Record) -> str:
+        """Return the id of a record: its own, or its line; an id that comes again gets its line too."""
+        own = key_of(words_in(self._find("id", record.value)))
+        key = own if own and own not in self._ids else f"{own}#{record.line}"
+        self._ids.add(key)
+        return key
+
+    def _persona(self, value: JsonObject) -> None:
+        self.setup.card(self._agent, persona=self._text("text", value))
+
+    def _speaker(self, value: JsonObject) -> str:
+        """Return the agent that speaks; the first one gets the persona that stands before it."""
+        named = self._text("agent", value)
+        agent = agent_called(named, MAIN) if named else self._agent
+        if agent != self._agent and self._agent == MAIN and MAIN in self.setup.cards:
+            self.setup.cards[agent] = self.setup.cards.pop(MAIN)
+        self._agent = agent
+        model = self._text("model", value)
+        self.setup.card(agent, **({"model": model} if model else {}))
+        return agent
+
+    def _message(self, key: str, value: JsonObject, kind: str) -> None:
+        self.setup.settle(key, self._time)
+        message = UserMessage(
+            text=self._text("text", value),
+            author=self._text("author", value),
+            author_kind="person" if kind == "user" else "system",
+            meta=self._others(value),
+            source=self.writer.source(key, self._text("role", value), key),
+        )
+        self.writer.write(message, key, self._time)
+
+    def _answer(self, key: str, value: JsonObject) -> None:
+        agent = self._speaker(value)
+        self.setup.settle(key, self._time)
+        answer = AssistantMessage(
+            agent=agent,
+            parts=self._parts(key, value),
+            model=self._text("model", value),
+            meta=self._others(value),
+            source=self.writer.source(key, "assistant", key),
+        )
+        self.writer.say(answer, key, self._time)
+
+    def _parts(self, key: str, value: JsonObject) -> list[AssistantPart]:
+        thoughts, words = self._text("reasoning", value), self._text("text", value)
+        parts: list[AssistantPart] = [ReasoningPart(text=thoughts)] if thoughts else []
+        parts += [TextPart(text=words)] if words else []
+        for nth, item in enumerate(_items(self._mapping.calls.get("list"), value, self._mapping.calls)):
+            call = _call(self._mapping.calls, item, f"{key}-{nth}")
+            if call is not None:
+                parts.append(call)
+        return parts
+
+    def _result(self, key: str, value: JsonObject) -> None:
+        """Write the result of a call: of the one that it names, else of the one before it."""
+        paths = self._mapping.result
+        name = words_in(_at(paths.get("name"), value))
+        call_id = words_in(_at(paths.get("call"), value)) or self.writer.call_before(name)
+        call = self.writer.closed(call_id)
+        self.setup.settle(key, self._time)
+        words = words_in(_at(paths["text"], value)) if "text" in paths else self._text("text", value)
+        result = ToolResult(
+            call_id=call_id,
+            call=call.ref if call else None,
+            name=name or (call.name if call else ""),
+            parts=[TextPart(text=words)],
+            is_error=_is_true(_at(paths.get("error"), value)),
+            meta=self._others(value),
+            source=self.writer.source(call_id, "tool", key),
+        )
+        self.writer.write(result, key, self._time)
+
+    def _others(self, value: JsonObject) -> JsonObject:
+        """Return the fields that the mapping has no place for, so that none is lost."""
+        mapping = self._mapping
+        used = {
+            path.top for paths in (mapping.paths, mapping.calls, mapping.result) for path in paths.values()
+        }
+        others = {name: each for name, each in value.items() if name not in used}
+        return {mapping.name: others} if others else {}
+
+    def _find(self, name: str, value: JsonObject) -> Json:
+        return _at(self._mapping.paths.get(name), value)
+
+    def _text(self, name: str, value: JsonObject) -> str:
+        return words_in(self._find(name, value))
+
+
+def _at(path: FieldPath | None, value: Json) -> Json:
+    return path.find(value) if path else None
+
+
+def _items(path: FieldPath | None, value: JsonObject, calls: dict[str, FieldPath]) -> Iterable[Json]:
+    """Return the items that may be calls: those of the list, or the record itself where there is no list."""
+    if path is None:
+        return [value] if calls else []
+    found = path.find(value)
+    return found if isinstance(found, list) else as_list([found] if found is not None else [])
+
+
+def _call(paths: dict[str, FieldPath], item: Json, stand_in: str) -> ToolCall | None:
+    """Return an item as a call; None for one that has no name."""
+    name = words_in(_at(paths.get("name", FieldPath("name")), item))
+    if not name:
+        return None
+    given = _at(paths.get("arguments", FieldPath("arguments")), item)
+    arguments = given if isinstance(given, str) else compact_json({} if given is None else given)
+    id = words_in(_at(paths.get("id", FieldPath("id")), item))
+    return ToolCall(id=id or stand_in, name=name, arguments=arguments)
+
+
+def _is_true(value: Json) -> bool:
+    """Return whether a value means a failure: any but false, none, nothing and 0, also as words of a CSV."""
+    if isinstance(value, str):
+        return value.strip().casefold() not in ("", "0", "false", "no", "none", "null", "ok")
+    return bool(value)
+
+
+def _time(value: Json, default: datetime) -> datetime:
+    """Return a time; a CSV has the seconds since 1970 as a text."""
+    if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
+        value = float(value)
+    return as_time(value, default)
+
 
 _JSON = (b"{", b"[")
 _SHOWN = 12
@@ -76,7 +278,7 @@ def _records(mapping: Mapping, stream: BinaryIO, reader: JsonLinesReader) -> Ite
     if mapping.format == "csv" or (not mapping.format and first and not first.startswith(_JSON)):
         return _rows(mapping, stream)
     if "records" in mapping.paths or first.startswith(b"["):
-        return _items(mapping, reader.document(stream), reader)
+        return _listed(mapping, reader.document(stream), reader)
     return reader.records(stream)
 
 
@@ -105,7 +307,7 @@ def _delimiter(text: TextIOWrapper) -> str:
     return max((",", ";", "\t"), key=head.count)
 
 
-def _items(mapping: Mapping, document: Json, reader: JsonLinesReader) -> Iterator[Record]:
+def _listed(mapping: Mapping, document: Json, reader: JsonLinesReader) -> Iterator[Record]:
     """Yield the objects of the list in a document."""
     path = mapping.paths.get("records")
     found = path.find(document) if path else document

@@ -9,13 +9,10 @@ follow each other and that a model wrote are one message.
 
 from __future__ import annotations
 
-import io
-import json
 import re
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -39,6 +36,8 @@ from stenolog.importers import (
     as_int,
     as_str,
     as_time,
+    dict_row,
+    object_in,
     sqlite_database,
     tables_in,
 )
@@ -178,17 +177,10 @@ def _tokens(turn: object) -> Usage | None:
     numbers: dict[str, Any] = {
         "input": as_int(counted.get("input_tokens")),
         "output": as_int(counted.get("output_tokens")),
-        "cache_read": as_int(_details(counted.get("input_tokens_details")).get("cached_tokens")),
-        "reasoning": as_int(_details(counted.get("output_tokens_details")).get("reasoning_tokens")),
+        "cache_read": as_int(object_in(counted.get("input_tokens_details")).get("cached_tokens")),
+        "reasoning": as_int(object_in(counted.get("output_tokens_details")).get("reasoning_tokens")),
     }
     return Usage(**numbers) if any(numbers.values()) else None
-
-
-def _details(text: object) -> dict[str, Any]:
-    """Return what a column of JSON holds."""
-    with suppress(ValueError, RecursionError):
-        return as_dict(json.loads(as_str(text) or "{}"))
-    return {}
 
 
 STRUCTURE, USAGE = "message_structure", "turn_usage"
@@ -274,12 +266,10 @@ def _item(data: object, reading: JsonLinesReader) -> tuple[dict[str, Any] | None
     """Return the item of a row, or None with the reason why it has none."""
     if not isinstance(data, str | bytes):
         return None, f"expected an item as JSON, found {type(data).__name__}"
-    parser = JsonLinesReader()
     try:
-        item = parser.document(io.BytesIO(data.encode("utf-8", "replace") if isinstance(data, str) else data))
+        item = reading.cell(data)
     except UnknownFormatError as error:
         return None, str(error)
-    reading.repaired += parser.repaired
     if not isinstance(item, dict):
         return None, f"expected an object, found {type(item).__name__}"
     if "__enc__" in item:
@@ -296,11 +286,8 @@ def _usage(connection: sqlite3.Connection, branch: SessionBranch) -> dict[int, d
     )
     last: dict[Any, int] = dict(connection.execute(query, branch))
     cursor = connection.execute(f"SELECT * FROM {USAGE} WHERE session_id = ? AND branch_id = ?", branch)
-    names = [column[0] for column in cursor.description]
-    turns = [dict(zip(names, row, strict=True)) for row in cursor]
-    return {
-        last[turn["user_turn_number"]]: as_dict(turn) for turn in turns if turn["user_turn_number"] in last
-    }
+    turns = [dict_row(cursor, row) for row in cursor]
+    return {last[turn["user_turn_number"]]: turn for turn in turns if turn["user_turn_number"] in last}
 
 
 OPENAI_AGENTS = Importer("openai-agents", read=read)

@@ -26,6 +26,7 @@ from stenolog.importers import (
     error_category,
     keep_data_url,
     media_part,
+    micro_dollars,
     text_parts,
 )
 from stenolog.parts import (
@@ -173,7 +174,6 @@ _CATEGORIES: dict[str, ErrorCategory] = {
     "ContextOverflowError": "context_length",
     "StructuredOutputError": "invalid_response",
 }
-_MICRO = 1_000_000
 
 
 def _proof(part: JsonObject) -> tuple[str, JsonObject]:
@@ -272,15 +272,13 @@ def usage_of(about: JsonObject) -> Usage | None:
         return None
     all_of_them = sent + read + write + output + thought
     output += thought if as_int(counted.get("total")) >= all_of_them else 0
-    cost = about.get("cost")
-    price = as_int(round(cost * _MICRO)) if isinstance(cost, int | float) and cost > 0 else None
     return Usage(
         input=sent + read + write,
         output=output,
         cache_read=read,
         cache_write=write,
         reasoning=thought,
-        cost=price,
+        cost=micro_dollars(about.get("cost")),
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from io import BytesIO
 from typing import Any, BinaryIO
 
 from stenolog.errors import UnknownFormatError
@@ -84,7 +83,7 @@ class DatabaseStorage:
         """Return the object of a row; an empty one, and a note, where it is none."""
         self._number += 1
         try:
-            value = self._reading.document(BytesIO(data if isinstance(data, bytes) else str(data).encode()))
+            value = self._reading.cell(data)
         except UnknownFormatError as error:
             return self._skip(f"{table} {id!r:.60}: {error}")
         if not isinstance(value, dict):

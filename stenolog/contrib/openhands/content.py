@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from stenolog.events import Tool, Usage
+from stenolog.events import Tool
 from stenolog.importers import (
     Blobs,
     Json,
@@ -14,13 +14,11 @@ from stenolog.importers import (
     as_int,
     as_list,
     as_str,
-    compact_json,
     openai_user_parts,
     read_tool,
 )
-from stenolog.parts import AssistantPart, TextPart, UserPart
+from stenolog.parts import UserPart
 
-MICRO_DOLLARS = 1_000_000
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _KIND = re.compile(r"Tool(Definition)?$")
 
@@ -48,17 +46,6 @@ def texts(content: Json) -> str:
     return "".join(as_str(as_dict(part).get("text")) for part in as_list(content))
 
 
-def answer_texts(content: Json) -> Iterator[AssistantPart]:
-    """Yield the words of an answer that are not blank; a part of another type as its JSON."""
-    for part in content if isinstance(content, list) else [content]:
-        text = part if isinstance(part, str) else as_dict(part).get("text")
-        if isinstance(text, str):
-            if text.strip():
-                yield TextPart(text=text)
-        elif part is not None:
-            yield TextPart(text=compact_json(part))
-
-
 def tools_in(listed: Json) -> tuple[Tool, ...] | None:
     """Return the tools of a system prompt, each name once; None where none are listed."""
     found = {tool.name: tool for tool in map(_tool, map(as_dict, as_list(listed))) if tool.name}
@@ -73,22 +60,6 @@ def _tool(definition: dict[str, Any]) -> Tool:
         return tool
     kind = _KIND.sub("", as_str(definition.get("kind")))
     return read_tool({**described, "name": _WORD.sub("_", kind).lower() or as_str(definition.get("title"))})
-
-
-def usage_in(counted: Json, cost: float = 0.0) -> Usage | None:
-    """Return the tokens of a provider's answer, in the form that LiteLLM gives them; None without any."""
-    counts = as_dict(counted)
-    prompt, completion = (as_dict(counts.get(f"{each}_tokens_details")) for each in ("prompt", "completion"))
-    used = Usage(
-        input=as_int(counts.get("prompt_tokens")),
-        output=as_int(counts.get("completion_tokens")),
-        cache_read=as_int(counts.get("cache_read_tokens")) or as_int(prompt.get("cached_tokens")),
-        cache_write=as_int(counts.get("cache_write_tokens"))
-        or as_int(counts.get("cache_creation_input_tokens")),
-        reasoning=as_int(counts.get("reasoning_tokens")) or as_int(completion.get("reasoning_tokens")),
-        cost=round(cost * MICRO_DOLLARS) if cost > 0 else None,
-    )
-    return used if used != Usage() else None
 
 
 COUNTED = (

@@ -19,12 +19,12 @@ from stenolog.importers import (
     as_str,
     compact_json,
     error_category,
-    litellm_reasoning,
-    openai_tool_call,
+    litellm_answer,
+    litellm_usage,
 )
 from stenolog.parts import AssistantPart, TextPart, ToolCall, UserPart
 
-from .content import Meter, answer_texts, picture_parts, tools_in, usage_in
+from .content import Meter, picture_parts, tools_in
 from .session import USER, OpenHandsSession
 
 SILENT = frozenset(
@@ -104,12 +104,12 @@ class V0Events:
 
     def _message(self, key: str, value: dict[str, Any], args: dict[str, Any]) -> None:
         content = args.get("content", args.get("task"))
-        text = content if isinstance(content, str) else compact_json(content)
+        text = _text(content)
         if value.get("source", USER) == "agent":
-            parts = [*litellm_reasoning(args), *answer_texts(text)]
+            parts = litellm_answer({**args, "content": text}, key)
             if parts:
                 counted, cost = self._meter.since()
-                self._session.add_answer(key, parts, usage=usage_in(counted, cost))
+                self._session.add_answer(key, parts, usage=litellm_usage(counted, cost))
             else:
                 self._session.ignored["message without words"] += 1
             return
@@ -138,7 +138,7 @@ class V0Events:
         parts = list(self._parts(key, kind, value, args, as_dict(choice.get("message"))))
         if not (id and id in self._responses) and parts:
             counted, cost = self._meter.since()
-            usage = usage_in(response.get("usage") or counted, cost)
+            usage = litellm_usage(response.get("usage") or counted, cost)
             finish_reason = as_str(choice.get("finish_reason"))
             self._session.add_answer(key, parts, id, model=model, finish_reason=finish_reason, usage=usage)
         self._responses.add(id)
@@ -149,16 +149,14 @@ class V0Events:
         self, key: str, kind: str, value: dict[str, Any], args: dict[str, Any], message: dict[str, Any]
     ) -> Iterator[AssistantPart]:
         """Yield the parts of the response, or those that the action tells where the response is missing."""
-        yield from litellm_reasoning(message)
-        yield from answer_texts(message.get("content") if message else args.get("thought"))
-        calls = [
-            openai_tool_call(call, f"{key}-{nth}")
-            for nth, call in enumerate(as_list(message.get("tool_calls")))
-        ]
+        said = litellm_answer(message or {"content": args.get("thought")}, key)
+        calls = [part for part in said if isinstance(part, ToolCall)]
+        yield from (part for part in said if not isinstance(part, ToolCall))
         metadata = as_dict(value.get("tool_call_metadata"))
         id = as_str(metadata.get("tool_call_id"))
         if not metadata and kind in CLOSING:
-            yield from answer_texts(as_str(args.get("final_thought")) or args.get("outputs") or None)
+            final = as_str(args.get("final_thought")) or args.get("outputs") or ""
+            yield from litellm_answer({"content": _text(final)}, key)
         elif id not in {call.id for call in calls} or not id:
             id = id or f"call-{key}"
             name = as_str(metadata.get("function_name")) or as_str(args.get("name")) or kind
@@ -191,7 +189,7 @@ class V0Events:
             session.agent, _ = self._delegations.pop()
             self._is_brief_due = False
         content, state = value.get("content"), as_str(extras.get("agent_state"))
-        text = content if isinstance(content, str) else compact_json(content)
+        text = _text(content)
         metadata = as_dict(value.get("tool_call_metadata"))
         call_id = as_str(metadata.get("tool_call_id")) or self._calls.get(_hashable(value.get("cause")), "")
         if state in ("error", "rate_limited"):
@@ -214,7 +212,7 @@ class V0Events:
         self, key: str, kind: str, value: dict[str, Any], extras: dict[str, Any], call_id: str
     ) -> None:
         content, about = value.get("content"), as_dict(extras.get("metadata"))
-        text = content if isinstance(content, str) else compact_json(content)
+        text = _text(content)
         if kind == "delegate" and not text:
             text = compact_json(extras.get("outputs"))
         self._session.describe({"cwd": as_str(about.get("working_dir"))})
@@ -249,7 +247,7 @@ class V0Events:
             self._session.ignored["observation recall"] += 1
             return
         found |= {"date": extras["date"]} if extras.get("date") else {}
-        facts = [f"{name}: {v if isinstance(v, str) else compact_json(v)}" for name, v in found.items()]
+        facts = [f"{name}: {_text(v)}" for name, v in found.items()]
         skills = [f"{as_str(each.get('name'))}:\n{as_str(each.get('content'))}" for each in knowledge]
         parts = [TextPart(text="\n".join([text, *facts])), *(TextPart(text=skill) for skill in skills)]
         self._session.add_user_message(key, parts, "system")
@@ -263,6 +261,10 @@ def event_key(id: Json) -> str:
 def _number(key: str) -> int | None:
     digits = key.removeprefix("event-")
     return int(digits) if digits.isascii() and digits.isdigit() else None
+
+
+def _text(value: Json) -> str:
+    return value if isinstance(value, str) else compact_json(value)
 
 
 def _hashable(id: Json) -> Json:

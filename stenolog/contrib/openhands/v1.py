@@ -17,12 +17,13 @@ from stenolog.importers import (
     compact_json,
     error_category,
     key_of,
-    litellm_reasoning,
+    litellm_answer,
+    litellm_usage,
     openai_tool_call,
 )
 from stenolog.parts import TextPart, ToolCall, UserPart
 
-from .content import Meter, answer_texts, texts, tools_in, usage_in, user_parts
+from .content import Meter, texts, tools_in, user_parts
 from .session import MAIN, USER, OpenHandsSession
 
 ROOT = "__root__"
@@ -120,11 +121,8 @@ class V1Events:
         content, more = message.get("content"), as_list(value.get("extended_content"))
         source, blobs = as_str(value.get("source")), Blobs()
         if source == "agent" and message.get("role", "assistant") == "assistant":
-            parts = [*litellm_reasoning(message), *answer_texts(content)]
-            parts += [
-                openai_tool_call(_call_in(call), f"{key}-{nth}")
-                for nth, call in enumerate(as_list(message.get("tool_calls")))
-            ]
+            calls = [_call_in(call) for call in as_list(message.get("tool_calls"))]
+            parts = litellm_answer({**message, "tool_calls": calls}, key)
             self._answer(key, as_str(value.get("llm_response_id")), parts)
             return
         is_brief = self._session.agent != MAIN and self._session.agent not in self._briefed
@@ -158,15 +156,15 @@ class V1Events:
             arguments = call.arguments if call.arguments.strip() not in ("", "{}") else compact_json(action)
             call = ToolCall(id=call.id, name=call.name or as_str(value.get("tool_name")), arguments=arguments)
         self._actions.append((key, call.arguments))
-        reasons = [] if id and id in self._responses else litellm_reasoning(value)
-        self._answer(key, id, [*reasons, *answer_texts(value.get("thought")), call])
+        told = {} if id and id in self._responses else value
+        self._answer(key, id, [*litellm_answer({**told, "content": value.get("thought")}, key), call])
 
     def _answer(self, key: str, id: str, parts: list[Any]) -> None:
         is_new = not (id and id in self._responses)
         self._responses.add(id)
         counted, cost = self._meter.since() if is_new else ({}, 0.0)
         if parts:
-            self._session.add_answer(key, parts, id, model=self._model, usage=usage_in(counted, cost))
+            self._session.add_answer(key, parts, id, model=self._model, usage=litellm_usage(counted, cost))
         else:
             self._session.ignored["message without words"] += 1
 

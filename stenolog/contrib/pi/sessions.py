@@ -5,9 +5,7 @@ OpenClaw writes the same lines. Facts of the format: packages/coding-agent of ba
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable
-from contextlib import suppress
 from typing import Any
 
 from stenolog.events import Usage
@@ -31,6 +29,8 @@ from stenolog.importers import (
     error_category,
     key_of,
     media_maker,
+    micro_dollars,
+    object_in,
     text_maker,
     text_parts,
     title_of,
@@ -39,7 +39,6 @@ from stenolog.parts import AssistantPart, ReasoningPart, TextPart, ToolCall, Use
 
 _PROVIDERS = {"anthropic": "anthropic", "bedrock": "anthropic", "google": "gemini", "openai": "openai"}
 """Providers of signatures and ciphertexts, by the first word of pi's names of APIs."""
-_MICRO = 1_000_000
 
 
 def provider_of(message: JsonObject) -> str:
@@ -56,7 +55,7 @@ def assistant_parts(message: JsonObject, key: str) -> list[AssistantPart]:
 
 
 def _text(block: JsonObject, _: BlockContext) -> TextPart | None:
-    phase = as_str(_json_in(block.get("textSignature")).get("phase"))
+    phase = as_str(object_in(block.get("textSignature")).get("phase"))
     return TextPart(text=block["text"], phase=phase) if isinstance(block.get("text"), str) else None
 
 
@@ -79,7 +78,7 @@ def _reasoning(block: JsonObject, context: BlockContext) -> ReasoningPart | None
     )
     if not isinstance(text, str):
         return None
-    if provider == "openai" and (item := _json_in(signature)):
+    if provider == "openai" and (item := object_in(signature)):
         encrypted = as_str(item.get("encrypted_content"))
         return ReasoningPart(text=text, provider=provider, id=as_str(item.get("id")), encrypted=encrypted)
     if block.get("redacted") is True:
@@ -94,14 +93,6 @@ INPUTS = PartTable[UserPart]("pi", {"text": text_maker(), "image": media_maker()
 """Makers of a message by the user, and of a tool's output."""
 
 
-def _json_in(value: Json) -> dict[str, Any]:
-    text = as_str(value)
-    if text.startswith("{"):
-        with suppress(ValueError, RecursionError):
-            return as_dict(json.loads(text))
-    return {}
-
-
 def usage_of(message: JsonObject) -> Usage | None:
     """Return the tokens of an answer; pi counts those of the cache beside the input, not in it."""
     counted = as_dict(message.get("usage"))
@@ -110,8 +101,7 @@ def usage_of(message: JsonObject) -> Usage | None:
     if not (sent or output):
         return None
     total = as_dict(counted.get("cost")).get("total")
-    cost = as_int(round(total * _MICRO)) if isinstance(total, int | float) and total > 0 else None
-    return Usage(input=sent, output=output, cache_read=read, cache_write=write, cost=cost)
+    return Usage(input=sent, output=output, cache_read=read, cache_write=write, cost=micro_dollars(total))
 
 
 def shell_text(message: JsonObject) -> str:

@@ -21,6 +21,7 @@ from stenolog.importers import (
     as_dict,
     as_list,
     as_str,
+    object_in,
     yaml_document,
 )
 
@@ -100,7 +101,7 @@ def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversat
 
 
 def _conversation(name: str, run: dict[str, Any]) -> SourceConversation:
-    config = _config(run.get("replay_config"))
+    config = object_in(run.get("replay_config"))
     agent, info = as_dict(config.get("agent")), as_dict(run.get("info"))
     repository, problem = (
         as_dict(each) for each in (as_dict(config.get("env")).get("repo"), config.get("problem_statement"))
@@ -118,16 +119,6 @@ def _conversation(name: str, run: dict[str, Any]) -> SourceConversation:
     make = partial(SweAgent, about=about, model=as_str(as_dict(agent.get("model")).get("name")), info=info)
     ignored = Counter(name for name in run if name not in RUN)
     return SourceConversation(name, found, make, ignored)
-
-
-def _config(value: Json) -> dict[str, Any]:
-    """Return the settings of a run, which some releases keep as JSON in a text."""
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
-            value = None
-    return as_dict(value)
 
 
 def _mini(document: Json) -> SourceConversation:

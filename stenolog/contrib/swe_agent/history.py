@@ -6,10 +6,8 @@ and hold what the history lacks: the last observation, and steps that were taken
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from stenolog.importers import (
@@ -21,9 +19,8 @@ from stenolog.importers import (
     as_dict,
     as_list,
     as_str,
-    litellm_reasoning,
-    openai_answer_parts,
-    openai_tool_call,
+    litellm_answer,
+    object_in,
 )
 from stenolog.parts import AssistantPart, TextPart, ToolCall
 
@@ -165,7 +162,7 @@ class SweAgent(AgentRun):
             self._flush()
         if failure := failure_in(status):
             self.add_failure("exit", failure)
-        self.add_facts(self._info)
+        self.write_facts(self._info)
         return self.writer.drain()
 
     def _agent(self, name: str) -> str:
@@ -175,11 +172,7 @@ class SweAgent(AgentRun):
     def _answer(
         self, key: str, agent: str, message: dict[str, Any], step: dict[str, Any], meta: dict[str, Any]
     ) -> None:
-        parts = [*litellm_reasoning(message), *_texts(message)]
-        parts += [
-            openai_tool_call(call, f"{key}-{number}")
-            for number, call in enumerate(as_list(message.get("tool_calls")))
-        ]
+        parts = litellm_answer(message, key)
         response = as_str(step.get("response"))
         if response.strip() and response.strip() != as_str(message.get("content")).strip():
             meta = {**meta, "response": response}
@@ -248,12 +241,6 @@ class SweAgent(AgentRun):
             self.add_user_message(f"{key}:observation", MAIN, observation, "system", in_context=in_context)
 
 
-def _texts(message: Mapping[str, Json]) -> Iterator[AssistantPart]:
-    for part in openai_answer_parts({"content": message.get("content")}):
-        if not isinstance(part, TextPart) or part.text.strip():
-            yield part
-
-
 def _is_elided(message: Json) -> bool:
     content = as_dict(message).get("content")
     texts = (
@@ -274,11 +261,7 @@ def _other_fields(message: Mapping[str, Json]) -> dict[str, Any]:
 
 def state_of(step: Json) -> dict[str, Any]:
     """Return the state of the environment after a step; early releases kept it as JSON in a text."""
-    state = as_dict(step).get("state")
-    if isinstance(state, str):
-        with suppress(ValueError, RecursionError):
-            return as_dict(json.loads(state))
-    return as_dict(state)
+    return object_in(as_dict(step).get("state"))
 
 
 def _milliseconds(seconds: Json) -> int | None:

@@ -5,28 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from stenolog.events import Usage
 from stenolog.importers import (
     ExistingLog,
     Json,
     Record,
     Step,
     as_dict,
-    as_int,
     as_list,
     as_str,
     as_time,
-    litellm_reasoning,
-    openai_answer_parts,
+    litellm_answer,
+    litellm_usage,
     openai_item_parts,
-    openai_tool_call,
 )
 from stenolog.parts import AssistantPart, TextPart
 
 from .run import AgentRun
 
 MAIN = "mini-swe-agent"
-MICRO_DOLLARS = 1_000_000
 SUBMITTED = "submitted"
 BY_USER = frozenset(("UserInterruption", "UserRejection", "UserInterruptionError"))
 """The kinds of interrupts in which a person speaks."""
@@ -93,22 +89,22 @@ class MiniSweAgent(AgentRun):
     def end(self) -> list[Step]:
         """Return the steps left at the end: how the run ended, where no message tells it."""
         status = as_str(self._info.get("exit_status"))
-        if status and status.casefold() != SUBMITTED and not self._has_exit and self.has_messages:
+        if status and status.casefold() != SUBMITTED and not self._has_exit and self.positions:
             self.add_failure("exit", status)
-        self.add_facts({name: value for name, value in self._info.items() if name != "config"})
+        self.write_facts({name: value for name, value in self._info.items() if name != "config"})
         return self.writer.drain()
 
     def _answer(self, key: str, message: dict[str, Any], extra: dict[str, Any]) -> None:
         response = as_dict(extra.get("response")) or message
         choice = as_dict(next(iter(as_list(response.get("choices"))), None))
         is_responses = message.get("object") == "response"
-        parts = _items(key, message) if is_responses else _parts(key, message)
+        parts = _items(key, message) if is_responses else litellm_answer(message, key)
         self.add_answer(
             key,
             MAIN,
             list(parts),
             model=as_str(response.get("model")),
-            usage=_usage(as_dict(response.get("usage")), extra.get("cost")),
+            usage=litellm_usage(response.get("usage"), extra.get("cost")),
             finish_reason=as_str(choice.get("finish_reason"))
             or (as_str(message.get("status")) if is_responses else ""),
             meta=_facts(message if not is_responses else {}, extra),
@@ -152,16 +148,6 @@ class MiniSweAgent(AgentRun):
             self.add_user_message(key, MAIN, text, "system", meta=_facts({}, extra), in_context=False)
 
 
-def _parts(key: str, message: Mapping[str, Json]) -> Iterator[AssistantPart]:
-    """Yield the parts of an answer of Chat Completions."""
-    yield from litellm_reasoning(message)
-    for part in openai_answer_parts({name: message.get(name) for name in ("content", "refusal")}):
-        if not isinstance(part, TextPart) or part.text.strip():
-            yield part
-    for number, call in enumerate(as_list(message.get("tool_calls"))):
-        yield openai_tool_call(call, f"{key}-{number}")
-
-
 def _items(key: str, message: Mapping[str, Json]) -> Iterator[AssistantPart]:
     """Yield the parts of an answer of Responses."""
     for number, item in enumerate(map(as_dict, as_list(message.get("output")))):
@@ -175,20 +161,3 @@ def _facts(message: Mapping[str, Json], extra: Mapping[str, Json]) -> dict[str, 
     beside = {name: value for name, value in message.items() if name not in OWN}
     found = {**beside, **{name: value for name, value in extra.items() if name not in REPEATED}}
     return {name: value for name, value in found.items() if value not in (None, "", [], {})}
-
-
-def _usage(counted: Mapping[str, Json], cost: Json) -> Usage | None:
-    read, written = (
-        as_dict(counted.get(f"{here}_tokens_details") or counted.get(f"{there}_tokens_details"))
-        for here, there in (("prompt", "input"), ("completion", "output"))
-    )
-    is_number = isinstance(cost, int | float) and not isinstance(cost, bool)
-    usage = Usage(
-        input=as_int(counted.get("prompt_tokens") or counted.get("input_tokens")),
-        output=as_int(counted.get("completion_tokens") or counted.get("output_tokens")),
-        cache_read=as_int(read.get("cached_tokens")),
-        cache_write=as_int(counted.get("cache_creation_input_tokens")),
-        reasoning=as_int(written.get("reasoning_tokens")),
-        cost=round(cost * MICRO_DOLLARS) if is_number and 0 < cost < 1e9 else None,
-    )
-    return None if usage == Usage() else usage

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from hashlib import sha256
 from typing import Any
 
 from stenolog.events import AuthorKind, ErrorCategory
@@ -14,7 +13,6 @@ from stenolog.importers import (
     Json,
     SessionConverter,
     as_dict,
-    compact_json,
     error_category,
     openai_user_parts,
 )
@@ -42,11 +40,6 @@ class AgentRun(SessionConverter):
         super().__init__(log)
         self.setup.card(main, model=model)
         self.setup.about(SYSTEM, dict(about))
-
-    @property
-    def has_messages(self) -> bool:
-        """True if the run has any message."""
-        return bool(self.positions)
 
     def add_user_message(
         self,
@@ -105,14 +98,6 @@ class AgentRun(SessionConverter):
         category = next(found, error_category(f"{status} {text}"))
         wording = text if status in text else f"{status}: {text}"
         self.write_error(key, wording, category, message=key)
-
-    def add_facts(self, facts: Mapping[str, Any]) -> None:
-        """Write what a file says of a run beside its messages; other facts later are another entry."""
-        filled = {name: value for name, value in facts.items() if value not in (None, "", {}, [])}
-        if filled and self.has_messages:
-            self.setup.also(SYSTEM, filled)
-            digest = sha256(compact_json(filled).encode(errors="replace")).hexdigest()[:16]
-            self.setup.settle(f"facts-{digest}", self.time)
 
 
 def failure_in(status: str) -> str:

@@ -28,6 +28,14 @@ def as_dict(value: Json) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def object_in(value: Json) -> dict[str, Any]:
+    """Return the object, which may be written as JSON in a text; an empty one for anything else."""
+    if isinstance(value, str):
+        with suppress(ValueError, RecursionError):
+            return as_dict(json.loads(value))
+    return as_dict(value)
+
+
 def as_list(value: Json) -> list[Any]:
     """Return the list, or an empty one."""
     return value if isinstance(value, list) else []
@@ -42,6 +50,12 @@ def as_int(value: Json) -> int:
     """Return the number as an integer that is not negative and fits in 53 bits, or 0."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return int(min(max(value, 0), LARGEST)) if is_number and value == value else 0  # a NaN is not itself
+
+
+def micro_dollars(value: Json) -> int | None:
+    """Return an amount of dollars in millionths; None if it is no cost."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return round(value * 1_000_000) if is_number and 0 < value < 1e9 else None
 
 
 def compact_json(value: Json) -> str:

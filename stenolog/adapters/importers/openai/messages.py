@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from functools import partial
 from typing import Any, BinaryIO
 
 from stenolog.adapters.importers.converter import SourceConversation
 from stenolog.adapters.importers.event_writer import EventWriter
-from stenolog.adapters.importers.json_lines import JsonLinesReader, Record, Skipped
+from stenolog.adapters.importers.json_lines import JsonLinesReader, Record, Skipped, StreamedRecords
 from stenolog.adapters.importers.steps import ExistingLog, Step
 from stenolog.adapters.importers.times import as_time
 from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import EPOCH
-from stenolog.domain.errors import UnknownFormatError
 from stenolog.domain.events import AssistantMessage, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.parts import AssistantPart, ReasoningPart, ToolCall
 from stenolog.domain.values import Origin
@@ -203,18 +201,11 @@ def conversations_in(document: Json) -> list[SourceConversation] | None:
 
 def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:
     """Yield the conversations of a file that was recognised as OpenAI chat messages."""
-    lines = Lines(stream, reading)
+    lines = StreamedRecords(stream, reading)
     first = next(iter(lines), None)
-    if first is None or first.number != 1:
-        again, document = JsonLinesReader(), None
-        with suppress(UnknownFormatError):
-            stream.seek(0)
-            document = again.document(stream)
-        if document is not None:
-            reading.begin()
-            reading.repaired = again.repaired
-            yield from conversations_in(document) or ()
-            return
+    if (first is None or first.number != 1) and (document := lines.document()) is not None:
+        yield from conversations_in(document) or ()
+        return
     if first is not None and is_message(first.value):
         yield _source_conversation("", lines, unit="line")
         return
@@ -223,22 +214,6 @@ def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversat
         if found is None:
             reading.skipped.append(Skipped(record.number, "holds no messages"))
         yield from found or ()
-
-
-class Lines:
-    """The records of a file, read anew each time that they are gone through: not all of them are in memory.
-
-    What was found on the way is told of the last time.
-    """
-
-    def __init__(self, stream: BinaryIO, reading: JsonLinesReader) -> None:
-        self._stream = stream
-        self._reading = reading
-
-    def __iter__(self) -> Iterator[Record]:
-        self._stream.seek(0)
-        self._reading.begin()
-        return self._reading.records(self._stream)
 
 
 def _of_object(document: dict[str, Any]) -> SourceConversation:
