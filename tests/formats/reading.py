@@ -56,13 +56,3 @@ def messages_of(api: str, body: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the messages of a body, as another program would have them."""
     made: list[dict[str, Any]] = json.loads(json.dumps(body[FORMATS[api].messages]))
     return made
-
-
-def asked(api: str) -> dict[str, Any]:
-    """Return a user's message by which the format of a list is known."""
-    shape: dict[str, dict[str, Any]] = {
-        "anthropic": {"content": [{"type": "image", "source": {"type": "url", "url": "https://a.b/c.png"}}]},
-        "gemini": {"parts": [{"text": "Look."}]},
-        "openai-responses": {"content": [{"type": "input_text", "text": "Look."}]},
-    }
-    return {"role": "user", **shape.get(api, {"content": "Look."})}

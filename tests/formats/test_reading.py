@@ -19,7 +19,8 @@ from stenolog.projections.requests.as_sent import without_marks
 from stenolog.projections.requests.builder import build_reference
 from stenolog.requests import build, lanes, validate
 from stenolog.testing import entries
-from tests.formats.reading import READ, asked, messages_of, written_again
+from tests.formats.reading import READ, messages_of, written_again
+from tests.llms.apis import APIS
 from tests.requests.histories import BLOBS, history
 from tests.requests.judging import MODELS, SHARED
 
@@ -164,7 +165,7 @@ def test_an_answer_of_an_sdk_and_one_in_a_list_are_what_their_format_reads(
     message = {**role, **fields}
 
     (read,) = reader_of(api).message(message, "m", {})
-    *_, event = events_from([asked(api), message], model="m")
+    *_, event = events_from([APIS[api].asked, message], model="m")
 
     assert read.parts == parts
     assert isinstance(event, AssistantMessage)
@@ -199,7 +200,7 @@ def test_a_result_of_gemini_without_an_id_is_that_of_the_open_call_of_its_tool()
     called = {"role": "model", "parts": [{"functionCall": {"name": "look", "args": {}}}]}
     done = {"role": "user", "parts": [{"functionResponse": {"name": "look", "response": {"output": "x"}}}]}
 
-    *_, result = events_from([asked("gemini"), called, done], model="gemini-3-pro")
+    *_, result = events_from([APIS["gemini"].asked, called, done], model="gemini-3-pro")
 
     assert (result.call_id, result.name, result.text) == ("call_0", "look", "x")  # type: ignore[union-attr]
 

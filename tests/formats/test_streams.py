@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from copy import deepcopy
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stenolog import AssistantMessage, TextPart, ToolCall
+from stenolog import AssistantMessage, ToolCall
 from stenolog.adapters.recorder.answers import Answered, answer_of
 from stenolog.adapters.recorder.exchange import RecordedExchange
 from stenolog.domain.codec import REGISTRY
@@ -19,48 +20,37 @@ from stenolog.errors import ModelError
 from stenolog.events import Usage
 from stenolog.importers import events_from
 from stenolog.models import ModelResponse, ResponseDelta, StreamReader, answer_from, recording
-from stenolog.parts import ProviderPart, ReasoningPart, RefusalPart
-from stenolog.projections.formats import FORMATS, stream_of
+from stenolog.parts import ProviderPart
+from stenolog.projections.formats import stream_of
 from stenolog.projections.formats.deltas import drafted_parts
-from stenolog.projections.messages.body_digest import compact
-from tests.formats.reading import asked
-from tests.llms.apis import CHAT, GENERATE, MESSAGES, RESPONSES, TOKENS, Api
+from tests.llms.api import Api
+from tests.llms.apis import APIS
 from tests.llms.listening import streamed
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=12)
-WORDS = st.text(min_size=1, max_size=40).filter(str.strip)
-NAMES = st.text("abc_1", min_size=1, max_size=5)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | ANY_TEXT,
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(ANY_TEXT, inner, max_size=2),
     max_leaves=4,
 )
-CALLS = st.builds(
-    ToolCall,
-    id=NAMES,
-    name=NAMES,
-    arguments=st.dictionaries(NAMES, st.text(max_size=9), max_size=3).map(compact),
-)
-CUSTOM = st.builds(ToolCall, id=NAMES, name=NAMES, arguments=WORDS, form=st.just("custom"))
-TEXTS = st.builds(TextPart, text=WORDS)
-REFUSALS = st.builds(RefusalPart, text=WORDS)
-DONE = TextPart(text="Done.")
 WHEN = datetime(2026, 1, 5, tzinfo=UTC)
-Parts = st.SearchStrategy[list[Any]]
 
 
 class Streamed(NamedTuple):
-    """A format's stream: the API that speaks it, what answers may consist of, and why they may end."""
+    """A format's stream, and the API that speaks it."""
 
     api: Api
-    parts: Parts
-    ends: tuple[str, ...]
 
     def answers(self) -> st.SearchStrategy[ModelResponse]:
         """Return any answers of this API."""
-        usage = st.sampled_from([None, TOKENS, Usage(input=7, output=2)])
-        fields = st.fixed_dictionaries({"finish_reason": st.sampled_from(self.ends), "usage": usage})
-        return st.builds(lambda parts, given: self.api.answer(*parts, **given), self.parts, fields)
+        usage = st.sampled_from([None, self.api.tokens, Usage(input=7, output=2)])
+        fields = st.fixed_dictionaries({"finish_reason": st.sampled_from(self.api.ends), "usage": usage})
+        model = self.api.name if self.api.says_model else ""
+        return st.builds(
+            lambda parts, given: self.api.answer(*parts, **given)._replace(model=model),
+            self.api.parts,
+            fields,
+        )
 
     def events(self, answer: ModelResponse, piece: int) -> list[Any]:
         """Return the events of an answer, as the SDK gives them."""
@@ -70,6 +60,15 @@ class Streamed(NamedTuple):
     def reader(self) -> StreamReader:
         """Return what reads the events."""
         return stream_of(self.name)
+
+    def end(self, events: list[Any]) -> int:
+        """Return the number of the event that an answer ends with."""
+        reading = self.reader()
+        for number, event in enumerate(events):
+            reading.take(deepcopy(event))
+            if reading.ended:
+                return number
+        raise AssertionError("it has no end")
 
     def read(self, events: list[Any]) -> tuple[list[ResponseDelta], ModelResponse]:
         """Return the deltas and the answer read from events."""
@@ -89,74 +88,9 @@ class Streamed(NamedTuple):
         return str(self.api.model.api)  # type: ignore[attr-defined]
 
 
-def signed(provider: str) -> st.SearchStrategy[ReasoningPart]:
-    return st.builds(ReasoningPart, text=WORDS, provider=st.just(provider), signature=NAMES)
-
-
-def opaque(kind: str, **fields: str) -> st.SearchStrategy[ProviderPart]:
-    raw = st.dictionaries(NAMES, WORDS, max_size=2).map(lambda raw: compact({kind: "new", **raw}))
-    return st.builds(ProviderPart, raw=raw, **{name: st.just(value) for name, value in fields.items()})
-
-
-def several(*kinds: st.SearchStrategy[Any]) -> Parts:
-    return st.lists(st.one_of(*kinds), max_size=4).map(lambda parts: [*parts, DONE])
-
-
-def groups(*kinds: Parts) -> Parts:
-    """Return lists of parts one after the other."""
-    return st.tuples(*kinds).map(lambda found: [part for parts in found for part in parts])
-
-
-def maybe(part: st.SearchStrategy[Any]) -> Parts:
-    return st.lists(part, max_size=1)
-
-
-HIDDEN = st.builds(ReasoningPart, provider=st.just("anthropic"), encrypted=NAMES)
-UNSEEN = st.builds(ReasoningPart, provider=st.just("anthropic"), signature=NAMES)
-SECTIONS = st.lists(st.text("ab \n", min_size=1, max_size=9).filter(str.strip).map(str.strip), max_size=3)
-REASONED = st.builds(
-    ReasoningPart,
-    text=SECTIONS.map("\n\n".join).filter(lambda text: "\n\n\n" not in text),
-    provider=st.just("openai"),
-    id=NAMES,
-    encrypted=NAMES,
-)
-OF_CHAT = groups(
-    maybe(st.builds(ReasoningPart, text=WORDS, provider=st.just("openai"))),
-    TEXTS.map(lambda part: [part]),
-    maybe(REFUSALS),
-    st.lists(CALLS | CUSTOM, max_size=3),
-)
-OF_GEMINI = st.lists(
-    st.tuples(signed("gemini"), CALLS | TEXTS).map(list)
-    | st.one_of(CALLS, opaque("x", provider="gemini", model=GENERATE.name)).map(lambda part: [part]),
-    max_size=3,
-).map(lambda found: [*(part for parts in found for part in parts), ToolCall(id="last", name="shell")])
-STREAMED = {
-    "openai-chat": Streamed(CHAT, OF_CHAT, ("stop", "length", "tool_calls", "content_filter")),
-    "openai-responses": Streamed(
-        RESPONSES,
-        several(TEXTS, CALLS, REFUSALS, REASONED, opaque("type", provider="openai")),
-        ("completed", "max_output_tokens", "content_filter"),
-    ),
-    "anthropic": Streamed(
-        MESSAGES,
-        several(
-            TEXTS, CALLS, signed("anthropic"), UNSEEN, HIDDEN,
-            opaque("type", provider="anthropic", model=MESSAGES.name),
-        ),
-        ("end_turn", "max_tokens", "stop_sequence", "pause_turn", "refusal", "new"),
-    ),
-    "gemini": Streamed(
-        GENERATE, OF_GEMINI, ("STOP", "MAX_TOKENS", "SAFETY", "MALFORMED_FUNCTION_CALL", "NEW_ONE")
-    ),
-}  # fmt: skip
+STREAMED = {name: Streamed(api) for name, api in APIS.items()}
 each = pytest.mark.parametrize("stream", STREAMED.values(), ids=STREAMED.keys())
 SIZES = st.integers(1, 9)
-
-
-def test_every_format_with_a_stream_is_under_these_laws() -> None:
-    assert STREAMED.keys() == {format.name for format in FORMATS.values() if format.stream}
 
 
 @each
@@ -195,7 +129,7 @@ def test_a_stream_that_is_cut_is_the_beginning_of_the_answer_and_no_answer(
     meant = data.draw(stream.answers())
     events = stream.events(meant, piece)
     content = b"".join(stream.api.frames(meant, piece))
-    last = max(nth for nth, event in enumerate(events) if begins_end(event))
+    last = stream.end(events)
     cut = data.draw(st.integers(0, last - 1))
     byte = data.draw(st.integers(0, len(content)))
     reading = stream.reader()
@@ -212,27 +146,6 @@ def test_a_stream_that_is_cut_is_the_beginning_of_the_answer_and_no_answer(
     else:
         assert is_beginning(came.parts, meant)
         assert came.failure.category == "cancelled"
-
-
-def begins_end(event: dict[str, Any]) -> bool:
-    """Return whether an event is one that an answer ends with."""
-    choices = event.get("choices") or event.get("candidates") or [{}]
-    ended = any(choice.get("finish_reason") or choice.get("finishReason") for choice in choices)
-    kinds = ("message_stop", "response.completed", "response.incomplete")
-    return ended or event.get("type") in kinds
-
-
-def messages_in(api: str, whole: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the messages of a whole answer, as a program's history has them."""
-    match api:
-        case "openai-chat":
-            return [whole["choices"][0]["message"]]
-        case "openai-responses":
-            return list(whole["output"])
-        case "gemini":
-            return [whole["candidates"][0]["content"]]
-        case _:
-            return [{"role": "assistant", "content": whole["content"]}]
 
 
 @each
@@ -253,7 +166,7 @@ def test_the_tap_an_sdk_and_a_file_give_the_same_answer(
         finish_reason=meant.finish_reason,
         usage=meant.usage,
     )
-    listed = events_from([asked(stream.name), *messages_in(stream.name, whole)], model=meant.model)
+    listed = events_from([stream.api.asked, *stream.api.said(whole)], model=meant.model)
     answers = [event for event in listed if isinstance(event, AssistantMessage)]
     assert by_hand.answer() == answer_from(whole, agent="coder") == expected
     ids = [part.id for part in meant.parts if isinstance(part, ToolCall)]

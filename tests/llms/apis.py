@@ -1,90 +1,42 @@
-"""The APIs of all providers, each with its model and the way a server streams its answers."""
+"""The APIs of all formats with a stream, and what is asked of their models."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
 
 import pytest
 
 from stenolog import ToolCall
 from stenolog.errors import ModelError
-from stenolog.events import Usage
 from stenolog.models import (
-    Anthropic,
-    Gemini,
     Model,
     ModelRequest,
     ModelResponse,
-    OpenAIChat,
-    OpenAIResponses,
     Outgoing,
     ResponseDelta,
 )
-from tests.llms import wire_anthropic, wire_gemini, wire_openai_chat, wire_openai_responses
+from stenolog.requests import FORMATS
+from tests.llms.api import Api
 from tests.llms.listening import heard, prompt
-from tests.llms.server import Server
 
-KEY = "sk-test-0123456789abcdef"
 WAIT = 20.0
-TOKENS = Usage(input=120, output=30, cache_read=100, reasoning=20)
 CALLS = (
     ToolCall(id="c1", name="shell", arguments='{"cmd":"ls -l"}'),
     ToolCall(id="c2", name="shell", arguments="{}"),
 )
 
 
-class Api(NamedTuple):
-    """A provider's API: its model, and how the server streams an answer, or gives it whole.
-
-    It also has the finish reasons of a complete answer and of one that is withheld.
-
-    `hurried` are the options of an SDK that waits 50 ms.
-    """
-
-    model: Callable[..., Model]
-    name: str
-    frames: Callable[..., Iterator[bytes]]
-    whole: Callable[[ModelResponse], dict[str, Any]]
-    finish: str
-    kept_back: str
-    root: str = ""
-    hurried: Mapping[str, Any] = {"timeout": 0.05}
-
-    def at(self, server: Server, **options: Any) -> Model:
-        """Return the model at the server."""
-        return self.model(self.name, base_url=server.url + self.root, **{"api_key": KEY, **options})
-
-    def answer(self, *parts: Any, **fields: Any) -> ModelResponse:
-        """Return a whole answer of this API."""
-        return ModelResponse(parts, self.name, **{"finish_reason": self.finish, "usage": TOKENS, **fields})
-
-
-CHAT = Api(
-    OpenAIChat, "gpt-5", wire_openai_chat.frames, wire_openai_chat.whole, "stop", "content_filter", root="/v1"
-)
-RESPONSES = Api(
-    OpenAIResponses,
-    "gpt-5",
-    wire_openai_responses.frames,
-    wire_openai_responses.whole,
-    "completed",
-    "content_filter",
-    root="/v1",
-)
-MESSAGES = Api(Anthropic, "claude-opus-5", wire_anthropic.frames, wire_anthropic.whole, "end_turn", "refusal")
-GENERATE = Api(
-    Gemini,
-    "gemini-3-pro",
-    wire_gemini.frames,
-    wire_gemini.whole,
-    "STOP",
-    "SAFETY",
-    hurried={"http_options": {"timeout": 50}},
-)
+APIS: dict[str, Api] = {
+    name: import_module(f"tests.llms.wire_{name.replace('-', '_')}").API
+    for name, format in FORMATS.items()
+    if format.stream
+}
+CHAT, RESPONSES = APIS["openai-chat"], APIS["openai-responses"]
+MESSAGES, GENERATE = APIS["anthropic"], APIS["gemini"]
 OPENAI = {"OpenAIChat": CHAT, "OpenAIResponses": RESPONSES}
-APIS = OPENAI | {"Anthropic": MESSAGES, "Gemini": GENERATE}
 every = pytest.mark.parametrize("api", APIS.values(), ids=APIS.keys())
 both_of_openai = pytest.mark.parametrize("api", OPENAI.values(), ids=OPENAI.keys())
 

@@ -18,7 +18,8 @@ from stenolog.errors import CallerError, ModelError
 from stenolog.models import Recording, answer_from, error_from, recording
 from stenolog.requests import proofs
 from tests.llms import apis
-from tests.llms.apis import APIS, KEY, Api
+from tests.llms.api import KEY, Api
+from tests.llms.apis import APIS
 from tests.llms.server import Reply, Server, failure
 
 HEADERS = {"content-type": "application/json"}
@@ -82,7 +83,7 @@ def expected(sdk: Sdk) -> AssistantMessage:
         parts=[SAID, CALL],
         model=sdk.api.name,
         finish_reason=sdk.api.finish,
-        usage=apis.TOKENS,
+        usage=sdk.api.tokens,
     )
 
 
@@ -108,7 +109,7 @@ def test_a_stream_is_passed_on_and_is_the_event_that_the_builtin_model_makes(
 
 
 def test_an_async_stream_is_recorded_alike(server: Server) -> None:
-    api = APIS["OpenAIChat"]
+    api = APIS["openai-chat"]
     server.add(Reply(api.frames(api.answer(SAID))))
 
     async def run() -> AssistantMessage:
@@ -122,7 +123,7 @@ def test_an_async_stream_is_recorded_alike(server: Server) -> None:
 
 
 def test_a_stream_that_breaks_off_is_an_error_with_what_had_arrived(server: Server) -> None:
-    api = APIS["OpenAIChat"]
+    api = APIS["openai-chat"]
     server.add(Reply([*api.frames(api.answer(SAID))][:4], end="cut"))
     with openai.OpenAI(base_url=f"{server.url}/v1", api_key=KEY, max_retries=0) as client:
         made = client.chat.completions.create(model="gpt-5", messages=ASKED, stream=True)
@@ -207,7 +208,7 @@ def test_an_error_of_the_http_client_without_a_request_is_a_network_error() -> N
 
 
 def test_the_stream_helpers_of_the_sdks_are_recorded_too(server: Server) -> None:
-    chats, claude = APIS["OpenAIChat"], APIS["Anthropic"]
+    chats, claude = APIS["openai-chat"], APIS["anthropic"]
     server.add(Reply(chats.frames(chats.answer(SAID))), Reply(claude.frames(claude.answer(SAID, CALL))))
     with (
         openai.OpenAI(base_url=f"{server.url}/v1", api_key=KEY) as client,

@@ -18,10 +18,11 @@ from stenolog import AssistantMessage, Conversation, LlmError, TextPart, UserMes
 from stenolog.engine import RetryPolicy
 from stenolog.errors import CallerError, ModelError
 from stenolog.models import calling
-from tests.llms.apis import APIS, KEY
+from tests.llms.api import KEY
+from tests.llms.apis import APIS
 from tests.llms.server import Reply, Server, failure
 
-API = APIS["OpenAIChat"]
+API = APIS["openai-chat"]
 SAID = TextPart(text="I look at the files.")
 FRAMES = [*API.frames(API.answer(SAID))]
 

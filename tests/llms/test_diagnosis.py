@@ -11,7 +11,8 @@ import pytest
 from stenolog import TextPart
 from stenolog.events import Usage
 from stenolog.models import Model, ModelRequest
-from tests.llms.apis import MESSAGES, RESPONSES, Api
+from tests.llms.api import Api
+from tests.llms.apis import MESSAGES, RESPONSES
 from tests.llms.listening import heard, prompt
 from tests.llms.server import Reply, Server
 

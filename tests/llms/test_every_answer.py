@@ -7,7 +7,8 @@ from dataclasses import replace
 from stenolog import TextPart, ToolCall
 from stenolog.models import ResponseDelta
 from stenolog.projections.messages.body_digest import compact
-from tests.llms.apis import CALLS, Api, every
+from tests.llms.api import Api
+from tests.llms.apis import CALLS, every
 from tests.llms.listening import ask, streamed
 from tests.llms.server import Reply, Server
 

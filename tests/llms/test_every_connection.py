@@ -8,7 +8,8 @@ from contextlib import aclosing
 
 from stenolog import TextPart
 from stenolog.models import ModelResponse, Outgoing
-from tests.llms.apis import WAIT, Api, cancelled_when, closed_after, every
+from tests.llms.api import Api
+from tests.llms.apis import WAIT, cancelled_when, closed_after, every
 from tests.llms.listening import ask, heard, prompt
 from tests.llms.server import SILENCE, Reply, Server
 

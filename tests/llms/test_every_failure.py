@@ -12,7 +12,8 @@ import pytest
 from stenolog import TextPart
 from stenolog.models import Timeouts
 from stenolog.parts import ReasoningPart
-from tests.llms.apis import KEY, Api, every, until_it_fails
+from tests.llms.api import KEY, Api
+from tests.llms.apis import every, until_it_fails
 from tests.llms.listening import failure
 from tests.llms.server import CUT, SILENCE, Reply, Server, sse
 from tests.llms.server import failure as refused

@@ -20,7 +20,8 @@ from stenolog.models import ModelResponse, Progress, Timeouts
 from stenolog.projections.usage import usage as used
 from tests.engine.given import Clock, opened, run, worked
 from tests.llms import wire_anthropic, wire_gemini, wire_openai_responses
-from tests.llms.apis import CHAT, GENERATE, MESSAGES, RESPONSES, TOKENS, Api, every
+from tests.llms.api import TOKENS, Api
+from tests.llms.apis import CHAT, GENERATE, MESSAGES, RESPONSES, every
 from tests.llms.listening import prompt
 from tests.llms.server import Reply, Server, sse
 

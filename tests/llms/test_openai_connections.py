@@ -9,7 +9,8 @@ import pytest
 
 from stenolog import TextPart
 from stenolog.models import ModelResponse, Timeouts
-from tests.llms.apis import KEY, Api, both_of_openai, closed_after, until_it_fails
+from tests.llms.api import KEY, Api
+from tests.llms.apis import both_of_openai, closed_after, until_it_fails
 from tests.llms.listening import ask, failure, prompt
 from tests.llms.server import Reply, Server
 from tests.llms.server import failure as refused

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from stenolog import TextPart
-from tests.llms.apis import Api, both_of_openai, until_it_fails
+from tests.llms.api import Api
+from tests.llms.apis import both_of_openai, until_it_fails
 from tests.llms.listening import failure
 from tests.llms.server import Reply, Server, sse
 from tests.llms.server import failure as refused

@@ -29,7 +29,8 @@ from stenolog.models import Model
 from stenolog.projections.requests.proofs import proofs
 from tests.agents.given import PYTHON
 from tests.engine.given import Clock, run, worked
-from tests.llms.apis import CHAT, MESSAGES, Api, every
+from tests.llms.api import Api
+from tests.llms.apis import CHAT, MESSAGES, every
 from tests.llms.server import Reply, Server, failure
 from tests.requests.sessions import session
 

@@ -6,10 +6,13 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from hypothesis import strategies as st
+
 from stenolog import TextPart, ToolCall
 from stenolog.events import Usage
-from stenolog.models import ModelResponse
+from stenolog.models import Anthropic, ModelResponse
 from stenolog.parts import AssistantPart, ProviderPart, ReasoningPart
+from tests.llms.api import CALLS, NAMES, TEXTS, Api, opaque, several, signed
 from tests.llms.server import sse
 from tests.llms.wire_openai_chat import PIECE, pieces
 
@@ -132,3 +135,21 @@ def usage(tokens: Usage) -> dict[str, Any]:
 def error(kind: str, message: str) -> dict[str, Any]:
     """Return an error, as the body of a response or as an event in mid-stream."""
     return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_1"}
+
+
+MODEL = "claude-opus-5"
+HIDDEN = st.builds(ReasoningPart, provider=st.just("anthropic"), encrypted=NAMES)
+UNSEEN = st.builds(ReasoningPart, provider=st.just("anthropic"), signature=NAMES)
+OPAQUE = opaque("type", provider="anthropic", model=MODEL)
+API = Api(
+    Anthropic,
+    MODEL,
+    frames,
+    whole,
+    "end_turn",
+    "refusal",
+    several(TEXTS, CALLS, signed("anthropic"), UNSEEN, HIDDEN, OPAQUE),
+    ("end_turn", "max_tokens", "stop_sequence", "pause_turn", "refusal", "new"),
+    lambda whole: [{"role": "assistant", "content": whole["content"]}],
+    {"role": "user", "content": [{"type": "image", "source": {"type": "url", "url": "https://a.b/c.png"}}]},
+)

@@ -6,10 +6,13 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from hypothesis import strategies as st
+
 from stenolog import TextPart, ToolCall
 from stenolog.events import Usage
-from stenolog.models import ModelResponse
+from stenolog.models import Gemini, ModelResponse
 from stenolog.parts import AssistantPart, ProviderPart, ReasoningPart
+from tests.llms.api import CALLS, TEXTS, Api, opaque, signed
 from tests.llms.server import sse
 from tests.llms.wire_openai_chat import PIECE, pieces
 
@@ -94,3 +97,27 @@ def error(code: int, status: str, message: str, *details: Body) -> Body:
 def retry_in(delay: str) -> Body:
     """Return the detail that says how long to wait."""
     return {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay}
+
+
+MODEL = "gemini-3-pro"
+LAST = ToolCall(id="last", name="shell")
+SEVERAL = st.lists(
+    st.tuples(signed("gemini"), CALLS | TEXTS).map(list)
+    | st.one_of(CALLS, opaque("x", provider="gemini", model=MODEL)).map(lambda part: [part]),
+    max_size=3,
+)
+API = Api(
+    Gemini,
+    MODEL,
+    frames,
+    whole,
+    "STOP",
+    "SAFETY",
+    SEVERAL.map(
+        lambda found: [*(part for parts in found for part in parts), ToolCall(id="last", name="shell")]
+    ),
+    ("STOP", "MAX_TOKENS", "SAFETY", "MALFORMED_FUNCTION_CALL", "NEW_ONE"),
+    lambda whole: [whole["candidates"][0]["content"]],
+    {"role": "user", "parts": [{"text": "Look."}]},
+    hurried={"http_options": {"timeout": 50}},
+)

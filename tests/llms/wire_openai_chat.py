@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from hypothesis import strategies as st
+
 from stenolog import TextPart, ToolCall
 from stenolog.events import Usage
-from stenolog.models import ModelResponse
+from stenolog.models import ModelResponse, OpenAIChat
 from stenolog.parts import AssistantPart, ReasoningPart, RefusalPart
+from tests.llms.api import CALLS, CUSTOM, REFUSALS, TEXTS, WORDS, Api, groups, maybe
 from tests.llms.server import sse
 
 PIECE = 5
@@ -94,3 +97,22 @@ def _chunk(answer: ModelResponse, delta: dict[str, Any], finish_reason: str | No
 
 def _completion(answer: ModelResponse, kind: str) -> dict[str, Any]:
     return {"id": "chatcmpl-1", "object": kind, "created": 1_700_000_000, "model": answer.model}
+
+
+API = Api(
+    OpenAIChat,
+    "gpt-5",
+    frames,
+    whole,
+    "stop",
+    "content_filter",
+    groups(
+        maybe(st.builds(ReasoningPart, text=WORDS, provider=st.just("openai"))),
+        TEXTS.map(lambda part: [part]),
+        maybe(REFUSALS),
+        st.lists(CALLS | CUSTOM, max_size=3),
+    ),
+    ("stop", "length", "tool_calls", "content_filter"),
+    lambda whole: [whole["choices"][0]["message"]],
+    root="/v1",
+)

@@ -6,10 +6,13 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from hypothesis import strategies as st
+
 from stenolog import TextPart, ToolCall
 from stenolog.events import Usage
-from stenolog.models import ModelResponse
+from stenolog.models import ModelResponse, OpenAIResponses
 from stenolog.parts import AssistantPart, ProviderPart, ReasoningPart, RefusalPart
+from tests.llms.api import CALLS, NAMES, REFUSALS, TEXTS, Api, opaque, several
 from tests.llms.server import sse
 from tests.llms.wire_openai_chat import PIECE, pieces
 
@@ -143,3 +146,26 @@ def _message(place: int, content: dict[str, Any]) -> dict[str, Any]:
         "status": "completed",
         "content": [content],
     }
+
+
+SECTIONS = st.lists(st.text("ab \n", min_size=1, max_size=9).filter(str.strip).map(str.strip), max_size=3)
+REASONED = st.builds(
+    ReasoningPart,
+    text=SECTIONS.map("\n\n".join).filter(lambda text: "\n\n\n" not in text),
+    provider=st.just("openai"),
+    id=NAMES,
+    encrypted=NAMES,
+)
+API = Api(
+    OpenAIResponses,
+    "gpt-5",
+    frames,
+    whole,
+    "completed",
+    "content_filter",
+    several(TEXTS, CALLS, REFUSALS, REASONED, opaque("type", provider="openai")),
+    ("completed", "max_output_tokens", "content_filter"),
+    lambda whole: list(whole["output"]),
+    {"role": "user", "content": [{"type": "input_text", "text": "Look."}]},
+    root="/v1",
+)
