@@ -36,6 +36,7 @@ from .adapters.importers.json_lines import (
     Record,
     Skipped,
     StreamedRecords,
+    csv_rows,
 )
 from .adapters.importers.jsonl import export_jsonl
 from .adapters.importers.known_sessions import LeftOut
@@ -191,6 +192,7 @@ __all__ = [
     "call_maker",
     "compact_json",
     "conversation_name",
+    "csv_rows",
     "dict_row",
     "entry_converter",
     "error_category",

@@ -8,13 +8,14 @@ its line number and the reason. Memory is bounded by the longest line that is re
 from __future__ import annotations
 
 import codecs
+import csv
 import json
 import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from io import BytesIO
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
@@ -271,6 +272,24 @@ class JsonLinesReader:
     def _float(self, text: str) -> float | str:
         number = float(text)
         return number if math.isfinite(number) else self._constant(text)
+
+
+def csv_rows(stream: BinaryIO, delimiter: str = ",") -> Iterator[Record]:
+    """Yield the rows of CSV, whose first row names the columns; an empty field is one that is not there.
+
+    Raises `UnknownFormatError` for a file that is none.
+    """
+    csv.field_size_limit(LONGEST_LINE)
+    text = TextIOWrapper(stream, "utf-8-sig", "replace", newline="")
+    try:
+        rows = csv.DictReader(text, delimiter=delimiter, restkey="more")
+        for row in rows:
+            value = {name: each for name, each in row.items() if each not in (None, "")}
+            yield Record(str(rows.line_num), value)
+    except csv.Error as error:
+        raise UnknownFormatError(f"expected CSV, found a file that is none: {error}") from None
+    finally:
+        text.detach()
 
 
 class StreamedRecords:

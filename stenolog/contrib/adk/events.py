@@ -102,7 +102,7 @@ def _schema(value: Json) -> Json:
 
 
 PROVIDER = "gemini"
-_CATEGORIES: dict[str, ErrorCategory] = {
+CATEGORIES: dict[str, ErrorCategory] = {
     **dict.fromkeys(
         ("SAFETY", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "RECITATION", "IMAGE_SAFETY"), "refused"
     ),
@@ -118,11 +118,6 @@ _CATEGORIES: dict[str, ErrorCategory] = {
     "PERMISSION_DENIED": "unauthorized",
     "INVALID_ARGUMENT": "invalid_request",
 }
-
-
-def category_of(code: str) -> ErrorCategory | None:
-    """Return the category of an error code; None for one that no API documents."""
-    return _CATEGORIES.get(code.rpartition(".")[2])
 
 
 def joined(parts: Iterable[AssistantPart]) -> list[AssistantPart]:

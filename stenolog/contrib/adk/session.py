@@ -41,7 +41,7 @@ from stenolog.importers import (
 )
 from stenolog.parts import AssistantPart, ToolCall, UserPart
 
-from .events import CARD, PROVIDER, USER, AdkEvent, card_of, category_of, field, joined, parts_of
+from .events import CARD, CATEGORIES, PROVIDER, USER, AdkEvent, card_of, field, joined, parts_of
 
 SYSTEM = "adk"
 OF_ADK = "adk_request_"
@@ -206,7 +206,11 @@ class AdkSession:
             parts = []
         if has_failed:
             reason = as_str(event.get("error_message")) or code or "interrupted"
-            category = "cancelled" if is_stopped and not code else category_of(code) or error_category(reason)
+            category = (
+                "cancelled"
+                if is_stopped and not code
+                else CATEGORIES.get(code.rpartition(".")[2]) or error_category(reason)
+            )
             common["source"] = self.writer.source(event.id, "error", event.key)
             error = LlmError(**common, category=category, message=reason, parts=parts)
             self._put(error, event, f"{event.key}:error" if calls else event.key)

@@ -33,7 +33,7 @@ from stenolog.importers import (
     key_of,
     title_of,
 )
-from stenolog.parts import AssistantPart
+from stenolog.parts import AssistantPart, ToolCall
 
 from .parts import (
     ANSWERS,
@@ -47,7 +47,6 @@ from .parts import (
     is_part,
     parts_of,
     result_parts,
-    tool_call,
 )
 
 USER = "user"
@@ -159,7 +158,7 @@ class AiSdkChat(SessionConverter):
                 parts += ANSWERS.parts(part)
             else:
                 calls.append(call)
-                parts.append(tool_call(call))
+                parts.append(ToolCall(id=call.id, name=call.name, arguments=call.arguments))
         event: AssistantMessage | LlmError
         if _is_streaming(raw) and not calls:
             event = LlmError(**common, category="cancelled", message="the answer was cut off", parts=parts)

@@ -27,7 +27,6 @@ from stenolog.parts import (
     ImagePart,
     ReasoningPart,
     TextPart,
-    ToolCall,
     UserPart,
 )
 
@@ -201,11 +200,6 @@ INPUTS = PartTable[UserPart](SYSTEM, {"text": text_maker(), **_media})
 """Makers of what a user sent, and of what an MCP server returned."""
 ANSWERS = PartTable[AssistantPart](SYSTEM, {"text": text_maker(), "reasoning": _reasoning})
 """Makers of an answer's parts that are no calls."""
-
-
-def tool_call(call: ToolInvocation) -> ToolCall:
-    """Return a call as the part of an answer."""
-    return ToolCall(id=call.id, name=call.name, arguments=call.arguments)
 
 
 def parts_of(message: dict[str, Any]) -> list[dict[str, Any]]:

@@ -18,10 +18,10 @@ from stenolog.importers import (
     JsonLinesReader,
     JsonObject,
     Record,
-    RecordSpool,
     SessionConverter,
     SourceConversation,
     Step,
+    StreamedRecords,
     agent_called,
     as_dict,
     as_str,
@@ -264,10 +264,7 @@ def is_record(record: Json) -> bool:
 
 def read(stream: BinaryIO, reader: JsonLinesReader) -> Iterator[SourceConversation]:
     """Yield the one conversation of a log, which does not name its application."""
-    spool = RecordSpool()
-    for record in reader.records(stream):
-        spool.add("", record)
-    yield SourceConversation("", spool.records(""), Burr, unit="line")
+    yield SourceConversation("", StreamedRecords(stream, reader), Burr, unit="line")
 
 
 def _name_of(path: Path) -> str:

@@ -84,13 +84,8 @@ class SubAgents:
 
     def call(self, request: JsonObject) -> None:
         """Note a tool call that may run a sub-agent."""
-        if prompt := _prompt_in(request.get("arguments")):
+        if prompt := as_str(object_in(request.get("arguments")).get("prompt")):
             self.prompts[as_str(request.get("toolCallId"))] = prompt
-
-
-def _prompt_in(raw: Json) -> str:
-    """Return the words that a call gives a sub-agent; empty where it gives none."""
-    return as_str(object_in(raw).get("prompt"))
 
 
 def is_event(value: Json) -> bool:

@@ -123,7 +123,7 @@ class Before(NamedTuple):
 def _message(
     entry: Entry, event: Known, before: Before, now: Context, blobs: Mapping[str, bytes], files: NewFiles
 ) -> Message:
-    is_out = is_sent(event) and _is_out(now, entry.position)
+    is_out = is_sent(event) and (entry.position in now.out or entry.position in now.covered)
     place = WritePlace(
         entry.id, entry.time, mode_after(event, before.reader.mode), is_sent(event) and not is_out
     )
@@ -155,11 +155,6 @@ def _identified(made: Mapping[str, Message]) -> list[Message]:
         if not silent:
             return list(told.values())
         told |= {id: {**told[id], OURS: {**as_dict(told[id].get(OURS)), "id": id}} for id in silent}
-
-
-def _is_out(now: Context, position: int) -> bool:
-    """Return whether a position is out of context for every agent, or replaced by a summary."""
-    return position in now.out or position in now.covered
 
 
 def _is_foreign(event: Known) -> bool:

@@ -61,7 +61,14 @@ def folder_of(path: Path) -> Path | None:
     Raises `UnknownFormatError` for a folder that holds none.
     """
     if path.is_dir():
-        found = next((each for each in (path, path / CONVERSATIONS) if _holds_some(each)), None)
+        found = next(
+            (
+                each
+                for each in (path, path / CONVERSATIONS)
+                if (each / INDEX).is_file() or _own_messages(each)
+            ),
+            None,
+        )
         if found is None:
             raise UnknownFormatError(f"expected a folder with {INDEX} or <id>/{MESSAGES}, found {path}")
         return found
@@ -99,10 +106,6 @@ def index_in(document: Json) -> list[Json] | None:
     """Return the entries of an index: a list, or `conversations` in an object; None where it is neither."""
     entries = as_dict(document).get("conversations") if isinstance(document, dict) else document
     return entries if isinstance(entries, list) else None
-
-
-def _holds_some(folder: Path) -> bool:
-    return (folder / INDEX).is_file() or bool(_own_messages(folder))
 
 
 def _own_messages(folder: Path) -> list[str]:

@@ -122,7 +122,9 @@ class MessageReader:
             {"to": list(to)} if role == "user" else {"author_kind": "system", "in_context": False}
         )
         return UserMessage(
-            parts=openai_user_parts(plain.get("content"), blobs), author=_name(plain), **{**common, **known}
+            parts=openai_user_parts(plain.get("content"), blobs),
+            author=as_str(plain.get("name")),
+            **{**common, **known},
         )
 
     def switch(self, plain: Message, **common: Any) -> ModeSwitch:
@@ -141,7 +143,7 @@ class MessageReader:
                 node=common["node"],
             )
         parts = openai_user_parts(said, blobs)
-        return UserMessage(parts=parts, author=_name(plain), author_kind="system", **common)
+        return UserMessage(parts=parts, author=as_str(plain.get("name")), author_kind="system", **common)
 
     def _whole_output(self, plain: Message) -> WholeOutput | None:
         whole = self._files.find_whole(as_str(plain.get("content")), as_str(plain.get("tool_call_id")))
@@ -207,10 +209,6 @@ def _has_block(plain: Message) -> bool:
     said = plain.get("content")
     # Calls before the block were cut off with the answer, and never made.
     return isinstance(said, str) and error_block(said) is not None
-
-
-def _name(plain: Message) -> str:
-    return as_str(plain.get("name"))
 
 
 def _answer(plain: Message, kind: str, id: str, common: dict[str, Any]) -> AssistantMessage:
@@ -325,7 +323,8 @@ def _answer_message(event: Known, place: WritePlace, blobs: BlobContents) -> dic
         case UserMessage(parts=parts, author=author):
             told = event.source is not None and event.author_kind == "system"
             role = "system" if told else "user"
-            return {"role": role, "content": openai_content(parts, blobs), **_name_fields(author)}
+            named = {"name": author} if author else {}
+            return {"role": role, "content": openai_content(parts, blobs), **named}
         case AssistantMessage(agent=agent):
             return {**openai_answer_message(event, blobs), **_agent_fields(agent)}
         case ToolResult(call_id=call_id, name=name):
@@ -355,10 +354,6 @@ def full_output(result: ToolResult, blobs: BlobContents) -> Json:
         except UnicodeDecodeError:
             pass  # no text: what stands for it in the event must do
     return openai_content(result.parts, blobs)
-
-
-def _name_fields(name: str) -> dict[str, str]:
-    return {"name": name} if name else {}
 
 
 def _agent_fields(agent: str) -> dict[str, str]:

@@ -130,7 +130,7 @@ class Notes:
             case "feedback/record":
                 self._put(key, as_str(data.get("text")), "person", "", {"feedback": True})
             case "command/run":
-                words = f"/{as_str(data.get('name')).lstrip('/')}{_spaced(as_str(data.get('args')))}"
+                words = f"/{as_str(data.get('name')).lstrip('/')} {as_str(data.get('args')).strip()}".rstrip()
                 self._put(key, words, "person", "", {"command": as_str(data.get("commandId"))})
             case "command/done" if words := as_str(data.get("text")):
                 about = {"command": as_str(data.get("commandId")), "kind": as_str(data.get("kind"))}
@@ -203,7 +203,3 @@ def _members(row: JsonObject) -> int:
     """Return the number of events that a row stands for."""
     data = as_dict(row.get("data"))
     return max(as_int(len(as_list(data.get("texts") or data.get("args")))), 1)
-
-
-def _spaced(arguments: str) -> str:
-    return f" {arguments.strip()}" if arguments.strip() else ""

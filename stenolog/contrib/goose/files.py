@@ -13,9 +13,9 @@ from stenolog.importers import (
     JsonLinesReader,
     JsonObject,
     Record,
-    RecordSpool,
     Skipped,
     SourceConversation,
+    StreamedRecords,
     as_dict,
     as_str,
     dict_row,
@@ -75,10 +75,7 @@ def _messages(session: JsonObject) -> list[Any] | None:
 
 def read_lines(stream: BinaryIO, reader: JsonLinesReader) -> Iterator[SourceConversation]:
     """Yield the session of a file, which is named by the file alone."""
-    spool = RecordSpool()
-    for record in reader.records(stream):
-        spool.add("", record)
-    yield SourceConversation("", spool.records(""), Goose, unit="line")
+    yield SourceConversation("", StreamedRecords(stream, reader), Goose, unit="line")
 
 
 def read_export(stream: BinaryIO, reader: JsonLinesReader) -> Iterator[SourceConversation]:

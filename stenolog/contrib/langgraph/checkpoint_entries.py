@@ -18,10 +18,9 @@ from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME
 from pydantic import JsonValue
 
 from stenolog.events import NewEntry, UserMessage
-from stenolog.importers import compact_json
 
 from .message_sync import MessageSync
-from .messages import ChannelMessage, clean, messages_in, name_of
+from .messages import ChannelMessage, as_json, clean, messages_in, name_of
 from .stored_values import Ref, ValueReader, ValueWriter, in_the_clear
 from .thread_fold import CALLER, Thread
 from .thread_store import ThreadStore, Where, record
@@ -90,12 +89,7 @@ def _each(value: Any) -> Sequence[Any]:
 
 
 def _as_text(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    try:
-        return compact_json(value)
-    except (TypeError, ValueError):
-        return repr(value)
+    return value if isinstance(value, str) else as_json(value)
 
 
 _MISSING = object()

@@ -105,9 +105,9 @@ def _answer_parts(message: AIMessage, blocks: list[Block]) -> Iterator[Assistant
             yield _said_part(block, provider or "langchain")
         elif call := next((one for one in calls if one["id"] == block.get("id")), None):
             calls.remove(call)
-            yield _call(call["id"], call["name"], _json(call["args"]))
+            yield _call(call["id"], call["name"], as_json(call["args"]))
     for call in calls:
-        yield _call(call["id"], call["name"], _json(call["args"]))
+        yield _call(call["id"], call["name"], as_json(call["args"]))
     for bad in message.invalid_tool_calls:
         yield _call(bad["id"], bad["name"], bad["args"] or "")
 
@@ -157,10 +157,10 @@ def _file(block: Block, kind: str, blobs: Blobs) -> UserPart | None:
 
 
 def _raw(block: Block) -> str:
-    return clean(_json(block.get("value", block) if block.get("type") == "non_standard" else block))
+    return clean(as_json(block.get("value", block) if block.get("type") == "non_standard" else block))
 
 
-def _json(value: object) -> str:
+def as_json(value: object) -> str:
     """Return the value as JSON; values that JSON lacks, as Python writes them."""
     try:
         return compact_json(value)

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from io import TextIOWrapper
 from pathlib import Path
 from typing import BinaryIO
 
 from stenolog.errors import UnknownFormatError
 from stenolog.events import EPOCH, AssistantMessage, ToolResult, UserMessage
 from stenolog.importers import (
-    LONGEST_LINE,
     EventWriter,
     ExistingLog,
     Importer,
@@ -33,6 +30,7 @@ from stenolog.importers import (
     as_list,
     as_time,
     compact_json,
+    csv_rows,
     key_of,
     mappings_beside,
     title_of,
@@ -276,34 +274,20 @@ def _records(mapping: Mapping, stream: BinaryIO, reader: JsonLinesReader) -> Ite
     first = stream.read(4096).lstrip(b"\xef\xbb\xbf \t\r\n")
     stream.seek(0)
     if mapping.format == "csv" or (not mapping.format and first and not first.startswith(_JSON)):
-        return _rows(mapping, stream)
-    if "records" in mapping.paths or first.startswith(b"["):
-        return _listed(mapping, reader.document(stream), reader)
-    return reader.records(stream)
+        try:
+            yield from csv_rows(stream, mapping.delimiter or _delimiter(stream))
+        except UnknownFormatError as error:
+            raise UnknownFormatError(f"{mapping.file}: {error}") from None
+    elif "records" in mapping.paths or first.startswith(b"["):
+        yield from _listed(mapping, reader.document(stream), reader)
+    else:
+        yield from reader.records(stream)
 
 
-def _rows(mapping: Mapping, stream: BinaryIO) -> Iterator[Record]:
-    """Yield the rows of a CSV, whose first row names the columns."""
-    csv.field_size_limit(LONGEST_LINE)
-    text = TextIOWrapper(stream, "utf-8-sig", "replace", newline="")
-    try:
-        rows = csv.DictReader(text, delimiter=mapping.delimiter or _delimiter(text), restkey="more")
-        for row in rows:
-            yield Record(
-                str(rows.line_num), {name: each for name, each in row.items() if each not in (None, "")}
-            )
-    except csv.Error as error:
-        raise UnknownFormatError(
-            f"{mapping.file}: expected CSV, found a file that is none: {error}"
-        ) from None
-    finally:
-        text.detach()
-
-
-def _delimiter(text: TextIOWrapper) -> str:
+def _delimiter(stream: BinaryIO) -> str:
     """Return the sign that stands most often in the first row, of those that are usual."""
-    head = text.readline()
-    text.seek(0)
+    head = stream.readline().decode("utf-8", "replace")
+    stream.seek(0)
     return max((",", ";", "\t"), key=head.count)
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from stenolog.contrib.programs import NOSTR_FIELDS
 from stenolog.errors import MissingExtraError
-from stenolog.importers import Json, JsonLinesReader, as_list, compact_json
+from stenolog.importers import Json, JsonLinesReader, as_dict, as_list, compact_json
 
 PROFILE, METADATA = 0, 513
 MESSAGES = (1, 9, 11, 42, 1111, 1934)
@@ -53,7 +53,8 @@ def is_event(value: Json) -> bool:
 def event_of(value: dict[str, Any]) -> NostrEvent:
     """Return the event. Raises ValueError, with the reason, if a field is wrong or the id is not its hash."""
     if not is_event(value):
-        raise ValueError(f"expected an event of Nostr, found no {_missing(value)}")
+        missing = next((name for name in NOSTR_FIELDS if name not in as_dict(value)), "")
+        raise ValueError(f"expected an event of Nostr, found no {missing}")
     if not value.get("sig"):
         raise ValueError("it is not signed")
     for name, digits in (("id", 64), ("pubkey", 64), ("sig", 128)):
@@ -95,10 +96,6 @@ def unpacked(text: str) -> Json:
 
 def _is_tag(tag: Json) -> bool:
     return isinstance(tag, list) and bool(tag) and all(isinstance(item, str) for item in tag)
-
-
-def _missing(value: Json) -> str:
-    return next((name for name in NOSTR_FIELDS if not isinstance(value, dict) or name not in value), "")
 
 
 def forms_of(event: NostrEvent) -> tuple[str, str]:

@@ -117,7 +117,8 @@ class AgentsSession(SessionConverter):
         rows, self._answer = self._answer, []
         if not rows:
             return
-        if model := next((found for row in rows if (found := _model(row.item))), ""):
+        about = (as_dict(row.item.get("provider_data")) for row in rows)
+        if model := next((found for each in about if (found := as_str(each.get("model")))), ""):
             self.setup.card(self.main, model=model)
         self.setup.settle(rows[0].key, rows[0].time)
         blobs: Blobs = {}
@@ -167,10 +168,6 @@ def _has_failed(output: object) -> bool:
     return isinstance(output, str) and output.startswith("An error occurred while running the tool")
 
 
-def _model(item: dict[str, Any]) -> str:
-    return as_str(as_dict(item.get("provider_data")).get("model"))
-
-
 def _tokens(turn: object) -> Usage | None:
     """Return the tokens of a turn."""
     counted = as_dict(turn)
@@ -203,7 +200,8 @@ class SessionBranch(NamedTuple):
 
 def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:
     """Yield a conversation for each session of a database, and for each of its other branches."""
-    names, tables = tables_in(stream), _tables(stream)
+    names = tables_in(stream)
+    tables = [name for name, columns in names.items() if columns >= OPENAI_AGENTS_COLUMNS]
     with sqlite_database(stream, *tables, STRUCTURE, USAGE) as connection:
         for table in (f'"{name.replace(chr(34), chr(34) * 2)}"' for name in tables):
             for branch in _branches(connection, table, has_structure=STRUCTURE in names):
@@ -211,11 +209,6 @@ def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversat
                 records = list(_records(connection, table, branch, usage, reading))
                 make = partial(AgentsSession, rows=[record.number for record in records])
                 yield SourceConversation(branch.conversation, records, make, Counter(), unit="row")
-
-
-def _tables(stream: BinaryIO) -> list[str]:
-    """Return the tables that hold messages."""
-    return [name for name, columns in tables_in(stream).items() if columns >= OPENAI_AGENTS_COLUMNS]
 
 
 def _branches(connection: sqlite3.Connection, table: str, *, has_structure: bool) -> list[SessionBranch]:

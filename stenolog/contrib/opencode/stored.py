@@ -69,7 +69,9 @@ class SessionTree:
         self.sessions = sessions
         # All is read at once: a database is closed as soon as its last session has been asked for.
         found = {each.id: storage.messages(each.id) for each in sessions}
-        self.messages = {id: sorted(messages, key=_order) for id, messages in found.items()}
+        self.messages = {
+            id: sorted(messages, key=lambda each: (each.created, each.id)) for id, messages in found.items()
+        }
         """The messages of each session, by its id, in order."""
 
     @cached_property
@@ -78,10 +80,6 @@ class SessionTree:
         messages = [message for found in self.messages.values() for message in found]
         parts = (part_id(part) for message in messages for part in message.parts)
         return frozenset((*(message.id for message in messages), *parts))
-
-
-def _order(message: StoredMessage) -> tuple[int, str]:
-    return message.created, message.id
 
 
 def part_id(part: JsonObject) -> str:

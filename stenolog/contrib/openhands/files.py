@@ -178,11 +178,6 @@ def _is_either(value: Json) -> bool:
     return is_event(value) or is_run(value)
 
 
-def is_record(value: Json) -> bool:
-    """Return whether a line is a run or an event."""
-    return _is_either(value)
-
-
 def _listed(document: Json) -> list[Json]:
     """Return the events or runs that a document lists, itself or in one of its fields."""
     if isinstance(document, list):
@@ -288,13 +283,9 @@ def files_of(folder: Path) -> list[Path]:
     return [file for _, directory in _lanes(folder) for file in event_files(directory)]
 
 
-def _events_folder(folder: Path) -> Path:
-    return folder / EVENTS if (folder / EVENTS).is_dir() else folder
-
-
 def _lanes(folder: Path, agent: str = "") -> Iterator[tuple[str, Path]]:
     """Yield the folders of events of the main agent, whose name is empty, and of all sub-agents."""
-    yield agent, _events_folder(folder)
+    yield agent, folder / EVENTS if (folder / EVENTS).is_dir() else folder
     with suppress(OSError):
         for inner in sorted((folder / SUB_AGENTS).iterdir()):
             if inner.is_dir() and is_one(inner):
@@ -365,6 +356,6 @@ OPENHANDS = Importer(
     "openhands",
     read=read,
     is_document=is_conversation,
-    is_record=is_record,
+    is_record=_is_either,
     folder=FolderFormat(folder_of, is_one, read_folder, files_of),
 )

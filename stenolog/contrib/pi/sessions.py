@@ -49,11 +49,6 @@ def provider_of(message: JsonObject) -> str:
     return _PROVIDERS.get(api.split("-")[0], as_str(message.get("provider")))
 
 
-def assistant_parts(message: JsonObject, key: str) -> list[AssistantPart]:
-    """Return the parts of an answer; a call without an id gets one made of the message's key."""
-    return _ANSWERS.parts(message.get("content"), provider=provider_of(message), key=key)
-
-
 def _text(block: JsonObject, _: BlockContext) -> TextPart | None:
     phase = as_str(object_in(block.get("textSignature")).get("phase"))
     return TextPart(text=block["text"], phase=phase) if isinstance(block.get("text"), str) else None
@@ -250,7 +245,8 @@ class Pi(SessionConverter):
             self.ignored["empty message"] += 1
 
     def _answer(self, id: str, message: JsonObject) -> None:
-        parts, stopped = assistant_parts(message, id), as_str(message.get("stopReason"))
+        parts = _ANSWERS.parts(message.get("content"), provider=provider_of(message), key=id)
+        stopped = as_str(message.get("stopReason"))
         model, used = as_str(message.get("model")), usage_of(message)
         self._model(as_str(message.get("provider")), model)
         if stopped in ("error", "aborted"):
@@ -267,9 +263,11 @@ class Pi(SessionConverter):
         """Write a summary in the place of all messages before the first that is kept."""
         before = list(self.in_context)
         if "firstKeptEntryIndex" in value:
-            retained = self._tree.from_number(as_int(value["firstKeptEntryIndex"]), before)
+            first: int | None = as_int(value["firstKeptEntryIndex"])
         else:
-            retained = self._tree.from_id(key_of(as_str(value.get("firstKeptEntryId"))), before)
+            first = self._tree.numbers.get(key_of(as_str(value.get("firstKeptEntryId"))))
+        numbers = self._tree.numbers
+        retained = [id for id in before if first is not None and numbers.get(id, -1) >= first]
         role = as_str(value.get("type"))
         self._emptied.append((id, self.write_summary(id, text_parts(value["summary"]), retained, role=role)))
         self._tree.cover(id, set(before) - set(retained))
@@ -311,7 +309,7 @@ class RecordTree:
     def __init__(self) -> None:
         self.last = ""
         self._parents: dict[str, str] = {}
-        self._numbers: dict[str, int] = {}
+        self.numbers: dict[str, int] = {}
         self._covered: dict[str, frozenset[str]] = {}
 
     def __contains__(self, id: str) -> bool:
@@ -327,7 +325,7 @@ class RecordTree:
         """Add the next record; None is the parent of a root, and an unknown parent the record before."""
         actual = parent if parent in self._parents else self.last
         self._parents[id] = "" if parent is None else actual or ""
-        self._numbers[id] = number
+        self.numbers[id] = number
         self.last = id
 
     def cover(self, id: str, ids: Iterable[str]) -> None:
@@ -344,12 +342,3 @@ class RecordTree:
             last = self._parents.get(last, "")
         on_path = [id for id in messages if id in path]
         return on_path, [id for id in on_path if id not in covered]
-
-    def from_id(self, first: str, messages: Iterable[str]) -> list[str]:
-        """Return the messages from a record on; none where it is not known."""
-        start = self._numbers.get(first)
-        return [] if start is None else [id for id in messages if self._numbers.get(id, -1) >= start]
-
-    def from_number(self, first: int, messages: Iterable[str]) -> list[str]:
-        """Return the messages from the record of a number on."""
-        return [id for id in messages if self._numbers.get(id, -1) >= first]

@@ -25,7 +25,7 @@ from stenolog.importers import (
     yaml_document,
 )
 
-from .history import SweAgent, records, state_of
+from .history import SweAgent, records
 from .mini import MiniSweAgent
 
 RUN = frozenset(("history", "trajectory", "info", "environment", "replay_config", "attempts"))
@@ -114,7 +114,7 @@ def _conversation(name: str, run: dict[str, Any]) -> SourceConversation:
         "version": as_str(info.get("swe_agent_version")),
     }
     steps = as_list(run.get("trajectory"))
-    about["cwd"] = as_str(state_of(next(iter(steps), None)).get("working_dir"))
+    about["cwd"] = as_str(object_in(as_dict(next(iter(steps), None)).get("state")).get("working_dir"))
     found = records(as_list(run.get("history")), steps, is_over=bool(info.get("exit_status")))
     make = partial(SweAgent, about=about, model=as_str(as_dict(agent.get("model")).get("name")), info=info)
     ignored = Counter(name for name in run if name not in RUN)

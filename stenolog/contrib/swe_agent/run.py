@@ -19,7 +19,6 @@ from stenolog.importers import (
 from stenolog.parts import AssistantPart, TextPart, UserPart
 
 SYSTEM = "swe-agent"
-_EXIT = re.compile(r"exit_(\w+)")
 _CATEGORIES: tuple[tuple[str, ErrorCategory], ...] = (
     ("cost|LimitsExceeded", "budget"),
     ("context", "context_length"),
@@ -98,11 +97,6 @@ class AgentRun(SessionConverter):
         category = next(found, error_category(f"{status} {text}"))
         wording = text if status in text else f"{status}: {text}"
         self.write_error(key, wording, category, message=key)
-
-
-def failure_in(status: str) -> str:
-    """Return the failure in SWE-agent's status of a run; empty for a run that submitted by itself."""
-    return status if _EXIT.search(status) else ""
 
 
 def user_parts(content: Json, blobs: Blobs) -> Iterable[UserPart]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,7 +13,6 @@ from typing import Any, BinaryIO
 
 from stenolog import Log
 from stenolog.contrib.programs import WORKFLOW_IDS
-from stenolog.errors import UnknownFormatError
 from stenolog.events import (
     EPOCH,
     UNCHANGED,
@@ -30,7 +28,6 @@ from stenolog.events import (
     check_json,
 )
 from stenolog.importers import (
-    LONGEST_LINE,
     SQLITE,
     EventWriter,
     ExistingLog,
@@ -49,6 +46,8 @@ from stenolog.importers import (
     as_time,
     compact_json,
     conversation_name,
+    csv_rows,
+    dict_row,
     import_conversations,
     key_of,
     sqlite_database,
@@ -238,7 +237,7 @@ def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversat
     elif first.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
         rows = (record.value for record in reading.records(stream))
     else:
-        rows = _from_csv(stream)
+        rows = (record.value for record in csv_rows(stream))
     yield from source_conversations(rows, reading)
 
 
@@ -285,23 +284,8 @@ def _in_order(records: list[Record]) -> list[Record]:
 
 def _from_database(stream: BinaryIO) -> Iterator[JsonObject]:
     with sqlite_database(stream, TABLE) as connection:
-        found = connection.execute(f'SELECT * FROM "{TABLE}"')
-        names = [column[0] for column in found.description]
-        for row in found:
-            yield dict(zip(names, row, strict=True))
-
-
-def _from_csv(stream: BinaryIO) -> Iterator[JsonObject]:
-    """Yield the rows of CSV; an empty field is one that is not there."""
-    csv.field_size_limit(LONGEST_LINE)
-    text = io.TextIOWrapper(stream, "utf-8-sig", errors="replace", newline="")
-    try:
-        for row in csv.DictReader(text, restkey="more"):
-            yield {name: value for name, value in row.items() if value not in ("", None)}
-    except csv.Error as error:
-        raise UnknownFormatError(f"expected CSV: {error}") from None
-    finally:
-        text.detach()
+        connection.row_factory = dict_row
+        yield from connection.execute(f'SELECT * FROM "{TABLE}"')
 
 
 def _plain(value: Any) -> Json:
