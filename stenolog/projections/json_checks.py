@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from stenolog.projections.messages.json_fields import same_from_start
+
 NOTHING = object()
 LONGEST = 80
 BEFORE = 24
@@ -55,9 +57,9 @@ def _previews(expected: Any, found: Any) -> tuple[str, str]:
     """Return both values as they are shown; two long texts from shortly before where they differ."""
     if not isinstance(expected, str) or not isinstance(found, str):
         return preview(expected), preview(found)
-    pairs = enumerate(zip(expected, found, strict=False))
-    at = next((at for at, (one, other) in pairs if one != other), min(len(expected), len(found)))
-    first = max(0, at - BEFORE) if max(len(expected), len(found)) > LONGEST else 0
+    first = (
+        max(0, same_from_start(expected, found) - BEFORE) if max(len(expected), len(found)) > LONGEST else 0
+    )
     return _from(expected, first), _from(found, first)
 
 

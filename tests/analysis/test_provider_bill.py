@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -14,10 +14,10 @@ from stenolog.projections.analysis.provider_bill import (
     Unexplained,
     answer_to,
     bill,
+    lane_apis,
     last_answer,
     program_of,
     unexplained,
-    usual_api,
 )
 from stenolog.projections.requests import LaneId, build
 from stenolog.testing import entries
@@ -53,24 +53,13 @@ def asked(position: int) -> Sequence[Entry]:
     ],
 )
 def test_a_request_is_of_the_api_that_the_agents_answers_came_by(events: Any, api: str) -> None:
-    assert usual_api(reversed(entries(*events)), LANE) == api
+    assert lane_apis(entries(*events)).of(LANE) == api
 
 
 def test_a_receipt_names_the_api_whatever_the_model_is_called() -> None:
     receipt = build(entries(UserMessage(text="hi", to=["a"])), "a", api="openai-responses").receipt
 
-    assert usual_api(reversed(entries(said(model="claude-x", receipt=receipt))), LANE) == "openai-responses"
-
-
-def test_no_more_is_read_than_it_takes_to_tell_the_api() -> None:
-    read: list[int] = []
-
-    def noted() -> Iterator[Entry]:
-        for entry in reversed(entries(*(said(source=CLAUDE) for _ in range(9)))):
-            read.append(entry.position)
-            yield entry
-
-    assert (usual_api(noted(), LANE), read) == ("anthropic", [9])
+    assert lane_apis(entries(said(model="claude-x", receipt=receipt))).of(LANE) == "openai-responses"
 
 
 def test_the_answer_to_a_request_is_found_by_its_cause() -> None:

@@ -16,13 +16,11 @@ from stenolog.adapters.queries import curves
 from stenolog.adapters.queries.window_cache import windows_of
 from stenolog.context import Budget, LastN
 from stenolog.events import Event, Origin, PositionRange, Usage
-from stenolog.projections.analysis.provider_bill import lane_apis, usual_api
 from stenolog.projections.context_curve import Mark, Sample, context_curve
 from stenolog.projections.context_curve.plot import STYLE, nice_step, plot
 from stenolog.projections.context_curve.sparkline import context_points, sparkline
-from stenolog.projections.requests import LaneId, build, lanes
+from stenolog.projections.requests import LaneId, build
 from stenolog.testing import entries
-from tests.requests.histories import history
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -224,16 +222,6 @@ def test_an_agent_or_a_conversation_that_is_not_there_is_refused(log: stenolog.L
         log["demo"].context_curve("codr")
     with pytest.raises(stenolog.errors.ConversationNotFoundError):
         log["nothing"].context_curve("coder")
-
-
-def test_the_fold_tells_the_api_as_reading_back_does() -> None:
-    for seed in range(60):
-        told = history(seed, longest=40)
-        state = lane_apis.initial
-        for entry in told:
-            state = lane_apis.after(state, entry)
-            for lane in lanes(told):
-                assert state.of(lane) == usual_api(reversed(told[: entry.position]), lane)
 
 
 def drawn(**options: Any) -> ET.Element:

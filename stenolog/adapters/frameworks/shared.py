@@ -22,6 +22,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from stenolog.adapters.importers.steps import merged
 from stenolog.domain.entry import Entry
 from stenolog.domain.model import clean, deep_copy_json
 from stenolog.domain.settings import Settings
@@ -103,9 +104,4 @@ def context_of(entries: Sequence[Entry], settings: Settings) -> InContext:
 
 def hidden(settings: Settings, *more: PositionRange) -> list[PositionRange]:
     """Return the spans that are hidden once these are, too."""
-    merged: list[PositionRange] = []
-    for span in sorted([*settings.hides, *more], key=lambda span: span.first):
-        if merged and span.first <= merged[-1].last + 1:
-            span = PositionRange(first=merged[-1].first, last=max(span.last, merged.pop().last))
-        merged.append(span)
-    return merged
+    return [*merged([*settings.hides, *more])]

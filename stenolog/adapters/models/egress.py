@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from stenolog.domain.errors import ModelError
+from stenolog.projections.messages.json_fields import same_from_start
 from stenolog.projections.requests.transport import BEHAVIOUR, Outgoing
 
 SHOWN = 40
@@ -56,9 +57,7 @@ class _Watch:
 
 def difference(expected: bytes, found: bytes) -> str:
     """Describe the first difference of two bodies."""
-    pairs = zip(expected, found, strict=False)
-    same = next((at for at, (ours, theirs) in enumerate(pairs) if ours != theirs), None)
-    at = min(len(expected), len(found)) if same is None else same
+    at = same_from_start(expected, found)
     shown = [body[at : at + SHOWN].decode("utf-8", "replace") for body in (expected, found)]
     return (
         f"expected {len(expected)} bytes with sha256 {sha256(expected).hexdigest()[:12]}…, "

@@ -15,7 +15,7 @@ from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.policy import Policy
 from stenolog.domain.settings import NOTHING
 from stenolog.domain.values import Receipt
-from stenolog.projections.analysis.provider_bill import usual_api
+from stenolog.projections.analysis.provider_bill import lane_apis
 from stenolog.projections.formats import FORMATS
 from stenolog.projections.messages.message import PIPELINES
 from stenolog.projections.messages.sizes import Counter
@@ -58,7 +58,8 @@ def calls(entries: Sequence[Entry]) -> Iterator[SentCall]:
     """Yield the model calls of a log, and for each lane the one that would be next."""
     known = lanes(entries)
     gone = next((entry.position for entry in entries if is_gone(entry.event)), len(entries) + 1)
-    usual = {lane: usual_api(reversed(entries), lane) for lane in known}
+    apis = lane_apis(entries)
+    usual = {lane: apis.of(lane) for lane in known}
     for entry in entries:
         match entry.event:
             case AssistantMessage() | LlmError() as said:

@@ -14,10 +14,10 @@ from stenolog.projections.analysis.provider_bill import (
     bill,
     first_answer,
     is_asked_before,
+    lane_apis,
     last_answer,
     program_of,
     states_input,
-    usual_api,
 )
 from stenolog.projections.requests import LaneId, Request
 
@@ -27,7 +27,7 @@ from .requests import request as build_request
 def bill_at(conversation: StreamHandle, agent: str, task: str, at: int | None) -> Bill:
     """See `Conversation.bill`."""
     entries = list(conversation.entries())
-    api = usual_api(reversed(entries), LaneId(agent, task))
+    api = lane_apis(entries).of(LaneId(agent, task))
     return bill_of(conversation, build_request(conversation, agent, task, at, api, None), entries)
 
 

@@ -12,5 +12,5 @@ LANE_APIS = folds.persistent(lane_apis)
 
 
 def api_of(conversation: StreamHandle, lane: LaneId, at: int | None = None) -> str:
-    """Return the name of the API that a lane is asked by, as `usual_api` tells it from all entries."""
+    """Return the name of the API that a lane is asked by."""
     return folds.fold_at(conversation, LANE_APIS, at).of(lane)

@@ -11,7 +11,6 @@ from stenolog.domain.errors import AgentNotFoundError, InvalidEventError
 from stenolog.domain.events import ModeSwitch
 from stenolog.domain.policy import PolicyLike
 from stenolog.domain.values import Receipt
-from stenolog.projections.analysis.provider_bill import usual_api
 from stenolog.projections.formats import FORMATS
 from stenolog.projections.moments.moment import Moment, choices, moment_of, shown_in
 from stenolog.projections.requests import LaneId, Request
@@ -19,7 +18,7 @@ from stenolog.projections.requests.request import known_policy
 from stenolog.projections.requests.sendable import NOTHING_SAID, no_agent
 
 from . import folds, requests
-from .backwards import backwards
+from .lane_apis import api_of
 from .sent_forms import patches_of, receipt_behind
 from .token_counters import COUNTERS
 
@@ -73,7 +72,7 @@ def _where(conversation: StreamHandle, at: int) -> str:
 
 def _api_of(conversation: StreamHandle, lane: LaneId, receipt: Receipt | None) -> str:
     name = receipt.api.partition("@")[0] if receipt is not None else ""
-    return name if name in FORMATS else usual_api(backwards(conversation, conversation.position), lane)
+    return name if name in FORMATS else api_of(conversation, lane)
 
 
 def _beginning(conversation: StreamHandle, request: Request) -> Iterator[Entry]:

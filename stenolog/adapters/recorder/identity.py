@@ -16,7 +16,7 @@ from stenolog.projections.messages.json_fields import Json, as_dict, as_list, as
 from stenolog.projections.programs import PROGRAMS
 
 from .exchange import RecordedExchange
-from .wire import WireRequest
+from .wire import WireRequest, texts_of
 
 UNKNOWN = "assistant"
 """The name of the agent of a program that is not known."""
@@ -176,8 +176,4 @@ MIN_COMPACTED = 3
 
 def _last_texts(message: Mapping[str, Json]) -> list[str]:
     """Return the last text of a message."""
-    content = message.get("content", message.get("parts"))
-    if isinstance(content, str):
-        return [content]
-    texts = [text for part in as_list(content) if (text := as_str(as_dict(part).get("text")))]
-    return texts[-1:]
+    return [*texts_of(message)][-1:]

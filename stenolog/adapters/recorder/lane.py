@@ -18,7 +18,7 @@ from stenolog.domain.events import AssistantMessage, Known, ToolResult, UserMess
 from stenolog.domain.parts import AssistantPart, ReasoningPart, ToolCall
 from stenolog.domain.values import CallRef
 from stenolog.projections.formats import reader_of
-from stenolog.projections.messages.json_fields import Blobs, as_str
+from stenolog.projections.messages.json_fields import Blobs, as_str, same_from_start
 from stenolog.projections.requests.as_sent import Patch
 
 from .message_events import (
@@ -166,7 +166,7 @@ class Lane:
         """Return which messages of a request are which entries, and which are new."""
         before = self._provided(request)
         hashes = [*before.hashes, *request.likenesses]
-        same = common(self.hashes, hashes)
+        same = same_from_start(self.hashes, hashes)
         self._taken.clear()
         plans = [MessagePlan(positions) for positions in self.positions[:same]]
         plans += [MessagePlan(positions) for positions in before.positions[same:]]
@@ -391,9 +391,3 @@ def _thought_keys(part: ReasoningPart) -> Iterator[str]:
 def _words_key(event: UserMessage) -> str:
     _, payload = dump_event(UserMessage(parts=event.parts))
     return short_hash(payload.decode())
-
-
-def common(one: Sequence[str], other: Sequence[str]) -> int:
-    """Return how many items at the beginning are the same."""
-    pairs = zip(one, other, strict=False)
-    return next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))

@@ -24,14 +24,14 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from stenolog.domain.parts import AssistantPart
-from stenolog.projections.messages.json_fields import as_dict, title_of
+from stenolog.projections.messages.json_fields import as_dict, same_from_start, title_of
 
 from .exchange import RecordedExchange
 from .identity import SIDE, UNKNOWN, Identity
-from .lane import Lane, common
+from .lane import Lane
 from .message_events import is_by_client, mark_of
 from .session import Session
-from .wire import WireRequest, short_hash
+from .wire import WireRequest, short_hash, texts_of
 
 LONG_ANSWER = 20
 """Characters of an answer, without blanks, that hardly another conversation of so many like messages has."""
@@ -134,10 +134,14 @@ class Placing:
         main = session.lanes.get("")
         if main is None or _is_alike(main, request):
             # A count of tokens for something else must not look as if the history had been rewritten.
-            odd = main is not None and request.kind == "count-tokens" and not common(main.hashes, hashes)
+            odd = (
+                main is not None
+                and request.kind == "count-tokens"
+                and not same_from_start(main.hashes, hashes)
+            )
             return ("count-tokens" if odd else ""), rule, None
         for key, lane in session.lanes.items():
-            if key and _is_alike(lane, request) and not lane.open and common(lane.hashes, hashes):
+            if key and _is_alike(lane, request) and not lane.open and same_from_start(lane.hashes, hashes):
                 return key, rule, None
         found = self._by_call(exchange, request, [session])
         return exchange.id, f"{rule}, other prompt", found.cause if found else None
@@ -292,7 +296,7 @@ def _is_turn(session: Session, request: WireRequest) -> bool:
 def _goes_on(lane: Lane, request: WireRequest, hashes: Sequence[str]) -> bool:
     """Return whether a request begins with all messages of a lane's last one."""
     length = len(lane.hashes)
-    is_longer = 0 < length <= len(hashes) and common(lane.hashes, hashes) == length
+    is_longer = 0 < length <= len(hashes) and same_from_start(lane.hashes, hashes) == length
     return is_longer and length > request.history_start
 
 
@@ -342,7 +346,7 @@ def _first_words(request: WireRequest) -> str:
         if request.read(index).role == "user":
             texts = [
                 t
-                for t in _texts(request.messages[index])
+                for t in texts_of(request.messages[index])
                 if not (t.lstrip().startswith("<") or is_by_client(t))
             ]
             if texts:
@@ -351,17 +355,7 @@ def _first_words(request: WireRequest) -> str:
 
 
 def _all_words(request: WireRequest) -> str:
-    return " ".join(text for message in request.messages for text in _texts(message))
-
-
-def _texts(message: dict[str, object]) -> Iterator[str]:
-    content = message.get("content", message.get("parts"))
-    if isinstance(content, str):
-        yield content
-    for part in content if isinstance(content, list) else ():
-        text = as_dict(part).get("text")
-        if isinstance(text, str):
-            yield text
+    return " ".join(text for message in request.messages for text in texts_of(message))
 
 
 def _arguments(raw: str) -> Iterator[str]:

@@ -12,14 +12,14 @@ from stenolog.adapters.models.egress import behaviour
 from stenolog.domain.errors import CallerError, StoredDataError
 from stenolog.domain.values import Receipt
 from stenolog.projections.messages.body_digest import compact
-from stenolog.projections.messages.json_fields import Blobs
+from stenolog.projections.messages.json_fields import Blobs, same_from_start
 from stenolog.projections.requests import Request
 from stenolog.projections.requests.as_sent import RAW, Patch, expanded, sent_body, without_halves
 from stenolog.projections.requests.recipe import Recipe, Source, folded, recipe_of
 from stenolog.projections.requests.transport import DEFAULT_STYLE, Transport
 
 from .exchange import RecordedExchange
-from .lane import Anchor, common
+from .lane import Anchor
 from .wire import WireRequest
 
 STYLES = (DEFAULT_STYLE, "spaced", "html")
@@ -86,7 +86,7 @@ def _patch(
     }
     order = tuple(sent.body)
     base = anchor.patch
-    keep = min(common(anchor.hashes, hashes), len(base.messages)) if sent.is_list else 0
+    keep = min(same_from_start(anchor.hashes, hashes), len(base.messages)) if sent.is_list else 0
     messages: list[Recipe] = []
     if sent.is_list:
         first = max(anchor.built - SLACK, 0) if keep else 0

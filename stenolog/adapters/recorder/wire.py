@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from hashlib import sha256
@@ -118,6 +118,15 @@ class WireRequest:
         Codex gives the items of its history new ids when it takes up a session.
         """
         return [short_hash(json.dumps(likeness(each), sort_keys=True)) for each in self.messages]
+
+
+def texts_of(message: Mapping[str, Json]) -> Iterator[str]:
+    """Yield the texts of a message that say something."""
+    content = message.get("content", message.get("parts"))
+    parts = (
+        [content] if isinstance(content, str) else [as_dict(part).get("text") for part in as_list(content)]
+    )
+    return filter(None, map(as_str, parts))
 
 
 def short_hash(text: str) -> str:

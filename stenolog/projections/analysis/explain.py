@@ -32,7 +32,7 @@ from stenolog.projections.requests.sendable import may_be_asked
 from stenolog.projections.timeline import ItemKind, ItemStatus, timeline
 
 from .blame import Reference, references
-from .provider_bill import usual_api
+from .provider_bill import lane_apis
 
 Fate: TypeAlias = Literal["kept", "reworded", "added", "held", "dropped", "a setting"]
 FATES: tuple[Fate, ...] = ("kept", "reworded", "added")
@@ -118,9 +118,10 @@ def explain(
     if entry is None:
         raise PositionNotFoundError(f"expected a position from 1 to {len(log)}, found {position}")
     means: dict[str, Any] = {"policy": policy, "blobs": blobs, "counters": counters}
+    apis = lane_apis(log)
 
     def went_into(lane: LaneId) -> InLane:
-        own = {**means, "api": api or usual_api(reversed(log), lane)}
+        own = {**means, "api": api or apis.of(lane)}
         return InLane(lane.address, tuple(_stretches(log, lane, entry, own)))
 
     named = [ref for ref in references(log) if ref.first <= position <= ref.last or ref.position == position]

@@ -11,7 +11,6 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.policy import PolicyLike
 from stenolog.domain.values import Receipt
-from stenolog.projections.formats import FORMATS
 from stenolog.projections.messages.body_digest import compact
 from stenolog.projections.messages.message import EMPTY_BLOBS
 from stenolog.projections.messages.rules import FRONT
@@ -22,6 +21,7 @@ from stenolog.projections.requests.incremental.window import Window
 from stenolog.projections.requests.request import known_policy
 
 from .explain import PREVIEW, some_requests
+from .provider_bill import known_api
 
 Proof: TypeAlias = Literal["own", "receipt", "rebuilt", "cause", "delivered", "next"]
 PROOFS: Mapping[Proof, str] = {
@@ -180,7 +180,7 @@ def _delivered(
     for by, receipt in sent:
         answers[receipt.view].append((by, receipt))
     like = sent[0][1]
-    api, policy = _known_api(like.api), known_policy(like)
+    api, policy = known_api(like.api.partition("@")[0]), known_policy(like)
     forms = SentForms(log, lane, means["blobs"])
 
     def wanted(window: Window) -> bool:
@@ -191,11 +191,6 @@ def _delivered(
             shown = forms.form(request, receipt)
             same: Proof = "receipt" if shown.sha256 == receipt.sha256 else "rebuilt"
             yield from (Seen(position, same, by) for position in told_of(shown))
-
-
-def _known_api(written: str) -> str:
-    name = written.partition("@")[0]
-    return name if name in FORMATS else DEFAULT_API
 
 
 def _dropped_by(request: Request, position: int) -> str:

@@ -173,26 +173,6 @@ def _tokens(count: int) -> str:
     return f"{count:,} {'token' if count == 1 else 'tokens'}"
 
 
-def usual_api(backwards: Iterable[Entry], lane: LaneId) -> str:
-    """Return the name of the API that an agent's answers came by, the default one if nothing tells.
-
-    The newest entry comes first; no more are read than it takes. The newest answer tells by its receipt, or
-    by the program that it comes from; else the provider on the agent's card or the name of the model does.
-    """
-    provider = model = ""
-    for entry in backwards:
-        event = entry.event
-        if isinstance(event, ModeSwitch) and (card := event.cards.get(lane.agent)) is not None:
-            provider, model = provider or card.provider, model or card.model
-        elif isinstance(event, AssistantMessage | LlmError) and lane.owns(event):
-            if event.receipt is not None:
-                return _known_api(event.receipt.api.partition("@")[0])
-            if api := _spoken_by(event):
-                return _known_api(api)
-            model = model or event.model
-    return _known_api(api_by(provider, model))
-
-
 def _spoken_by(event: AssistantMessage | LlmError) -> str:
     """Return the API that the program speaks whose answer this is; "" if that is not known."""
     program = PROGRAMS[event.source.system] if event.source and event.source.system in PROGRAMS else None
@@ -213,10 +193,14 @@ class LaneApis(NamedTuple):
     cards: dict[str, tuple[str, str]] = {}  # noqa: RUF012 - as above
 
     def of(self, lane: LaneId) -> str:
-        """Return the name of the API, as `usual_api` does."""
+        """Return the name of the API that a lane's answers came by, the default one if nothing tells.
+
+        The newest answer tells by its receipt, or by the program that it comes from; else the provider on the
+        agent's card or the name of the model does.
+        """
         provider, model = self.cards.get(lane.agent, ("", ""))
         told = self.lanes.get(lane.address, _Told(model=model))
-        return _known_api(told.api or api_by(provider, told.model))
+        return known_api(told.api or api_by(provider, told.model))
 
 
 def _tell(now: LaneApis, entry: Entry) -> LaneApis:
@@ -252,7 +236,8 @@ lane_apis = Fold("lane-apis", LaneApis(), _tell, state=LaneApis)
 """The fold that tells by which API each lane is asked, without reading the log back."""
 
 
-def _known_api(name: str) -> str:
+def known_api(name: str) -> str:
+    """Return the name of an API that is registered, and the default one for another."""
     return name if name in FORMATS else DEFAULT_API
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.state import address
-from stenolog.projections.analysis.provider_bill import usual_api
+from stenolog.projections.analysis.provider_bill import lane_apis
 from stenolog.projections.formats.base import Format
 from stenolog.projections.messages.message import EMPTY_BLOBS
 from stenolog.projections.messages.sizes import COUNTERS, Counter
@@ -92,7 +92,7 @@ def context_curve(
     """Return the context of a lane over time; `api` empty: the one that its answers came by."""
     log = list(entries)
     lane = LaneId(agent, task)
-    chosen = api or usual_api(reversed(log), lane)
+    chosen = api or lane_apis(log).of(lane)
     tracer = ContextTracer(lane, chosen, lambda after, at: log[after:at], counters, blobs)
     tracer.extend(len(log))
     name = chosen if isinstance(chosen, str) else chosen.name

@@ -6,7 +6,7 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from typing import Any
@@ -21,6 +21,12 @@ TAKEN = frozenset({"user", "system"})
 """Names that requests use for senders that are no agents."""
 _OF_NO_PART = ("type", "cache_control")
 """Fields of a block that are none of its part."""
+
+
+def same_from_start(one: Sequence[object], other: Sequence[object]) -> int:
+    """Return how many items at the beginning of two sequences are the same."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((nth for nth, (mine, theirs) in pairs if mine != theirs), min(len(one), len(other)))
 
 
 def as_dict(value: Json) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from stenolog.domain.values import Usage
 from stenolog.projections.formats.caching import Block, Section
 from stenolog.projections.formats.readable import texts
 from stenolog.projections.messages.body_digest import by_hash, compact, escape
+from stenolog.projections.messages.json_fields import same_from_start
 from stenolog.projections.requests import Request
 from stenolog.projections.requests.as_sent import FOLLOWED
 from stenolog.projections.requests.part_texts import messages
@@ -202,8 +203,7 @@ def compared(before: Prompt, after: Prompt) -> Compared:
 
 def _common(before: Sequence[Block], after: Sequence[Block]) -> int:
     """Return how many blocks from the beginning are the same."""
-    pairs = zip(before, after, strict=False)
-    return next((n for n, (old, new) in enumerate(pairs) if old.key != new.key), min(len(before), len(after)))
+    return same_from_start([block.key for block in before], [block.key for block in after])
 
 
 def _is_unread(block: Block, prompt: Prompt) -> bool:
@@ -304,9 +304,7 @@ def _inner(old: Block, new: Block) -> tuple[str, int, Any, Any]:
     pointer = new.pointer + within.removeprefix(new.wrapped)
     if not (isinstance(one, str) and isinstance(other, str)):
         return pointer, -1, one, other
-    pairs = enumerate(zip(one, other, strict=False))
-    offset = next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
-    return pointer, offset, one, other
+    return pointer, same_from_start(one, other), one, other
 
 
 def first_pointer(one: Any, other: Any, pointer: str = "") -> str:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from stenolog.domain.values import Usage
 from stenolog.projections.formats import FORMATS
 from stenolog.projections.formats.caching import IDLE, UNKNOWN, Block, CacheRules
+from stenolog.projections.messages.json_fields import same_from_start
 from stenolog.projections.requests import Request
 
 
@@ -134,10 +135,7 @@ class PromptCache:
             return 0
         if self._last is None or prompt.time - self._last.time > timedelta(seconds=self._last.idle):
             return 0
-        same = next(
-            (n for n, (a, b) in enumerate(zip(hashes, self._last_hashes, strict=False)) if a != b),
-            min(len(hashes), len(self._last_hashes)),
-        )
+        same = same_from_start(hashes, self._last_hashes)
         return same if prompt.ends[same] >= least else 0
 
     def _keep(self, prompt: Prompt, hashes: Sequence[str], read: int) -> None:
