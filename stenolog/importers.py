@@ -76,7 +76,7 @@ from .projections.messages.json_fields import (
 if TYPE_CHECKING:
     from .adapters.importers.in_memory import events_from
     from .adapters.importers.litellm import litellm_answer, litellm_usage
-    from .adapters.importers.openai.export import export_openai, openai_answer_message
+    from .adapters.importers.openai.export import export_openai
     from .adapters.importers.part_tables import (
         BlockContext,
         Maker,
@@ -98,7 +98,7 @@ if TYPE_CHECKING:
     from .projections.formats.gemini.read import responses as gemini_responses
     from .projections.formats.gemini.read import usage as gemini_usage
     from .projections.formats.gemini.read import user_part as gemini_user_part
-    from .projections.formats.openai_chat.content import openai_content
+    from .projections.formats.openai_chat.content import openai_answer_message, openai_content
     from .projections.formats.openai_chat.read import answer_parts as openai_answer_parts
     from .projections.formats.openai_chat.read import calls_in as openai_calls
     from .projections.formats.openai_chat.read import tool_call as openai_tool_call
@@ -129,7 +129,7 @@ _LATE = {
     "media_maker": "adapters.importers.part_tables:media_maker",
     "media_part": "adapters.importers.part_tables:media_part",
     "offload_large": "adapters.queries.outputs:offload_large",
-    "openai_answer_message": "adapters.importers.openai.export:openai_answer_message",
+    "openai_answer_message": "projections.formats.openai_chat.content:openai_answer_message",
     "openai_answer_parts": "projections.formats.openai_chat.read:answer_parts",
     "openai_calls": "projections.formats.openai_chat.read:calls_in",
     "openai_content": "projections.formats.openai_chat.content:openai_content",

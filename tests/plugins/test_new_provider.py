@@ -52,9 +52,6 @@ KEYS = {
 """Keys that the JSON of one API has: a module that names two of them knows that API."""
 KNOW_JSON = {
     "adapters/frameworks/pydantic_ai_parts.py",
-    "adapters/importers/in_memory.py",
-    "adapters/importers/openai/export.py",
-    "adapters/importers/openai/messages.py",
     "adapters/programs/claude_code/output.py",
     "adapters/programs/claude_code/records.py",
     "adapters/programs/gemini_cli/output.py",
@@ -63,8 +60,6 @@ KNOW_JSON = {
 """Modules outside the formats that know the JSON of an API: frameworks, and files and lines of programs."""
 NAME_AN_API = {
     "adapters/cli/demo_events.py",
-    "adapters/importers/openai/files.py",
-    "adapters/importers/own_files.py",
     "adapters/programs/gemini_cli/__init__.py",
     "adapters/programs/gemini_cli/sessions.py",
 }

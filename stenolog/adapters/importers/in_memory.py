@@ -19,21 +19,14 @@ from stenolog.domain.parts import AssistantPart, RefusalPart, TextPart, ToolCall
 from stenolog.domain.value_help import slips
 from stenolog.domain.values import Origin
 from stenolog.projections.formats import reader_for
+from stenolog.projections.formats.openai_chat.read import SLIPPED
 from stenolog.projections.formats.reading import SYSTEM_ROLES, Item, MessageReader, Reply, Result, call_name
 from stenolog.projections.messages.json_fields import Blobs, Json, as_dict, as_str
 
-from .openai.messages import MAIN, ROLES, persona_of
+from .openai.messages import MAIN, persona_of
 
 if TYPE_CHECKING:
     from stenolog.adapters.log import Log
-
-KEYS = {
-    **dict.fromkeys(ROLES, ("content", "parts")),
-    "assistant": ("content", "tool_calls"),
-    "tool": ("content", "tool_call_id"),
-    "model": ("parts",),
-}
-"""The keys of a message by which a slip is known, by its role; others are the provider's own."""
 
 
 def events_from(
@@ -76,11 +69,11 @@ def events_from(
 def _check(message: dict[str, Any], place: str) -> None:
     """Raise `CallerError` for what is no message of an API that ships, and for a slip in one."""
     is_item = isinstance(message.get("type"), str) and message["type"] != "message"
-    if not is_item and message.get("role") not in KEYS:
+    if not is_item and message.get("role") not in SLIPPED:
         raise CallerError(
-            f"{place}: expected a message of one of the roles {', '.join(KEYS)}, found {message!r:.200}"
+            f"{place}: expected a message of one of the roles {', '.join(SLIPPED)}, found {message!r:.200}"
         )
-    if slip := "" if is_item else slips(message, KEYS[message["role"]]):
+    if slip := "" if is_item else slips(message, SLIPPED[message["role"]]):
         raise CallerError(f"{place}: {slip}")
 
 

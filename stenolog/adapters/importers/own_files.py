@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stenolog.projections.formats import DEFAULT_API
 from stenolog.projections.programs import FileFormat, Program, Signature, shows
 
 from .door import is_log
@@ -9,7 +10,7 @@ from .formats import Importer
 
 SESSIONS = (
     FileFormat(
-        "openai-chat",
+        DEFAULT_API,
         "OpenAI chat messages",
         f"{__package__}.openai.files:OPENAI_CHAT",
         (shows("role", inside=("messages", "traj")), shows("messages")),

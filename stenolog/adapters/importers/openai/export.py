@@ -20,9 +20,12 @@ from stenolog.domain.events import (
     ToolResult,
     UserMessage,
 )
-from stenolog.domain.parts import ReasoningPart, RefusalPart, ToolCall
 from stenolog.domain.policy import Policy
-from stenolog.projections.formats.openai_chat.content import openai_content
+from stenolog.projections.formats.openai_chat.content import (
+    openai_answer_message,
+    openai_content,
+    result_message,
+)
 from stenolog.projections.formats.openai_chat.read import KNOWN
 from stenolog.projections.formats.reading import SYSTEM_ROLES
 from stenolog.projections.messages.json_fields import as_dict
@@ -105,42 +108,12 @@ def _user(message: UserMessage, blobs: Blobs) -> Message:
     }
 
 
-def openai_answer_message(message: AssistantMessage, blobs: Blobs) -> Message:
-    """Return an answer as a message: content (None where there is none), reasoning, refusal, calls."""
-    thought = "\n\n".join(
-        part.text for part in message.parts if isinstance(part, ReasoningPart) and part.text
-    )
-    refused = "\n".join(part.text for part in message.parts if isinstance(part, RefusalPart))
-    made: Message = {"role": "assistant", "content": openai_content(message.parts, blobs)}
-    if thought:
-        made["reasoning_content"] = thought
-    if refused:
-        made["refusal"] = refused
-    if calls := message.tool_calls:
-        made["tool_calls"] = [_call(call) for call in calls]
-    return made
-
-
-def _call(call: ToolCall) -> Message:
-    if call.form == "custom":
-        return {"id": call.id, "type": "custom", "custom": {"name": call.name, "input": call.arguments}}
-    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-
-
 def _result(result: ToolResult, lane: LaneId, owner: Call | None, blobs: Blobs) -> Message:
     """Return an own result as such; another agent's as words of its owner."""
     if owner is not None and not lane.owns(owner):
         text = quote("tool-result", as_text(result.parts), call=result.call_id, tool=result.name)
         return {"role": "user", "content": text, "name": owner.agent}
-    named = {"name": result.name} if result.name else {}
-    said = openai_content(result.parts, blobs)
-    return {
-        "role": "tool",
-        "tool_call_id": result.call_id,
-        **named,
-        "content": "" if said is None else said,
-        **_imported_fields(result, "tool"),
-    }
+    return result_message(result, blobs) | _imported_fields(result, "tool")
 
 
 def _imported_fields(event: Known, role: str) -> Message:

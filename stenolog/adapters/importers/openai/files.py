@@ -9,9 +9,11 @@ from stenolog.adapters.importers.formats import Importer
 from stenolog.adapters.importers.json_lines import Json, Record
 from stenolog.adapters.importers.other_formats import described
 from stenolog.domain.errors import UnknownFormatError
+from stenolog.projections.formats import DEFAULT_API
+from stenolog.projections.formats.openai_chat.read import is_message
 from stenolog.projections.messages.json_fields import as_dict
 
-from .messages import are_messages, conversations_in, is_message, read
+from .messages import are_messages, conversations_in, read
 
 
 def _is_record(value: Json) -> bool:
@@ -38,7 +40,7 @@ def _other(records: Iterator[Record]) -> str:
 
 
 OPENAI_CHAT = Importer(
-    "openai-chat",
+    DEFAULT_API,
     read=read,
     is_document=lambda value: conversations_in(value) is not None,
     is_record=_is_record,

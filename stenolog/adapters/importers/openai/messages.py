@@ -21,12 +21,19 @@ from stenolog.domain.entry import EPOCH
 from stenolog.domain.events import AssistantMessage, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.parts import AssistantPart, ReasoningPart, ToolCall
 from stenolog.domain.values import Origin
-from stenolog.projections.formats.openai_chat.read import answer_parts, calls_in, other_fields, user_parts
+from stenolog.projections.formats.openai_chat.read import (
+    ROLES,
+    answer_parts,
+    calls_in,
+    first_choice,
+    is_message,
+    other_fields,
+    user_parts,
+)
 from stenolog.projections.formats.reading import SYSTEM_ROLES, read_tool
 from stenolog.projections.messages.json_fields import Blobs, Json, as_dict, as_list, as_str
 
 MAIN = "assistant"
-ROLES = (*SYSTEM_ROLES, "user", "assistant", "tool", "function")
 
 
 class OpenAIChat:
@@ -162,20 +169,6 @@ def _other_fields(message: dict[str, Any]) -> dict[str, Json]:
     return {"openai": rest} if rest else {}
 
 
-_SAID = ("content", "tool_calls", "function_call", "refusal")
-_ANTHROPIC = ("tool_use", "tool_result", "thinking", "redacted_thinking")
-
-
-def is_message(value: Json) -> bool:
-    """Return whether the value is an OpenAI chat message, and not an item of another API."""
-    if not isinstance(value, dict) or "type" in value or not isinstance(value.get("role"), str):
-        return False
-    parts = as_list(value.get("content"))
-    return any(name in value for name in _SAID) and not any(
-        as_dict(part).get("type") in _ANTHROPIC for part in parts
-    )
-
-
 def are_messages(value: Json) -> bool:
     """Return whether a value lists messages, at least one of them a chat message in a known role."""
     found = [message for message in as_list(value) if is_message(message)]
@@ -219,8 +212,7 @@ def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversat
 def _of_object(document: dict[str, Any]) -> SourceConversation:
     """Return messages, and the answer to them if the object is the record of a call."""
     messages = list(document["messages"])
-    choices = as_list(as_dict(document.get("response")).get("choices"))
-    answer = as_dict(as_dict(choices[0] if choices else None).get("message"))
+    answer = as_dict(first_choice(as_dict(document.get("response"))).get("message"))
     if answer.get("role") == "assistant":
         messages.append(answer)
     ignored = Counter(

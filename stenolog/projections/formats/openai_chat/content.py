@@ -1,4 +1,4 @@
-"""Parts of an entry as the content of a chat message: as they were said, for exports."""
+"""Answers, results and their parts as chat messages: as they were said, for exports."""
 
 from __future__ import annotations
 
@@ -7,7 +7,17 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from stenolog.domain.parts import FilePart, ImagePart, Part, ProviderPart, TextPart
+from stenolog.domain.events import AssistantMessage, ToolResult
+from stenolog.domain.parts import (
+    FilePart,
+    ImagePart,
+    Part,
+    ProviderPart,
+    ReasoningPart,
+    RefusalPart,
+    TextPart,
+    ToolCall,
+)
 from stenolog.projections.messages.json_fields import Json, as_dict, data_url
 
 
@@ -44,3 +54,32 @@ def _content_part(
                     "file": {**named, "file_data": data_url(part.media_type, part.blob, blobs)},
                 }
             return {"type": "file", "file": {**named, "file_id": part.id or part.url}}
+
+
+def openai_answer_message(message: AssistantMessage, blobs: Mapping[str, bytes]) -> dict[str, Any]:
+    """Return an answer as a message: content (None where there is none), reasoning, refusal, calls."""
+    thought = "\n\n".join(
+        part.text for part in message.parts if isinstance(part, ReasoningPart) and part.text
+    )
+    refused = "\n".join(part.text for part in message.parts if isinstance(part, RefusalPart))
+    made: dict[str, Any] = {"role": "assistant", "content": openai_content(message.parts, blobs)}
+    if thought:
+        made["reasoning_content"] = thought
+    if refused:
+        made["refusal"] = refused
+    if calls := message.tool_calls:
+        made["tool_calls"] = [_call(call) for call in calls]
+    return made
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    if call.form == "custom":
+        return {"id": call.id, "type": "custom", "custom": {"name": call.name, "input": call.arguments}}
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+
+
+def result_message(result: ToolResult, blobs: Mapping[str, bytes]) -> dict[str, Any]:
+    """Return the result of a call as a message."""
+    named = {"name": result.name} if result.name else {}
+    said = openai_content(result.parts, blobs)
+    return {"role": "tool", "tool_call_id": result.call_id, **named, "content": "" if said is None else said}

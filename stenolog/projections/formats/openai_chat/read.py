@@ -51,6 +51,16 @@ KNOWN: Mapping[str, tuple[str, ...]] = {
     "function": (*_SAID, "tool_call_id"),
 }
 """The keys of a message, by its role, that have a place in the event."""
+ROLES = tuple(dict.fromkeys(("system", "developer", *KNOWN)))
+SLIPPED: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(ROLES, ("content", "parts")),
+    "assistant": ("content", "tool_calls"),
+    "tool": ("content", "tool_call_id"),
+    "model": ("parts",),
+}
+"""The keys of a message by which a slip is known, by its role, Gemini's too. Others are the provider's."""
+_TELLING = ("content", "tool_calls", "function_call", "refusal")
+_ANTHROPIC = ("tool_use", "tool_result", "thinking", "redacted_thinking")
 THOUGHTS = ("reasoning_content", "reasoning")
 """The names that servers have for the reasoning of an answer; the second is vLLM's and OpenRouter's."""
 
@@ -66,6 +76,19 @@ def read_message(message: Mapping[str, Json], model: str, blobs: Blobs) -> Itera
         yield Result(as_str(message.get("tool_call_id")), parts, name, rest=rest)
     else:
         yield Spoken(role_of(message), parts, name, rest)
+
+
+def is_message(value: Json) -> bool:
+    """Return whether a value is a message of this API, and not an item of another one."""
+    if not isinstance(value, dict) or "type" in value or not isinstance(value.get("role"), str):
+        return False
+    types = {as_dict(part).get("type") for part in as_list(value.get("content"))}
+    return any(name in value for name in _TELLING) and types.isdisjoint(_ANTHROPIC)
+
+
+def first_choice(answer: Mapping[str, Json]) -> dict[str, Any]:
+    """Return the first choice of an answer; further ones are not asked for."""
+    return as_dict(next(iter(as_list(answer.get("choices"))), None))
 
 
 def other_fields(message: Mapping[str, Json]) -> dict[str, Json]:

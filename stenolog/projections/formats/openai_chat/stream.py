@@ -13,7 +13,7 @@ from stenolog.projections.formats.deltas import ModelResponse, ResponseDelta
 from stenolog.projections.formats.streaming import StreamReader, mended
 from stenolog.projections.messages.json_fields import Json, arguments, as_dict, as_int, as_list, as_str
 
-from .read import PROVIDER, answer_parts, calls_in
+from .read import PROVIDER, answer_parts, calls_in, first_choice
 
 
 def usage(given: Json, input: str = "prompt_tokens", output: str = "completion_tokens") -> Usage | None:
@@ -65,7 +65,7 @@ class OpenAIChatStream(StreamReader):
 
     def read_answer(self, answer: Json) -> ModelResponse:
         given = as_dict(answer)
-        choice = as_dict(next(iter(as_list(given.get("choices"))), None))
+        choice = first_choice(given)
         if given.get("error") and not choice:
             raise self.failure(given)
         self._about(given)
