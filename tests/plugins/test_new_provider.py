@@ -251,3 +251,18 @@ def test_a_refusal_has_its_category_and_no_key(tmp_path: Path) -> None:
 
     assert error.category == "unauthorized"
     assert "sesame" not in error.message
+
+
+def test_every_client_takes_a_server_its_key_and_its_timeouts_by_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MY_KEY", "k")
+    given: dict[str, Any] = {
+        "base_url": "http://127.0.0.1:9/v1",
+        "api_key_env": "MY_KEY",
+        "timeouts": {"idle": 3},
+    }
+    kinds = [kind for kind, made in MODELS.items() if isinstance(made, type) and issubclass(made, HttpModel)]
+
+    assert len(kinds) > 3
+    assert [model_from_string(f"{kind}:m", **given).timeouts.idle for kind in kinds] == [3] * len(kinds)

@@ -60,7 +60,7 @@ def model_from_string(
 
 def create(make: Callable[..., T], *given: object, options: Mapping[str, Any]) -> T:
     """Call a class or function with options, which are checked by name: its keyword-only parameters."""
-    taken = inspect.signature(make).parameters
+    taken = _parameters(make)
     chosen = dict(options)
     if "api_key" in taken and (variable := chosen.pop("api_key_env", None)):
         chosen["api_key"] = key(variable)
@@ -75,6 +75,15 @@ def create(make: Callable[..., T], *given: object, options: Mapping[str, Any]) -
     if lacking := [each for each in needed if each not in chosen]:
         raise CallerError(f"expected the option {lacking[0]}, found none; the options are {', '.join(known)}")
     return make(*given, **chosen)
+
+
+def _parameters(make: Callable[..., object]) -> dict[str, inspect.Parameter]:
+    """Return the parameters, and those of the base class to which a class passes all others on."""
+    found = dict(inspect.signature(make).parameters)
+    passes_on = any(each.kind is each.VAR_KEYWORD for each in found.values())
+    bases = make.__mro__[1:] if isinstance(make, type) and passes_on and "__init__" in vars(make) else ()
+    base = next((each for each in bases if "__init__" in vars(each) and each is not object), None)
+    return {**(_parameters(base) if base else {}), **found}
 
 
 # A key does not belong into a file, and the two others are Python objects.
