@@ -54,7 +54,6 @@ KNOW_JSON = {
     "adapters/frameworks/pydantic_ai_parts.py",
     "adapters/programs/claude_code/output.py",
     "adapters/programs/claude_code/records.py",
-    "adapters/programs/gemini_cli/output.py",
     "projections/acts.py",
 }
 """Modules outside the formats that know the JSON of an API: frameworks, and files and lines of programs."""

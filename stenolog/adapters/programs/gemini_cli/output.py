@@ -7,6 +7,7 @@ from typing import Any
 from stenolog.adapters.agents.answer_buffer import ResponseBuilder
 from stenolog.adapters.agents.output_formats import JsonLines
 from stenolog.domain.values import Usage
+from stenolog.projections.formats.anthropic.read import call_block, result_block
 from stenolog.projections.messages.json_fields import as_dict, as_int, as_str
 
 
@@ -20,12 +21,11 @@ def read(line: dict[str, Any], turn: ResponseBuilder) -> None:
         case "tool_use":
             turn.break_part()
             name, arguments = as_str(line.get("tool_name")), line.get("parameters")
-            turn.add_note({"type": "tool_use", "id": line.get("tool_id"), "name": name, "input": arguments})
+            turn.add_note(call_block(line.get("tool_id"), name, arguments))
         case "tool_result":
             failed = line.get("status") != "success"
             said = as_str(as_dict(line.get("error")).get("message")) or line.get("output")
-            told = {"tool_use_id": line.get("tool_id"), "content": said, "is_error": failed}
-            turn.add_note({"type": "tool_result", **told})
+            turn.add_note(result_block(line.get("tool_id"), said, failed))
         case "result":
             _result(line, turn)
         case _:

@@ -10,12 +10,11 @@ from stenolog.adapters.importers.steps import ExistingLog, Step
 from stenolog.adapters.importers.times import as_time
 from stenolog.adapters.programs.gemini_cli.gemini_session import GeminiSession
 from stenolog.domain.events import AuthorKind
-from stenolog.projections.formats.gemini.read import answer_parts, responses, text_in, usage
+from stenolog.projections.formats.gemini.read import answer_parts, responses, text_in, usage_by_total
 from stenolog.projections.messages.json_fields import (
     Blobs,
     Json,
     as_dict,
-    as_int,
     as_list,
     as_str,
     compact_json,
@@ -83,17 +82,10 @@ class QwenCode(GeminiSession):
         self._last = id
 
     def _answer(self, id: str, value: JsonObject, message: JsonObject) -> None:
-        model, counted = as_str(value.get("model")), as_dict(value.get("usageMetadata"))
+        model, used = as_str(value.get("model")), usage_by_total(as_dict(value.get("usageMetadata")))
         self._pieces[id] += 1
         piece = id if self._pieces[id] == 1 else f"{id}:{self._pieces[id]}"
         parts = answer_parts(message.get("parts"), self.provider, model, lambda nth, _: f"{piece}-{nth}")
-        output = as_int(counted.get("totalTokenCount")) - as_int(counted.get("promptTokenCount"))
-        used = usage(
-            counted.get("promptTokenCount"),
-            output if output > 0 else counted.get("candidatesTokenCount"),
-            counted.get("cachedContentTokenCount"),
-            counted.get("thoughtsTokenCount"),
-        )
         if parts or used:
             self.add_answer(piece, parts, model, used, message=id)
 

@@ -174,6 +174,16 @@ def _bytes(source: dict[str, Any], blobs: Blobs) -> str | None:
     return keep_base64(data, blobs) if isinstance(data, str) else None
 
 
+def call_block(id: Json, name: str, arguments: Json) -> dict[str, Json]:
+    """Return a call as a block, for programs that tell of their own calls in another form."""
+    return {"type": "tool_use", "id": id, "name": name, "input": arguments}
+
+
+def result_block(call_id: Json, content: Json, is_error: bool) -> dict[str, Json]:
+    """Return the result of a call as a block, likewise."""
+    return {"type": "tool_result", "tool_use_id": call_id, "content": content, "is_error": is_error}
+
+
 def usage(counted: Json, diagnostics: Json = None) -> Usage | None:
     """Return the tokens; Anthropic counts cache reads and writes beside the input, not in it.
 

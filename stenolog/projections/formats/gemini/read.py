@@ -152,6 +152,17 @@ def usage(input: Json, output: Json, cached: Json, thoughts: Json) -> Usage | No
     return Usage(input=counted[0], output=counted[1], cache_read=counted[2], reasoning=counted[3])
 
 
+def usage_by_total(metadata: Mapping[str, Json]) -> Usage | None:
+    """Return the tokens of `usageMetadata`; what the total has beyond the prompt is the output.
+
+    The providers behind some clients leave thoughts out of the candidates' tokens, others do not.
+    """
+    given, candidates = metadata.get("promptTokenCount"), metadata.get("candidatesTokenCount")
+    beyond = as_int(metadata.get("totalTokenCount")) - as_int(given)
+    cached, thoughts = metadata.get("cachedContentTokenCount"), metadata.get("thoughtsTokenCount")
+    return usage(given, beyond if beyond > 0 else candidates, cached, thoughts)
+
+
 def _system(body: Mapping[str, Json]) -> list[str]:
     given = body.get("systemInstruction", body.get("system_instruction"))
     return texts_in(as_dict(given).get("parts") if isinstance(given, dict) else given)
