@@ -67,7 +67,7 @@ def said_in(value: Any) -> Iterator[str]:
 
 
 @pytest.mark.skipif(not RECORDED.is_dir(), reason="the recorded requests are not beside this checkout")
-@pytest.mark.parametrize("api", READ)
+@pytest.mark.parametrize("api", [api for api in READ if api in MODELS])
 def test_what_a_recorded_request_says_is_written_again_or_named(api: str) -> None:
     for line in (RECORDED / f"{api.replace('-', '_')}.jsonl").read_text().splitlines():
         body = {"model": MODELS[api], **json.loads(line)["request"]}

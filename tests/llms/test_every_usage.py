@@ -127,7 +127,7 @@ def test_an_answer_that_was_kept_back_has_its_usage(server: Server, api: Api, tm
 
     error = failure_of(server, tmp_path, api)
 
-    assert (error.category, error.usage) == ("refused", TOKENS)
+    assert (error.category, error.usage) == ("refused", api.tokens)
 
 
 def test_a_prompt_that_gemini_blocks_has_its_usage(server: Server, tmp_path: Path) -> None:
@@ -198,5 +198,5 @@ def test_usage_is_told_again_only_when_it_has_changed(server: Server, api: Api) 
 
     found = asyncio.run(told())
 
-    assert found[-1] == TOKENS
+    assert found[-1] == api.tokens
     assert len(found) == (2 if api is MESSAGES else 1)
