@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 CLIENTS = {
     "openai_chat": "openai:OpenAIChat",
     "openai_responses": "openai:OpenAIResponses",
+    "cohere": "cohere:Cohere",
     "anthropic": "anthropic:Anthropic",
     "gemini": "gemini:Gemini",
     "plain": "",

@@ -1,0 +1,91 @@
+"""The laws of Cohere's Chat API, each from its reference (docs.cohere.com/reference/chat, September 2026)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..chat_laws import (
+    arguments_are_objects,
+    call_ids,
+    ends_with_a_user_turn,
+    every_call_answered,
+    every_result_has_its_call,
+    media_from_the_user,
+    messages_present,
+    tool_names,
+)
+from ..checks import Body, Finding, Law, blank, law, per_message
+
+ROLES = frozenset({"system", "user", "assistant", "tool"})
+STOPS = 5
+"""The most texts in `stop_sequences`."""
+
+
+@per_message
+def known_roles(at: str, message: Body) -> Iterator[Finding]:
+    """A message has one of the known roles."""
+    if message.get("role") not in ROLES:
+        yield f"{at}/role", repr(message.get("role"))
+
+
+@per_message
+def content_present(at: str, message: Body) -> Iterator[Finding]:
+    """A message says something: no content only beside calls, no empty list, no blank text but a tool's."""
+    content = message.get("content")
+    if content is None and message.get("role") == "assistant" and message.get("tool_calls"):
+        return
+    if content is None or content == [] or (blank(content) and message.get("role") != "tool"):
+        yield f"{at}/content", f"{content!r}"
+    for k, part in enumerate(content if isinstance(content, list) else []):
+        if part["type"] == "text" and blank(part["text"]):
+            yield f"{at}/content/{k}/text", "a blank text"
+
+
+@per_message
+def plan_with_calls(at: str, message: Body) -> Iterator[Finding]:
+    """Only an answer with calls has a plan, which is not blank."""
+    if "tool_plan" in message and (not message.get("tool_calls") or blank(message["tool_plan"])):
+        yield f"{at}/tool_plan", f"{message['tool_plan']!r:.60}"
+
+
+@law
+def tools_declared(body: Body) -> Iterator[Finding]:
+    """Tools are a list that is not empty, and nothing chooses among tools, or binds them, without them."""
+    if body.get("tools") == []:
+        yield "/tools", "an empty list"
+    for key in ("tool_choice", "strict_tools"):
+        if key in body and not body.get("tools"):
+            yield f"/{key}", "no tools"
+
+
+@law
+def json_without_tools(body: Body) -> Iterator[Finding]:
+    """An answer in JSON cannot be asked for beside tools or documents."""
+    asked = body.get("response_format") or {}
+    if asked.get("type") == "json_object" and (body.get("tools") or body.get("documents")):
+        yield "/response_format", "beside tools or documents"
+
+
+@law
+def few_stop_sequences(body: Body) -> Iterator[Finding]:
+    """At most 5 texts stop an answer."""
+    if len(body.get("stop_sequences") or ()) > STOPS:
+        yield "/stop_sequences", f"{len(body['stop_sequences'])} texts, at most {STOPS}"
+
+
+LAWS: tuple[Law, ...] = (
+    messages_present,
+    known_roles,
+    every_call_answered,
+    every_result_has_its_call,
+    call_ids,
+    tool_names,
+    arguments_are_objects,
+    content_present,
+    plan_with_calls,
+    media_from_the_user,
+    tools_declared,
+    json_without_tools,
+    few_stop_sequences,
+    ends_with_a_user_turn,
+)
