@@ -20,6 +20,7 @@ from .adapters.importers.answers import Answer
 from .adapters.importers.converter import (
     Converter,
     Reader,
+    RecordConverter,
     SourceConversation,
     entry_converter,
     source_conversation,
@@ -171,6 +172,7 @@ __all__ = [
     "PartTable",
     "Reader",
     "Record",
+    "RecordConverter",
     "RecordSpool",
     "Refused",
     "Report",

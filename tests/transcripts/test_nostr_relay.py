@@ -19,8 +19,8 @@ from stenolog.chats import CHANNELS
 from stenolog.contrib.nostr.converter import Nostr
 from stenolog.contrib.nostr.events import event_of
 from stenolog.contrib.nostr.incoming import Incoming
+from stenolog.contrib.nostr.outgoing import signers
 from stenolog.contrib.nostr.service import NostrRelay
-from stenolog.contrib.nostr.signing import signers
 from stenolog.errors import CallerError
 from stenolog.importers import Step
 from stenolog.models import ModelRequest, Scripted

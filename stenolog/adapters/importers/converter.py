@@ -37,6 +37,20 @@ class Converter(Protocol):
     def end(self) -> list[Step]: ...
 
 
+class RecordConverter:
+    """The part that converters share: their writer, and what the report counts."""
+
+    def __init__(self, writer: EventWriter) -> None:
+        self.writer = writer
+        self.ignored: Counter[str] = Counter()
+        self.decisions: Counter[str] = Counter()
+
+    def end(self) -> list[Step]:
+        """Return the steps left at the end."""
+        self.writer.close()
+        return self.writer.drain()
+
+
 @dataclass
 class SourceConversation:
     """One conversation of a file: `name` is its own, empty where it tells none; `make` begins a converter.
@@ -82,13 +96,11 @@ def entry_converter(
     return lambda log: _EntryConverter(convert, log)
 
 
-class _EntryConverter:
+class _EntryConverter(RecordConverter):
     """The converter that `entry_converter` makes."""
 
     def __init__(self, convert: Callable[[Record], Iterable[NewEntry]], log: ExistingLog) -> None:
-        self.writer = EventWriter("", "", log)
-        self.ignored: Counter[str] = Counter()
-        self.decisions: Counter[str] = Counter()
+        super().__init__(EventWriter("", "", log))
         self._convert = convert
         self._time = EPOCH
 
@@ -98,9 +110,6 @@ class _EntryConverter:
                 raise CallerError(f"expected an event of this release, found {entry.event.topic}")
             self._time = entry.time or self._time
             self.writer.write(entry.event, entry.id or f"line-{record.line}-{nth}", self._time)
-        return self.writer.drain()
-
-    def end(self) -> list[Step]:
         return self.writer.drain()
 
     def _entries(self, record: Record) -> list[NewEntry]:

@@ -23,14 +23,15 @@ from stenolog.domain.values import PositionRange, Usage
 from stenolog.projections.messages.json_fields import Blobs, compact_json, title_of
 
 from .answers import Answer
+from .converter import RecordConverter
 from .event_writer import EventWriter
 from .settings_writer import SettingsWriter, settings_id
-from .steps import ExistingLog, Step, merged
+from .steps import ExistingLog, merged
 
 USER = "user"
 
 
-class SessionConverter:
+class SessionConverter(RecordConverter):
     """A session on its way into the log: its messages by their ids, and what leaves the context.
 
     `system` is the program, `main` its agent, and `provider` that of the agent's card. A message is known by
@@ -42,11 +43,9 @@ class SessionConverter:
     provider: str = ""
 
     def __init__(self, log: ExistingLog) -> None:
-        self.writer = EventWriter(self.system, self.main, log)
+        super().__init__(EventWriter(self.system, self.main, log))
         self.setup = SettingsWriter(self.writer)
         self.setup.card(self.main, provider=self.provider)
-        self.ignored: Counter[str] = Counter()
-        self.decisions: Counter[str] = Counter()
         self.time = EPOCH
         self.positions: dict[str, list[int]] = {}
         """The positions that each message has become, by its id."""
@@ -54,11 +53,6 @@ class SessionConverter:
         """The ids of the messages that are in context, in order."""
         self._visited: set[int] = set()
         self._ids: Counter[str] = Counter()
-
-    def end(self) -> list[Step]:
-        """Return the steps left at the end of the file."""
-        self.writer.close()
-        return self.writer.drain()
 
     def write_user(
         self,

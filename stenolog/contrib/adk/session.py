@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable
 from functools import partial
 from typing import Any, NamedTuple
@@ -22,6 +22,7 @@ from stenolog.importers import (
     EventWriter,
     ExistingLog,
     Record,
+    RecordConverter,
     SettingsWriter,
     Step,
     agent_called,
@@ -68,18 +69,16 @@ class ContextMessage(NamedTuple):
     positions: frozenset[int]
 
 
-class AdkSession:
+class AdkSession(RecordConverter):
     """Takes the events of one session and gives the steps that take it down.
 
     `main` is the agent that speaks first; `about` are the facts about the session.
     """
 
     def __init__(self, log: ExistingLog, main: str, about: dict[str, Any]) -> None:
-        self.writer = EventWriter(SYSTEM, main, log, closes=False)
+        super().__init__(EventWriter(SYSTEM, main, log, closes=False))
         self.setup = SettingsWriter(self.writer, scope="open")
         self.setup.about(SYSTEM, about)
-        self.ignored: Counter[str] = Counter()
-        self.decisions: Counter[str] = Counter()
         self._time = EPOCH
         self._open: dict[str, deque[WaitingCall]] = {}
         """The calls without a result, by their ids."""

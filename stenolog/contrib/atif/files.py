@@ -175,7 +175,7 @@ class Trajectory(SessionConverter):
 
     def _usage(self, metrics: dict[str, Any]) -> Usage | None:
         self.ignored.update(f"metrics.{name}" for name in metrics if name not in COUNTED)
-        counted = {**as_dict(metrics.get("extra")), "prompt_tokens": None, **metrics}
+        counted = {**as_dict(metrics.get("extra")), **metrics}
         cached = {"cache_read_tokens": metrics.get("cached_tokens")}
         return litellm_usage({**counted, **cached}, metrics.get("cost_usd"))
 

@@ -48,8 +48,7 @@ from .folder import (
 from .message_format import MessageReader, WritePlace, ignored, is_sent, iso, mode_after, written
 from .output_files import NewFiles, WholeOutput, there_already
 from .references import Trail, ids_of, is_made, with_ids
-from .schema import ACTIVE, OURS, SYSTEM, Message, restored
-from .shown import Shown
+from .schema import ACTIVE, OURS, SYSTEM, Message, Shown, restored
 
 if TYPE_CHECKING:
     from stenolog import Conversation

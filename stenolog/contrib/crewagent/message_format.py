@@ -47,8 +47,19 @@ from stenolog.parts import says_something
 
 from . import schema
 from .output_files import NOWHERE, OutputFiles, WholeOutput
-from .schema import JOIN, MAIN, OURS, SYSTEM, FieldDifference, Message
-from .shown import PURPOSES, Shown, category_of, error_block, with_block
+from .schema import (
+    JOIN,
+    MAIN,
+    OURS,
+    PURPOSES,
+    SYSTEM,
+    FieldDifference,
+    Message,
+    Shown,
+    category_of,
+    error_block,
+    with_block,
+)
 
 
 class MessageReader:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import count, takewhile
@@ -26,6 +25,7 @@ from stenolog.importers import (
     ExistingLog,
     Json,
     Record,
+    RecordConverter,
     Step,
     approvals_on,
     as_dict,
@@ -37,11 +37,10 @@ from stenolog.importers import (
 from .message_format import MessageReader, agent_of, is_native, ours_of
 from .output_files import NOWHERE, OutputFiles
 from .references import MODE, OPENING, Trail, ids_of, is_made, made_up, placed
-from .schema import ACTIVE, JOIN, MAIN, OURS, SETTINGS, SYSTEM, Message, read
-from .shown import Shown
+from .schema import ACTIVE, JOIN, MAIN, OURS, SETTINGS, SYSTEM, Message, Shown, read
 
 
-class CrewAgent:
+class CrewAgent(RecordConverter):
     """Takes the messages of one conversation, its `records`; `about` is what the index says of it.
 
     `files` has the whole outputs of its tools.
@@ -52,9 +51,7 @@ class CrewAgent:
     def __init__(
         self, log: ExistingLog, about: Message, records: Sequence[Record], files: OutputFiles = NOWHERE
     ) -> None:
-        self.writer = EventWriter(SYSTEM, MAIN, log, closes=False)
-        self.ignored: Counter[str] = Counter()
-        self.decisions: Counter[str] = Counter()
+        super().__init__(EventWriter(SYSTEM, MAIN, log, closes=False))
         self._held = log
         self._about = about
         self._ids = ids_of(records)

@@ -22,7 +22,7 @@ from stenolog.importers import (
     sqlite_database,
 )
 
-from .converter import Goose, is_message
+from .converter import Goose
 
 _TYPES = frozenset(
     (
@@ -128,5 +128,3 @@ def _message(row: JsonObject, reader: JsonLinesReader) -> JsonObject | None:
 GOOSE = Importer("goose", read=read_lines, is_record=is_line)
 GOOSE_JSON = Importer("goose-json", read=read_export, is_document=is_export)
 GOOSE_DB = Importer("goose-db", read=read_database)
-
-__all__ = ["GOOSE", "GOOSE_DB", "GOOSE_JSON", "is_message"]

@@ -6,7 +6,6 @@ imported: `LangGraphSaver.bring` puts them into a log.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -27,6 +26,7 @@ from stenolog.importers import (
     EventWriter,
     ExistingLog,
     Record,
+    RecordConverter,
     SourceConversation,
     Step,
     conversation_name,
@@ -156,13 +156,11 @@ def _time(checkpoint_id: str) -> datetime:
         return EPOCH
 
 
-class ThreadMessages:
+class ThreadMessages(RecordConverter):
     """Converts the messages of a thread."""
 
     def __init__(self, log: ExistingLog, said: Iterable[Said]) -> None:
-        self.writer = EventWriter("langchain", "assistant", log)
-        self.ignored: Counter[str] = Counter()
-        self.decisions: Counter[str] = Counter()
+        super().__init__(EventWriter("langchain", "assistant", log))
         named = [name_of(one.message.name or "") for one in said if isinstance(one.message, AIMessage)]
         self._agents = tuple(dict.fromkeys(named)) or ("assistant",)
         self._members = {*log.settings.members}
@@ -184,10 +182,6 @@ class ThreadMessages:
         call = self.writer.answered(message.tool_call_id) if isinstance(message, ToolMessage) else None
         event = event_of(message, agent, call, blobs)
         self.writer.write(event, clean(message.id or "") or f"#{record.line}", said.at, blobs)
-        return self.writer.drain()
-
-    def end(self) -> list[Step]:
-        """Return the steps left at the end of a thread."""
         return self.writer.drain()
 
     def _open(self, at: datetime) -> None:

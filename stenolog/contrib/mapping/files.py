@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
@@ -21,6 +20,7 @@ from stenolog.importers import (
     JsonLinesReader,
     JsonObject,
     Record,
+    RecordConverter,
     RecordSpool,
     SettingsWriter,
     Skipped,
@@ -43,15 +43,13 @@ MAIN = "assistant"
 _NUMBER = re.compile(r"\d{9,}(\.\d+)?")
 
 
-class Mapped:
+class Mapped(RecordConverter):
     """Takes the records of one conversation and gives the steps that take it down."""
 
     def __init__(self, mapping: Mapping, log: ExistingLog) -> None:
         self._mapping = mapping
-        self.writer = EventWriter(mapping.name, MAIN, log)
+        super().__init__(EventWriter(mapping.name, MAIN, log))
         self.setup = SettingsWriter(self.writer, mode="chat", scope="open")
-        self.ignored: Counter[str] = Counter()
-        self.decisions: Counter[str] = Counter()
         self._time = EPOCH
         self._agent = MAIN
         self._begun = False
@@ -82,11 +80,6 @@ class Mapped:
                 self._result(key, value)
             case _:
                 self._message(key, value, kind)
-        return self.writer.drain()
-
-    def end(self) -> list[Step]:
-        """Return the steps left at the end of the file."""
-        self.writer.close()
         return self.writer.drain()
 
     def _kind(self, value: JsonObject) -> str:

@@ -31,6 +31,7 @@ from stenolog.importers import (
     Json,
     JsonLinesReader,
     Record,
+    RecordConverter,
     Skipped,
     SourceConversation,
     Step,
@@ -115,16 +116,14 @@ def _key(record: Record) -> str:
     return digest if is_told_apart else f"{record.line}-{digest}"
 
 
-class NeuroCrew:
+class NeuroCrew(RecordConverter):
     """Takes the messages of one chat, its `records`, and gives the steps that take it down.
 
     `about` is what the file says beside them.
     """
 
     def __init__(self, log: ExistingLog, about: dict[str, Any], records: Sequence[Record]) -> None:
-        self.writer = EventWriter("neurocrew", "", log)
-        self.ignored: Counter[str] = Counter()
-        self.decisions: Counter[str] = Counter()
+        super().__init__(EventWriter("neurocrew", "", log))
         self._about = about
         ids = _ids([_key(record) for record in records], log.positions)
         # What was said in the log, and came back in its export, has the id that it has there.
@@ -145,10 +144,6 @@ class NeuroCrew:
             self._open()
         said = self._agent(message, key) if _speaks(message) else self._user(message, key)
         self.writer.write(said, key, self._at)
-        return self.writer.drain()
-
-    def end(self) -> list[Step]:
-        """Return the steps left at the end of the list."""
         return self.writer.drain()
 
     def _check_goes_on(self) -> None:

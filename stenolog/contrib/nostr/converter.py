@@ -19,6 +19,7 @@ from stenolog.importers import (
     ExistingLog,
     Json,
     Record,
+    RecordConverter,
     SettingsWriter,
     Step,
     as_dict,
@@ -155,7 +156,7 @@ class Whole(NamedTuple):
     own: Mapping[str, int] | None = None
 
 
-class Nostr:
+class Nostr(RecordConverter):
     """Takes the events of the conversation that `root` began, and takes them down when all are there.
 
     In the order of their times; but what the log holds already comes first, as it stands there. What is older
@@ -163,9 +164,7 @@ class Nostr:
     """
 
     def __init__(self, log: ExistingLog, root: str, whole: Whole) -> None:
-        self.writer = EventWriter(SYSTEM, "", log)
-        self.ignored: Counter[str] = Counter()
-        self.decisions: Counter[str] = Counter()
+        super().__init__(EventWriter(SYSTEM, "", log))
         self._log = log
         self._root = root
         self._whole = whole

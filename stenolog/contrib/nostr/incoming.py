@@ -14,9 +14,8 @@ from stenolog.importers import Imported, JsonLinesReader, Record, SourceConversa
 
 from .converter import Nostr, Whole
 from .events import PROFILE, NostrEvent, roots_of
-from .outgoing import Outgoing
+from .outgoing import USER, Outgoing, Signer
 from .participants import people
-from .signing import USER, Signer
 
 LOGGER = logging.getLogger("stenolog.chats")
 OPENING = ":conversation:settings"

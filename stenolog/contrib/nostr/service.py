@@ -27,9 +27,8 @@ from stenolog.importers import compact_json
 
 from .events import MESSAGES, PROFILE, NostrEvent, as_json, checker, event_of
 from .incoming import Incoming
-from .outgoing import received
+from .outgoing import USER, received, signers
 from .participants import public_key
-from .signing import USER, signers
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection

@@ -24,8 +24,7 @@ from stenolog.importers import (
 )
 from stenolog.parts import AssistantPart, TextPart, ToolCall, UserPart
 
-from .content import Meter, picture_parts, tools_in
-from .session import USER, OpenHandsSession
+from .session import USER, Meter, OpenHandsSession, picture_parts, tools_in
 
 SILENT = frozenset(
     (

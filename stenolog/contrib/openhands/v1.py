@@ -23,8 +23,7 @@ from stenolog.importers import (
 )
 from stenolog.parts import TextPart, ToolCall, UserPart
 
-from .content import Meter, texts, tools_in, user_parts
-from .session import MAIN, USER, OpenHandsSession
+from .session import MAIN, USER, Meter, OpenHandsSession, texts, tools_in, user_parts
 
 ROOT = "__root__"
 """The parent of an event that begins anew, without any event before it."""

@@ -36,6 +36,7 @@ from stenolog.importers import (
     JsonLinesReader,
     JsonObject,
     Record,
+    RecordConverter,
     Report,
     Skipped,
     SourceConversation,
@@ -109,7 +110,7 @@ def _identity_of(row: Mapping[str, Any], at: datetime) -> tuple[str, str, str, i
     return role, agent, content.replace("\0", "\ufffd"), int(at.timestamp()) % QUARTER
 
 
-class WorkflowRows:
+class WorkflowRows(RecordConverter):
     """Takes the rows of one workflow, its `records` in order, and gives the steps that take them down.
 
     What a user says is for whoever speaks next; where nobody does, for the first who ever spoke. What the
@@ -119,9 +120,7 @@ class WorkflowRows:
     """
 
     def __init__(self, log: ExistingLog, records: Sequence[Record]) -> None:
-        self.writer = EventWriter(SYSTEM, "", log)
-        self.ignored: Counter[str] = Counter()
-        self.decisions: Counter[str] = Counter()
+        super().__init__(EventWriter(SYSTEM, "", log))
         self._at = EPOCH
         self._opened = log.own[:1] == [log.first]  # begun here: its turns are its own
         own = (message for entry in log.own for message in messages_in(entry))
@@ -146,10 +145,6 @@ class WorkflowRows:
             self.writer.write(opening, "settings", self._at)
         key = self._key(row)
         self.writer.write(self._event(row, key, self._next[record.line]), key, self._at)
-        return self.writer.drain()
-
-    def end(self) -> list[Step]:
-        """Return the steps left at the end of the rows."""
         return self.writer.drain()
 
     def _key(self, row: dict[str, Any]) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any, BinaryIO
 
-from stenolog.adapters.importers.converter import SourceConversation
+from stenolog.adapters.importers.converter import RecordConverter, SourceConversation
 from stenolog.adapters.importers.event_writer import EventWriter
 from stenolog.adapters.importers.json_lines import JsonLinesReader, Record, Skipped, StreamedRecords
 from stenolog.adapters.importers.steps import ExistingLog, Step
@@ -36,7 +36,7 @@ from stenolog.projections.messages.json_fields import Blobs, Json, as_dict, as_l
 MAIN = "assistant"
 
 
-class OpenAIChat:
+class OpenAIChat(RecordConverter):
     """Takes the messages of one conversation and gives the steps that take it down.
 
     `card` is what the file tells of the agent beside its messages. Where a message has no time, it is
@@ -45,9 +45,7 @@ class OpenAIChat:
 
     def __init__(self, log: ExistingLog, card: AgentCard, agent: str = MAIN) -> None:
         self.agent = agent
-        self.writer = EventWriter("openai", agent, log)
-        self.ignored: Counter[str] = Counter()
-        self.decisions: Counter[str] = Counter()
+        super().__init__(EventWriter("openai", agent, log))
         self._card = card
         self._opened = False
         self._at = EPOCH
@@ -70,11 +68,6 @@ class OpenAIChat:
             case _:
                 if persona is None:
                     self._user(key, role, message)
-        return self.writer.drain()
-
-    def end(self) -> list[Step]:
-        """Return the steps left at the end of the list."""
-        self.writer.close()
         return self.writer.drain()
 
     def _open(self, key: str, persona: str | None, role: str) -> None:
