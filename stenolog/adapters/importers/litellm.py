@@ -38,8 +38,6 @@ def litellm_usage(given: Json, dollars: Json = None) -> Usage | None:
     """Return the tokens of an answer of any API, and its cost; None if nothing was counted."""
     counted = as_dict(given)
     told = usage(counted) or Usage()
-    if told == Usage():
-        told = usage(counted, "input_tokens", "output_tokens") or told
     written = counted.get("cache_write_tokens") or counted.get("cache_creation_input_tokens")
     used = replace(
         told,

@@ -16,10 +16,14 @@ from stenolog.projections.messages.json_fields import Json, arguments, as_dict, 
 from .read import PROVIDER, answer_parts, calls_in, first_choice
 
 
-def usage(given: Json, input: str = "prompt_tokens", output: str = "completion_tokens") -> Usage | None:
-    """Return the tokens used, by an API's names for input and output; None if it reports none."""
+def usage(given: Json) -> Usage | None:
+    """Return the tokens used, by this API's names or those of Responses; None if none are reported."""
     if not as_dict(given):
         return None
+    of_responses = "input_tokens" in given and "prompt_tokens" not in given
+    input, output = (
+        ("input_tokens", "output_tokens") if of_responses else ("prompt_tokens", "completion_tokens")
+    )
     details, thought = as_dict(given.get(f"{input}_details")), as_dict(given.get(f"{output}_details"))
     return Usage(
         input=as_int(given.get(input)),

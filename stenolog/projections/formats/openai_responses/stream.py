@@ -98,7 +98,7 @@ class OpenAIResponsesStream(StreamReader):
         status = as_str(response.get("status"))
         self._about(response)
         self.usage = _with_verdict(
-            usage(response.get("usage"), "input_tokens", "output_tokens"),
+            usage(response.get("usage")),
             as_dict(response.get("prompt_cache_diagnostics")),
         )
         if response.get("error") or status in ("failed", "cancelled"):
