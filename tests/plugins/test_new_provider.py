@@ -53,7 +53,6 @@ KEYS = {
 KNOW_JSON = {
     "adapters/frameworks/pydantic_ai_parts.py",
     "adapters/programs/claude_code/output.py",
-    "adapters/programs/claude_code/records.py",
     "projections/acts.py",
 }
 """Modules outside the formats that know the JSON of an API: frameworks, and files and lines of programs."""

@@ -17,7 +17,14 @@ from stenolog.adapters.providers.failures import error_category
 from stenolog.domain.events import AssistantMessage, ErrorCategory, LlmError, ToolResult, UserMessage
 from stenolog.domain.parts import TextPart
 from stenolog.domain.values import Origin, PositionRange
-from stenolog.projections.formats.anthropic.read import PROVIDER, assistant_part, blocks, usage, user_part
+from stenolog.projections.formats.anthropic.read import (
+    PROVIDER,
+    assistant_part,
+    blocks,
+    result,
+    usage,
+    user_part,
+)
 from stenolog.projections.messages.json_fields import Blobs, as_dict, as_int, as_list, as_str, compact_json
 
 from .branches import SubAgents, Tree
@@ -195,24 +202,25 @@ class ClaudeMessages:
 
     def _result(self, line: Line, id: str, block: Block) -> None:
         blobs: Blobs = {}
-        call_id = as_str(block.get("tool_use_id"))
+        read = result(block, blobs)
+        call_id = read.call_id
         call = self.writer.closed(call_id)
         agent_id = as_str(as_dict(line.value.get("toolUseResult")).get("agentId"))
         self.agents.ran(agent_id, call_id)
         about: dict[str, Any] = {"agent": agent_id} if agent_id else {}
         if block.get("is_error") is False:  # an event has no other place for it, and it was sent
             about["is_error"] = False
-        result = ToolResult(
+        said = ToolResult(
             call_id=call_id,
             call=call.ref if call else None,
             to=() if call else (line.agent,),
             name=call.name if call else "",
-            parts=tuple(user_part(part, blobs) for part in blocks(block.get("content"))),
-            is_error=block.get("is_error") is True,
+            parts=read.parts,
+            is_error=read.is_error,
             meta={"claude-code": about} if about else {},
             source=self.source(line, call_id),
         )
-        self.writer.write(result, id, line.time, blobs)
+        self.writer.write(said, id, line.time, blobs)
 
     def _turn_to(self, line: Line) -> None:
         """Go to the turn that a prompt continues; entries that are not on its way back leave the context."""

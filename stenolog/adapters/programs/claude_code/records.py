@@ -14,6 +14,7 @@ from stenolog.adapters.importers.settings_writer import settings_id
 from stenolog.adapters.importers.steps import ExistingLog, Step
 from stenolog.adapters.importers.times import as_time
 from stenolog.domain.entry import EPOCH
+from stenolog.projections.formats.anthropic.read import call_block, result, result_block
 from stenolog.projections.messages.json_fields import as_dict, as_int, as_list, as_str, key_of
 
 from .agent_notes import AGENT_NOTE
@@ -369,18 +370,12 @@ class ClaudeCode:
         """Read calls and results that are records of their own, as an old layout has them."""
         value = line.value
         if value["type"] == "tool_use":
-            block = {
-                "type": "tool_use",
-                "id": line.key,
-                "name": value.get("name"),
-                "input": value.get("input"),
-            }
+            block = call_block(line.key, value.get("name"), value.get("input"))
             message = {"id": line.key, "content": [block]}
             return self.conversation.assistant(line._replace(value={**value, "message": message}))
-        call_id = as_str(value.get("tool_use_id")) or self.conversation.writer.unanswered(
-            as_str(value.get("name"))
-        )
-        block = {"type": "tool_result", "tool_use_id": call_id, "content": value.get("output")}
+        named = result(value, {}).call_id
+        call_id = named or self.conversation.writer.unanswered(as_str(value.get("name")))
+        block = result_block(call_id, value.get("output"))
         return self.conversation.user(line._replace(value={**value, "message": {"content": [block]}}))
 
 

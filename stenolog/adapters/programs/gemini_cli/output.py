@@ -25,7 +25,7 @@ def read(line: dict[str, Any], turn: ResponseBuilder) -> None:
         case "tool_result":
             failed = line.get("status") != "success"
             said = as_str(as_dict(line.get("error")).get("message")) or line.get("output")
-            turn.add_note(result_block(line.get("tool_id"), said, failed))
+            turn.add_note(result_block(line.get("tool_id"), said, is_error=failed))
         case "result":
             _result(line, turn)
         case _:

@@ -174,14 +174,14 @@ def _bytes(source: dict[str, Any], blobs: Blobs) -> str | None:
     return keep_base64(data, blobs) if isinstance(data, str) else None
 
 
-def call_block(id: Json, name: str, arguments: Json) -> dict[str, Json]:
+def call_block(id: Json, name: Json, arguments: Json) -> dict[str, Json]:
     """Return a call as a block, for programs that tell of their own calls in another form."""
     return {"type": "tool_use", "id": id, "name": name, "input": arguments}
 
 
-def result_block(call_id: Json, content: Json, is_error: bool) -> dict[str, Json]:
+def result_block(call_id: Json, content: Json, **about: Json) -> dict[str, Json]:
     """Return the result of a call as a block, likewise."""
-    return {"type": "tool_result", "tool_use_id": call_id, "content": content, "is_error": is_error}
+    return {"type": "tool_result", "tool_use_id": call_id, "content": content, **about}
 
 
 def usage(counted: Json, diagnostics: Json = None) -> Usage | None:
