@@ -8,6 +8,7 @@ from .adapters.queries.token_counters import COUNTERS
 from .projections.formats import FORMATS, register_api, validate
 from .projections.formats.base import Format
 from .projections.formats.body_builder import BodyBuilder, explain_tools, schema, texts, tool_function
+from .projections.formats.caching import Block, CacheRules
 from .projections.formats.checks import Law, Violation, law
 from .projections.formats.endpoint import Endpoint, Provider, Sdk
 from .projections.formats.reading import MessageReader, Reply, Result, Spoken
@@ -35,7 +36,9 @@ __all__ = [
     "ESTIMATES",
     "FORMATS",
     "RULES",
+    "Block",
     "BodyBuilder",
+    "CacheRules",
     "CallIds",
     "Counter",
     "Endpoint",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -11,9 +11,10 @@ from starlette.testclient import TestClient
 
 import stenolog
 from stenolog import AssistantMessage, Conversation, Log, TextPart, ToolCall, ToolResult, UserMessage
+from stenolog.analysis import diff
 from stenolog.importers import events_from
 from stenolog.models import answer_from
-from stenolog.requests import FORMATS, proofs, register_api, validate
+from stenolog.requests import FORMATS, Block, CacheRules, proofs, register_api, validate
 from tests.plugins.courier import COURIER
 from tests.recorder.given import Tap
 
@@ -115,6 +116,28 @@ def test_every_part_of_its_request_is_explained() -> None:
 
     assert {part.message for part in request.parts} >= {0, 1, 2}
     assert [position for part in request.parts for position in part.positions]
+
+
+def _turns(body: Mapping[str, Any], key: str) -> Iterator[Block]:
+    """Yield the turns alone, as a provider reads them that keeps its rules elsewhere."""
+    for number, turn in enumerate(body[key]):
+        yield Block("messages", f"/{key}/{number}", turn, json.dumps(turn), number)
+
+
+@pytest.mark.parametrize(("cache", "reads_anew"), [(None, True), (lambda: CacheRules(_turns), False)])
+def test_prompts_are_compared_in_the_order_that_its_rules_of_a_cache_say(
+    cache: Callable[[], CacheRules] | None, reads_anew: bool
+) -> None:
+    FORMATS.remove("courier")
+    register_api(COURIER._replace(cache=cache))
+    with stenolog.open(":memory:") as log:
+        log["talk"].join("baker", model="courier-9", instructions="Be brief.")
+        log["talk"].extend(events_from([ASKED, CALLING, WEIGHED], agent="baker"))
+        before = log["talk"].request("baker", api="courier")
+        log["talk"].join("baker", model="courier-9", instructions="Be verbose.")
+        after = log["talk"].request("baker", api="courier")
+
+    assert (diff(before, after).again > 0) is reads_anew
 
 
 def test_its_request_is_drawn_in_the_inspector() -> None:
