@@ -6,7 +6,7 @@ import ast
 import json
 import threading
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import pytest
 
 import stenolog
 from stenolog import Agent, AssistantMessage, Team
-from stenolog.errors import ModelError
+from stenolog.errors import MissingExtraError, ModelError
 from stenolog.events import LlmError, Usage
 from stenolog.models import (
     MODELS,
@@ -260,7 +260,12 @@ def test_every_client_takes_a_server_its_key_and_its_timeouts_by_name(
         "api_key_env": "MY_KEY",
         "timeouts": {"idle": 3},
     }
-    kinds = [kind for kind, made in MODELS.items() if isinstance(made, type) and issubclass(made, HttpModel)]
+    made: list[Any] = []
+    for kind in (
+        kind for kind, each in MODELS.items() if isinstance(each, type) and issubclass(each, HttpModel)
+    ):
+        with suppress(MissingExtraError):
+            made.append(model_from_string(f"{kind}:m", **given))
 
-    assert len(kinds) > 3
-    assert [model_from_string(f"{kind}:m", **given).timeouts.idle for kind in kinds] == [3] * len(kinds)
+    assert len(made) > 3
+    assert {model.timeouts.idle for model in made} == {3}
