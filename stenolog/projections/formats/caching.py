@@ -96,8 +96,9 @@ class CacheRules(NamedTuple):
 
 def in_given_order(body: Json, messages_key: str) -> Iterator[Block]:
     """Yield the blocks of a body whose order is not known: what is beside the messages first."""
+    yield from each("tools", "/tools", body.get("tools"))
     for key, value in body.items():
-        if key not in (messages_key, "model"):
+        if key not in (messages_key, "model", "tools"):
             yield block("system" if isinstance(value, str) else "setting", f"/{escape(key)}", value)
     given = body.get(messages_key)
     between = ", turn " if isinstance(given, str) else "/"
