@@ -20,7 +20,8 @@ from stenolog.projections.analysis.budget import budget
 from stenolog.requests import FORMATS
 
 WORDS = ["the", "baker", "weighs", "the", "flour", "and", "waits", "for", "the", "dough", "to", "rise"]
-SENT = [api for api in FORMATS if api != "plain"]
+SENT = [api for api, format in FORMATS.items() if format.cache]
+"""The formats of which it is known in what order their providers read."""
 
 
 def said(random: Random, words: int = 900) -> str:

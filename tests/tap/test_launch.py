@@ -13,6 +13,7 @@ from stenolog.adapters.tap.launch import Launch, launch
 from stenolog.adapters.tap.upstreams import parse_upstream, upstreams
 from stenolog.domain.errors import InvalidEventError
 from stenolog.plugins import load_plugins
+from stenolog.projections.formats import providers
 
 load_plugins()
 FIRST_PARTY = "_CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL"
@@ -28,7 +29,9 @@ def test_any_command_gets_the_base_url_of_each_api_and_its_own_environment() -> 
     found = launched("agent", "--go", HOME="/h", ANTHROPIC_API_KEY="k")
 
     assert found.command == ["agent", "--go"]
-    assert {name: value for name, value in found.environment.items() if "URL" in name or "BASE" in name} == {
+    given = {name: value for name, value in found.environment.items() if "URL" in name or "BASE" in name}
+    known = {name: f"{BASE}/{each.names[0]}" for _, each in providers() for name in each.base_variables}
+    assert given == known | {
         "ANTHROPIC_BASE_URL": f"{BASE}/anthropic",
         "OPENAI_BASE_URL": f"{BASE}/openai",
         "OPENAI_API_BASE": f"{BASE}/openai",
@@ -86,13 +89,17 @@ def test_a_base_url_in_the_environment_is_the_upstream_and_an_option_goes_before
     environ = {"ANTHROPIC_BASE_URL": "http://127.0.0.1:1/a/", "OPENAI_API_BASE": "https://b.example:8443/v1"}
     found = upstreams(["gemini=http://c.example", "local=http://[::1]:2/x"], environ)
 
-    assert {name: (each.origin, each.path, each.authority) for name, each in found.items()} == {
+    made = {name: (each.origin, each.path, each.authority) for name, each in found.items()}
+    expected = {
         "anthropic": ("http://127.0.0.1:1", "/a", "127.0.0.1:1"),
         "openai": ("https://b.example:8443", "/v1", "b.example:8443"),
         "gemini": ("http://c.example", "", "c.example"),
         "code-assist": ("https://cloudcode-pa.googleapis.com", "", "cloudcode-pa.googleapis.com"),
         "local": ("http://[::1]:2", "/x", "[::1]:2"),
     }
+    assert {name: made[name] for name in expected} == expected
+    others = {name: each.base for api, each in providers() for name in each.names[:1]}
+    assert [name for name in made.keys() - expected.keys() if made[name][0] != others[name]] == []
 
 
 @pytest.mark.parametrize(
