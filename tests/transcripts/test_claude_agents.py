@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from stenolog import AssistantMessage, Entry, Event, LlmError, ToolResult, UserMessage
-from stenolog.events import CallRef, Unknown
+from stenolog import AssistantMessage, Entry, LlmError, ToolResult, UserMessage
+from stenolog.events import CallRef
 from stenolog.requests import build, lanes
 from tests.requests.corpus import TRANSCRIPTS, conversations, files
 from tests.transcripts.given import (
-    SESSION,
     Import,
     Json,
     assistant,
@@ -28,12 +25,6 @@ STARTED = [
 ]
 
 
-def meta_of(event: Event) -> dict[str, Any]:
-    """Return the application's own data of an event that this release knows."""
-    assert not isinstance(event, Unknown)
-    return event.meta
-
-
 def progress(uuid: str, message: Json, *before: Json) -> Json:
     """Return a sub-agent's progress record, as its session writes it while it runs."""
     data = {
@@ -43,43 +34,6 @@ def progress(uuid: str, message: Json, *before: Json) -> Json:
         "normalizedMessages": [*before, message],
     }
     return record("progress", uuid, "a1", data=data, parentToolUseID="t1")
-
-
-def queue(operation: str, **fields: str) -> Json:
-    return {"type": "queue-operation", "operation": operation, "sessionId": SESSION, **fields}
-
-
-def users(into: Import) -> list[tuple[str, str, bool]]:
-    """Return author and words of each message, and whether the model sees it."""
-    return [(m.author_kind, m.text, m.in_context) for m in into.said if isinstance(m, UserMessage)]
-
-
-def test_a_sub_agent_is_an_agent_of_its_own_named_by_its_type_and_id(into: Import) -> None:
-    prompt = user("s1", None, "Look")
-    said = assistant("s2", "s1", text("I look"))
-    call = assistant("s3", "s2", tool_use("t9", "Read"), id="msg_s2")
-    into.records(
-        *STARTED,
-        progress("p1", prompt),
-        progress("p2", call, said),
-        progress("p3", user("s4", "s3", [tool_result("t9", "found")]), said, call),
-        user("r1", "a1", [tool_result("t1", "It is there")]),
-    )
-
-    name = "Explore-abcdef12"
-    briefing, answer, found, result = into.said[2:]
-    assert isinstance(briefing, UserMessage)
-    assert (briefing.author, briefing.author_kind, briefing.to) == ("claude", "agent", (name,))
-    assert isinstance(answer, AssistantMessage)
-    assert (answer.agent, answer.text, [call.name for call in answer.tool_calls]) == (
-        name,
-        "I look",
-        ["Read"],
-    )
-    assert isinstance(found, ToolResult)
-    assert found.call == CallRef(entry="s2", index=0)
-    assert isinstance(result, ToolResult)
-    assert result.call == CallRef(entry="a1", index=0)
 
 
 def test_the_main_agent_sees_what_its_call_gave_and_not_how(into: Import) -> None:
@@ -93,92 +47,6 @@ def test_the_main_agent_sees_what_its_call_gave_and_not_how(into: Import) -> Non
     body = str(build(into.entries, "claude").body)
     assert "It is there" in body
     assert "secret" not in body
-
-
-def test_a_side_chain_without_an_id_is_named_by_its_root(into: Import) -> None:
-    into.records(
-        user("1234567890", None, "Look", isSidechain=True),
-        assistant("s2", "1234567890", text("I look"), isSidechain=True),
-        user("other-root", None, "You too", isSidechain=True),
-    )
-
-    assert [m.to for m in into.said if isinstance(m, UserMessage)] == [
-        ("agent-12345678",),
-        ("agent-other-ro",),
-    ]
-
-
-def test_what_waits_in_the_queue_is_kept_though_it_is_never_delivered(into: Import) -> None:
-    into.records(user("u1", None, "Go"), queue("enqueue", content="and hurry"))
-
-    assert users(into) == [("person", "Go", True), ("person", "and hurry", False)]
-
-
-def test_what_is_taken_out_of_the_queue_in_the_middle_of_a_turn_is_shown_to_the_agent(into: Import) -> None:
-    into.records(user("u1", None, "Go"), queue("enqueue", content="and hurry"), queue("remove"))
-
-    assert users(into)[1:] == [("person", "and hurry", False), ("person", "and hurry", True)]
-    assert meta_of(into.said[-1]) == {"claude-code": {"queued": "#2"}}
-
-
-def test_the_echo_of_what_was_delivered_is_not_said_again(into: Import) -> None:
-    into.records(
-        user("u1", None, "Go"),
-        queue("enqueue", content="and hurry"),
-        queue("remove"),
-        record("attachment", "x1", "u1", attachment={"type": "queued_command", "prompt": "and hurry"}),
-    )
-
-    assert [words for _, words, in_context in users(into) if in_context] == ["Go", "and hurry"]
-
-
-def test_the_same_words_typed_again_are_said_again(into: Import) -> None:
-    into.records(
-        user("u1", None, "Go"), queue("enqueue", content="on"), queue("remove"), user("u2", "u1", "on")
-    )
-
-    assert [words for _, words, in_context in users(into) if in_context] == ["Go", "on", "on"]
-
-
-def test_a_queued_prompt_that_becomes_a_record_is_linked_to_it(into: Import) -> None:
-    into.records(
-        user("u1", None, "Go"),
-        queue("enqueue", content="on"),
-        assistant("a1", "u1", text("Gone")),
-        queue("dequeue"),
-        user("u2", "a1", "on"),
-    )
-
-    assert [words for _, words, in_context in users(into) if in_context] == ["Go", "on"]
-    assert meta_of(into.said[-1]) == {"claude-code": {"queued": "#2"}}
-
-
-def test_what_background_tasks_report_is_the_systems(into: Import) -> None:
-    into.records(
-        user("u1", None, "Go"),
-        queue("enqueue", content="<agent-notification>done</agent-notification>"),
-        queue("enqueue", content='{"task_id":"b1"}'),
-    )
-
-    assert [kind for kind, _, _ in users(into)] == ["person", "system", "system"]
-
-
-def test_attachments_with_text_were_shown_to_the_model_and_others_are_counted(into: Import) -> None:
-    into.records(
-        user("u1", None, "Go"),
-        record("attachment", "x1", "u1", attachment={"type": "task_reminder", "content": "Mind the list"}),
-        record("attachment", "x2", "x1", attachment={"type": "command_permissions", "allowedTools": []}),
-    )
-
-    assert users(into)[1:] == [("system", "Mind the list", True)]
-    assert into.report.conversations[0].ignored["attachment/command_permissions"] == 1
-
-
-def test_an_id_with_a_blank_in_it_names_a_sub_agent_all_the_same(into: Import) -> None:
-    into.records(user("u1", None, "Look", isSidechain=True, agentId="abcdefg hij"))
-
-    assert into.report.conversations[0].failed == ""
-    assert [m.to for m in into.said if isinstance(m, UserMessage)] == [("agent-abcdefg",)]
 
 
 def test_a_reset_of_the_main_agent_leaves_a_sub_agents_history_in_its_request(into: Import) -> None:
