@@ -59,21 +59,21 @@ _SURE = re.compile(r"KEY|TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|_PASS$|_PWD$",
 _UNSURE = re.compile(r"AUTH(?!OR)|BEARER|COOKIE|SESSION|SIGNATURE|DSN|DATABASE_UR[IL]", re.IGNORECASE)
 _ORDINARY = frozenset({"true", "false", "none", "null", "auto", "disabled", "enabled"})
 _USERINFO = re.compile(r"(?<=://)[^\s/@'\"]+(?=@)")
-_SHAPES = re.compile(
-    r"\bsk-[\w*.-]{6,}"  # OpenAI, Anthropic, OpenRouter
+# Compiled with its first use: an import of a file loads this module, and hides nothing.
+_SHAPES = (
+    r"(?i)\bsk-[\w*.-]{6,}"  # OpenAI, Anthropic, OpenRouter
     r"|\bAIza[\w-]{10,}"  # Google
     r"|\b(?:gh[opsur]_|github_pat_|glpat-|xox[abeoprs]-|hf_|npm_|pypi-)[\w-]{10,}"
     r"|\b(?:AKIA|ASIA)[A-Z0-9]{12,}"  # AWS
     r"|\beyJ[\w-]{5,}\.eyJ[\w-]{5,}\.[\w-]*"  # JSON web tokens
     r"|(?<=bearer )[\w.~+/=-]{6,}|(?<=authorization: )(?:\w+ )?\S{6,}|(?<=basic )[\w+/=-]{8,}"
-    r"|(?<=[?&]key=)[^\s&'\"]+|(?<=token=)[^\s&'\"]+|(?<=password=)[^\s&'\"]+|(?<=api_key=)[^\s&'\"]+",
-    re.IGNORECASE,
+    r"|(?<=[?&]key=)[^\s&'\"]+|(?<=token=)[^\s&'\"]+|(?<=password=)[^\s&'\"]+|(?<=api_key=)[^\s&'\"]+"
 )
 
 
 def hide(text: str, secrets: Iterable[str] = (), mark: str = HIDDEN) -> str:
     """Return the text without the given secrets, those of the environment, and values shaped like one."""
-    return _SHAPES.sub(mark, _USERINFO.sub(mark, hide_known(text, secrets, mark)))
+    return re.sub(_SHAPES, mark, _USERINFO.sub(mark, hide_known(text, secrets, mark)))
 
 
 def hide_known(text: str, secrets: Iterable[str] = (), mark: str = HIDDEN) -> str:

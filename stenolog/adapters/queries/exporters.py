@@ -10,15 +10,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stenolog.adapters.plugins import LazyRegistry
 from stenolog.adapters.store.handle import StreamHandle
 from stenolog.domain.errors import CallerError
 from stenolog.domain.policy import PolicyLike
-from stenolog.projections.moments.moment import Moment
-from stenolog.projections.requests import LaneId, lanes
 
-from .moments import read_moment
+if TYPE_CHECKING:
+    from stenolog.projections.moments.moment import Moment
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,10 @@ def moment(
     if write is None:
         forms = ", ".join(name for name in EXPORTERS if EXPORTERS[name].write_moment)
         raise CallerError(f"{form!r} is of the whole conversation: expected one of {forms}")
+    from stenolog.projections.requests import LaneId  # late: plugins register exporters in every program
+
+    from .moments import read_moment
+
     name, _, task = agent.partition("/")
     position = conversation.position if at is None else at
     return write(read_moment(conversation, LaneId(name, task), position, api=api, policy=policy))
@@ -104,6 +108,8 @@ def _whose(conversation: StreamHandle, exporter: Exporter, agent: str) -> str:
         raise CallerError(f"{exporter.name!r} is of all agents: expected no agent, found {agent!r}")
     if agent or not of_one:
         return agent
+    from stenolog.projections.requests import lanes  # late, as above
+
     known = sorted({lane.agent for lane in lanes(conversation.entries())})
     if len(known) != 1:
         if not known:
