@@ -210,7 +210,7 @@ def _pattern(expected: str) -> re.Pattern[str]:
 
 def _here(arguments: list[str]) -> str:
     """Return the output of the command line, run in this process, with a status other than 0."""
-    from stenolog.adapters.cli import run
+    from stenolog.apps.cli import run
 
     with io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) as out:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):

@@ -31,7 +31,7 @@ BATCH = 500
 LIMIT_MB, SLOWER, AGAIN = 200, 6.0, 0.2
 CHILD = """
 import sys
-from stenolog.adapters.cli import run
+from stenolog.apps.cli import run
 status = run(sys.argv[1:])
 with open("/proc/self/status") as told:
     peak = next(line.split()[1] for line in told if line.startswith("VmHWM"))

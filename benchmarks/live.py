@@ -13,7 +13,7 @@ from contextlib import aclosing, contextmanager
 import stenolog
 from benchmarks._ratio import Row
 from stenolog import Log
-from stenolog.adapters.workers.queues import queue_of
+from stenolog.apps.workers.queues import queue_of
 from stenolog.engine import EntryAppended, StreamDelta
 from stenolog.events import AssistantMessage, LlmError, UserMessage
 from stenolog.workers import cancel, follow

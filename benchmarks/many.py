@@ -17,11 +17,11 @@ from benchmarks._ratio import Row, compared
 from benchmarks.read import conversation
 from stenolog import Log, UserMessage
 from stenolog.adapters import log as logs
-from stenolog.adapters.cli import options
-from stenolog.adapters.cli import run as cli
-from stenolog.adapters.cli.app import app
 from stenolog.adapters.store import appends, event_rows
 from stenolog.adapters.store.store_values import START, PendingEntry
+from stenolog.apps.cli import options
+from stenolog.apps.cli import run as cli
+from stenolog.apps.cli.app import app
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.events import ModeSwitch
 

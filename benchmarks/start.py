@@ -11,10 +11,10 @@ from statistics import median
 
 from benchmarks._ratio import Row, compiled
 from benchmarks.imports import FLOOR, ROUNDS, cpu_s
-from stenolog.adapters.cli import run as stenolog
+from stenolog.apps.cli import run as stenolog
 
 LIMIT = 3.0
-OURS = """import sys; from stenolog.adapters.cli import run
+OURS = """import sys; from stenolog.apps.cli import run
 sys.stdout = sys.stderr
 run(["log", "demo", "--db", {db!r}])
 sys.stdout = sys.__stdout__"""

@@ -16,7 +16,7 @@ import psycopg
 import stenolog
 from benchmarks._ratio import Row
 from stenolog import Agent, Log, Team, TextPart
-from stenolog.adapters.workers.queues import queue_of
+from stenolog.apps.workers.queues import queue_of
 from stenolog.models import Model, ModelRequest, ModelResponse, ResponseDelta
 from stenolog.workers import Worker, submit_sync
 from tests.postgres.server import DURABLE, Server, programs, running

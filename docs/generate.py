@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from stenolog.adapters.cli.app import EXITS, SECTIONS, app
 from stenolog.adapters.plugins import load_plugins
+from stenolog.apps.cli.app import EXITS, SECTIONS, app
 from stenolog.domain import errors
 
 load_plugins()  # their names stand among the choices of the commands

@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from .adapters.aio import AsyncConversation, AsyncLog, open_async
     from .adapters.engine.agent import Agent
     from .adapters.engine.team import Team
-    from .adapters.inspect import inspector as inspector
+    from .apps.inspect import inspector as inspector
     from .projections.requests import Request
 
 __all__ = [
@@ -109,7 +109,7 @@ _LATE = {
     **dict.fromkeys(("AsyncConversation", "AsyncLog", "open_async"), "adapters.aio"),
     "Agent": "adapters.engine.agent",
     "Request": "projections.requests",
-    "inspector": "adapters.inspect",
+    "inspector": "apps.inspect",
     "Team": "adapters.engine.team",
 }
 """The names that are imported when they are first asked for: asyncio alone takes some 30 ms."""

@@ -7,7 +7,7 @@ import sys
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
-    from stenolog.adapters.cli import run
+    from stenolog.apps.cli import run
 
     sys.exit(run(sys.argv[1:]))
 

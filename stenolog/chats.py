@@ -4,9 +4,9 @@ A channel is made of a `ChatSession`, which works and takes commands, and a `Del
 of an answer over at least once; `docs/how-to/extend.md` registers one.
 """
 
-from .adapters.chats.base import Backoff, OutgoingMessage, Question, Render, Send, backoff, retry_forever
-from .adapters.chats.channels import CHANNELS, ChatChannel
-from .adapters.chats.commands import (
+from .apps.chats.base import Backoff, OutgoingMessage, Question, Render, Send, backoff, retry_forever
+from .apps.chats.channels import CHANNELS, ChatChannel
+from .apps.chats.commands import (
     COMMANDS,
     Command,
     CommandContext,
@@ -17,9 +17,9 @@ from .adapters.chats.commands import (
     mentioned,
     typed_command,
 )
-from .adapters.chats.console import Console
-from .adapters.chats.delivery import Delivery
-from .adapters.chats.rendering import (
+from .apps.chats.console import Console
+from .apps.chats.delivery import Delivery
+from .apps.chats.rendering import (
     CALL_CODE,
     NO_NAMES,
     Fence,
@@ -29,7 +29,7 @@ from .adapters.chats.rendering import (
     split,
     utf16_length,
 )
-from .adapters.chats.session import ChatSession
+from .apps.chats.session import ChatSession
 from .projections.terminal_text import safe
 
 __all__ = [

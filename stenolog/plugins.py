@@ -23,11 +23,11 @@ from .domain.registry import Reference, Registry
 
 if TYPE_CHECKING:
     from .adapters.agents.output_formats import OUTPUT_FORMATS
-    from .adapters.chats.channels import CHANNELS
     from .adapters.importers.formats import IMPORTERS, MAPPING_SUFFIXES
     from .adapters.models.base import MODELS
     from .adapters.queries.exporters import EXPORTERS
     from .adapters.tables.table import TABLES
+    from .apps.chats.channels import CHANNELS
     from .domain.policy import HISTORIES, register_history
     from .domain.turns import TURN_RULES, register_turn_rule
     from .projections.formats import FORMATS, register_api
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 _WHERE: dict[str, str] = {
     "AccountUpstream": "projections.programs",
-    "CHANNELS": "adapters.chats.channels",
+    "CHANNELS": "apps.chats.channels",
     "EXPORTERS": "adapters.queries.exporters",
     "FORMATS": "projections.formats",
     "HISTORIES": "domain.policy",

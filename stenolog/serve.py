@@ -4,6 +4,6 @@
 as `stenolog serve --stdio` does. The extra `serve` brings what HTTP needs.
 """
 
-from .adapters.serve import application, serve_stdio
+from .apps.serve import application, serve_stdio
 
 __all__ = ["application", "serve_stdio"]

@@ -4,9 +4,9 @@
 as `stenolog worker` does. In PostgreSQL the extra `workers` is needed; a log in a file needs none.
 """
 
-from .adapters.workers.following import follow
-from .adapters.workers.queue import Queue
-from .adapters.workers.submitting import approve, cancel, reject, submit, submit_sync
-from .adapters.workers.worker import Worker
+from .apps.workers.following import follow
+from .apps.workers.queue import Queue
+from .apps.workers.submitting import approve, cancel, reject, submit, submit_sync
+from .apps.workers.worker import Worker
 
 __all__ = ["Queue", "Worker", "approve", "cancel", "follow", "reject", "submit", "submit_sync"]

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from stenolog import Entry, Request
-from stenolog.adapters.cli.app import GROUPS, MODULES
 from stenolog.adapters.search.lookup import Hit
 from stenolog.adapters.store.claims import OpenClaim
+from stenolog.apps.cli.app import GROUPS, MODULES
 from stenolog.projections.timeline import TimelineItem
 
 ROOT = Path(__file__).parent.parent

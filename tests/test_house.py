@@ -118,7 +118,7 @@ def test_the_library_under_the_stores_is_imported_by_the_stores_alone() -> None:
 
 @pytest.mark.parametrize("library", ["click", "rich"])
 def test_what_draws_on_the_terminal_is_imported_by_the_command_line_alone(library: str) -> None:
-    assert _importers(library) <= {"stenolog.adapters.cli"}
+    assert _importers(library) <= {"stenolog.apps.cli"}
 
 
 def test_importing_the_package_imports_nothing_of_the_command_line() -> None:

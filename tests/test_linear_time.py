@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 from rich.text import Text
 
-from stenolog.adapters.chats import rendering
-from stenolog.adapters.cli import terminal
 from stenolog.adapters.programs.claude_code import prompts
+from stenolog.apps.chats import rendering
+from stenolog.apps.cli import terminal
 from stenolog.projections.messages import quoting
 from stenolog.projections.terminal_text import shown_call
 

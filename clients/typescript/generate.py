@@ -14,8 +14,8 @@ from textwrap import indent, wrap
 from typing import Any
 
 import stenolog
-from stenolog.adapters.serve.openapi import schemas
-from stenolog.adapters.serve.service import Method, Service
+from stenolog.apps.serve.openapi import schemas
+from stenolog.apps.serve.service import Method, Service
 from stenolog.domain.codec import REGISTRY
 
 SRC = Path(__file__).with_name("src")

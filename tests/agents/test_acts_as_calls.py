@@ -13,7 +13,7 @@ from stenolog import AssistantMessage, LlmError, UserMessage
 from stenolog.adapters.agents.answer_buffer import ResponseBuilder
 from stenolog.adapters.agents.output_formats import OUTPUT_FORMATS
 from stenolog.adapters.agents.output_parser import LinesParser
-from stenolog.adapters.cli import run
+from stenolog.apps.cli import run
 from stenolog.domain.parts import ProviderPart
 from stenolog.domain.values import Usage
 from stenolog.errors import ModelError

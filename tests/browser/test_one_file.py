@@ -12,8 +12,8 @@ import pytest
 
 import stenolog
 from stenolog import AssistantMessage, LlmError, ModeSwitch, ToolCall, ToolResult, UserMessage
-from stenolog.adapters.cli.demo import record_all
-from stenolog.adapters.one_file.page import write_page
+from stenolog.apps.cli.demo import record_all
+from stenolog.apps.inspect.one_file.page import write_page
 from tests.one_file.stories import long_story
 
 from .browsing import FINDINGS, Scheme

@@ -46,7 +46,7 @@ def is_at(page: Page, screen: Screen) -> bool:
 
 
 def test_every_page_has_a_row_in_the_table_of_screens() -> None:
-    from stenolog.adapters.inspect.app import PAGES
+    from stenolog.apps.inspect.app import PAGES
 
     walked = {screen.path.split("?")[0].split("/")[1] for screen in SCREENS.values()}
     assert {page.name for page in PAGES if page.twin is not None} <= walked

@@ -24,9 +24,9 @@ from stenolog import (
     ToolResult,
     UserMessage,
 )
-from stenolog.adapters.chats.commands import CommandContext, call, typed_command
-from stenolog.adapters.chats.rendering import fence_of
 from stenolog.adapters.engine.approvals import PendingApproval, waiting
+from stenolog.apps.chats.commands import CommandContext, call, typed_command
+from stenolog.apps.chats.rendering import fence_of
 from stenolog.chats import ChatSession, Delivery, OutgoingMessage, render_entry
 from stenolog.domain.entry import NewEntry
 from stenolog.domain.settings import NOTHING, configure
@@ -248,7 +248,7 @@ def test_who_approves_a_call_with_other_arguments_behind_another_person_is_not_t
     async def main() -> str:
         async with chatting(log, selling(sale(1), "Done.", ran=ran), 1) as chat:
             code = chat.waits[0].code
-            monkeypatch.setattr("stenolog.adapters.chats.commands.waiting", overtaken)
+            monkeypatch.setattr("stenolog.apps.chats.commands.waiting", overtaken)
             reply = await chat.tell(f'/approve {code} {{"cats": 2}}', "2", "Bob")
             await chat.room.drain()
             return reply

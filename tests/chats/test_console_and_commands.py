@@ -10,7 +10,7 @@ import pytest
 
 import stenolog
 from stenolog import Agent, Log, Team, ToolCall, UserMessage
-from stenolog.adapters.chats.commands import CommandContext, TypedCommand, call, typed_command
+from stenolog.apps.chats.commands import CommandContext, TypedCommand, call, typed_command
 from stenolog.chats import COMMANDS, ChatSession, Console, Delivery, OutgoingMessage, commands
 from stenolog.context import LastN, Pins, SinceLastTurn
 from stenolog.engine import RoundRobin

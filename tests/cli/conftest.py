@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from stenolog.adapters.cli import run
-from stenolog.adapters.cli.demo import record
-from stenolog.adapters.cli.demo_events import BEGINNING
 from stenolog.adapters.log import open as open_log
+from stenolog.apps.cli import run
+from stenolog.apps.cli.demo import record
+from stenolog.apps.cli.demo_events import BEGINNING
 from tests.cli.teams import TOOLS
 
 KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "STENOLOG_MODEL")

@@ -53,7 +53,7 @@ def test_a_check_that_failed_ends_with_what_failed_and_with_1(demo: Cli, tmp_pat
 
 IMPATIENT = """
 import sys
-from stenolog.adapters.cli import run, terminal
+from stenolog.apps.cli import run, terminal
 terminal.PATIENCE_S = 0
 raise SystemExit(run(sys.argv[1:]))
 """

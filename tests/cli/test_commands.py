@@ -15,9 +15,9 @@ from typing import Any
 import click
 import pytest
 
-from stenolog.adapters.cli.app import MODULES, app
-from stenolog.adapters.cli.demo import has_browser
 from stenolog.adapters.log import open as open_log
+from stenolog.apps.cli.app import MODULES, app
+from stenolog.apps.cli.demo import has_browser
 from stenolog.domain.events import ModeSwitch, UserMessage
 from tests.cli.terminal import Terminal
 

@@ -17,7 +17,7 @@ from stenolog import (
     ToolResult,
     UserMessage,
 )
-from stenolog.adapters.cli.lines import shortened
+from stenolog.apps.cli.lines import shortened
 from stenolog.parts import AssistantPart, ReasoningPart
 from tests.cli.conftest import Ran
 

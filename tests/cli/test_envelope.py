@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from stenolog.adapters.cli import framework
-from stenolog.adapters.cli.app import EXITS, GROUPS, MODULES, exit_of
-from stenolog.adapters.cli.db_commands import envelope_schema
 from stenolog.adapters.log import open as open_log
 from stenolog.adapters.queries.plain_json import plain
+from stenolog.apps.cli import framework
+from stenolog.apps.cli.app import EXITS, GROUPS, MODULES, exit_of
+from stenolog.apps.cli.db_commands import envelope_schema
 from stenolog.domain import errors
 from stenolog.domain.events import Unknown, UserMessage
 

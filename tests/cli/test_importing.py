@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from stenolog.adapters.cli import import_command, terminal
-from stenolog.adapters.cli.import_command import summary
-from stenolog.adapters.cli.lines import Paragraph
-from stenolog.adapters.cli.terminal import STEP, Bytes
 from stenolog.adapters.importers import batch
+from stenolog.apps.cli import import_command, terminal
+from stenolog.apps.cli.import_command import summary
+from stenolog.apps.cli.lines import Paragraph
+from stenolog.apps.cli.terminal import STEP, Bytes
 from tests.cli.terminal import Terminal as RealTerminal
 
 ROOT = Path(__file__).parents[2]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from stenolog.adapters.cli.lines import CODES, line
+from stenolog.apps.cli.lines import CODES, line
 
 
 def test_a_line_holds_its_columns_apart_and_its_words_on_one_line() -> None:

@@ -12,12 +12,12 @@ import click
 import pytest
 from pydantic import JsonValue
 
-from stenolog.adapters.cli import conversation_list, options
-from stenolog.adapters.cli.app import app
-from stenolog.adapters.cli.position_argument import full_name
 from stenolog.adapters.log import open as open_log
 from stenolog.adapters.queries import overviews
 from stenolog.adapters.queries.folds import persistent
+from stenolog.apps.cli import conversation_list, options
+from stenolog.apps.cli.app import app
+from stenolog.apps.cli.position_argument import full_name
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import ModeSwitch, UserMessage
 from stenolog.projections.overview import Overview, overview
@@ -118,7 +118,7 @@ def test_looking_for_a_name_reads_no_list_of_all(many: Cli, monkeypatch: pytest.
         asked.append([*names])
         return full_name(asked[-1], written)
 
-    monkeypatch.setattr("stenolog.adapters.cli.lookup.full_name", noted)
+    monkeypatch.setattr("stenolog.apps.cli.lookup.full_name", noted)
 
     assert many("show", "talk 3", "2").status == 0
     assert asked == []

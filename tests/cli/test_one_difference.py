@@ -13,8 +13,8 @@ from starlette.testclient import TestClient
 
 import stenolog
 from stenolog import AgentCard, AssistantMessage, ModeSwitch, Tool, UserMessage
-from stenolog.adapters.answers.caches import cause_words
 from stenolog.analysis import cache_calls, diff
+from stenolog.apps.views.caches import cause_words
 from stenolog.events import PositionRange, Usage
 from stenolog.projections.analysis.budget import budget
 from stenolog.requests import FORMATS

@@ -11,9 +11,9 @@ import pytest
 
 import stenolog
 from stenolog import AssistantMessage, ToolCall
-from stenolog.adapters.cli.outputs_command import short_aliases
 from stenolog.adapters.log import open as open_log
 from stenolog.adapters.queries.outputs import store_large
+from stenolog.apps.cli.outputs_command import short_aliases
 from stenolog.domain.events import ToolResult
 
 FOURTH = "@state/logs/tool-results/demo-4.json"

@@ -11,9 +11,9 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from stenolog.adapters.cli import terminal as terminal_module
-from stenolog.adapters.cli.chat_terminal import TerminalWriter
-from stenolog.adapters.cli.layout import table, wrapped
+from stenolog.apps.cli import terminal as terminal_module
+from stenolog.apps.cli.chat_terminal import TerminalWriter
+from stenolog.apps.cli.layout import table, wrapped
 
 
 class Terminal(io.StringIO):

@@ -11,12 +11,12 @@ from typing import Any
 import click
 import pytest
 
-from stenolog.adapters.cli.database import DatabaseParameter, ServerDatabase, database_of
-from stenolog.adapters.cli.options import names
 from stenolog.adapters.postgres_store.schema import LogNotFoundError
 from stenolog.adapters.store.address import without_password
 from stenolog.adapters.store.appends import Sources
 from stenolog.adapters.store.eventsourcing_app import LogApplication
+from stenolog.apps.cli.database import DatabaseParameter, ServerDatabase, database_of
+from stenolog.apps.cli.options import names
 from stenolog.errors import InvalidEventError
 
 Cli = Callable[..., Any]

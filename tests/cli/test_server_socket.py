@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from stenolog.adapters.servers.sockets import server_socket
+from stenolog.apps.servers.sockets import server_socket
 
 
 def test_no_answer_waits_until_its_head_is_acknowledged() -> None:

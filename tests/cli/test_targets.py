@@ -15,10 +15,10 @@ import pytest
 
 import stenolog
 from stenolog import ModeSwitch, UserMessage
-from stenolog.adapters.cli import time_argument
-from stenolog.adapters.cli.suggest import closest, did_you_mean
-from stenolog.adapters.cli.time_argument import moment
 from stenolog.adapters.store.home import default_database, home_database
+from stenolog.apps.cli import time_argument
+from stenolog.apps.cli.suggest import closest, did_you_mean
+from stenolog.apps.cli.time_argument import moment
 from stenolog.domain.errors import InvalidEventError
 
 Cli = Callable[..., Any]

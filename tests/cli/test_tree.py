@@ -10,7 +10,7 @@ from typing import Any
 import click
 import pytest
 
-from stenolog.adapters.cli.app import GROUPS, MEANT, MODULES, app
+from stenolog.apps.cli.app import GROUPS, MEANT, MODULES, app
 
 Cli = Callable[..., Any]
 WIDE: Any = {"terminal_width": 80, "max_content_width": 80}

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog.adapters.cli import watch_command
 from stenolog.adapters.importers.importer import Refused, import_files
 from stenolog.adapters.importers.steps import Report
 from stenolog.adapters.importers.watching import rounds
+from stenolog.apps.cli import watch_command
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 30.0

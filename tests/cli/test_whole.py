@@ -13,9 +13,9 @@ from rich.cells import cell_len
 
 import stenolog
 from stenolog import AssistantMessage, ToolCall, ToolResult, UserMessage
-from stenolog.adapters.cli import run, terminal
-from stenolog.adapters.cli.layout import table, wrapped
-from stenolog.adapters.cli.lines import line, paragraph
+from stenolog.apps.cli import run, terminal
+from stenolog.apps.cli.layout import table, wrapped
+from stenolog.apps.cli.lines import line, paragraph
 from stenolog.parts import ReasoningPart
 
 PROMPT = "Eliminate double work. " + "Read each of the files with care. " * 30 + "THE END"

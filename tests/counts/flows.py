@@ -161,7 +161,7 @@ def log_command(folder: Path) -> Counts:
     import io
 
     def work() -> None:
-        from stenolog.adapters.cli import run
+        from stenolog.apps.cli import run
 
         with contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO(), "utf-8")):
             run(["log", "talk", "--db", str(folder / "append.db")])

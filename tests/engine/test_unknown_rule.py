@@ -14,7 +14,7 @@ import pytest
 
 import stenolog
 from stenolog import Agent, AssistantMessage, ModeSwitch, Team, UserMessage
-from stenolog.adapters import cli
+from stenolog.apps import cli
 from stenolog.domain.errors import InvalidPolicyError
 from stenolog.domain.state import State
 from stenolog.domain.turns import TURN_RULES, NextTurn, TurnRule, TurnView, present, register_turn_rule

@@ -16,8 +16,8 @@ from random import Random
 
 import stenolog
 from stenolog import Entry
-from stenolog.adapters import cli
 from stenolog.adapters.verify.requests import prove
+from stenolog.apps import cli
 from stenolog.projections.requests import lanes
 from stenolog.projections.requests.incremental.session import from_window, windows
 from stenolog.projections.requests.sendable import takes_part

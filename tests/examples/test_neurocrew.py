@@ -20,7 +20,7 @@ import stenolog
 from examples.neurocrew.report import report
 from examples.neurocrew.telegram import settings as telegram_settings
 from stenolog import AssistantMessage, ModeSwitch, UserMessage
-from stenolog.adapters.cli import run
+from stenolog.apps.cli import run
 from stenolog.errors import CallerError
 from tests.chats.standin import TOKEN, StandIn
 from tests.examples import harness

@@ -16,7 +16,7 @@ from examples.tenex.completions import Task, completions, lanes
 from examples.tenex.views import marks, side_by_side
 from examples.tenex.views import said as said_by
 from stenolog import Conversation, Log
-from stenolog.adapters.cli import run
+from stenolog.apps.cli import run
 from tests.examples.harness import ROOT, clean, finished, killed, outcome, said
 
 AGENTS = ("project-manager", "planner", "reviewer", "tester", "executor")

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stenolog import AssistantMessage, ToolCall
-from stenolog.adapters.recorder.answers import Answered, answer_of
-from stenolog.adapters.recorder.exchange import RecordedExchange
+from stenolog.apps.recorder.answers import Answered, answer_of
+from stenolog.apps.recorder.exchange import RecordedExchange
 from stenolog.domain.codec import REGISTRY
 from stenolog.errors import ModelError
 from stenolog.events import Usage

@@ -97,7 +97,7 @@ def write(log: stenolog.Log, text: str) -> str:
 
 def addresses(name: str, agent: str, *, fragments: bool = True) -> Iterator[str]:
     """Yield the address of each page of a conversation, at two positions; and of the fragments of pages."""
-    from stenolog.adapters.inspect.app import PAGES
+    from stenolog.apps.inspect.app import PAGES
 
     for page in PAGES:
         if page.of_conversation and (fragments or page.twin is not None):

@@ -10,8 +10,8 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 import stenolog
-from stenolog.adapters.cli.demo import record_all
-from stenolog.adapters.inspect.app import PAGES, TEXTS
+from stenolog.apps.cli.demo import record_all
+from stenolog.apps.inspect.app import PAGES, TEXTS
 
 ROOT = Path(__file__).parents[2]
 HOW_TO = (ROOT / "docs" / "how-to" / "inspect.md").read_text("utf-8")
@@ -34,7 +34,7 @@ def test_every_address_is_in_the_how_to(tmp_path: Path) -> None:
 
 
 def test_everything_that_an_address_takes_is_in_the_how_to() -> None:
-    sources = [path.read_text("utf-8") for path in (ROOT / "stenolog/adapters/inspect").rglob("*.py")]
+    sources = [path.read_text("utf-8") for path in (ROOT / "stenolog/apps/inspect").rglob("*.py")]
     taken = {name for source in sources for name in re.findall(r"""(?:word|number)\("(\w+)\"""", source)}
     assert taken > {"at", "agent", "q"}
     assert sorted(name for name in taken if f"`{name}`" not in TABLE) == []

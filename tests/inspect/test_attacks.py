@@ -17,8 +17,8 @@ import pytest
 
 import stenolog
 from stenolog import UserMessage
-from stenolog.adapters.inspect.app import PAGES
-from stenolog.adapters.servers.web import web_server
+from stenolog.apps.inspect.app import PAGES
+from stenolog.apps.servers.web import web_server
 from tests.browser.browsing import inspected
 
 

@@ -7,7 +7,7 @@ from starlette.testclient import TestClient
 
 import stenolog
 from stenolog import AgentCard, AssistantMessage, ModeSwitch, UserMessage
-from stenolog.adapters.inspect.pages import context, conversations
+from stenolog.apps.inspect.pages import context, conversations
 from stenolog.context import Budget
 from stenolog.events import Usage
 from stenolog.projections.context_curve.plot import STYLE

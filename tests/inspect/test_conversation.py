@@ -10,11 +10,11 @@ from starlette.testclient import TestClient
 
 import stenolog
 from stenolog import AssistantMessage, LlmError, ToolCall, ToolResult, UserMessage
-from stenolog.adapters.inspect.conversation_index import STORED, ConversationIndex, IndexCache, nearest
-from stenolog.adapters.inspect.lane_graph import columns
-from stenolog.adapters.inspect.request_marks import RequestMarks
-from stenolog.adapters.inspect.ticks import band, drawn, runs, runs_written
 from stenolog.adapters.queries import folds
+from stenolog.apps.inspect.conversation_index import STORED, ConversationIndex, IndexCache, nearest
+from stenolog.apps.inspect.lane_graph import columns
+from stenolog.apps.inspect.request_marks import RequestMarks
+from stenolog.apps.inspect.ticks import band, drawn, runs, runs_written
 from stenolog.context import LastN, Pins
 from stenolog.domain.entry import NewEntry
 from stenolog.domain.events import Event

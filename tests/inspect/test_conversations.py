@@ -11,8 +11,8 @@ from starlette.testclient import TestClient
 
 import stenolog
 from stenolog import AssistantMessage, LlmError, ModeSwitch, UserMessage
-from stenolog.adapters.answers.conversations import SCANNED, Selection, selected
-from stenolog.adapters.inspect.app import PAGES
+from stenolog.apps.inspect.app import PAGES
+from stenolog.apps.views.conversations import SCANNED, Selection, selected
 from stenolog.domain.entry import NewEntry
 from stenolog.domain.events import Event
 from stenolog.domain.values import Usage
@@ -118,7 +118,7 @@ def test_a_fork_is_named_with_its_parent(web: TestClient, log: stenolog.Log) -> 
 def test_the_list_goes_on_on_the_next_page_with_the_same_filters(
     web: TestClient, log: stenolog.Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from stenolog.adapters.inspect.pages import conversations
+    from stenolog.apps.inspect.pages import conversations
 
     monkeypatch.setattr(conversations, "PAGE", 1)
     page = web.get("/?part=bread").text

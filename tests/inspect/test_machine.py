@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 
 import stenolog
 from stenolog import AssistantMessage, ToolCall, ToolResult, UserMessage
-from stenolog.adapters.answers.states import next_inputs
+from stenolog.apps.views.states import next_inputs
 from stenolog.domain.lifecycle import TABLE, legal
 from stenolog.projections.lifecycle_picture import STYLE
 

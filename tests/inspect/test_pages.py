@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 import stenolog
 from stenolog import AssistantMessage, LlmError, ToolCall, ToolResult, UserMessage
-from stenolog.adapters.inspect.app import PAGES, SCREENS
+from stenolog.apps.inspect.app import PAGES, SCREENS
 from stenolog.context import LastN
 from tests.inspect import hostile
 

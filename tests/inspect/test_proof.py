@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 import stenolog
 from stenolog import AssistantMessage, TextPart, UserMessage
-from stenolog.adapters.inspect.pages import proof
+from stenolog.apps.inspect.pages import proof
 
 from .words import words
 

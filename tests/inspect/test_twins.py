@@ -12,8 +12,8 @@ import pytest
 from starlette.testclient import TestClient
 
 import stenolog
-from stenolog.adapters.cli import run
-from stenolog.adapters.inspect.app import PAGES
+from stenolog.apps.cli import run
+from stenolog.apps.inspect.app import PAGES
 
 TWINS = {
     "/index.json": ["ls"],

@@ -13,9 +13,9 @@ from starlette.testclient import TestClient
 
 import stenolog
 from stenolog import UserMessage
-from stenolog.adapters.inspect import warming
-from stenolog.adapters.inspect.warming import Warmer
 from stenolog.adapters.queries.window_cache import windows_of
+from stenolog.apps.inspect import warming
+from stenolog.apps.inspect.warming import Warmer
 from stenolog.context import Budget
 from stenolog.errors import StenologError
 from stenolog.projections.requests.incremental.window import Window

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 import stenolog
 from stenolog import AssistantMessage, ToolCall, ToolResult, UserMessage
-from stenolog.adapters.cli import run
+from stenolog.apps.cli import run
 from stenolog.projections.messages.body_digest import compact
 
 from .words import words

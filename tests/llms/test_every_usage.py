@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 import pytest
 
 from stenolog import AssistantMessage, LlmError, Team, TextPart
-from stenolog.adapters.cli import run as stenolog
+from stenolog.apps.cli import run as stenolog
 from stenolog.domain.limits import Limits
 from stenolog.engine import Agent, RetryPolicy
 from stenolog.events import Usage

@@ -22,7 +22,7 @@ from stenolog import (
     UserMessage,
 )
 from stenolog.adapters.agents.command_line import CommandLine
-from stenolog.adapters.cli import run as command
+from stenolog.apps.cli import run as command
 from stenolog.domain.values import Receipt
 from stenolog.engine import Agent
 from stenolog.models import Model

@@ -22,9 +22,9 @@ from stenolog import (
     ToolResult,
     UserMessage,
 )
-from stenolog.adapters.cli.demo import record_all
-from stenolog.adapters.one_file.page import write_page
-from stenolog.adapters.one_file.redaction import Redaction
+from stenolog.apps.cli.demo import record_all
+from stenolog.apps.inspect.one_file.page import write_page
+from stenolog.apps.inspect.one_file.redaction import Redaction
 from stenolog.domain.errors import CallerError
 from stenolog.events import Receipt
 from stenolog.parts import ImagePart

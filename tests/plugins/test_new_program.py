@@ -13,11 +13,11 @@ import pytest
 import stenolog
 from stenolog.adapters.agents.command import inherited
 from stenolog.adapters.agents.output_formats import OUTPUT_FORMATS, split_command
-from stenolog.adapters.recorder.exchange import RecordedExchange
-from stenolog.adapters.recorder.identity import client_of
-from stenolog.adapters.recorder.message_events import is_by_client
-from stenolog.adapters.tap.launch import launch
-from stenolog.adapters.tap.upstreams import upstreams
+from stenolog.apps.recorder.exchange import RecordedExchange
+from stenolog.apps.recorder.identity import client_of
+from stenolog.apps.recorder.message_events import is_by_client
+from stenolog.apps.tap.launch import launch
+from stenolog.apps.tap.upstreams import upstreams
 from stenolog.errors import UnknownFormatError
 from stenolog.importers import IMPORTERS, Importer, recognise
 from stenolog.models import JsonLines

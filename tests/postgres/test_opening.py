@@ -10,13 +10,13 @@ import psycopg
 import pytest
 
 import stenolog
-from stenolog.adapters.answers.checks import log_check
 from stenolog.adapters.engine.dispatch import rebuilt
-from stenolog.adapters.inspect.pages.proof import checked_anew
 from stenolog.adapters.log import open_existing
 from stenolog.adapters.postgres_store.address import parse
 from stenolog.adapters.store.store_values import Claim
 from stenolog.adapters.verify.integrity import verify
+from stenolog.apps.inspect.pages.proof import checked_anew
+from stenolog.apps.views.checks import log_check
 from stenolog.errors import CallerError, StenologError, StoreError
 from stenolog.events import UserMessage
 from stenolog.tables import Follower, attach_table

@@ -14,7 +14,7 @@ import pytest
 import stenolog
 from stenolog.adapters.store.store_values import Claim, Cursor, Stream
 from stenolog.adapters.verify.integrity import verify
-from stenolog.adapters.workers.queues import queue_of
+from stenolog.apps.workers.queues import queue_of
 from stenolog.errors import StoreError
 from stenolog.events import UserMessage
 from tests.postgres.server import EACH_VERSION, Server

@@ -10,8 +10,8 @@ from typing import Any
 
 import stenolog
 from stenolog import Conversation, Entry, Log
-from stenolog.adapters.recorder.exchange import RecordedExchange
-from stenolog.adapters.recorder.recording import GAPS, ExchangeRecorder
+from stenolog.apps.recorder.exchange import RecordedExchange
+from stenolog.apps.recorder.recording import GAPS, ExchangeRecorder
 from stenolog.projections.requests.as_sent import Patches, as_sent
 from stenolog.projections.requests.proofs import Proof, proofs
 

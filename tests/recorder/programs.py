@@ -10,8 +10,8 @@ from typing import Any
 
 import stenolog
 from stenolog import Entry, Log
-from stenolog.adapters.recorder.exchange import RecordedExchange
-from stenolog.adapters.recorder.recording import ExchangeRecorder
+from stenolog.apps.recorder.exchange import RecordedExchange
+from stenolog.apps.recorder.recording import ExchangeRecorder
 
 Json = dict[str, Any]
 BEGIN = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)

@@ -15,7 +15,7 @@ from websockets.extensions.permessage_deflate import (
 from websockets.server import ServerProtocol
 from websockets.uri import parse_uri
 
-from stenolog.adapters.recorder.assembling import Assembler
+from stenolog.apps.recorder.assembling import Assembler
 from stenolog.domain.errors import StoreError
 from tests.recorder.given import PATHS, START, Tap, anthropic, compact, outcomes, said, user
 
@@ -114,8 +114,8 @@ def test_what_the_store_does_not_take_is_tried_again(monkeypatch: pytest.MonkeyP
 def test_a_request_that_is_too_large_to_be_taken_apart_is_kept_as_it_was(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("stenolog.adapters.recorder.assembling.MAX_CONTENT_BYTES", 1_000)
-    monkeypatch.setattr("stenolog.adapters.recorder.assembling.BLOB_BYTES", 300)
+    monkeypatch.setattr("stenolog.apps.recorder.assembling.MAX_CONTENT_BYTES", 1_000)
+    monkeypatch.setattr("stenolog.apps.recorder.assembling.BLOB_BYTES", 300)
     tap = Tap()
     assembler, content = Assembler(tap.recording), compact(anthropic(user(HI * 30)))
     pieces = [Record("body", 1, 2, content[at : at + 70]) for at in range(0, len(content), 70)]

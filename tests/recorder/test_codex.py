@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from stenolog import AssistantMessage, ModeSwitch
-from stenolog.adapters.inspect.request_marks import RequestMarks
-from stenolog.adapters.recorder.exchange import RecordedExchange
+from stenolog.apps.inspect.request_marks import RequestMarks
+from stenolog.apps.recorder.exchange import RecordedExchange
 from stenolog.projections.analysis.bisection import bisect
 from stenolog.projections.analysis.drift import drift
 from stenolog.projections.analysis.explain import explain

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from stenolog.adapters.recorder.recording import GAPS
-from stenolog.adapters.recorder.session import Session
-from stenolog.adapters.recorder.working_place import working_place
+from stenolog.apps.recorder.recording import GAPS
+from stenolog.apps.recorder.session import Session
+from stenolog.apps.recorder.working_place import working_place
 from stenolog.domain.errors import OperationalError
 from tests.recorder.given import Tap, anthropic, assistant, said, user
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from stenolog import LlmError, UserMessage
-from stenolog.adapters.recorder.agent_notes import NO_NOTE, agent_note
-from stenolog.adapters.recorder.identity import Identity, identity_of
-from stenolog.adapters.recorder.recording import ExchangeRecorder
-from stenolog.adapters.recorder.wire import of_body, wire_request
+from stenolog.apps.recorder.agent_notes import NO_NOTE, agent_note
+from stenolog.apps.recorder.identity import Identity, identity_of
+from stenolog.apps.recorder.recording import ExchangeRecorder
+from stenolog.apps.recorder.wire import of_body, wire_request
 from stenolog.projections.overview import overview
 from tests.recorder.given import CLAUDE, SYSTEM, Tap, anthropic, assistant, call, outcomes, result, said, user
 
@@ -296,7 +296,7 @@ def test_a_recorder_that_was_killed_before_the_answer_goes_on_with_it() -> None:
 
 def test_what_cannot_be_recorded_is_kept_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
     tap = Tap()
-    monkeypatch.setattr("stenolog.adapters.recorder.session.receipt_for", lambda *_: 1 / 0)
+    monkeypatch.setattr("stenolog.apps.recorder.session.receipt_for", lambda *_: 1 / 0)
     tap.send(anthropic(user(HI)))
     (note,) = [e.event for e in tap.entries("tap-gaps") if isinstance(e.event, UserMessage)]
     about: Any = note.meta["tap"]

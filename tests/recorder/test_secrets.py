@@ -17,10 +17,10 @@ import brotli  # type: ignore[import-untyped]
 import pytest
 import zstandard
 
-from stenolog.adapters.recorder.exchange import LARGEST_CONTENT, RecordedExchange, decoded
-from stenolog.adapters.recorder.redacted_stream import redacted_stream
-from stenolog.adapters.recorder.secrets import redacted, secrets_in
-from stenolog.adapters.recorder.websocket import Websocket
+from stenolog.apps.recorder.exchange import LARGEST_CONTENT, RecordedExchange, decoded
+from stenolog.apps.recorder.redacted_stream import redacted_stream
+from stenolog.apps.recorder.secrets import redacted, secrets_in
+from stenolog.apps.recorder.websocket import Websocket
 from tests.recorder.given import Tap, anthropic, user
 
 LETTERS = string.ascii_letters + string.digits

@@ -14,14 +14,14 @@ from starlette.testclient import TestClient
 
 import stenolog
 from stenolog import AssistantMessage, Entry
-from stenolog.adapters.answers.checks import log_check
-from stenolog.adapters.answers.requests import AskedRequest
 from stenolog.adapters.engine.replay import Replay
-from stenolog.adapters.one_file.sent import sent_requests
 from stenolog.adapters.queries.exporters import export
 from stenolog.adapters.queries.sent_forms import sent_form
 from stenolog.adapters.queries.token_counters import COUNTERS
 from stenolog.adapters.verify.trace import trace_value
+from stenolog.apps.inspect.one_file.sent import sent_requests
+from stenolog.apps.views.checks import log_check
+from stenolog.apps.views.requests import AskedRequest
 from stenolog.domain.errors import ReplayMismatchError
 from stenolog.domain.values import Receipt
 from stenolog.models import ModelRequest

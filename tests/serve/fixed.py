@@ -15,9 +15,9 @@ from itertools import count
 from pathlib import Path
 
 import stenolog
-from stenolog.adapters.serve.messages import Message
-from stenolog.adapters.serve.service import Service
-from stenolog.adapters.serve.stdio import serve
+from stenolog.apps.serve.messages import Message
+from stenolog.apps.serve.service import Service
+from stenolog.apps.serve.stdio import serve
 
 START = datetime(2026, 11, 20, 9, 30, tzinfo=UTC)
 

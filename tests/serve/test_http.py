@@ -21,7 +21,7 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from starlette.testclient import TestClient
 
 import stenolog
-from stenolog.adapters.serve.waiting import MOST_WAITING
+from stenolog.apps.serve.waiting import MOST_WAITING
 from stenolog.serve import application
 
 from .client import said

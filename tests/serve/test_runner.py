@@ -12,7 +12,7 @@ import pytest
 
 import stenolog
 from stenolog import AssistantMessage, LlmError, ToolResult, UserMessage
-from stenolog.adapters.serve.service import Service
+from stenolog.apps.serve.service import Service
 from stenolog.errors import AgentNotFoundError, ClaimLostError, InvalidEventError
 from tests.postgres.server import Server
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import stenolog
-from stenolog.adapters.serve.waiting import MOST_WAITING
+from stenolog.apps.serve.waiting import MOST_WAITING
 from tests.serve.client import Client, RemoteError, result_of, said
 
 

@@ -8,8 +8,8 @@ import pytest
 
 import stenolog
 from stenolog.adapters.engine.dispatch import rebuilt
-from stenolog.adapters.inspect.pages.proof import checked_anew
 from stenolog.adapters.verify.parallel import run_in_processes
+from stenolog.apps.inspect.pages.proof import checked_anew
 from stenolog.events import UserMessage
 
 

@@ -20,7 +20,7 @@ ABOUT_SQLITE = {
     "contrib/langgraph/thread_messages.py": "reads databases of other programs",
     "contrib/workflow/files.py": "reads databases of other programs",
     "contrib/workflow/databases.py": "writes an application's own tables, in SQLite among others",
-    "adapters/cli/framework.py": "tells a damaged file from other errors, and names what mends one",
+    "apps/cli/framework.py": "tells a damaged file from other errors, and names what mends one",
     "adapters/tables/sqlite.py": "writes the user's tables, in the log's own database where it is in SQLite",
     "testing/crash_points.py": "copies the file at each commit",
     "adapters/verify/salvage.py": "reads the pages of a damaged file, and writes a new one",
@@ -29,11 +29,11 @@ ABOUT_SQLITE = {
 """What may know SQLite, and why."""
 ABOUT_POSTGRES = {
     "adapters/tables/postgres.py": "keeps the user's tables in PostgreSQL up to date",
-    "adapters/workers/job_schema.py": "makes the tables of the queue, beside the log's",
-    "adapters/workers/procrastinate_queue.py": "speaks to Procrastinate, whose errors are the driver's",
-    "adapters/workers/queues.py": "gives the queue and the registry the store of a log in PostgreSQL",
-    "adapters/workers/status.py": "reads who works, and which sessions hold followers back",
-    "adapters/workers/worker_rows.py": "keeps who works in a table beside the jobs",
+    "apps/workers/job_schema.py": "makes the tables of the queue, beside the log's",
+    "apps/workers/procrastinate_queue.py": "speaks to Procrastinate, whose errors are the driver's",
+    "apps/workers/queues.py": "gives the queue and the registry the store of a log in PostgreSQL",
+    "apps/workers/status.py": "reads who works, and which sessions hold followers back",
+    "apps/workers/worker_rows.py": "keeps who works in a table beside the jobs",
 }
 """What may know PostgreSQL, and why."""
 STORES = ("adapters/store/", "adapters/postgres_store/")

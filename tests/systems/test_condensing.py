@@ -8,7 +8,7 @@ import pytest
 
 import stenolog
 from stenolog import AssistantMessage
-from stenolog.adapters.cli import run
+from stenolog.apps.cli import run
 from stenolog.engine import load_team
 from stenolog.errors import CallerError
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from stenolog import AgentCard, AssistantMessage, Event, LlmError, ModeSwitch, UserMessage
-from stenolog.adapters.cli import run
+from stenolog.apps.cli import run
 from stenolog.context import (
     Attribution,
     Budget,

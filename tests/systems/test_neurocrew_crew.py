@@ -14,8 +14,8 @@ import pytest
 
 import stenolog
 from stenolog import AssistantMessage, Entry, LlmError, ModeSwitch, UserMessage
-from stenolog.adapters.cli import run
 from stenolog.adapters.team_file import load
+from stenolog.apps.cli import run
 from stenolog.context import FullHistory, LastN, Pins, Reminder, SinceLastTurn
 from stenolog.engine import Agent, EntryAppended, RetryPolicy, RoundRobin, Team
 from stenolog.errors import ModelError

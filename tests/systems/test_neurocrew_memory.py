@@ -9,8 +9,8 @@ import pytest
 
 import stenolog
 from stenolog import AssistantMessage
-from stenolog.adapters.cli import run
 from stenolog.adapters.team_file import load
+from stenolog.apps.cli import run
 from stenolog.errors import CallerError
 
 FILE = """

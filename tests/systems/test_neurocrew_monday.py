@@ -15,8 +15,8 @@ import pytest
 
 import stenolog
 from stenolog import AssistantMessage, ModeSwitch, UserMessage
-from stenolog.adapters.cli import run
 from stenolog.analysis import usage
+from stenolog.apps.cli import run
 from stenolog.engine import RoundRobin, load_team
 from tests.chats.given import until
 from tests.chats.standin import TOKEN, StandIn

@@ -8,7 +8,7 @@ import pytest
 
 import stenolog
 from stenolog import AssistantMessage, Team, UserMessage
-from stenolog.adapters.cli import run
+from stenolog.apps.cli import run
 from stenolog.engine import Agent
 from stenolog.errors import CorruptLogError
 from stenolog.maintenance import verify

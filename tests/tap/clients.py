@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import stenolog
-from stenolog.adapters.recorder.exchange import RecordedExchange
-from stenolog.adapters.recorder.recording import ExchangeRecorder
+from stenolog.apps.recorder.exchange import RecordedExchange
+from stenolog.apps.recorder.recording import ExchangeRecorder
 from tests import npm
 from tests.tap import reading
 from tests.tap.corpus import Verdict, judged, recorded

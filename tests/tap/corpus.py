@@ -12,8 +12,8 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from stenolog import Log
-from stenolog.adapters.recorder.exchange import RecordedExchange
 from stenolog.adapters.verify.requests import prove
+from stenolog.apps.recorder.exchange import RecordedExchange
 from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.values import Receipt
 from stenolog.projections.requests.proofs import Proof

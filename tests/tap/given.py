@@ -16,10 +16,10 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
-from stenolog.adapters.tap.journal import JournalReader, JournalRecord
-from stenolog.adapters.tap.processes import start
-from stenolog.adapters.tap.relay import RelayConfig
-from stenolog.adapters.tap.upstreams import parse_upstream
+from stenolog.apps.tap.journal import JournalReader, JournalRecord
+from stenolog.apps.tap.processes import start
+from stenolog.apps.tap.relay import RelayConfig
+from stenolog.apps.tap.upstreams import parse_upstream
 
 TOKEN = "a-token-of-tests"
 RUN = "run"

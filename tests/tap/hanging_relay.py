@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from stenolog.adapters.tap import journal_writer, recording, relay
+from stenolog.apps.tap import journal_writer, recording, relay
 
 HANGS = Path(sys.argv[1]) / "hangs"
 _append = journal_writer._SegmentFile.append

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stenolog.adapters.tap.upstreams import parse_upstream
+from stenolog.apps.tap.upstreams import parse_upstream
 from tests.tap.conftest import Pair
 from tests.tap.given import Relay, is_closed, read, read_all, read_head, relay, server
 

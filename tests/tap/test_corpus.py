@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import stenolog
-from stenolog.adapters.recorder.exchange import RecordedExchange
-from stenolog.adapters.recorder.recording import ExchangeRecorder
+from stenolog.apps.recorder.exchange import RecordedExchange
+from stenolog.apps.recorder.recording import ExchangeRecorder
 from tests.tap.corpus import Recorded, Unique, altered, judged, performed, recorded
 from tests.tap.fake_provider import Provider
 from tests.tap.plays import Play, plays

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stenolog.adapters.cli import run
-from stenolog.adapters.tap.guard import Guard
+from stenolog.apps.cli import run
+from stenolog.apps.tap.guard import Guard
 from tests.tap.conftest import Pair
 from tests.tap.given import TOKEN, read_all
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from stenolog.adapters.tap import journal_writer
-from stenolog.adapters.tap.journal import HEADER, MAGIC, READ_BYTES, JournalReader, JournalRecord, segments
-from stenolog.adapters.tap.journal_writer import JournalEntry, JournalWriter
+from stenolog.apps.tap import journal_writer
+from stenolog.apps.tap.journal import HEADER, MAGIC, READ_BYTES, JournalReader, JournalRecord, segments
+from stenolog.apps.tap.journal_writer import JournalEntry, JournalWriter
 
 PATIENCE = 20.0
 

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from stenolog.adapters.tap.journal import JournalReader
-from stenolog.adapters.tap.journal_writer import JournalWriter
+from stenolog.apps.tap.journal import JournalReader
+from stenolog.apps.tap.journal_writer import JournalWriter
 from tests.tap.killing import killed
 from tests.tap.test_journal import committed, exchange
 
 READING = """
 import os, sys
 from pathlib import Path
-from stenolog.adapters.tap.journal import JournalReader
+from stenolog.apps.tap.journal import JournalReader
 reader = JournalReader(Path(sys.argv[1]))
 with open(sys.argv[2], "a") as done:
     for record in reader:
@@ -74,7 +74,7 @@ def test_a_recorder_killed_at_random_moments_records_every_exchange(tmp_path: Pa
 def test_a_writer_killed_in_mid_write_leaves_a_journal_of_whole_records(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from tests.tap.test_journal import exchange\n"
-        "from stenolog.adapters.tap.journal_writer import JournalWriter\n"
+        "from stenolog.apps.tap.journal_writer import JournalWriter\n"
         "writer = JournalWriter(Path(sys.argv[1]), int(sys.argv[2]), segment_bytes=1 << 20)\n"
         "for number in range(1 << 40):\n"
         "    writer.put(exchange(number, bytes([number % 256]) * (number % 200_000)))"

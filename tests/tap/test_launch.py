@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from stenolog.adapters.tap.guard import Guard, Refusal, Route
-from stenolog.adapters.tap.launch import Launch, launch
-from stenolog.adapters.tap.upstreams import parse_upstream, upstreams
+from stenolog.apps.tap.guard import Guard, Refusal, Route
+from stenolog.apps.tap.launch import Launch, launch
+from stenolog.apps.tap.upstreams import parse_upstream, upstreams
 from stenolog.domain.errors import InvalidEventError
 from stenolog.plugins import load_plugins
 from stenolog.projections.formats import providers

@@ -15,10 +15,10 @@ from pathlib import Path
 import h11
 import pytest
 
-from stenolog.adapters.tap.heads import recorded_target
-from stenolog.adapters.tap.journal import JournalReader
-from stenolog.adapters.tap.journal_writer import JournalWriter
-from stenolog.adapters.tap.recording import Recording, RequestCopy
+from stenolog.apps.tap.heads import recorded_target
+from stenolog.apps.tap.journal import JournalReader
+from stenolog.apps.tap.journal_writer import JournalWriter
+from stenolog.apps.tap.recording import Recording, RequestCopy
 from tests.file_bytes import words_in
 from tests.tap.given import Relay, read, read_all, read_head, relay, server
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import stenolog
 from stenolog import Entry
-from stenolog.adapters.cli import run
+from stenolog.apps.cli import run
 from stenolog.contrib.nostr.events import NostrEvent, checker
 from stenolog.errors import MissingExtraError
 from stenolog.importers import import_file

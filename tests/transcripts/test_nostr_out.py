@@ -11,7 +11,7 @@ import pytest
 
 import stenolog
 from stenolog import AssistantMessage, LlmError, ModeSwitch, ToolCall, UserMessage
-from stenolog.adapters.cli import run
+from stenolog.apps.cli import run
 from stenolog.contrib.nostr import nostr_events
 from stenolog.contrib.nostr.events import checker, event_of
 from stenolog.errors import CallerError

@@ -12,8 +12,8 @@ from random import Random
 
 import stenolog
 from stenolog import Agent, Team, TextPart, ToolCall
-from stenolog.adapters.cli.worker_commands import work_until_told
-from stenolog.adapters.workers.registry import WorkerRegistry
+from stenolog.apps.cli.worker_commands import work_until_told
+from stenolog.apps.workers.registry import WorkerRegistry
 from stenolog.engine import RetryPolicy
 from stenolog.models import Model, ModelRequest, ModelResponse, ResponseDelta
 from stenolog.tools import BaseTool, ToolContext, tool

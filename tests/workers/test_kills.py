@@ -19,8 +19,8 @@ import pytest
 import stenolog
 from stenolog import AssistantMessage, Conversation, Log, ToolResult, UserMessage
 from stenolog.adapters.verify.integrity import verify
-from stenolog.adapters.workers.procrastinate_queue import STALLED
-from stenolog.adapters.workers.status import workers_status
+from stenolog.apps.workers.procrastinate_queue import STALLED
+from stenolog.apps.workers.status import workers_status
 from stenolog.domain.effects import UNKNOWN
 from stenolog.workers import submit_sync
 from tests.engine.workload import lines

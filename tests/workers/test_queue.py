@@ -14,8 +14,8 @@ import pytest
 import stenolog
 from stenolog import Agent, Log, Team
 from stenolog.adapters.engine.visits import visit
-from stenolog.adapters.workers import procrastinate_queue, worker
-from stenolog.adapters.workers.queues import queue_of
+from stenolog.apps.workers import procrastinate_queue, worker
+from stenolog.apps.workers.queues import queue_of
 from stenolog.engine import RetryPolicy
 from stenolog.models import ModelError, Scripted
 from stenolog.workers import submit, submit_sync
@@ -228,7 +228,7 @@ async def test_a_run_that_fails_is_tried_again(
             raise failures.pop()
         return await visit(*arguments)
 
-    monkeypatch.setattr("stenolog.adapters.workers.worker.visit", failing)
+    monkeypatch.setattr("stenolog.apps.workers.worker.visit", failing)
     async with working(log, answering("A cat.")):
         await submit(log["demo"], "What is it?")
         await until(lambda: "A cat." in texts(log["demo"]) and not tables.jobs())

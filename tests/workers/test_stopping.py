@@ -9,7 +9,7 @@ import pytest
 
 import stenolog
 from stenolog import Agent, LlmError, Team, ToolResult
-from stenolog.adapters.workers import worker
+from stenolog.apps.workers import worker
 from stenolog.domain.effects import UNKNOWN
 from stenolog.engine import AgentTool
 from stenolog.models import Scripted

@@ -6,8 +6,8 @@ import pytest
 
 import stenolog
 from stenolog import Agent, Conversation, Log, ModeSwitch, Team
-from stenolog.adapters.workers import worker
-from stenolog.adapters.workers.status import WorkersStatus, workers_status
+from stenolog.apps.workers import worker
+from stenolog.apps.workers.status import WorkersStatus, workers_status
 from stenolog.models import Scripted
 from stenolog.workers import submit
 from tests.workers.given import texts, until, working

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import IO, TYPE_CHECKING
 
-from stenolog.adapters.one_file.page import write_page
 from stenolog.adapters.queries.exporters import Exporter
 from stenolog.projections import transcript
 from stenolog.projections.moments.as_curl import as_curl
@@ -33,10 +32,6 @@ def _write_markdown(conversation: Conversation, stream: IO[str], _agent: str) ->
         stream.write(f"{line}\n")
 
 
-def _write_html(conversation: Conversation, stream: IO[str], _agent: str) -> None:
-    write_page(conversation, stream)
-
-
 def _title(conversation: Conversation) -> str:
     return conversation.settings().title or conversation.name
 
@@ -44,9 +39,6 @@ def _title(conversation: Conversation) -> str:
 TO_JSONL = Exporter("jsonl", "stenolog's own JSON Lines", _write_jsonl)
 TO_OPENAI = Exporter("openai", "OpenAI chat messages", _write_openai, of_one_agent=True)
 TO_MARKDOWN = Exporter("markdown", "a Markdown document to read", _write_markdown)
-TO_HTML = Exporter(
-    "html", "one HTML page that holds each agent's requests", _write_html, write_redacted=write_page
-)
 TO_JSON = Exporter("json", "the JSON of a request, as it is sent", write_moment=as_json)
 TO_CURL = Exporter("curl", "a call of curl with a request", write_moment=as_curl)
 TO_PYTHON = Exporter("python", "a call of the provider's SDK with a request", write_moment=as_python)

@@ -1,0 +1,270 @@
+"""Lines of a drawing, events in a few words, and results, drawn for people or printed as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from stenolog.adapters.queries.plain_json import entry_data as entry_data
+from stenolog.adapters.queries.plain_json import when as when
+from stenolog.apps.views.envelope import Diagnostic as Diagnostic
+from stenolog.apps.views.envelope import Severity as Severity
+from stenolog.apps.views.envelope import envelope as envelope
+from stenolog.domain.events import AssistantMessage
+from stenolog.domain.turn_taking import is_pass
+from stenolog.domain.values import TurnPolicy
+from stenolog.projections.describe import Description as Description
+from stenolog.projections.describe import describe as describe
+from stenolog.projections.describe import in_words as in_words
+from stenolog.projections.describe import thoughts as thoughts
+from stenolog.projections.terminal_text import one_line, safe
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+Piece: TypeAlias = "TextLine | Paragraph | RenderableType"
+"""A piece of a drawing: a line, a paragraph, a string that is printed as it is, or what rich can draw."""
+
+CODES = {
+    "bold": "1",
+    "dim": "2",
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+    "blue": "34",
+    "magenta": "35",
+    "cyan": "36",
+}
+
+
+class TextLine(NamedTuple):
+    """One line: its pieces, safe, each with its style (words of `CODES`); the last `kept` are never cut."""
+
+    pieces: tuple[tuple[str, str], ...]
+    kept: int = 0
+
+    def rendered(self, width: int | None, *, coloured: bool) -> str:
+        """Return the line, cut with an ellipsis where it is wider than `width` cells; never with None."""
+        text = "".join(words for words, _ in self.pieces)
+        if width is not None and (len(text) > width or not text.isascii()):
+            return self._cut(width, coloured)
+        return "".join(styled(words, style) for words, style in self.pieces) if coloured else text.rstrip()
+
+    def _cut(self, width: int, coloured: bool) -> str:
+        from rich.cells import cell_len, set_cell_size
+
+        # A character has a cell at least, marks above letters aside: no more than this is ever shown.
+        most = 4 * width
+        sizes = [cell_len(words) if len(words) <= most else len(words) for words, _ in self.pieces]
+        too_wide = sum(sizes) > width
+        if too_wide and self.kept:
+            begun, end = TextLine(self.pieces[: -self.kept]), TextLine(self.pieces[-self.kept :])
+            room = max(1, width - sum(sizes[-self.kept :]))
+            return begun._cut(room, coloured) + end.rendered(None, coloured=coloured)
+        left = width - 1 if too_wide else width
+        shown = []
+        for (words, style), size in zip(self.pieces, sizes, strict=True):
+            kept = words if size <= left else f"{set_cell_size(words[:most], left).rstrip()}…"
+            shown.append(styled(kept, style) if coloured else kept)
+            left -= size
+            if left < 0:
+                break
+        return "".join(shown).rstrip()
+
+
+class Paragraph(NamedTuple):
+    """Text of any length, broken between words where a line would be too wide; nothing is left out.
+
+    `indent`: how many cells its lines stand to the right; `lead` is a title that stands there on the first.
+    """
+
+    text: str
+    style: str = ""
+    indent: int = 0
+    lead: str = ""
+
+    def rendered(self, width: int | None, *, coloured: bool) -> Iterator[str]:
+        """Yield its lines, each made when it is asked for: a pager shows the first page of it at once.
+
+        `width` is in cells; None: a line is as wide as its words.
+        """
+        lead = f"{self.lead:<{self.indent}}"
+        if coloured and self.lead:
+            lead = styled(lead, "dim")
+        for row in _rows(self.text):
+            for shown in (row,) if width is None else _folded(row, max(1, width - self.indent)):
+                yield f"{lead}{styled(shown, self.style) if coloured else shown}".rstrip(" ")
+                lead = " " * self.indent
+
+
+def paragraph(text: str, style: str = "", *, indent: int = 0, lines: int | None = None) -> Paragraph:
+    """Return text that wraps; only its first `lines` lines if that is given."""
+    shown = safe(text).rstrip().expandtabs(4)
+    more = 0 if lines is None else shown.count("\n") + 1 - lines
+    if more > 0:
+        shown = "\n".join([*shown.split("\n", lines or 0)[:lines], f"… {more} more lines"])
+    return Paragraph(shown, style, indent)
+
+
+def field(name: str, value: str, indent: int) -> Paragraph:
+    """Return a named value as a paragraph: its name, padded to `indent` cells, and its whole value."""
+    return paragraph(value, indent=indent)._replace(lead=one_line(name))
+
+
+def _rows(text: str) -> Iterator[str]:
+    """Yield the lines of a text; unlike `split`, without holding all of them."""
+    begin = 0
+    while (end := text.find("\n", begin)) >= 0:
+        yield text[begin:end]
+        begin = end + 1
+    yield text[begin:]
+
+
+def _folded(row: str, room: int) -> Iterator[str]:
+    """Break a line after the last word that fits; a word that does not fit on a line is cut."""
+    begin = 0
+    while (end := _fits(row, begin, room)) < len(row):
+        blank = end if row[end] == " " else row.rfind(" ", begin, end)
+        if blank > begin and row[begin:blank].strip():
+            end = blank
+        yield row[begin:end].rstrip()
+        while end < len(row) and row[end] == " ":
+            end += 1
+        begin = end
+    yield row[begin:]
+
+
+def _fits(row: str, begin: int, room: int) -> int:
+    """Return where the piece ends that begins there and has so many cells."""
+    if len(row) - begin <= room and row.isascii():
+        return len(row)
+    piece = row[begin : begin + 2 * room]
+    if piece.isascii():
+        return begin + min(room, len(piece))
+    from rich.cells import chop_cells
+
+    return begin + len(chop_cells(piece, room)[0])
+
+
+def line(*pieces: str | tuple[str, str], kept: int = 0) -> TextLine:
+    """Return a line of pieces, each with its style. Only blanks at the ends of a piece stay as they are.
+
+    Where the line is too wide, the last `kept` pieces stay whole, and what stands before them is cut.
+    """
+    pairs = ((piece, "") if isinstance(piece, str) else piece for piece in pieces)
+    return TextLine(tuple((_kept_blanks(words), style) for words, style in pairs if words), kept)
+
+
+def _kept_blanks(words: str) -> str:
+    inner = one_line(words)
+    if not inner:
+        return " " * len(words)
+    left = len(words) - len(words.lstrip(" "))
+    right = len(words) - len(words.rstrip(" "))
+    return " " * left + inner + " " * right
+
+
+def shortened(words: str, cells: int) -> str:
+    """Return one line of words with an ellipsis for its middle, if it has more than so many cells."""
+    whole = one_line(words)
+    if len(whole) <= cells and whole.isascii():
+        return whole
+    from rich.cells import cell_len, set_cell_size
+
+    if cell_len(whole) <= cells:
+        return whole
+    behind = (cells - 1) // 2
+    front = set_cell_size(whole, cells - 1 - behind).rstrip()
+    return f"{front}…{set_cell_size(whole[::-1], behind)[::-1].lstrip()}"
+
+
+def styled(words: str, style: str) -> str:
+    """Return words that are safe already, in a style."""
+    codes = ";".join(CODES[word] for word in style.split())
+    return f"\x1b[{codes}m{words}\x1b[0m" if codes and words.strip() else words
+
+
+def counted(number: int, what: str, many: str = "") -> str:
+    """Return a number and its noun: 1 request, 12 requests; `many` if the plural is no mere `s`."""
+    return f"{number:,} {what if number == 1 else many or f'{what}s'}"
+
+
+def passes(answer: AssistantMessage, turns: TurnPolicy | None) -> bool:
+    """Return whether an answer only passes the turn on."""
+    token = pass_token(turns)
+    return bool(token) and is_pass(answer, token)
+
+
+def pass_token(turns: TurnPolicy | None) -> str:
+    """Return the token by which an agent passes under a turn policy; empty if there is none."""
+    token = turns.options.get("pass_token") if turns is not None else None
+    return token if isinstance(token, str) else ""
+
+
+STYLES = {
+    "user_message": "green",
+    "assistant_message": "cyan",
+    "tool_result": "blue",
+    "llm_error": "red",
+    "mode_switch": "magenta",
+    "unknown": "yellow",
+    "damaged": "bold red",
+}
+
+
+MENDED = (
+    "`stenolog db restore BACKUP` puts a backup in its place; "
+    "`stenolog db salvage FILE NEW` writes what is intact in FILE into a new database"
+)
+"""The commands that help where a database is damaged."""
+
+
+def nothing() -> Iterable[Piece]:
+    """Return the drawing of a command that has nothing to show."""
+    return ()
+
+
+class CommandResult(NamedTuple):
+    """Result of a command.
+
+    `data` is what `--json` shows, or a function that makes it when it is asked for. `draw` makes what a
+    person sees; a string in it is printed as it is. `failed`: the check that the command is there for has
+    failed. `streams`: the data comes piece by piece, each in an envelope of its own. `said`: what a
+    person is told in the place of the diagnostics, where that is less. `closing` stands below them.
+    """
+
+    data: object = None
+    draw: Callable[[], Iterable[Piece]] = nothing
+    failed: bool = False
+    diagnostics: tuple[Diagnostic, ...] = ()
+    streams: bool = False
+    messages: tuple[Diagnostic, ...] | None = None
+    closing: tuple[Piece, ...] = ()
+
+
+def done(words: str, **data: object) -> CommandResult:
+    """Return the result of a command that succeeded: a confirmation, and its data."""
+
+    def draw() -> Iterator[Piece]:
+        yield line(("✓ ", "green"), words)
+
+    return CommandResult(data, draw)
+
+
+SPANS = (
+    (60, "min"),
+    (60 * 60, "h"),
+    (24 * 60 * 60, "d"),
+    (30 * 24 * 60 * 60, "mo"),
+    (365 * 24 * 60 * 60, "y"),
+)
+"""Units of time that a person counts in, by their seconds."""
+
+
+def ago(time: datetime, now: datetime) -> str:
+    """Return how long before `now` a time was, in the largest unit that has passed: `3 d ago`."""
+    seconds = (now - time).total_seconds()
+    unit = next(((size, name) for size, name in reversed(SPANS) if seconds >= size), None)
+    return "now" if unit is None else f"{seconds // unit[0]:.0f} {unit[1]} ago"

@@ -1,0 +1,285 @@
+"""The pages, as a Starlette application that is run by itself or mounted in another one.
+
+    GET /                       conversations, newest activity first; ?q= searches, ?after= goes on
+    GET /PAGE/NAME              a page of a conversation; ?at= ?agent=
+    GET /PAGE.json/NAME         its twin: what the command that shows the same prints with --json
+    GET /text/NAME              the whole of a long text
+    GET /copy/NAME?as=          a request as a file
+    GET /export/NAME            the whole conversation as one HTML file
+    GET /tail/NAME              its head as server-sent events, while it grows
+    GET /static/FILE            style and script of the pages
+    POST /fork/NAME             a fork, where it is allowed
+
+`pages/` has a module for each page. Nothing can be changed through one, but for forks where they are allowed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Callable, Hashable
+from contextlib import suppress
+from functools import cache, partial
+from importlib.resources import files
+from threading import Lock
+from typing import Any
+from urllib.parse import quote, urlencode
+from weakref import WeakValueDictionary
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from pydantic_core import to_json
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from stenolog.adapters.log import Conversation, Log
+from stenolog.adapters.queries.overviews import title_of
+from stenolog.apps.views.envelope import Diagnostic, envelope
+from stenolog.apps.views.positions import is_number
+from stenolog.domain.errors import CallerError, StenologError
+from stenolog.projections import lifecycle_picture
+from stenolog.projections.context_curve import plot
+
+from .conversation_index import IndexCache
+from .forks import Forks
+from .guard import Guard
+from .page import Page, TextPage
+from .pages import (
+    compaction,
+    context,
+    conversation,
+    conversations,
+    copies,
+    diff,
+    entry,
+    machine,
+    proof,
+    request,
+    whatif,
+)
+from .query import Query
+
+WAIT = 15.0
+"""The seconds after which a quiet stream of a conversation's end sends a comment."""
+PAGES = (
+    conversations.page,
+    conversation.page,
+    *conversation.fragments,
+    request.page,
+    request.fragment,
+    context.page,
+    machine.page,
+    entry.page,
+    diff.page,
+    compaction.page,
+    whatif.page,
+    whatif.fragment,
+    proof.page,
+)
+TEXTS = (request.whole_text, copies.copy, copies.export)
+SCREENS = {
+    "c": "Conversation",
+    "request": "Request",
+    "diff": "Diff",
+    "context": "Context",
+    "compaction": "Compaction",
+    "whatif": "What if",
+    "machine": "Machine",
+    "proof": "Proof",
+}
+"""The pages of a conversation that lead to one another, by name, in the order of the links."""
+TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+"""The types of the files in the folder `static`, by their endings; others are not served."""
+PICTURES = {"context_plot.css": plot.STYLE, "lifecycle.css": lifecycle_picture.STYLE}
+"""Styles of pictures, which a picture in a file of its own has within it."""
+
+
+def inspector(log: Log, token: str | None = None, *, allow_fork: bool = False) -> Starlette:
+    """Return the pages of a log. `token` None: a new one; "": none, where others see to it."""
+    key = secrets.token_urlsafe(24) if token is None else token
+    forks = Forks(log, allowed=allow_fork)
+    made = Inspector(log, forks)
+    routes = [Route(page.path, made.html(page)) for page in PAGES]
+    routes += [Route(page.twin_path, made.json(page)) for page in PAGES if page.twin is not None]
+    routes += [Route(text.path, made.text(text)) for text in TEXTS]
+    routes += [Route("/tail/{name:path}", made.tail()), Route("/static/{file}", static_file)]
+    routes += [Route("/fork/{name:path}", forks.answer, methods=["POST"])]
+    app = Starlette(routes=routes, middleware=[Middleware(Guard, token=key)])
+    app.state.token = key
+    return app
+
+
+class Inspector:
+    """Routes to the pages of one log."""
+
+    def __init__(self, log: Log, forks: Forks) -> None:
+        self._log = log
+        self._indexes = IndexCache()
+        self._locks = KeyedLocks()
+        self._templates = Environment(
+            loader=PackageLoader(__package__), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+        )
+        # A slash is escaped too: the dots of a name like "../x" would else be taken for folders.
+        self._templates.filters["segment"] = partial(quote, safe="")
+        self._templates.filters["parameters"] = _parameters
+        self._templates.globals["screens"] = [*SCREENS.items()]
+        self._templates.globals["fork_token"] = forks.token
+        self._templates.globals["title_of"] = lambda name: title_of(log[name])
+
+    def html(self, page: Page) -> Callable[..., Any]:
+        """Return a route that shows a page as HTML."""
+        template = page.template or f"{page.name}.html"
+
+        def show(query: Query) -> Response:
+            shown = {"root": query.root, "here": page.name, "wanted": query.conditions, **page.view(query)}
+            if page.streams:
+                pieces = self._templates.get_template(template).generate(**shown)
+                return StreamingResponse(pieces, media_type="text/html; charset=utf-8")
+            return HTMLResponse(self._filled(template, **shown))
+
+        def refuse(query: Query, error: StenologError) -> Response:
+            words = {"error": type(error).__name__, "message": str(error), "root": query.root, "here": ""}
+            return HTMLResponse(self._filled("error.html", **words), _status(error))
+
+        return self._route(show, refuse)
+
+    def json(self, page: Page) -> Callable[..., Any]:
+        """Return a route that gives a page's twin, in the envelope of the command line."""
+        assert page.twin is not None, "a page without a twin has no such route"
+        twin = page.twin
+
+        def show(query: Query) -> Response:
+            answer = twin(query)
+            return _json(envelope("failed" if answer.failed else "ok", answer.data, answer.diagnostics))
+
+        def refuse(query: Query, error: StenologError) -> Response:
+            note = Diagnostic("error", type(error).__name__, str(error))
+            return _json(envelope("error", None, [note]), _status(error))
+
+        return self._route(show, refuse)
+
+    def text(self, text: TextPage) -> Callable[..., Any]:
+        """Return a route that gives a text as it is."""
+
+        def show(query: Query) -> Response:
+            file = text.file(query)
+            return Response(file.content, media_type=file.type, headers=file.headers)
+
+        return self._route(show, _plain_refusal)
+
+    def tail(self) -> Callable[..., Any]:
+        """Return a route that streams the head of a conversation, each time that it has grown."""
+        return self._route(_tail, _plain_refusal)
+
+    def _route(
+        self, show: Callable[[Query], Response], refuse: Callable[[Query, StenologError], Response]
+    ) -> Callable[..., Any]:
+        """Return a route that answers in a thread; `refuse` shows what was asked in vain."""
+
+        def answer(request: Request) -> Response:
+            query = Query(self._log, self._indexes, request)
+            try:
+                # Work for a page that was left goes on: who loads it again waits for that, and finds it kept.
+                with self._locks.of(str(request.url)):
+                    return show(query)
+            except StenologError as error:
+                return refuse(query, error)
+
+        return partial(_in_thread, answer)
+
+    def _filled(self, template: str, **shown: Any) -> str:
+        return self._templates.get_template(template).render(**shown)
+
+
+def _parameters(given: dict[str, str | list[str]], **more: object) -> str:
+    """Return parameters of an address, without those that are empty."""
+    return urlencode({name: value for name, value in {**more, **given}.items() if value}, doseq=True)
+
+
+async def _in_thread(answer: Callable[[Request], Response], request: Request) -> Response:
+    return await run_in_threadpool(answer, request)
+
+
+def _plain_refusal(query: Query, error: StenologError) -> Response:
+    return PlainTextResponse(f"{error}\n", _status(error))
+
+
+def _json(content: object, status: int = 200) -> Response:
+    return Response(to_json(content), status, media_type="application/json")
+
+
+def _status(error: StenologError) -> int:
+    if isinstance(error, LookupError):
+        return 404
+    return 400 if isinstance(error, CallerError) else 500
+
+
+async def static_file(request: Request) -> Response:
+    """Return the file that the path names; 404 for every other name."""
+    found = _static_files().get(request.path_params["file"])
+    if found is None:
+        return Response("404: no such file\n", 404)
+    content, type = found
+    return Response(content, media_type=type, headers={"Cache-Control": "private, max-age=300"})
+
+
+@cache
+def _static_files() -> dict[str, tuple[bytes, str]]:
+    """Return the files with their types, by name."""
+    found = {name: (style.encode(), TYPES[".css"]) for name, style in PICTURES.items()}
+    for file in files(__package__).joinpath("static").iterdir():
+        type = TYPES.get(file.name[file.name.rfind(".") :])
+        if type:
+            found[file.name] = file.read_bytes(), type
+    return found
+
+
+class KeyedLocks:
+    """Locks by key; one that no thread has or waits for is forgotten.
+
+    By them a page that is loaded again while it is made is not made twice at a time.
+    """
+
+    def __init__(self) -> None:
+        self._locks: WeakValueDictionary[Hashable, Lock] = WeakValueDictionary()
+        self._own = Lock()
+
+    def of(self, key: Hashable) -> Lock:
+        """Return the lock of a key, the same one to all who ask at the same time."""
+        with self._own:
+            return self._locks.setdefault(key, Lock())
+
+
+def _tail(query: Query) -> Response:
+    """Answer with the position of the last entry, each time that the conversation has grown.
+
+    A browser that comes back says by `Last-Event-ID` what it has seen; at first `after` does.
+    """
+    last = query.header("last-event-id")
+    after = int(last) if is_number(last) else query.number("after", query.head)
+    return StreamingResponse(_heads(query.conversation, after), media_type="text/event-stream")
+
+
+async def _heads(talk: Conversation, after: int) -> AsyncIterator[bytes]:
+    """Yield the head as an event each time that the conversation has grown, until the log is closed.
+
+    A quiet stream occupies no thread: however many are open, pages are answered.
+    """
+    loop, grown = asyncio.get_running_loop(), asyncio.Event()
+    recorder = talk.log.recorder
+    with recorder.listening(lambda: loop.call_soon_threadsafe(grown.set)):
+        while not recorder.closed:
+            # Before reading: an entry that comes after the read sets it again.
+            grown.clear()
+            head = await run_in_threadpool(lambda: talk.position)
+            if head > after:
+                after = head
+                yield b"id: %d\nevent: head\ndata: %d\n\n" % (after, after)
+            else:
+                yield b": quiet\n\n"
+            with suppress(TimeoutError):
+                async with asyncio.timeout(WAIT):
+                    await grown.wait()

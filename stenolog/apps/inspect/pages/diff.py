@@ -1,0 +1,178 @@
+"""The page of a difference: of two requests, what changed, where a cache ends, and what did it.
+
+By default with the call before; `before=` names another position, `other=` another agent, `fork=` a fork or
+its parent; only conditions (`policy=`, `without=` and so on) are compared with the real request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from stenolog.apps.inspect.known_requests import known_request
+from stenolog.apps.inspect.page import Page
+from stenolog.apps.inspect.query import Query
+from stenolog.apps.views.caches import cause_words
+from stenolog.apps.views.differences import Difference, at_call_before, difference, difference_data
+from stenolog.apps.views.envelope import Answer
+from stenolog.apps.views.lanes import slip, unrecorded
+from stenolog.domain.errors import InvalidEventError
+from stenolog.projections.analysis.cache.changes import Change
+from stenolog.projections.analysis.word_diff import Span, word_diff
+from stenolog.projections.describe import describe
+from stenolog.projections.messages.rules import RULES
+from stenolog.projections.terminal_text import one_line
+
+WIDTH = 1_000
+"""The width of the bar, in units of its own."""
+MOST = 200
+"""The most changes that are shown."""
+MOST_SPANS = 300
+"""The most stretches of a text that are shown, over all changes; further texts are shown old and new."""
+LONGEST = 8_000
+"""The most characters of one text that are shown."""
+SAME = 240
+"""The characters around a change that are shown of what stayed the same."""
+IN_RUN = 40
+"""The most entries of a run that are listed."""
+
+
+class ShownChange(NamedTuple):
+    """A change as the page shows it: its words, and the entries of a run one by one."""
+
+    change: Change
+    does: str
+    spans: tuple[Span, ...]
+    entries: tuple[tuple[int, str, str], ...]
+
+
+class Bar(NamedTuple):
+    """The widths of one request's bar: what both begin with, and the rest."""
+
+    shared: int
+    rest: int
+    tokens: int
+
+
+def asked_difference(query: Query) -> Difference:
+    """Return the difference that is asked for. Raises `InvalidEventError` if there was no call before."""
+    after = query.asked_request
+    before = after
+    if fork := query.word("fork"):
+        conversation = query.log[fork]
+        at = query.number("before", min(after.at, conversation.position))
+        before = after._replace(conversation=conversation, at=conversation.checked(at, least=1))
+    elif query.word("before") not in ("", "call"):
+        before = after._replace(at=query.conversation.checked(query.number("before", 0), least=1))
+    elif not query.word("other") and not query.conditions:
+        before = at_call_before(after)
+    if other := query.word("other"):
+        before = before._replace(agent=other)
+    if before == after and query.conditions:
+        before = after.real()
+    return difference(before, after, known_request)
+
+
+def view(query: Query) -> dict[str, Any]:
+    """Return what differs between two requests."""
+    place = {
+        "name": query.conversation.name,
+        "at": query.at,
+        "agent": query.agent,
+        "agents": list(query.index.agents),
+        "asked": {name: query.word(name) for name in ("before", "other", "policy", "fork")},
+    }
+    try:
+        found = asked_difference(query)
+    except InvalidEventError as error:
+        return {**place, "found": None, "message": str(error)}
+    told = found.told
+    return {
+        **place,
+        "found": found,
+        "message": "",
+        "first": cause_words(told.first) if told.first else "",
+        "bars": _bars(found),
+        "lines": _lines(query, told.changes[:MOST]),
+        "more": max(0, len(told.changes) - MOST),
+        "width": WIDTH,
+    }
+
+
+def _bars(found: Difference) -> tuple[Bar, Bar]:
+    """Return the bars of both, on one scale."""
+    before, after, shared = found.told.tokens_before, found.told.tokens_after, found.told.shared.tokens
+    scale = WIDTH / max(before, after, 1)
+    sizes = [(min(shared, tokens), tokens) for tokens in (before, after)]
+    one, other = (Bar(round(s * scale), round((t - s) * scale), t) for s, t in sizes)
+    return one, other
+
+
+def _lines(query: Query, changes: Sequence[Change]) -> list[ShownChange]:
+    left, made = MOST_SPANS, []
+    for change in changes:
+        spans = _spans(_with_words(query, change), left)
+        left -= len(spans)
+        rule = change.rule or change.was
+        made.append(ShownChange(change, RULES.get(rule, ""), spans, _run(query, change)))
+    return made
+
+
+def _with_words(query: Query, change: Change) -> Change:
+    """Return a change with what its entry says, if the part shares its message with others."""
+    if change.text or change.parts > 1 or not change.first or change.sign == "-":
+        return change
+    found = query.conversation.entries(change.first - 1, change.first)
+    return change._replace(text=next((describe(entry)[1] for entry in found), ""))
+
+
+def _spans(change: Change, left: int) -> tuple[Span, ...]:
+    """Return a change's words: stretch by stretch if it has another form."""
+    if change.sign != "~" or change.text_before == change.text:
+        return (Span("=", _shortened(change.text)),) if change.parts == 1 and change.text else ()
+    spans = word_diff(change.text_before, change.text)
+    if len(spans) > max(left, 3):
+        spans = (Span("-", change.text_before), Span("+", change.text))
+    return tuple(span._replace(text=_unchanged_ends(span, i, len(spans))) for i, span in enumerate(spans))
+
+
+def _unchanged_ends(span: Span, index: int, number: int) -> str:
+    """Return a stretch; of what stayed the same only what is beside a change."""
+    text = span.text
+    if span.sign != "=":
+        return _shortened(text)
+    if len(text) <= 2 * SAME:
+        return text
+    head = text[:SAME] if index else ""
+    tail = text[-SAME:] if index < number - 1 else ""
+    return f"{head} … {len(text) - len(head) - len(tail):,} characters are the same … {tail}"
+
+
+def _shortened(text: str) -> str:
+    if len(text) <= LONGEST:
+        return text
+    return f"{text[:LONGEST]} … {len(text) - LONGEST:,} characters more"
+
+
+def _run(query: Query, change: Change) -> tuple[tuple[int, str, str], ...]:
+    """Return the first entries of a run that was left out: position, who, and what they said."""
+    if change.parts == 1 or not change.first:
+        return ()
+    last = min(change.last, change.first + IN_RUN - 1)
+    found = query.conversation.entries(change.first - 1, last)
+    return tuple((entry.position, *_who_and_words(describe(entry))) for entry in found)
+
+
+def _who_and_words(told: tuple[str, str]) -> tuple[str, str]:
+    who, what = told
+    return who, one_line(what)[:200]
+
+
+def twin(query: Query) -> Answer:
+    """Return the data of `request --diff --json`."""
+    asked = query.asked_request
+    notes = (*slip(asked.conversation, asked.agent), *unrecorded(asked.conversation, asked.agent))
+    return Answer(difference_data(asked_difference(query)), notes)
+
+
+page = Page("diff", view, twin)

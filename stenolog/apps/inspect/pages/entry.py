@@ -1,0 +1,84 @@
+"""The page of an entry: every request that it is in, what it moved, what it refers to, its fields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from pydantic_core import to_json
+
+from stenolog.adapters.queries.plain_json import entry_data
+from stenolog.apps.inspect.page import Page
+from stenolog.apps.inspect.query import Query
+from stenolog.apps.inspect.rows import row
+from stenolog.apps.views.entries import bill_of_answer, explained, explanation_data, rebuilt_notes
+from stenolog.apps.views.envelope import Answer
+from stenolog.domain.errors import StenologError
+from stenolog.projections.analysis.explain import Explanation
+from stenolog.projections.analysis.provider_bill import NO_BILL, Bill
+from stenolog.projections.describe import describe
+from stenolog.projections.messages.rules import RULES
+
+LONGEST = 50_000
+"""The most letters of an entry that the page holds."""
+AHEAD = 2_000
+"""So many entries behind it are looked at for requests that it is in, unless `upto` says how far."""
+
+
+class EntryHistory(NamedTuple):
+    """History of an entry; `error` says why that cannot be told.
+
+    `bill` is that of the request which it answers, where another program sent that.
+    """
+
+    told: Explanation | None
+    error: str = ""
+    bill: Bill = NO_BILL
+
+
+def view(query: Query) -> dict[str, Any]:
+    """Return one entry, and where it went: that is told last, since it may take a while."""
+    talk, at = query.conversation, query.at
+    entry = talk.entry(at)
+    data = entry_data(entry)
+    upto = min(query.head, max(at, query.number("upto", at + AHEAD)))
+    return {
+        "name": talk.name,
+        "at": at,
+        "agent": query.word("agent"),
+        "head": query.head,
+        "upto": upto,
+        "row": row(entry),
+        "words": describe(entry).what,
+        "entry": data,
+        "event": written(data["event"]),
+        "longest": LONGEST,
+        "histories": _histories(query, upto),
+        "rules": RULES,
+    }
+
+
+def _histories(query: Query, upto: int) -> Iterator[EntryHistory]:
+    """Yield what became of the entry, once it is asked for."""
+    talk = query.conversation
+    try:
+        told = explained(talk, talk.entries(at=upto), query.at)
+        yield EntryHistory(told, bill=bill_of_answer(talk, told.entry))
+    except StenologError as error:
+        yield EntryHistory(None, str(error))
+
+
+def written(value: object) -> str:
+    """Return JSON as people read it."""
+    return to_json(value, indent=2).decode()
+
+
+def twin(query: Query) -> Answer:
+    """Return the data of `explain entry --json`."""
+    talk = query.conversation
+    told = explained(talk, talk.entries(at=query.head), query.at)
+    billed = bill_of_answer(talk, told.entry)
+    return Answer(explanation_data(talk, query.head, told, billed), rebuilt_notes(talk, told))
+
+
+page = Page("entry", view, twin, streams=True)

@@ -1,0 +1,115 @@
+"""The page of the lifecycle: where each lane stands at a position, and what the entry there did."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from markupsafe import Markup
+
+from stenolog.apps.inspect.page import Page
+from stenolog.apps.inspect.query import Query
+from stenolog.apps.inspect.rows import row
+from stenolog.apps.views.envelope import Answer
+from stenolog.apps.views.states import Standing, next_inputs, state_at, state_data
+from stenolog.domain.lifecycle import GUARDS, TRIGGERS, Status
+from stenolog.domain.state import Decision, decision
+from stenolog.domain.step import Transition
+from stenolog.projections.lifecycle_picture import Taken, lifecycle_picture
+
+MOST = 100
+"""Lanes that the table has: those that the entry moved and those at work first."""
+DOES = {
+    "call_model": "call its model",
+    "run_tools": "run its open calls",
+    "ask_approval": "ask a person for approval",
+    "wait": "wait",
+    "stop": "stop",
+}
+"""The decisions in words."""
+
+
+class LaneRow(NamedTuple):
+    """A lane as a row of the table; `moved`: the entry at the position has moved it."""
+
+    address: str
+    status: Status
+    does: str
+    asked: int
+    answered: int
+    calls: int
+    moved: bool
+
+
+def view(query: Query) -> dict[str, Any]:
+    """Return where every lane stands, with the picture of one of them."""
+    found = state_at(query.conversation, query.at)
+    agent = query.agent if query.word("agent") else _moved(found) or query.agent
+    lane = found.state.lane(agent)
+    made = [each for each in found.transitions if agent and each.lane == agent]
+    rows = lane_rows(found)
+    return {
+        "name": query.conversation.name,
+        "at": query.at,
+        "head": query.head,
+        "agent": agent,
+        "status": lane.status,
+        "does": does(decision(found.state, lane)),
+        # Made of the lifecycle's own words, and the agent's name, which is escaped.
+        "picture": Markup(_picture(agent, lane.status, made)),
+        "row": row(query.conversation.entry(query.at)),
+        "made": made,
+        "others": [each for each in found.transitions if each.lane != agent],
+        "next": next_inputs(lane.status),
+        "triggers": TRIGGERS,
+        "guards": GUARDS,
+        "lanes": rows[:MOST],
+        "more": max(0, len(rows) - MOST),
+    }
+
+
+def _moved(found: Standing) -> str:
+    """Return the lane that the entry has moved first; empty where it has moved none."""
+    return next((each.lane for each in found.transitions if each.lane), "")
+
+
+def _picture(agent: str, status: Status, made: list[Transition]) -> str:
+    ways = [
+        Taken(each.source, each.trigger, each.target, each.guard)
+        for each in made
+        if each.source and each.trigger and each.target and not each.anomaly
+    ]
+    title = f"The lifecycle of {agent}, which is {status}"
+    return lifecycle_picture(status, ways[-1] if ways else None, title=title, standalone=False)
+
+
+def lane_rows(found: Standing) -> list[LaneRow]:
+    """Return a row for each lane: those that the entry moved first, then those that have something to do."""
+    moved = {each.lane for each in found.transitions}
+    rows = [
+        LaneRow(
+            where,
+            lane.status,
+            does(decision(found.state, lane)),
+            lane.asked,
+            lane.answered,
+            len(lane.calls),
+            where in moved,
+        )
+        for where, lane in found.state.lanes.items()
+    ]
+    return sorted(rows, key=lambda each: (not each.moved, each.status in ("idle", "closed")))
+
+
+def does(made: Decision) -> str:
+    """Return a decision in words."""
+    tools = ", ".join(call.name for call in made.calls[:5])
+    about = tools or made.reason or (f"to answer {made.cause}" if made.cause else "")
+    return f"{DOES[made.do]}: {about}" if about else DOES[made.do]
+
+
+def twin(query: Query) -> Answer:
+    """Return the data of `state --json`."""
+    return Answer(state_data(state_at(query.conversation, query.at)))
+
+
+page = Page("machine", view, twin)

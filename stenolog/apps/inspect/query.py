@@ -1,0 +1,128 @@
+"""Questions that an address asks: of which conversation, at which position, about which agent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from functools import cached_property
+
+from starlette.requests import Request as HttpRequest
+
+from stenolog.adapters.log import Conversation, Log
+from stenolog.adapters.store import arguments
+from stenolog.apps.views.lanes import own_api
+from stenolog.apps.views.positions import is_number, position_ranges
+from stenolog.apps.views.requests import AskedRequest, edits_asked, policy_asked
+from stenolog.domain.errors import AgentNotFoundError, InvalidEventError
+from stenolog.domain.near_names import closest
+
+from .conversation_index import ConversationIndex, IndexCache
+
+CONDITIONS = ("policy", "budget", "mode", "without")
+"""The parameters, beside `edit`, under which a request is built."""
+NAMED = 1000
+"""The conversations among which a name that was mistyped is looked for."""
+
+
+class Query:
+    """An address, read: the log, and what the path and the parameters say.
+
+    Everything is read when it is asked for. Raises `CallerError` and its kin for what makes no sense.
+    """
+
+    def __init__(self, log: Log, indexes: IndexCache, request: HttpRequest) -> None:
+        self.log = log
+        self.root: str = request.scope.get("root_path", "")
+        self._indexes = indexes
+        self._request = request
+        indexes.warmer.note_question()
+
+    def expect(self, key: Hashable, steps: Iterable[Callable[[], object]]) -> None:
+        """Have work done when nobody asks for a page, since it is likely asked for next; see `Warmer.add`."""
+        self._indexes.warmer.add(key, steps)
+
+    def word(self, name: str, default: str = "") -> str:
+        """Return a parameter as it was written."""
+        return self._request.query_params.get(name, default)
+
+    def header(self, name: str) -> str:
+        """Return a header of the question; "" where it has none of that name."""
+        return self._request.headers.get(name, "")
+
+    def number(self, name: str, default: int) -> int:
+        """Return a parameter that is a position or a count. Raises `InvalidEventError` for what is none."""
+        written = self.word(name)
+        if not written:
+            return default
+        if not is_number(written):
+            raise InvalidEventError(f"{name}: expected a position, found {written!r:.60}")
+        return int(written)
+
+    @cached_property
+    def conversation(self) -> Conversation:
+        """The conversation that the path names. Raises `ConversationNotFoundError` with the nearest name."""
+        name = self._request.path_params["name"]
+        talk = self.log[name]
+        if not talk.position:
+            near = closest(name, self.log.names(limit=NAMED, order="latest"))
+            error = arguments.missing(name, self.log.path)
+            raise type(error)(f"{name!r}: no such conversation{f'; did you mean {near!r}?' if near else ''}")
+        return talk
+
+    @cached_property
+    def index(self) -> ConversationIndex:
+        """The conversation's agents and marks, up to its end."""
+        return self._indexes.of(self.conversation)
+
+    @cached_property
+    def head(self) -> int:
+        """The position of the last entry."""
+        return self.conversation.position
+
+    @cached_property
+    def at(self) -> int:
+        """The position, the last one unless it is named. Raises `PositionNotFoundError`."""
+        return self.conversation.checked(self.number("at", self.head), least=1)
+
+    @cached_property
+    def agent(self) -> str:
+        """The address of the agent, `agent` or `agent/task`; the first one that there is unless it is named.
+
+        "" where there is none. Raises `AgentNotFoundError` for one that is not there.
+        """
+        agents = self.index.agents
+        named = self.word("agent")
+        if named and named not in agents:
+            raise AgentNotFoundError(f"{self.conversation.name!r}: no agent {named!r}")
+        return named or next(iter(agents), "")
+
+    @cached_property
+    def asked_request(self) -> AskedRequest:
+        """The request that is asked for: `agent`, `at`, `api` and the `conditions`.
+
+        Raises `InvalidEventError` where no agent has a request.
+        """
+        if not self.agent:
+            raise InvalidEventError(f"{self.conversation.name!r}: no agent has a request here")
+        api = self.word("api") or own_api(self.conversation, self.agent)
+        policy, budget, mode, without = (self.word(name).strip() or None for name in CONDITIONS)
+        chosen = policy_asked(self.conversation, self.agent, self.at, policy, budget, prefix="")
+        ranges = [*position_ranges([without], self._left_out)] if without else []
+        edits = edits_asked(self._edits)
+        return AskedRequest(self.conversation, self.agent, self.at, api, chosen, ranges, mode, edits)
+
+    @property
+    def conditions(self) -> dict[str, str | list[str]]:
+        """Conditions under which the request is built, as they were written; only those that were."""
+        written = {name: self.word(name).strip() for name in CONDITIONS}
+        given: dict[str, str | list[str]] = {name: word for name, word in written.items() if word}
+        return {**given, "edit": self._edits} if self._edits else given
+
+    @cached_property
+    def _edits(self) -> list[str]:
+        return [word for word in self._request.query_params.getlist("edit") if word.strip()]
+
+    def _left_out(self, written: str) -> int:
+        """Return a position of `without=40-44,91`."""
+        if not is_number(written):
+            raise InvalidEventError(f"without: expected positions such as 91 or 40-44, found {written!r:.60}")
+        return self.conversation.checked(int(written), least=1)
