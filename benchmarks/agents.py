@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from benchmarks._ratio import Row
 from stenolog import AssistantMessage, Conversation, LlmError
-from stenolog.adapters import log as logs
 from stenolog.adapters.agents.command_line import CommandLine
+from stenolog.adapters.conversation import log as logs
 from stenolog.context import SinceLastTurn
 from stenolog.engine import Agent, RetryPolicy, Team
 from tests.agents import given

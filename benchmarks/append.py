@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from benchmarks._ratio import Row, compared
-from stenolog.adapters import log as logs
+from stenolog.adapters.conversation import log as logs
 from stenolog.adapters.store.database import Synchronous
 from stenolog.adapters.store.event_rows import INSERT
 from stenolog.adapters.store.schema import MIGRATIONS

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from benchmarks import _transcripts
 from benchmarks._ratio import Row, compiled
-from stenolog.adapters import log as logs
+from stenolog.adapters.conversation import log as logs
 from stenolog.importers import Report, files_in, import_files
 
 MB = 1_000_000

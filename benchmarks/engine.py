@@ -14,8 +14,8 @@ from typing import Any
 from benchmarks._ratio import Row, compared
 from benchmarks.read import conversation
 from stenolog import Agent, Conversation, ModeSwitch, Team, TextPart, ToolCall, UserMessage
-from stenolog.adapters import log as logs
-from stenolog.adapters.queries.folds import Json
+from stenolog.adapters.conversation import log as logs
+from stenolog.adapters.conversation.queries.folds import Json
 from stenolog.adapters.store.claims import Claims
 from stenolog.adapters.store.store_values import Claim
 from stenolog.context import LastN

@@ -19,7 +19,7 @@ from typing import Any
 import stenolog
 from benchmarks._ratio import Row
 from stenolog import Log, UserMessage
-from stenolog.adapters.aio import AsyncConversation
+from stenolog.adapters.conversation.aio import AsyncConversation
 from stenolog.adapters.store.group_commit import GroupCommit, PendingWrite
 
 WRITERS = 64

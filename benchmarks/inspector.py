@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks import many
 from benchmarks._ratio import Row, compiled
 from stenolog import AssistantMessage, Event, LlmError, ModeSwitch, ToolCall, ToolResult, UserMessage
-from stenolog.adapters import log as logs
+from stenolog.adapters.conversation import log as logs
 from stenolog.context import Budget
 from tests.browser.browsing import chromium, inspected
 

@@ -16,7 +16,7 @@ import click
 from benchmarks._ratio import Row, compared
 from benchmarks.read import conversation
 from stenolog import Log, UserMessage
-from stenolog.adapters import log as logs
+from stenolog.adapters.conversation import log as logs
 from stenolog.adapters.store import appends, event_rows
 from stenolog.adapters.store.store_values import START, PendingEntry
 from stenolog.apps.cli import options

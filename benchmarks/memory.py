@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks._ratio import Row, compiled
 from benchmarks.read import conversation
-from stenolog.adapters import log as logs
+from stenolog.adapters.conversation import log as logs
 
 SHORT, LONG = 10_000, 1_000_000
 BATCH = 20_000

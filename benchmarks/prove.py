@@ -13,10 +13,10 @@ from pathlib import Path
 from benchmarks._ratio import Row, cpu_seconds, seconds
 from benchmarks.read import drain
 from stenolog import Log
-from stenolog.adapters import log as logs
-from stenolog.adapters.verify.integrity import verify
-from stenolog.adapters.verify.parallel import cores
-from stenolog.adapters.verify.requests import check, prove
+from stenolog.adapters.conversation import log as logs
+from stenolog.adapters.conversation.verifying.integrity import verify
+from stenolog.adapters.conversation.verifying.parallel import cores
+from stenolog.adapters.conversation.verifying.requests import check, prove
 from stenolog.importers import import_files
 from stenolog.projections.requests.proofs import checked
 from tests.requests.corpus import TRANSCRIPTS, files

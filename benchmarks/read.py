@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmarks._ratio import Row, compared
 from stenolog import Conversation, Fold
-from stenolog.adapters import log as logs
+from stenolog.adapters.conversation import log as logs
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.events import AssistantMessage, Event, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.parts import ToolCall

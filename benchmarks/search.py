@@ -12,7 +12,7 @@ from statistics import median
 
 from benchmarks._ratio import Row, compared, cpu_seconds
 from stenolog import AssistantMessage, Event, Log, ToolCall, ToolResult, UserMessage
-from stenolog.adapters import log as logs
+from stenolog.adapters.conversation import log as logs
 from stenolog.adapters.store.search_index import TOKENIZER
 from stenolog.projections.describe import searchable_text
 

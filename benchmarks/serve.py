@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks._ratio import Row, compared
-from stenolog.adapters import log as logs
+from stenolog.adapters.conversation import log as logs
 from stenolog.domain.events import UserMessage
 
 TEXT = "Which test fails, and since which commit? " * 7

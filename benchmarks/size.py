@@ -9,7 +9,7 @@ from random import Random
 
 from benchmarks._ratio import Row
 from stenolog import Conversation, UserMessage
-from stenolog.adapters import log as logs
+from stenolog.adapters.conversation import log as logs
 
 ENTRIES = 4_000
 LATIN, CYRILLIC = "All work and no play. ", "Работа не волк, в лес. "

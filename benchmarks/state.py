@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks._ratio import Row, compared
 from benchmarks.read import conversation
 from stenolog import Conversation, UserMessage
-from stenolog.adapters import log as logs
+from stenolog.adapters.conversation import log as logs
 from stenolog.domain.state import decision
 
 SHORT, LONG = 1_000, 1_000_000

@@ -11,8 +11,8 @@ from typing import Any
 from benchmarks._ratio import Row, compared, least
 from benchmarks.state import filled
 from stenolog import Conversation, Fold, fold
-from stenolog.adapters import log as logs
-from stenolog.adapters.queries.folds import SETTINGS, STATE
+from stenolog.adapters.conversation import log as logs
+from stenolog.adapters.conversation.queries.folds import SETTINGS, STATE
 from stenolog.projections.usage import usage
 
 ENTRIES, FOLDED = 100_000, 20_000

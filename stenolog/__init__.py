@@ -11,8 +11,8 @@ sent next, `conversation.timeline()` what a person sees, `conversation.state()` 
 
 The other public names stand in faces: `stenolog.events`, `.parts`, `.errors`, `.context`, `.requests`,
 `.importers`, `.analysis`, `.engine`, `.models`, `.tools`, `.tables`, `.chats`, `.frameworks`, `.maintenance`,
-`.plugins`, `.workers` and `.testing`. The modules of `stenolog.domain`, `.projections` and `.adapters` are
-private and move without notice: import from a face.
+`.plugins`, `.workers` and `.testing`. The modules of `stenolog.domain`, `.projections`, `.adapters` and
+`.apps` are private and move without notice: import from a face.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from ._version import __version__ as __version__
-from .adapters.log import Conversation, Log
-from .adapters.log import open as open
+from .adapters.conversation.log import Conversation, Log
+from .adapters.conversation.log import open as open
 from .adapters.programs import register as _register_programs
 from .domain.card import AgentCard
 from .domain.decide import decide
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from . import testing as testing
     from . import tools as tools
     from . import workers as workers
-    from .adapters.aio import AsyncConversation, AsyncLog, open_async
+    from .adapters.conversation.aio import AsyncConversation, AsyncLog, open_async
     from .adapters.engine.agent import Agent
     from .adapters.engine.team import Team
     from .apps.inspect import inspector as inspector
@@ -106,7 +106,7 @@ __all__ = [
 """The names that `from stenolog import *` gives; `open` is not among them, because it would hide Python's."""
 
 _LATE = {
-    **dict.fromkeys(("AsyncConversation", "AsyncLog", "open_async"), "adapters.aio"),
+    **dict.fromkeys(("AsyncConversation", "AsyncLog", "open_async"), "adapters.conversation.aio"),
     "Agent": "adapters.engine.agent",
     "Request": "projections.requests",
     "inspector": "apps.inspect",

@@ -4,8 +4,8 @@ Each is a pure function of entries or of requests; `usage` is a fold. The short 
 `conversation.explain(9)`, `conversation.timeline()`, `conversation.fold(usage)`.
 """
 
+from .adapters.conversation.verifying.trace import Reached, Trace, trace_value
 from .adapters.providers.prices import prices_of
-from .adapters.verify.trace import Reached, Trace, trace_value
 from .domain.settings import members_after, settings
 from .domain.state import decision
 from .projections.analysis.bisection import Bisected, bisect

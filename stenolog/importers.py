@@ -75,6 +75,8 @@ from .projections.messages.json_fields import (
 )
 
 if TYPE_CHECKING:
+    from .adapters.conversation.queries.exporters import EXPORTERS, Exporter
+    from .adapters.conversation.queries.outputs import offload_large
     from .adapters.importers.in_memory import events_from
     from .adapters.importers.litellm import litellm_answer, litellm_usage
     from .adapters.importers.openai.export import export_openai
@@ -93,8 +95,6 @@ if TYPE_CHECKING:
     from .adapters.importers.session_converter import SessionConverter, text_parts
     from .adapters.importers.yaml_file import yaml_document
     from .adapters.providers.failures import error_category
-    from .adapters.queries.exporters import EXPORTERS, Exporter
-    from .adapters.queries.outputs import offload_large
     from .projections.formats.gemini.read import answer_parts as gemini_answer_parts
     from .projections.formats.gemini.read import responses as gemini_responses
     from .projections.formats.gemini.read import usage as gemini_usage
@@ -111,8 +111,8 @@ _LATE = {
     "litellm_answer": "adapters.importers.litellm:litellm_answer",
     "litellm_usage": "adapters.importers.litellm:litellm_usage",
     "BlockContext": "adapters.importers.part_tables:BlockContext",
-    "EXPORTERS": "adapters.queries.exporters:EXPORTERS",
-    "Exporter": "adapters.queries.exporters:Exporter",
+    "EXPORTERS": "adapters.conversation.queries.exporters:EXPORTERS",
+    "Exporter": "adapters.conversation.queries.exporters:Exporter",
     "Maker": "adapters.importers.part_tables:Maker",
     "Moment": "projections.moments.moment:Moment",
     "PartTable": "adapters.importers.part_tables:PartTable",
@@ -129,7 +129,7 @@ _LATE = {
     "gemini_user_part": "projections.formats.gemini.read:user_part",
     "media_maker": "adapters.importers.part_tables:media_maker",
     "media_part": "adapters.importers.part_tables:media_part",
-    "offload_large": "adapters.queries.outputs:offload_large",
+    "offload_large": "adapters.conversation.queries.outputs:offload_large",
     "openai_answer_message": "projections.formats.openai_chat.content:openai_answer_message",
     "openai_answer_parts": "projections.formats.openai_chat.read:answer_parts",
     "openai_calls": "projections.formats.openai_chat.read:calls_in",

@@ -1,6 +1,6 @@
 """Maintenance of a log's file: check that it is as it was written, restore a backup, save what is intact."""
 
-from .adapters.verify.integrity import Restored, restore, verify
-from .adapters.verify.salvage import Salvaged, salvage
+from .adapters.conversation.verifying.integrity import Restored, restore, verify
+from .adapters.conversation.verifying.salvage import Salvaged, salvage
 
 __all__ = ["Restored", "Salvaged", "restore", "salvage", "verify"]

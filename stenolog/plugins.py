@@ -23,9 +23,9 @@ from .domain.registry import Reference, Registry
 
 if TYPE_CHECKING:
     from .adapters.agents.output_formats import OUTPUT_FORMATS
+    from .adapters.conversation.queries.exporters import EXPORTERS
     from .adapters.importers.formats import IMPORTERS, MAPPING_SUFFIXES
     from .adapters.models.base import MODELS
-    from .adapters.queries.exporters import EXPORTERS
     from .adapters.tables.table import TABLES
     from .apps.chats.channels import CHANNELS
     from .domain.policy import HISTORIES, register_history
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 _WHERE: dict[str, str] = {
     "AccountUpstream": "projections.programs",
     "CHANNELS": "apps.chats.channels",
-    "EXPORTERS": "adapters.queries.exporters",
+    "EXPORTERS": "adapters.conversation.queries.exporters",
     "FORMATS": "projections.formats",
     "HISTORIES": "domain.policy",
     "FileFormat": "projections.programs",

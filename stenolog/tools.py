@@ -3,8 +3,8 @@
 A `Team` runs them. In a loop of your own, `run_calls` runs those calls of an agent that have no result yet.
 """
 
-from .adapters.queries.outputs import store_large
-from .adapters.queries.read_output import read_output, read_output_tool
+from .adapters.conversation.queries.outputs import store_large
+from .adapters.conversation.queries.read_output import read_output, read_output_tool
 from .adapters.tools.base import Attachment, BaseTool, ToolContext, ToolOutput, Toolset
 from .adapters.tools.by_hand import open_calls, run_call, run_call_async, run_calls, run_calls_async
 from .adapters.tools.functions import tool

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stenolog import Entry, Request
-from stenolog.adapters.search.lookup import Hit
+from stenolog.adapters.conversation.search.lookup import Hit
 from stenolog.adapters.store.claims import OpenClaim
 from stenolog.apps.cli.app import GROUPS, MODULES
 from stenolog.projections.timeline import TimelineItem

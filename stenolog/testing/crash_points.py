@@ -18,8 +18,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
 
-from stenolog.adapters.log import Log
-from stenolog.adapters.log import open as open_log
+from stenolog.adapters.conversation.log import Log
+from stenolog.adapters.conversation.log import open as open_log
 
 COUNTS = """SELECT (SELECT count(*) FROM stored_events), (SELECT count(*) FROM claims),
     (SELECT count(*) FROM drafts), (SELECT count(*) FROM blobs)"""

@@ -21,7 +21,7 @@ import pytest
 import stenolog
 from stenolog import AssistantMessage, Entry, LlmError
 from stenolog.adapters.agents import groups
-from stenolog.adapters.log import Conversation
+from stenolog.adapters.conversation.log import Conversation
 from stenolog.domain.parts import ProviderPart
 from stenolog.domain.values import Usage
 from stenolog.engine import Agent, EntryAppended, RetryPolicy, Team

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from stenolog.adapters.log import open as open_log
+from stenolog.adapters.conversation.log import open as open_log
 from stenolog.apps.cli import run
 from stenolog.apps.cli.demo import record
 from stenolog.apps.cli.demo_events import BEGINNING

@@ -15,7 +15,7 @@ from typing import Any
 import click
 import pytest
 
-from stenolog.adapters.log import open as open_log
+from stenolog.adapters.conversation.log import open as open_log
 from stenolog.apps.cli.app import MODULES, app
 from stenolog.apps.cli.demo import has_browser
 from stenolog.domain.events import ModeSwitch, UserMessage

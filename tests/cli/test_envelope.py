@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from stenolog.adapters.log import open as open_log
-from stenolog.adapters.queries.plain_json import plain
+from stenolog.adapters.conversation.log import open as open_log
+from stenolog.adapters.conversation.queries.plain_json import plain
 from stenolog.apps.cli import framework
 from stenolog.apps.cli.app import EXITS, GROUPS, MODULES, exit_of
 from stenolog.apps.cli.db_commands import envelope_schema

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from stenolog import AgentCard, AssistantMessage, Event, ModeSwitch, TextPart, ToolResult, UserMessage
-from stenolog.adapters.log import open as open_log
+from stenolog.adapters.conversation.log import open as open_log
 from stenolog.apps.cli.outputs_command import short_aliases
 from stenolog.events import Origin, PositionRange, Usage
 from stenolog.parts import ReasoningPart

@@ -12,9 +12,9 @@ import click
 import pytest
 from pydantic import JsonValue
 
-from stenolog.adapters.log import open as open_log
-from stenolog.adapters.queries import overviews
-from stenolog.adapters.queries.folds import persistent
+from stenolog.adapters.conversation.log import open as open_log
+from stenolog.adapters.conversation.queries import overviews
+from stenolog.adapters.conversation.queries.folds import persistent
 from stenolog.apps.cli import conversation_list, options
 from stenolog.apps.cli.app import app
 from stenolog.apps.cli.position_argument import full_name

@@ -11,8 +11,8 @@ import pytest
 
 import stenolog
 from stenolog import AssistantMessage, ToolCall
-from stenolog.adapters.log import open as open_log
-from stenolog.adapters.queries.outputs import store_large
+from stenolog.adapters.conversation.log import open as open_log
+from stenolog.adapters.conversation.queries.outputs import store_large
 from stenolog.apps.cli.outputs_command import short_aliases
 from stenolog.domain.events import ToolResult
 

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from stenolog.adapters.log import Conversation
-from stenolog.adapters.log import open as open_log
-from stenolog.adapters.queries.backwards import PAGE, backwards
+from stenolog.adapters.conversation.log import Conversation
+from stenolog.adapters.conversation.log import open as open_log
+from stenolog.adapters.conversation.queries.backwards import PAGE, backwards
 from stenolog.apps.cli.position_argument import full_name, resolve
 from stenolog.domain.errors import ConversationNotFoundError, InvalidEventError, PositionNotFoundError
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, UserMessage

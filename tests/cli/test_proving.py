@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from stenolog import AssistantMessage, UserMessage
-from stenolog.adapters.log import open as open_log
+from stenolog.adapters.conversation.log import open as open_log
 from stenolog.apps.cli import check_gate
 from stenolog.events import Receipt
 from stenolog.projections.requests.proofs import proofs

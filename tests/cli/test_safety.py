@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stenolog.adapters.log import open as open_log
+from stenolog.adapters.conversation.log import open as open_log
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.parts import ToolCall
 from stenolog.projections.terminal_text import one_line, safe, safe_json

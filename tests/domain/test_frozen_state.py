@@ -13,7 +13,7 @@ import pytest
 
 import stenolog
 from stenolog import AgentCard, AssistantMessage, ModeSwitch, State, ToolCall, UserMessage
-from stenolog.adapters.queries.folds import STATE
+from stenolog.adapters.conversation.queries.folds import STATE
 from stenolog.engine import RoundRobin, evolve
 from stenolog.events import PositionRange, Tool
 

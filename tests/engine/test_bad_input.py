@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from stenolog import AssistantMessage, Conversation, Event, LlmError, Team, TextPart, ToolCall, ToolResult
-from stenolog.adapters.verify.integrity import verify
-from stenolog.adapters.verify.requests import prove
+from stenolog.adapters.conversation.verifying.integrity import verify
+from stenolog.adapters.conversation.verifying.requests import prove
 from stenolog.domain.errors import ModelError
 from stenolog.engine import Agent, StreamDelta
 from stenolog.models import Model, ModelRequest, ModelResponse, ResponseDelta, Scripted

@@ -13,8 +13,8 @@ import pytest
 
 import stenolog
 from stenolog import Log, Team, ToolResult, UserMessage
+from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.store.claims import Claims
-from stenolog.adapters.verify.integrity import verify
 from stenolog.domain.effects import UNKNOWN
 from stenolog.engine import Agent, AgentTool
 from stenolog.errors import ModelError

@@ -16,7 +16,7 @@ from random import Random
 
 import stenolog
 from stenolog import Entry
-from stenolog.adapters.verify.requests import prove
+from stenolog.adapters.conversation.verifying.requests import prove
 from stenolog.apps import cli
 from stenolog.projections.requests import lanes
 from stenolog.projections.requests.incremental.session import from_window, windows

@@ -18,8 +18,8 @@ import pytest
 
 import stenolog
 from stenolog import Log
-from stenolog.adapters.verify.integrity import verify
-from stenolog.adapters.verify.requests import prove
+from stenolog.adapters.conversation.verifying.integrity import verify
+from stenolog.adapters.conversation.verifying.requests import prove
 from stenolog.requests import every_request, lanes
 from tests.golden.recording import DIGITS, facts
 

@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 import stenolog
 from stenolog import AssistantMessage, LlmError, ToolCall, ToolResult, UserMessage
-from stenolog.adapters.queries import folds
+from stenolog.adapters.conversation.queries import folds
 from stenolog.apps.inspect.conversation_index import STORED, ConversationIndex, IndexCache, nearest
 from stenolog.apps.inspect.lane_graph import columns
 from stenolog.apps.inspect.request_marks import RequestMarks

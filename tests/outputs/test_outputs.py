@@ -11,8 +11,8 @@ import pytest
 
 import stenolog
 from stenolog import AssistantMessage, Conversation, Log, TextPart, ToolCall, ToolResult, UserMessage
-from stenolog.adapters.queries.outputs import READ, store_large
-from stenolog.adapters.queries.read_output import read_output, read_output_tool, run_read_output
+from stenolog.adapters.conversation.queries.outputs import READ, store_large
+from stenolog.adapters.conversation.queries.read_output import read_output, read_output_tool, run_read_output
 from stenolog.errors import BlobNotFoundError, CallerError, PositionNotFoundError
 from stenolog.parts import FilePart
 from stenolog.projections.requests.pipeline.truncation import LONGEST_READ, alias

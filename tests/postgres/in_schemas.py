@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import stenolog
-from stenolog.adapters import log, opening
+from stenolog.adapters.conversation import log, opening
 from stenolog.adapters.store.address import is_address
 from stenolog.adapters.store.eventsourcing_app import LogApplication
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 import stenolog
+from stenolog.adapters.conversation.verifying.integrity import restore, verify
 from stenolog.adapters.store import backups, copied_log, schema
 from stenolog.adapters.store.reader import imported_spans
 from stenolog.adapters.store.store_values import Claim, Cursor, Stream
-from stenolog.adapters.verify.integrity import restore, verify
 from stenolog.errors import CorruptLogError, StoreError
 from stenolog.events import UserMessage
 from stenolog.importers import import_file

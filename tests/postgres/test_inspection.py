@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import stenolog
+from stenolog.adapters.conversation.verifying.integrity import verify
+from stenolog.adapters.conversation.verifying.report import Report
 from stenolog.adapters.store.store_values import Cursor
-from stenolog.adapters.verify.integrity import verify
-from stenolog.adapters.verify.report import Report
 from stenolog.errors import StoreTimeoutError
 from stenolog.events import UserMessage
 from tests.postgres.server import EACH_VERSION, Server

@@ -10,11 +10,11 @@ import psycopg
 import pytest
 
 import stenolog
+from stenolog.adapters.conversation.log import open_existing
+from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.engine.dispatch import rebuilt
-from stenolog.adapters.log import open_existing
 from stenolog.adapters.postgres_store.address import parse
 from stenolog.adapters.store.store_values import Claim
-from stenolog.adapters.verify.integrity import verify
 from stenolog.apps.inspect.pages.proof import checked_anew
 from stenolog.apps.views.checks import log_check
 from stenolog.errors import CallerError, StenologError, StoreError

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import pytest
 
 import stenolog
+from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.store.store_values import Claim, Cursor, Stream
-from stenolog.adapters.verify.integrity import verify
 from stenolog.apps.workers.queues import queue_of
 from stenolog.errors import StoreError
 from stenolog.events import UserMessage

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import stenolog
+from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.store.reader import imported_spans
-from stenolog.adapters.verify.integrity import verify
 from stenolog.apps.cli.demo import record_all
 from stenolog.errors import StenologError, UnknownFormatError
 from stenolog.events import UserMessage

@@ -14,11 +14,11 @@ from starlette.testclient import TestClient
 
 import stenolog
 from stenolog import AssistantMessage, Entry
+from stenolog.adapters.conversation.queries.exporters import export
+from stenolog.adapters.conversation.queries.sent_forms import sent_form
+from stenolog.adapters.conversation.queries.token_counters import COUNTERS
+from stenolog.adapters.conversation.verifying.trace import trace_value
 from stenolog.adapters.engine.replay import Replay
-from stenolog.adapters.queries.exporters import export
-from stenolog.adapters.queries.sent_forms import sent_form
-from stenolog.adapters.queries.token_counters import COUNTERS
-from stenolog.adapters.verify.trace import trace_value
 from stenolog.apps.inspect.one_file.sent import sent_requests
 from stenolog.apps.views.checks import log_check
 from stenolog.apps.views.requests import AskedRequest

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stenolog import Log
-from stenolog.adapters.search import indexing
+from stenolog.adapters.conversation.search import indexing
 from stenolog.adapters.store.store_values import CommittedRow
 from tests.stores.conftest import conversation, log, path
 

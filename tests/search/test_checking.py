@@ -11,9 +11,9 @@ import pytest
 
 import stenolog
 from stenolog import Log, ToolResult, UserMessage
-from stenolog.adapters.search import indexing
-from stenolog.adapters.search.indexing import check_index
-from stenolog.adapters.verify.integrity import verify
+from stenolog.adapters.conversation.search import indexing
+from stenolog.adapters.conversation.search.indexing import check_index
+from stenolog.adapters.conversation.verifying.integrity import verify
 from tests.search.conftest import places
 
 WORDS = ("needle", "hay", "straw", "word13")

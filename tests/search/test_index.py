@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import stenolog
 from stenolog import Conversation, Log, ToolResult, UserMessage
-from stenolog.adapters.search import indexing
+from stenolog.adapters.conversation.search import indexing
 from stenolog.adapters.store import conversation_rows, search_index
 from stenolog.errors import StoreError
 from tests.search.conftest import places

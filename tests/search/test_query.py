@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from stenolog.adapters.search.lookup import snippets
+from stenolog.adapters.conversation.search.lookup import snippets
 from stenolog.adapters.store.search_index import TOKENIZER, expression, folded, unfolded
 from stenolog.errors import InvalidEventError
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stenolog import Log, UserMessage
-from stenolog.adapters.search.lookup import CUT, LONGEST, Snippet, snippets
+from stenolog.adapters.conversation.search.lookup import CUT, LONGEST, Snippet, snippets
 from stenolog.adapters.store.search_index import folded
 
 MEGABYTE = 1_000_000

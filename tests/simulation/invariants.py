@@ -9,9 +9,9 @@ from functools import reduce
 
 import stenolog
 from stenolog import AssistantMessage, Conversation, Entry, LlmError, Log, State, ToolResult, evolve
+from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.engine.live_state import queue
 from stenolog.adapters.store.claims import OpenClaim
-from stenolog.adapters.verify.integrity import verify
 from stenolog.domain.decide import CANCELLED, LEFT, REFUSED
 from stenolog.domain.entry import GENESIS, make_record
 from stenolog.domain.erasure import erasure_of, is_gone

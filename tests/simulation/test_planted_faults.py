@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stenolog.adapters.queries import folds
+from stenolog.adapters.conversation.queries import folds
 from stenolog.adapters.store import sqlite_appends
 from stenolog.adapters.store.transaction import Transaction
 from tests.postgres.in_schemas import is_chosen

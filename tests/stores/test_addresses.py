@@ -13,7 +13,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 import stenolog
-from stenolog.adapters.log import open_existing
+from stenolog.adapters.conversation.log import open_existing
 from stenolog.adapters.postgres_store.address import parse
 from stenolog.adapters.store import home
 from stenolog.adapters.store.address import hide_passwords, is_address, is_postgres, split, without_password

@@ -12,7 +12,7 @@ import pytest
 
 import stenolog
 from stenolog import AssistantMessage, Conversation, Log, ModeSwitch, UserMessage
-from stenolog.adapters.queries.folds import STATE
+from stenolog.adapters.conversation.queries.folds import STATE
 from stenolog.errors import (
     AgentNotFoundError,
     CallerError,

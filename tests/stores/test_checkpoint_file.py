@@ -11,11 +11,11 @@ import pytest
 
 import stenolog
 from stenolog import UserMessage
-from stenolog.adapters.queries.folds import STATE
+from stenolog.adapters.conversation.queries.folds import STATE
+from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.store import checkpoints
 from stenolog.adapters.store import sidecar as side_file
 from stenolog.adapters.store.checkpoints import CheckpointRun, Checkpoints
-from stenolog.adapters.verify.integrity import verify
 from stenolog.domain.step import fold as state_of
 from tests.stores.conftest import turns
 

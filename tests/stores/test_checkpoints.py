@@ -17,10 +17,10 @@ from stenolog import (
     Fold,
     Log,
 )
-from stenolog.adapters.queries import folds
-from stenolog.adapters.queries.folds import SETTINGS, STATE, persistent
+from stenolog.adapters.conversation.queries import folds
+from stenolog.adapters.conversation.queries.folds import SETTINGS, STATE, persistent
+from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.store import checkpoints
-from stenolog.adapters.verify.integrity import verify
 from stenolog.domain.settings import settings as settings_of
 from stenolog.domain.step import fold as state_of
 from stenolog.testing import examples

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 import stenolog
 from stenolog import AgentCard, AssistantMessage, Log, ModeSwitch, ToolResult, UserMessage
+from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.store import blob_rows
 from stenolog.adapters.store.blob_shas import SHA, shas_in
 from stenolog.adapters.store.claims import Claims
 from stenolog.adapters.store.store_values import Claim, Collected
-from stenolog.adapters.verify.integrity import verify
 from stenolog.errors import BlobNotFoundError
 from stenolog.events import dump_event
 from stenolog.parts import ImagePart

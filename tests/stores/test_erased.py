@@ -24,8 +24,8 @@ from stenolog import (
     ToolResult,
     UserMessage,
 )
-from stenolog.adapters.verify.integrity import verify
-from stenolog.adapters.verify.requests import prove
+from stenolog.adapters.conversation.verifying.integrity import verify
+from stenolog.adapters.conversation.verifying.requests import prove
 from stenolog.context import LastN, Prompt
 from stenolog.domain.entry import effects_left
 from stenolog.domain.erasure import effects_of, erasure_of

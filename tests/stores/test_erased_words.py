@@ -25,9 +25,9 @@ from stenolog import (
     ToolResult,
     UserMessage,
 )
+from stenolog.adapters.conversation.verifying.integrity import verify
+from stenolog.adapters.conversation.verifying.requests import prove
 from stenolog.adapters.store import erasures
-from stenolog.adapters.verify.integrity import verify
-from stenolog.adapters.verify.requests import prove
 from stenolog.context import LastN
 from stenolog.errors import InvalidEventError
 from stenolog.parts import ImagePart

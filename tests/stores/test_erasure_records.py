@@ -7,7 +7,7 @@ from pathlib import Path
 
 import stenolog
 from stenolog import Log, ModeSwitch, UserMessage
-from stenolog.adapters.verify.integrity import verify
+from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.domain.history import ERASED, SALT_BYTES, Newest, following
 
 

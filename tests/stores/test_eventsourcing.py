@@ -17,11 +17,11 @@ from eventsourcing.utils import get_topic
 
 import stenolog
 from stenolog import Log, ModeSwitch, UserMessage
+from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.store import eventsourcing_app
 from stenolog.adapters.store.eventsourcing_app import LogApplication, Recorded
 from stenolog.adapters.store.sqlite_recorder import SqliteLogRecorder
 from stenolog.adapters.store.store_values import StoredEntries
-from stenolog.adapters.verify.integrity import verify
 from stenolog.errors import CorruptLogError, InvalidEventError
 from stenolog.events import Unknown
 from tests.stores.conftest import said, texts

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from stenolog import AssistantMessage, Conversation, Log, ModeSwitch, State, ToolCall, ToolResult, UserMessage
-from stenolog.adapters.queries import folds
-from stenolog.adapters.verify.integrity import verify
+from stenolog.adapters.conversation.queries import folds
+from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.errors import ConversationExistsError, ConversationNotFoundError, PositionNotFoundError
 from stenolog.events import ConversationRef
 from tests.stores.conftest import said, texts

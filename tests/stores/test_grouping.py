@@ -27,10 +27,10 @@ from stenolog import (
     UserMessage,
     VersionConflictError,
 )
+from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.store.claims import Claims
 from stenolog.adapters.store.group_commit import PendingWrite, Savepoint
 from stenolog.adapters.store.store_values import Claim
-from stenolog.adapters.verify.integrity import verify
 from stenolog.domain.errors import ClaimLostError
 from stenolog.errors import ConversationNotFoundError, DuplicateIdError, InvalidEventError, StoreError
 from tests.stores.conftest import fixed_clock, fixed_ids, said, texts

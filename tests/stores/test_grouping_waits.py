@@ -15,10 +15,10 @@ import pytest
 
 import stenolog
 from stenolog import Conversation, Entry, Log, NewEntry, UserMessage
+from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.store import file_locks
 from stenolog.adapters.store.file_locks import FileLock
 from stenolog.adapters.store.group_commit import PendingWrite
-from stenolog.adapters.verify.integrity import verify
 from stenolog.errors import StoreError, StoreTimeoutError
 from tests.stores.conftest import said, texts
 from tests.stores.together import at_once, in_groups, outcome, sealing

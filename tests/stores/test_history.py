@@ -11,10 +11,10 @@ import pytest
 
 import stenolog
 from stenolog import Entry, Log
+from stenolog.adapters.conversation.verifying import one_conversation
+from stenolog.adapters.conversation.verifying.integrity import verify
+from stenolog.adapters.conversation.verifying.report import Report
 from stenolog.adapters.store import durable_head, schema
-from stenolog.adapters.verify import one_conversation
-from stenolog.adapters.verify.integrity import verify
-from stenolog.adapters.verify.report import Report
 from stenolog.domain.state import State
 from stenolog.domain.step import Transition, step
 from stenolog.errors import CorruptLogError

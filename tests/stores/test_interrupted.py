@@ -21,10 +21,10 @@ import pytest
 
 import stenolog
 from stenolog import Log, UserMessage
+from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.store import file_locks, reader
 from stenolog.adapters.store.database import LogDatastore
 from stenolog.adapters.store.file_locks import FileLock
-from stenolog.adapters.verify.integrity import verify
 from tests.stores.conftest import said, texts
 from tests.stores.workers import PATIENCE
 

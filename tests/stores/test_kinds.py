@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import stenolog
 from stenolog import Conversation, Event, Fold, ModeSwitch, ToolResult, UserMessage
-from stenolog.adapters.queries import folds
-from stenolog.adapters.queries.folds import SETTINGS, persistent
+from stenolog.adapters.conversation.queries import folds
+from stenolog.adapters.conversation.queries.folds import SETTINGS, persistent
 from stenolog.adapters.store import reader
 from stenolog.adapters.store.reader import DECODERS
 from stenolog.domain.settings import settings as settings_of

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import stenolog
+from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.store import durable_head
-from stenolog.adapters.verify.integrity import verify
 from stenolog.errors import CorruptLogError, StoreError
 from tests.stores.conftest import said, texts
 

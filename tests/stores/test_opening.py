@@ -16,8 +16,8 @@ import pytest
 
 import stenolog
 from stenolog import Log, StenologError, ToolResult, UserMessage
+from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.store import schema
-from stenolog.adapters.verify.integrity import verify
 from stenolog.errors import (
     CorruptLogError,
     NotADatabaseError,

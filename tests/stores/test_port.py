@@ -23,8 +23,8 @@ ABOUT_SQLITE = {
     "apps/cli/framework.py": "tells a damaged file from other errors, and names what mends one",
     "adapters/tables/sqlite.py": "writes the user's tables, in the log's own database where it is in SQLite",
     "testing/crash_points.py": "copies the file at each commit",
-    "adapters/verify/salvage.py": "reads the pages of a damaged file, and writes a new one",
-    "adapters/verify/trace.py": "looks for a value in tables that follow the log in its own file",
+    "adapters/conversation/verifying/salvage.py": "reads the pages of a damaged file, and writes a new one",
+    "adapters/conversation/verifying/trace.py": "looks for a value in the tables beside the log",
 }
 """What may know SQLite, and why."""
 ABOUT_POSTGRES = {

@@ -23,7 +23,7 @@ from stenolog import (
     ToolResult,
     UserMessage,
 )
-from stenolog.adapters.queries.outputs import store_large
+from stenolog.adapters.conversation.queries.outputs import store_large
 from stenolog.domain.redaction import REDACTED, redacted, without
 from stenolog.domain.values import CallRef, Control
 from stenolog.errors import InvalidEventError

@@ -12,8 +12,8 @@ import pytest
 
 import stenolog
 from stenolog import UserMessage
+from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.store import backups
-from stenolog.adapters.verify.integrity import verify
 from stenolog.errors import CorruptLogError, NotADatabaseError, StoreError, StoreTimeoutError
 from tests.cli.conftest import cli
 from tests.stores import workers

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import stenolog
+from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.store.database import WAL_BYTES
 from stenolog.adapters.store.transaction import STEP, WalPreallocator
-from stenolog.adapters.verify.integrity import verify
 from tests.stores.conftest import said, texts
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import stenolog
 from stenolog import AgentCard, AssistantMessage, ModeSwitch, UserMessage
-from stenolog.adapters.queries.folds import STATE
+from stenolog.adapters.conversation.queries.folds import STATE
 from stenolog.adapters.store import checkpoints
 from stenolog.adapters.store.file_safety import Seals
 from stenolog.domain.parts import ToolCall

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stenolog import Log, UserMessage
-from stenolog.adapters.log import open as open_log
-from stenolog.adapters.verify import requests
-from stenolog.adapters.verify.integrity import verify
-from stenolog.adapters.verify.parallel import Chunk, cores, run_in_processes, shares
-from stenolog.adapters.verify.requests import check, prove
+from stenolog.adapters.conversation.log import open as open_log
+from stenolog.adapters.conversation.verifying import requests
+from stenolog.adapters.conversation.verifying.integrity import verify
+from stenolog.adapters.conversation.verifying.parallel import Chunk, cores, run_in_processes, shares
+from stenolog.adapters.conversation.verifying.requests import check, prove
 from stenolog.domain.errors import ConversationNotFoundError, OperationalError
 from tests.requests.sessions import conversation, session
 

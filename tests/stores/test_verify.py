@@ -11,8 +11,8 @@ from eventsourcing.persistence import StoredEvent
 
 import stenolog
 from stenolog import AssistantMessage, LlmError, Log, ModeSwitch, ToolResult, UserMessage
-from stenolog.adapters.verify.integrity import verify
-from stenolog.adapters.verify.report import Report
+from stenolog.adapters.conversation.verifying.integrity import verify
+from stenolog.adapters.conversation.verifying.report import Report
 from stenolog.events import Unknown
 from stenolog.parts import FilePart, ImagePart
 from stenolog.projections.json_checks import JsonDifference, first_difference

@@ -10,10 +10,10 @@ import pytest
 
 import stenolog
 from stenolog import AgentCard, AssistantMessage, Conversation, Entry, ModeSwitch, Request, UserMessage
-from stenolog.adapters.queries.folds import rules_version
-from stenolog.adapters.queries.window_cache import windows_of
+from stenolog.adapters.conversation.queries.folds import rules_version
+from stenolog.adapters.conversation.queries.window_cache import windows_of
+from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.store import reader
-from stenolog.adapters.verify.integrity import verify
 from stenolog.context import Budget, LastN
 from stenolog.projections.requests import build
 from stenolog.projections.requests.incremental.snapshot import WindowSnapshot

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from stenolog import AssistantMessage, ModeSwitch, ToolCall, ToolResult, UserMessage
-from stenolog.adapters.queries.outputs import store_large
+from stenolog.adapters.conversation.queries.outputs import store_large
 from stenolog.adapters.tools.execute import execute
 from stenolog.adapters.tools.functions import opened
 from stenolog.tools import MCPServer, ToolOutput

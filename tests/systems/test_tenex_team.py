@@ -22,8 +22,8 @@ from stenolog import (
     TextPart,
     UserMessage,
 )
+from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.store import reader
-from stenolog.adapters.verify.integrity import verify
 from stenolog.context import Attribution, MissedMessages, SinceLastTurn
 from stenolog.engine import Agent, Orchestrator, RetryPolicy, Team
 from stenolog.errors import CorruptLogError, ModelError

@@ -12,7 +12,7 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from stenolog import Log
-from stenolog.adapters.verify.requests import prove
+from stenolog.adapters.conversation.verifying.requests import prove
 from stenolog.apps.recorder.exchange import RecordedExchange
 from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.values import Receipt

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from stenolog import Log
-from stenolog.adapters.verify.integrity import verify
+from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.projections.requests.proofs import invalid_requests
 from tests.transcripts.given import Import
 

@@ -22,7 +22,7 @@ from stenolog import (
     ToolCall,
     UserMessage,
 )
-from stenolog.adapters.verify.requests import prove
+from stenolog.adapters.conversation.verifying.requests import prove
 from stenolog.contrib.crewagent import export_crewagent
 from stenolog.domain.values import CallRef, PositionRange
 from stenolog.events import Control

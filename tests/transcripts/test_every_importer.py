@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog.adapters.verify.integrity import verify
+from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.errors import UnknownFormatError
 from stenolog.importers import import_file
 from stenolog.projections.requests.proofs import invalid_requests

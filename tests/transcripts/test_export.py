@@ -14,7 +14,7 @@ import pytest
 
 import stenolog
 from stenolog import Entry, Log, NewEntry, StenologError, UserMessage
-from stenolog.adapters.verify.integrity import verify
+from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.errors import (
     BlobNotFoundError,
     ConversationExistsError,

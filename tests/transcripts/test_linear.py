@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 import stenolog
+from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.importers import json_lines
 from stenolog.adapters.programs.claude_code import branches as branches_module
-from stenolog.adapters.verify.integrity import verify
 from stenolog.domain.errors import CallerError, UnknownFormatError
 from stenolog.domain.values import PositionRange
 from stenolog.importers import Refused, import_file, import_files, recognise

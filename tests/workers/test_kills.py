@@ -18,7 +18,7 @@ import pytest
 
 import stenolog
 from stenolog import AssistantMessage, Conversation, Log, ToolResult, UserMessage
-from stenolog.adapters.verify.integrity import verify
+from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.apps.workers.procrastinate_queue import STALLED
 from stenolog.apps.workers.status import workers_status
 from stenolog.domain.effects import UNKNOWN

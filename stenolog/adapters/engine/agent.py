@@ -8,7 +8,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from stenolog.adapters.log import Conversation
+from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.models.base import Model
 from stenolog.adapters.models.model_names import model_from_string
 from stenolog.adapters.tools.base import BaseTool

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from stenolog.adapters.log import Conversation
+from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.tools.base import BaseTool
 from stenolog.adapters.tools.calls import call_at
 from stenolog.domain.effects import Effect, RunTool, effects, ref

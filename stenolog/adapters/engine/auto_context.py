@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import NamedTuple
 
-from stenolog.adapters.log import Conversation
+from stenolog.adapters.conversation.log import Conversation
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError
 from stenolog.domain.events import UNCHANGED, AssistantMessage, ModeSwitch

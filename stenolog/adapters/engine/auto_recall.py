@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from hashlib import sha256
 
-from stenolog.adapters.log import Conversation
+from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.tools.recall import (
     MayRecall,
     Passage,

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from stenolog.adapters.log import Conversation
+from stenolog.adapters.conversation.log import Conversation
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage
 from stenolog.domain.state import address

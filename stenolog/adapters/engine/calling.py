@@ -26,7 +26,7 @@ from stenolog.projections.formats.deltas import ResponseDelta
 from stenolog.projections.requests import Request
 
 if TYPE_CHECKING:
-    from stenolog.adapters.log import Conversation
+    from stenolog.adapters.conversation.log import Conversation
 
     from .loop_drafts import LoopDraft
 

@@ -16,8 +16,8 @@ from typing import Literal, TypeAlias
 
 from pydantic import JsonValue
 
-from stenolog.adapters.log import Conversation
-from stenolog.adapters.queries import folds
+from stenolog.adapters.conversation.log import Conversation
+from stenolog.adapters.conversation.queries import folds
 from stenolog.adapters.tools.base import ToolContext, ToolOutput
 from stenolog.domain.entry import Entry, NewEntry
 from stenolog.domain.errors import CallerError, IllegalCommandError, ToolError, VersionConflictError

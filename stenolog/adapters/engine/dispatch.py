@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from stenolog.adapters.log import Conversation
-from stenolog.adapters.log import open as open_log
-from stenolog.adapters.queries.token_counters import COUNTERS
+from stenolog.adapters.conversation.log import Conversation
+from stenolog.adapters.conversation.log import open as open_log
+from stenolog.adapters.conversation.queries.token_counters import COUNTERS
 from stenolog.domain.entry import to_entry
 from stenolog.domain.errors import ModelError
 from stenolog.projections.formats.base import Format

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import ParamSpec, Protocol, TypeVar
 
-from stenolog.adapters.log import Conversation
+from stenolog.adapters.conversation.log import Conversation
 from stenolog.domain.errors import OperationalError
 
 from .journal import Journal

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import TypeAlias
 
-from stenolog.adapters.log import Conversation
+from stenolog.adapters.conversation.log import Conversation
 from stenolog.domain.effects import CallModel, Effect, RunTool
 
 Key: TypeAlias = tuple[str, str]

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
 from typing import ParamSpec, Protocol, TypeVar
 
-from stenolog.adapters.log import Conversation
+from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.models.base import Model, ModelRequest, Progress
 from stenolog.adapters.store.store_values import Claim
 from stenolog.adapters.tools.base import BaseTool, ToolContext

@@ -17,7 +17,7 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from stenolog.adapters.log import Conversation
+from stenolog.adapters.conversation.log import Conversation
 from stenolog.domain.decide import decide
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import (

@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple, TypeAlias
 
-from stenolog.adapters.log import Conversation
-from stenolog.adapters.queries import folds
+from stenolog.adapters.conversation.log import Conversation
+from stenolog.adapters.conversation.queries import folds
 from stenolog.adapters.store.claim_recorder import Presence
 from stenolog.adapters.store.claims import Claims
 from stenolog.adapters.store.store_values import Claim

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stenolog.adapters.log import Conversation
-from stenolog.adapters.queries import folds
+from stenolog.adapters.conversation.log import Conversation
+from stenolog.adapters.conversation.queries import folds
 from stenolog.adapters.store.store_values import InTransaction
 from stenolog.domain.entry import Entry, NewEntry
 from stenolog.domain.erasure import erasure_of

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from threading import Event, Thread
 
-from stenolog.adapters.log import Conversation
+from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.store.claims import Claims
 from stenolog.adapters.store.store_values import Claim
 from stenolog.domain.effects import MODEL, interrupted_call

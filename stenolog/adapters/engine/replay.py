@@ -22,9 +22,9 @@ from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from stenolog.adapters.log import Conversation
+from stenolog.adapters.conversation.log import Conversation
+from stenolog.adapters.conversation.queries.sent_forms import in_sent_form
 from stenolog.adapters.models.base import Model, ModelRequest, Progress, StreamItem
-from stenolog.adapters.queries.sent_forms import in_sent_form
 from stenolog.adapters.tools.base import Attachment, BaseTool, ToolContext, ToolOutput
 from stenolog.adapters.tools.functions import as_runnables
 from stenolog.domain.entry import Entry

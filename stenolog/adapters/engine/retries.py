@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
 
-from stenolog.adapters.log import Conversation
+from stenolog.adapters.conversation.log import Conversation
 from stenolog.domain.effects import CallModel, Effect
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import ErrorCategory, LlmError

@@ -21,7 +21,7 @@ from contextlib import suppress
 from itertools import count
 from typing import ParamSpec, TypeVar
 
-from stenolog.adapters.log import Conversation
+from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.store.store_values import Claim
 from stenolog.adapters.tools.base import BaseTool
 from stenolog.domain.decide import decide

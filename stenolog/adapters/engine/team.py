@@ -16,8 +16,8 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, TypeAlias
 
-from stenolog.adapters.aio import AsyncConversation
-from stenolog.adapters.log import Conversation
+from stenolog.adapters.conversation.aio import AsyncConversation
+from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.providers.prices import listed
 from stenolog.adapters.tools.base import BaseTool
 from stenolog.adapters.tools.functions import as_runnables, opened

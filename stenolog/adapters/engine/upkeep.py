@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Iterator, Mapping
 
-from stenolog.adapters.log import Conversation
+from stenolog.adapters.conversation.log import Conversation
 from stenolog.domain.errors import IllegalCommandError, ModelError, OperationalError
 
 from .agent import Agent, Upkeep

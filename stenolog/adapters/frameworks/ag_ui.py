@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from typing import TYPE_CHECKING
 
-from stenolog.adapters.aio import AsyncConversation
+from stenolog.adapters.conversation.aio import AsyncConversation
+from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.engine.options import EntryAppended, RunEvent, StreamDelta
-from stenolog.adapters.log import Conversation
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import MissingExtraError, StenologError
 

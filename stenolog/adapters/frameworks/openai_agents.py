@@ -18,7 +18,7 @@ from dataclasses import fields, replace
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from stenolog.adapters.log import Conversation
+from stenolog.adapters.conversation.log import Conversation
 from stenolog.domain.card import AgentCard
 from stenolog.domain.errors import CallerError, VersionConflictError
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, UserMessage

@@ -14,7 +14,7 @@ from dataclasses import replace
 from dataclasses import replace as replaced
 from typing import TYPE_CHECKING, Any, cast
 
-from stenolog.adapters.log import Conversation, Pending
+from stenolog.adapters.conversation.log import Conversation, Pending
 from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import EPOCH, Entry, NewEntry
 from stenolog.domain.errors import InvalidEventError, MissingExtraError, VersionConflictError

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from stenolog.adapters.log import Conversation
+from stenolog.adapters.conversation.log import Conversation
 from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import NewEntry
 from stenolog.domain.errors import InvalidEventError, MissingExtraError, VersionConflictError

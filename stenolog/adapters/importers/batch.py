@@ -14,7 +14,7 @@ from stenolog.domain.errors import CallerError
 from .steps import Imported
 
 if TYPE_CHECKING:
-    from stenolog.adapters.log import Log
+    from stenolog.adapters.conversation.log import Log
 
 BYTES = 4_000_000
 """The bytes of payloads and blobs that are written in one transaction."""

@@ -22,7 +22,7 @@ from .known_sessions import Place
 from .steps import ExistingLog, Step, read_existing
 
 if TYPE_CHECKING:
-    from stenolog.adapters.log import Conversation, Log
+    from stenolog.adapters.conversation.log import Conversation, Log
 
 
 class Converter(Protocol):

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from pydantic_core import from_json, to_json
 
-from stenolog.adapters.queries.plain_json import event_from_json
+from stenolog.adapters.conversation.queries.plain_json import event_from_json
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.entry import NewEntry
 from stenolog.domain.errors import InvalidEventError

@@ -32,7 +32,7 @@ from .times import times_in
 if TYPE_CHECKING:
     from io import BufferedReader
 
-    from stenolog.adapters.log import Log
+    from stenolog.adapters.conversation.log import Log
 
 Progress: TypeAlias = Callable[[int], object]
 

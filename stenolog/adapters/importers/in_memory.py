@@ -26,7 +26,7 @@ from stenolog.projections.messages.json_fields import Blobs, Json, as_dict, as_s
 from .openai.messages import MAIN, persona_of
 
 if TYPE_CHECKING:
-    from stenolog.adapters.log import Log
+    from stenolog.adapters.conversation.log import Log
 
 
 def events_from(

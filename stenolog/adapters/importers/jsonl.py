@@ -40,7 +40,7 @@ from .json_lines import Json, JsonLinesReader, JsonObject
 from .steps import Imported, Report
 
 if TYPE_CHECKING:
-    from stenolog.adapters.log import Conversation, Log
+    from stenolog.adapters.conversation.log import Conversation, Log
 
 VERSION = 1
 LONGEST_LINE = 512 * 1024 * 1024

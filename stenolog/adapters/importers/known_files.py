@@ -32,7 +32,7 @@ from .steps import Imported, Report
 if TYPE_CHECKING:
     from io import BufferedReader
 
-    from stenolog.adapters.log import Conversation, Log
+    from stenolog.adapters.conversation.log import Conversation, Log
 
 
 REVISION = 5

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from stenolog.adapters.store.store_values import Cursor
 
 if TYPE_CHECKING:
-    from stenolog.adapters.log import Log
+    from stenolog.adapters.conversation.log import Log
 
 PREFIX = "imported "
 """The beginning of the names under which the log notes conversations of earlier imports."""

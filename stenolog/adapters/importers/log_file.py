@@ -11,8 +11,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import BinaryIO, NamedTuple
 
-from stenolog.adapters.log import Log
-from stenolog.adapters.log import open as open_log
+from stenolog.adapters.conversation.log import Log
+from stenolog.adapters.conversation.log import open as open_log
+from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.store import reader
 from stenolog.adapters.store.inspection import ConversationRow, Inspection
 from stenolog.adapters.store.store_values import (
@@ -24,7 +25,6 @@ from stenolog.adapters.store.store_values import (
     ExportPart,
     Stream,
 )
-from stenolog.adapters.verify.integrity import verify
 from stenolog.domain.errors import ConversationExistsError, CorruptLogError, VersionConflictError
 
 from . import known_sessions

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import IO, TYPE_CHECKING
 
-from stenolog.adapters.queries.exporters import Exporter
+from stenolog.adapters.conversation.queries.exporters import Exporter
 from stenolog.projections import transcript
 from stenolog.projections.moments.as_curl import as_curl
 from stenolog.projections.moments.as_json import as_json
@@ -16,7 +16,7 @@ from .jsonl import export_jsonl
 from .openai.export import export_openai
 
 if TYPE_CHECKING:
-    from stenolog.adapters.log import Conversation
+    from stenolog.adapters.conversation.log import Conversation
 
 
 def _write_jsonl(conversation: Conversation, stream: IO[str], _agent: str) -> None:

@@ -30,7 +30,7 @@ from .table import TYPES, Table
 if TYPE_CHECKING:
     import psycopg
 
-    from stenolog.adapters.log import Log
+    from stenolog.adapters.conversation.log import Log
 
 PAGE = 500
 """The number of entries that one transaction adds."""

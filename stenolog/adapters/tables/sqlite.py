@@ -17,7 +17,7 @@ from .sql import Committed, Intake, drop, inherit, load_table, make, note_fault,
 from .table import TABLES, TYPES, Table
 
 if TYPE_CHECKING:
-    from stenolog.adapters.log import Log
+    from stenolog.adapters.conversation.log import Log
 
 AT_ONCE = 5_000
 """The most entries that one transaction adds: appending processes must not wait for a whole log."""

@@ -14,7 +14,7 @@ from stenolog.adapters.tool_specs.signatures import filled_with_the_call
 from stenolog.domain.values import Tool
 
 if TYPE_CHECKING:
-    from stenolog.adapters.log import Conversation
+    from stenolog.adapters.conversation.log import Conversation
 
 
 RetrySafety: TypeAlias = Literal["never", "safe", "keyed"]

@@ -15,7 +15,7 @@ from functools import partial
 from time import monotonic
 from typing import Any, Protocol, TypeVar
 
-from stenolog.adapters.log import Conversation
+from stenolog.adapters.conversation.log import Conversation
 from stenolog.domain.effects import ref
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError

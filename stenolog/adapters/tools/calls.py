@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stenolog.adapters.log import Conversation
+from stenolog.adapters.conversation.log import Conversation
 from stenolog.domain.effects import ref
 from stenolog.domain.events import AssistantMessage, UserMessage
 from stenolog.domain.parts import ToolCall

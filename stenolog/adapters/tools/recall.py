@@ -14,8 +14,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from stenolog.adapters.log import Conversation
-from stenolog.adapters.queries.visibility import visible_to
+from stenolog.adapters.conversation.log import Conversation
+from stenolog.adapters.conversation.queries.visibility import visible_to
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError
 from stenolog.domain.events import AssistantMessage, Event, ToolResult, UserMessage

@@ -11,9 +11,9 @@ from typing import Any
 
 from pydantic_core import PydanticSerializationError, from_json, to_json, to_jsonable_python
 
+from stenolog.adapters.conversation.queries.outputs import offload_large
+from stenolog.adapters.conversation.queries.read_output import read_output_tool, run_read_output
 from stenolog.adapters.providers.failures import hide, hide_known
-from stenolog.adapters.queries.outputs import offload_large
-from stenolog.adapters.queries.read_output import read_output_tool, run_read_output
 from stenolog.domain.errors import StenologError, ToolError
 from stenolog.domain.events import ToolResult
 from stenolog.domain.model import check_json

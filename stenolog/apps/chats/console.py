@@ -10,9 +10,9 @@ from contextlib import suppress
 from io import TextIOWrapper
 from typing import TextIO
 
-from stenolog.adapters.aio import AsyncLog
+from stenolog.adapters.conversation.aio import AsyncLog
+from stenolog.adapters.conversation.log import Log
 from stenolog.adapters.engine.team import Team
-from stenolog.adapters.log import Log
 from stenolog.domain.errors import CallerError
 from stenolog.domain.events import UserMessage
 

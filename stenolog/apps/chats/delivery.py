@@ -7,7 +7,7 @@ import logging
 from functools import partial, reduce
 from itertools import islice
 
-from stenolog.adapters.log import Conversation
+from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.store.store_values import Cursor
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import OperationalError

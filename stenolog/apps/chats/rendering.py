@@ -8,9 +8,9 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 
+from stenolog.adapters.conversation.log import Conversation
+from stenolog.adapters.conversation.queries.backwards import backwards
 from stenolog.adapters.engine.approvals import PendingApproval
-from stenolog.adapters.log import Conversation
-from stenolog.adapters.queries.backwards import backwards
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError
 from stenolog.domain.events import AssistantMessage, LlmError, UserMessage

@@ -7,12 +7,12 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 
+from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.engine.approvals import workers
 from stenolog.adapters.engine.delegate import TASK_ID as TASK
 from stenolog.adapters.engine.options import EntryAppended, StreamDelta
 from stenolog.adapters.engine.start import OnInput
 from stenolog.adapters.engine.team import Message, Team
-from stenolog.adapters.log import Conversation
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import OperationalError
 from stenolog.domain.events import LlmError

@@ -22,7 +22,7 @@ from .position_argument import resolve
 from .terminal import ask
 
 if TYPE_CHECKING:
-    from stenolog.adapters.log import Conversation
+    from stenolog.adapters.conversation.log import Conversation
 
 
 LOOKED_AT = 100

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from stenolog.adapters.queries import folds
+from stenolog.adapters.conversation.queries import folds
 from stenolog.apps.views.lanes import lane, only_agent
 from stenolog.domain.errors import AgentNotFoundError
 from stenolog.projections.formats import FORMATS
@@ -21,7 +21,7 @@ from .suggest import did_you_mean
 from .terminal import say
 
 if TYPE_CHECKING:
-    from stenolog.adapters.log import Conversation
+    from stenolog.adapters.conversation.log import Conversation
 
 F = TypeVar("F", bound=Callable[..., Any])
 AGENT = "agent, or agent/task"

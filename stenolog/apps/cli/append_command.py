@@ -19,7 +19,7 @@ from .options import names, takes_db
 from .time_argument import moment
 
 if TYPE_CHECKING:
-    from stenolog.adapters.log import Log
+    from stenolog.adapters.conversation.log import Log
 
 STDIN = "-"
 """The argument that stands for stdin, with the text or the events."""

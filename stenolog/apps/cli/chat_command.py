@@ -19,9 +19,9 @@ from .options import SUMMARY_OVER, RegisteredName, names, takes_db
 from .terminal import say
 
 if TYPE_CHECKING:
+    from stenolog.adapters.conversation.log import Conversation, Log
     from stenolog.adapters.engine.auto_context import AutoSummary
     from stenolog.adapters.engine.team import Team
-    from stenolog.adapters.log import Conversation, Log
     from stenolog.adapters.models.base import Model
     from stenolog.domain.card import AgentCard
     from stenolog.domain.policy import Policy

@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import islice
 from typing import TypeAlias
 
+from stenolog.adapters.conversation.log import Conversation
+from stenolog.adapters.conversation.queries.backwards import backwards
 from stenolog.adapters.engine.team import Message, Team
-from stenolog.adapters.log import Conversation
-from stenolog.adapters.queries.backwards import backwards
 from stenolog.apps.chats.commands import pinned_words
 from stenolog.domain.errors import InvalidEventError, StenologError
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch

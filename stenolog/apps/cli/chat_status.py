@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import NamedTuple, TypeAlias
 
-from stenolog.adapters.log import Conversation
-from stenolog.adapters.queries.backwards import backwards
+from stenolog.adapters.conversation.log import Conversation
+from stenolog.adapters.conversation.queries.backwards import backwards
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, UserMessage
 from stenolog.domain.state import LaneState, OpenCall, State, address, decision

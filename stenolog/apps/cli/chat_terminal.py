@@ -21,7 +21,7 @@ from typing import Protocol, TextIO
 
 import click
 
-from stenolog.adapters.log import Conversation
+from stenolog.adapters.conversation.log import Conversation
 from stenolog.domain.events import AssistantMessage, LlmError, ToolResult
 from stenolog.domain.limits import MICRO_PER_USD
 from stenolog.domain.parts import ToolCall

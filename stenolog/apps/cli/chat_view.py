@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.engine.options import EntryAppended, RunEvent, StreamDelta
-from stenolog.adapters.log import Conversation
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.parts import ReasoningPart, RefusalPart, TextPart

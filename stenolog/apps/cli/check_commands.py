@@ -24,9 +24,9 @@ from .step_lines import erased_among, step_lines
 from .terminal import Bar, progress
 
 if TYPE_CHECKING:
-    from stenolog.adapters.log import Conversation, Log
-    from stenolog.adapters.verify.report import Report
-    from stenolog.adapters.verify.requests import CheckedRequests
+    from stenolog.adapters.conversation.log import Conversation, Log
+    from stenolog.adapters.conversation.verifying.report import Report
+    from stenolog.adapters.conversation.verifying.requests import CheckedRequests
     from stenolog.projections.requests.proofs import Checked
 
 
@@ -200,8 +200,8 @@ def checked_requests(
     verbose: bool = False,
 ) -> CommandResult:
     """Return the requests that break a law of their provider."""
-    from stenolog.adapters.verify.parallel import heads
-    from stenolog.adapters.verify.requests import check
+    from stenolog.adapters.conversation.verifying.parallel import heads
+    from stenolog.adapters.conversation.verifying.requests import check
 
     names = [conversation.name for conversation in find_conversations(log, target)]
     made = check(log, names, apis=apis, all_prefixes=all_prefixes, jobs=jobs)

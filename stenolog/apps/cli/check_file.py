@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from stenolog.adapters.conversation.log import open as open_log
 from stenolog.adapters.importers.answers import INTERRUPTED, NO_RESULT
 from stenolog.adapters.importers.detect import size_of
 from stenolog.adapters.importers.importer import import_file
-from stenolog.adapters.log import open as open_log
 from stenolog.apps.views.lanes import request_of
 from stenolog.apps.views.requests import request_data
 from stenolog.domain.decide import not_run_results
@@ -33,7 +33,7 @@ from .options import RegisteredName
 from .terminal import FILES, Bytes, say, there
 
 if TYPE_CHECKING:
-    from stenolog.adapters.log import Conversation
+    from stenolog.adapters.conversation.log import Conversation
     from stenolog.domain.entry import Entry
 
 ORDINARY = frozenset({"tool-stub", "nothing-said", "trailing-thinking", "opening-note", "media-as-text"})

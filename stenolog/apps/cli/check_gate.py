@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from stenolog.adapters.queries.token_counters import COUNTERS
+from stenolog.adapters.conversation.queries.token_counters import COUNTERS
 from stenolog.domain.errors import (
     InvalidEventError,
     StenologError,
@@ -32,7 +32,7 @@ from .skipped_conversations import SkippedConversations
 from .terminal import FILE, STDOUT, progress, whole_or_not_at_all
 
 if TYPE_CHECKING:
-    from stenolog.adapters.log import Log
+    from stenolog.adapters.conversation.log import Log
 
 THERE = click.Path(dir_okay=False, path_type=Path)
 DATABASE = DatabaseParameter(dir_okay=False, path_type=Path)

@@ -17,7 +17,7 @@ from .position_argument import resolve
 from .terminal import progress
 
 if TYPE_CHECKING:
-    from stenolog.adapters.log import Conversation, Log
+    from stenolog.adapters.conversation.log import Conversation, Log
 
 
 SAYS = "PROVIDER SAYS"

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from stenolog.adapters.conversation.queries.openings import origin_of
+from stenolog.adapters.conversation.queries.overviews import title_of
 from stenolog.adapters.providers.prices import prices_of, source
-from stenolog.adapters.queries.openings import origin_of
-from stenolog.adapters.queries.overviews import title_of
 from stenolog.apps.views.conversations import short_name
 from stenolog.projections.prices import Prices
 from stenolog.projections.usage import NOTHING, By, Histogram, Usage, UsageTotals, together, usage, usage_of
@@ -27,7 +27,7 @@ from .terminal import width
 from .time_argument import Period, in_zone, period
 
 if TYPE_CHECKING:
-    from stenolog.adapters.log import Conversation, Log
+    from stenolog.adapters.conversation.log import Conversation, Log
     from stenolog.domain.entry import Entry
 
 FILE = click.Path(dir_okay=False, path_type=Path)

@@ -18,7 +18,7 @@ from .position_argument import resolve
 from .terminal import progress
 
 if TYPE_CHECKING:
-    from stenolog.adapters.log import Conversation
+    from stenolog.adapters.conversation.log import Conversation
 
 
 def planned(

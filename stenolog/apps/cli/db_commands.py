@@ -22,7 +22,7 @@ from .options import OneOf, takes_db
 from .terminal import there
 
 if TYPE_CHECKING:
-    from stenolog.adapters.verify.salvage import Salvaged, SalvagedConversation
+    from stenolog.adapters.conversation.verifying.salvage import Salvaged, SalvagedConversation
 
 DATABASE = DatabaseParameter(path_type=Path)
 COPIED = "`stenolog export` and `stenolog import` copy conversations"
@@ -66,7 +66,7 @@ def db_restore_command(db: Database, file: Database) -> CommandResult:
     The backup is verified first. The files that were there are moved aside and named; checkpoints and the
     search index are deleted. Refused while any process has the database open.
     """
-    from stenolog.adapters.verify.integrity import restore
+    from stenolog.adapters.conversation.verifying.integrity import restore
 
     place = file_of(db, RESTORED)
     backup = there(file_of(file, RESTORED))
@@ -101,7 +101,7 @@ def db_salvage_command(file: Database, new: Database | None, output: Database | 
     The damaged one is only read. Each entry that is lost is named, and a mark stands in its place. The
     exit code is 1 if anything is lost.
     """
-    from stenolog.adapters.verify.salvage import salvage
+    from stenolog.adapters.conversation.verifying.salvage import salvage
 
     if (new is None) == (output is None):
         raise click.UsageError(f"say once where the new database goes: stenolog db salvage {file} NEW")

@@ -18,7 +18,7 @@ from uuid import uuid4
 
 import click
 
-from stenolog.adapters.log import Conversation, Log
+from stenolog.adapters.conversation.log import Conversation, Log
 from stenolog.apps.views.lanes import request_of
 from stenolog.apps.views.requests import request_data
 from stenolog.domain.errors import ConversationExistsError

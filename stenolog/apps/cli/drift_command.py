@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from stenolog.adapters.conversation.queries.openings import origin_of
 from stenolog.adapters.programs.claude_code import COMMAND
-from stenolog.adapters.queries.openings import origin_of
 from stenolog.adapters.store import reader
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, UserMessage
@@ -25,7 +25,7 @@ from .terminal import progress
 from .time_argument import in_zone
 
 if TYPE_CHECKING:
-    from stenolog.adapters.log import Log
+    from stenolog.adapters.conversation.log import Log
 
 KINDS = (ModeSwitch, AssistantMessage, LlmError, UserMessage)
 RECORDER = "tap"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from stenolog.adapters.queries.backwards import backwards
+from stenolog.adapters.conversation.queries.backwards import backwards
 from stenolog.domain.entry import EPOCH, Entry
 from stenolog.domain.erasure import ERASED, is_erased
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, UserMessage
@@ -20,7 +20,7 @@ from .terminal import width
 from .time_argument import in_zone
 
 if TYPE_CHECKING:
-    from stenolog.adapters.log import Conversation
+    from stenolog.adapters.conversation.log import Conversation
 
 NEAR = 1000
 """A call is looked for among so many entries before its approval or its result."""

@@ -24,8 +24,8 @@ from .terminal import progress
 from .time_argument import in_zone
 
 if TYPE_CHECKING:
-    from stenolog.adapters.log import Conversation, Log
-    from stenolog.adapters.verify.trace import Reached
+    from stenolog.adapters.conversation.log import Conversation, Log
+    from stenolog.adapters.conversation.verifying.trace import Reached
     from stenolog.domain.entry import Entry
 
 AT = click.option("--at", metavar="POSITION", default="@", help="Up to this position or time.")
@@ -189,7 +189,7 @@ def explain_value_command(db: Database, text: str) -> CommandResult:
     In all conversations; in blobs, drafts and tables too. Requests are built again from their receipts. A
     value that was encoded, or said in other words, is not found.
     """
-    from stenolog.adapters.verify.trace import trace_value
+    from stenolog.adapters.conversation.verifying.trace import trace_value
 
     log = open_log(db)
     found = trace_value(log, text)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import click
 
-from stenolog.adapters.queries.exporters import EXPORTERS, Exporter, moment
+from stenolog.adapters.conversation.queries.exporters import EXPORTERS, Exporter, moment
 from stenolog.apps.inspect.one_file.redaction import Redaction, Taken
 from stenolog.apps.views.lanes import lane, unrecorded
 from stenolog.domain.policy_text import policy_of
@@ -27,7 +27,7 @@ from .position_argument import resolve
 from .terminal import STDOUT, ask, whole_or_not_at_all
 
 if TYPE_CHECKING:
-    from stenolog.adapters.log import Conversation
+    from stenolog.adapters.conversation.log import Conversation
 
 PLACE = click.Path(allow_dash=True, path_type=Path)
 

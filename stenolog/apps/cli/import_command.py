@@ -24,7 +24,7 @@ from .options import takes_db
 from .terminal import FILES, Bytes, say, there
 
 if TYPE_CHECKING:
-    from stenolog.adapters.log import Log
+    from stenolog.adapters.conversation.log import Log
 
 
 KEYS, MAPPED = "an object with the keys", "--mapping FILE says where it has its messages"

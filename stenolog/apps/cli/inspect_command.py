@@ -24,7 +24,7 @@ from .terminal import say
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
-    from stenolog.adapters.log import Log
+    from stenolog.adapters.conversation.log import Log
 
 COLLECTED_AFTER = (20_000, 50, 100)
 """Garbage is looked for so often: what the pages keep would else be gone through at every other step."""

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from stenolog.adapters.queries.plain_json import entry_data as entry_data
-from stenolog.adapters.queries.plain_json import when as when
+from stenolog.adapters.conversation.queries.plain_json import entry_data as entry_data
+from stenolog.adapters.conversation.queries.plain_json import when as when
 from stenolog.apps.views.envelope import Diagnostic as Diagnostic
 from stenolog.apps.views.envelope import Severity as Severity
 from stenolog.apps.views.envelope import envelope as envelope

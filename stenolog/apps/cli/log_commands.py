@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from stenolog.adapters.conversation.queries.backwards import backwards
+from stenolog.adapters.conversation.queries.overviews import listed
 from stenolog.adapters.providers.prices import source
-from stenolog.adapters.queries.backwards import backwards
-from stenolog.adapters.queries.overviews import listed
 from stenolog.apps.views.conversations import conversation_data, has_part
 from stenolog.domain.entry import Entry
 
@@ -30,7 +30,7 @@ from .terminal import width
 from .time_argument import period
 
 if TYPE_CHECKING:
-    from stenolog.adapters.log import Conversation, Log
+    from stenolog.adapters.conversation.log import Conversation, Log
 
 
 @command("log", example="stenolog log demo -n 5")

@@ -17,7 +17,7 @@ from .suggest import closest
 from .terminal import say
 
 if TYPE_CHECKING:
-    from stenolog.adapters.log import Conversation, Log
+    from stenolog.adapters.conversation.log import Conversation, Log
 
 NEAREST = 1_000
 """Among so many of the newest conversations the one that may have been meant is looked for."""
@@ -39,8 +39,8 @@ def opened(db: Database, *, create: bool = False, **options: Any) -> Log:
 
     Otherwise as `open_log`.
     """
-    from stenolog.adapters.log import open as open_or_make
-    from stenolog.adapters.log import open_existing
+    from stenolog.adapters.conversation.log import open as open_or_make
+    from stenolog.adapters.conversation.log import open_existing
 
     if isinstance(db, ServerDatabase):
         try:

@@ -21,8 +21,8 @@ from .options import takes_conversation_and
 from .terminal import width
 
 if TYPE_CHECKING:
-    from stenolog.adapters.log import Conversation
-    from stenolog.adapters.queries.outputs import Excerpt, Output, Outputs
+    from stenolog.adapters.conversation.log import Conversation
+    from stenolog.adapters.conversation.queries.outputs import Excerpt, Output, Outputs
 
     from .layout import Cell
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from stenolog.adapters.queries.backwards import backwards
+from stenolog.adapters.conversation.queries.backwards import backwards
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import ConversationNotFoundError, InvalidEventError, PositionNotFoundError
 from stenolog.domain.events import AssistantMessage, LlmError

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any
 
-from stenolog.adapters.queries.backwards import backwards
+from stenolog.adapters.conversation.queries.backwards import backwards
 from stenolog.domain.entry import Entry
 from stenolog.domain.erasure import is_erased
 from stenolog.domain.events import AssistantMessage, ToolResult
@@ -23,7 +23,7 @@ from .lines import Piece, entry_data, field, line, paragraph
 from .time_argument import in_zone
 
 if TYPE_CHECKING:
-    from stenolog.adapters.log import Conversation
+    from stenolog.adapters.conversation.log import Conversation
 
 RECORD = ("call_id", "call", "source", "session", "receipt", "meta")
 """The fields for programs: they stand below the words."""

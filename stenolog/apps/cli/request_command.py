@@ -7,7 +7,7 @@ from functools import partial
 
 import click
 
-from stenolog.adapters.queries.bills import bill_of
+from stenolog.adapters.conversation.queries.bills import bill_of
 from stenolog.apps.views.differences import at_call_before, difference, difference_data
 from stenolog.apps.views.lanes import means, unrecorded
 from stenolog.apps.views.positions import position_ranges

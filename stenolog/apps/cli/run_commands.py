@@ -18,7 +18,7 @@ from .options import SUMMARY_OVER, names, takes_db, typed
 from .terminal import say
 
 if TYPE_CHECKING:
-    from stenolog.adapters.log import Conversation
+    from stenolog.adapters.conversation.log import Conversation
     from stenolog.adapters.store.claims import OpenClaim
     from stenolog.projections.analysis.rerun import Rerun, Team
 
@@ -115,7 +115,7 @@ def rerun_command(db: Database, target: str, team: Path | None) -> CommandResult
 
     Exit 1 at the first request that is not the one that was sent.
     """
-    from stenolog.adapters.queries.token_counters import COUNTERS
+    from stenolog.adapters.conversation.queries.token_counters import COUNTERS
     from stenolog.projections.analysis.rerun import Here, rerun
 
     conversation = find_conversation(open_log(db), target)

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import click
 
+from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.engine.approvals import approval
 from stenolog.adapters.engine.auto_context import AutoSummary
 from stenolog.adapters.engine.options import RunEvent, StreamDelta
 from stenolog.adapters.engine.team import Message, Team
-from stenolog.adapters.log import Conversation
 from stenolog.domain.effects import ref
 from stenolog.domain.errors import IllegalCommandError, InvalidEventError
 from stenolog.domain.events import UNCHANGED, ModeSwitch, UserMessage

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stenolog.adapters.queries import folds
-from stenolog.adapters.queries.overviews import title_of
+from stenolog.adapters.conversation.queries import folds
+from stenolog.adapters.conversation.queries.overviews import title_of
 from stenolog.apps.views.conversations import short_name
 from stenolog.domain.errors import InvalidEventError
 
@@ -26,8 +26,8 @@ from .terminal import Bar, width
 from .time_argument import in_zone, moment
 
 if TYPE_CHECKING:
-    from stenolog.adapters.log import Log
-    from stenolog.adapters.search.lookup import Hit
+    from stenolog.adapters.conversation.log import Log
+    from stenolog.adapters.conversation.search.lookup import Hit
 
 
 WITHOUT = re.compile(r'-[\w"]')

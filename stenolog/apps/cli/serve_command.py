@@ -22,7 +22,7 @@ from .options import takes_db
 from .terminal import say
 
 if TYPE_CHECKING:
-    from stenolog.adapters.log import Log
+    from stenolog.adapters.conversation.log import Log
 
 TOKEN = "STENOLOG_TOKEN"
 """The environment variable that has the token; an argument would be seen in the list of processes."""

@@ -11,7 +11,7 @@ from stenolog.domain.step import Transition
 from .lines import Piece
 
 if TYPE_CHECKING:
-    from stenolog.adapters.log import Conversation
+    from stenolog.adapters.conversation.log import Conversation
 
 STEP = 12
 """The cells that names of agents and tools keep."""

@@ -102,7 +102,7 @@ def tap_command(
 def _summarise(db: Database, tap: Tap, run: str, began: datetime) -> None:
     """Say what a run has recorded, and what it could not record."""
     # Late: the command waits for none of it.
-    from stenolog.adapters.log import open as open_log
+    from stenolog.adapters.conversation.log import open as open_log
     from stenolog.apps.recorder.recording import GAPS
     from stenolog.apps.recorder.summary import recorded_in
 

@@ -25,7 +25,7 @@ from .position_argument import resolve
 from .step_lines import erased_among, step_lines
 
 if TYPE_CHECKING:
-    from stenolog.adapters.log import Conversation
+    from stenolog.adapters.conversation.log import Conversation
 
 
 @command("timeline", example="stenolog timeline demo --at 2h")

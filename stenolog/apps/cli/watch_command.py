@@ -26,7 +26,7 @@ from .terminal import Bytes, say, there
 from .time_argument import in_zone, now
 
 if TYPE_CHECKING:
-    from stenolog.adapters.log import Log
+    from stenolog.adapters.conversation.log import Log
 
 NAMED = 3
 """The most conversations that a line names."""

@@ -23,8 +23,8 @@ from .options import names, takes_db, typed
 from .terminal import say
 
 if TYPE_CHECKING:
+    from stenolog.adapters.conversation.log import Conversation
     from stenolog.adapters.engine.approvals import PendingApproval
-    from stenolog.adapters.log import Conversation
     from stenolog.apps.workers.worker import Worker
     from stenolog.domain.state import State
 

@@ -9,7 +9,7 @@ from stenolog.domain.errors import MissingExtraError
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
-    from stenolog.adapters.log import Log
+    from stenolog.adapters.conversation.log import Log
 
 
 def inspector(log: Log, token: str | None = None, *, allow_fork: bool = False) -> Starlette:

@@ -35,8 +35,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from stenolog.adapters.log import Conversation, Log
-from stenolog.adapters.queries.overviews import title_of
+from stenolog.adapters.conversation.log import Conversation, Log
+from stenolog.adapters.conversation.queries.overviews import title_of
 from stenolog.apps.views.envelope import Diagnostic, envelope
 from stenolog.apps.views.positions import is_number
 from stenolog.domain.errors import CallerError, StenologError

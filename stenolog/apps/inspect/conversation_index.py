@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from pydantic_core import from_json, to_json
 
-from stenolog.adapters.log import Conversation
-from stenolog.adapters.queries import folds
-from stenolog.adapters.queries.folds import PersistentFold
+from stenolog.adapters.conversation.log import Conversation
+from stenolog.adapters.conversation.queries import folds
+from stenolog.adapters.conversation.queries.folds import PersistentFold
 from stenolog.domain.entry import EPOCH, Entry
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.state import address

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from threading import Lock
 from weakref import WeakKeyDictionary
 
-from stenolog.adapters.log import Log
+from stenolog.adapters.conversation.log import Log
 from stenolog.apps.views.requests import AskedRequest
 from stenolog.projections.requests import Request
 

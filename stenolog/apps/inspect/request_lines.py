@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Literal, NamedTuple, TypeAlias
 
-from stenolog.adapters.log import Conversation
+from stenolog.adapters.conversation.log import Conversation
 from stenolog.domain.entry import Entry
 from stenolog.projections.analysis.cache.difference import Shared
 from stenolog.projections.analysis.explain import Missing, Reason, described, left_out, why

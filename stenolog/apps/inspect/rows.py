@@ -7,7 +7,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from math import log10
 from typing import NamedTuple
 
-from stenolog.adapters.log import Conversation
+from stenolog.adapters.conversation.log import Conversation
 from stenolog.domain.entry import EPOCH, Entry
 from stenolog.domain.erasure import is_erased
 from stenolog.domain.events import AssistantMessage, LlmError, ToolResult

@@ -9,7 +9,7 @@ from hashlib import sha256
 from types import MappingProxyType
 from typing import Any
 
-from stenolog.adapters.log import Log
+from stenolog.adapters.conversation.log import Log
 from stenolog.domain.entry import NewEntry
 from stenolog.domain.errors import OperationalError
 from stenolog.domain.events import AssistantMessage, ModeSwitch, UserMessage

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from stenolog.adapters.log import Log
-from stenolog.adapters.queries.openings import opening_of
+from stenolog.adapters.conversation.log import Log
+from stenolog.adapters.conversation.queries.openings import opening_of
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import StenologError
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult, UserMessage

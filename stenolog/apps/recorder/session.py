@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.importers.steps import position_ranges
-from stenolog.adapters.log import Conversation
 from stenolog.domain.entry import Entry, NewEntry
 from stenolog.domain.errors import CallerError, VersionConflictError
 from stenolog.domain.events import AssistantMessage, Known, LlmError, ModeSwitch, UserMessage

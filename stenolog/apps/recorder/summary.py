@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from stenolog.adapters.log import Conversation, Log
+from stenolog.adapters.conversation.log import Conversation, Log
 from stenolog.domain.events import AssistantMessage, LlmError
 
 from .session import META

@@ -9,7 +9,7 @@ from stenolog.domain.errors import MissingExtraError
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
-    from stenolog.adapters.log import Log
+    from stenolog.adapters.conversation.log import Log
 
 
 def application(log: Log, token: str) -> Starlette:

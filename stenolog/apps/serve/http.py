@@ -25,7 +25,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingR
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from stenolog.adapters.log import Log
+from stenolog.adapters.conversation.log import Log
 from stenolog.adapters.tools.base import in_thread
 from stenolog.apps.servers.limits import admit
 from stenolog.domain.errors import CallerError

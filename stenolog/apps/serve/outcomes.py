@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 from pydantic_core import to_json
 
+from stenolog.adapters.conversation.log import Conversation
+from stenolog.adapters.conversation.queries import folds
+from stenolog.adapters.conversation.queries.plain_json import event_from_json
 from stenolog.adapters.engine.model_call import CATEGORIES, classify_error
 from stenolog.adapters.engine.retries import RetryPolicy
-from stenolog.adapters.log import Conversation
 from stenolog.adapters.models.by_hand import answer_from, recording, with_own_names
 from stenolog.adapters.providers.errors import provider_error, retry_after
-from stenolog.adapters.queries import folds
-from stenolog.adapters.queries.plain_json import event_from_json
 from stenolog.adapters.tools.base import ToolOutput
 from stenolog.adapters.tools.calls import with_metadata
 from stenolog.adapters.tools.results import redacted_output, result_of

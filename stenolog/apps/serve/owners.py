@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from math import inf
 
-from stenolog.adapters.log import Conversation, Log
+from stenolog.adapters.conversation.log import Conversation, Log
 
 from .runner import Runner
 

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, get_type_hints
 from pydantic import ValidationError
 
 from stenolog._version import __version__
-from stenolog.adapters.log import Conversation, Log
-from stenolog.adapters.queries.plain_json import event_from_json, plain
+from stenolog.adapters.conversation.log import Conversation, Log
+from stenolog.adapters.conversation.queries.plain_json import event_from_json, plain
 from stenolog.domain import effects
 from stenolog.domain.entry import NewEntry
 from stenolog.domain.errors import DuplicateIdError, InvalidEventError

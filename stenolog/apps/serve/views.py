@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from stenolog.adapters.conversation.log import Conversation
+from stenolog.adapters.conversation.queries.plain_json import entry_data, plain, when
 from stenolog.adapters.engine.journal import ClaimedEffect
-from stenolog.adapters.log import Conversation
-from stenolog.adapters.queries.plain_json import entry_data, plain, when
 from stenolog.adapters.tools.calls import as_approved, call_at
 from stenolog.domain import effects
 from stenolog.domain.entry import Entry

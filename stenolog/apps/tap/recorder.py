@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stenolog.adapters.log import open as open_log
+from stenolog.adapters.conversation.log import open as open_log
 from stenolog.apps.recorder.assembling import Assembler
 from stenolog.apps.recorder.recording import ExchangeRecorder
 from stenolog.apps.recorder.working_place import working_place

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from stenolog.adapters.conversation.queries.backwards import backwards
 from stenolog.adapters.providers.prices import listed, usd
-from stenolog.adapters.queries.backwards import backwards
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage
 from stenolog.projections.analysis.cache.calls import CacheCall, cache_call, cache_calls, is_call
@@ -21,7 +21,7 @@ from .lanes import means
 from .requests import AskedRequest
 
 if TYPE_CHECKING:
-    from stenolog.adapters.log import Conversation
+    from stenolog.adapters.conversation.log import Conversation
 
 
 COSTLY = 4_096

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from stenolog.adapters.log import Conversation, Log
-from stenolog.adapters.verify.integrity import verify
-from stenolog.adapters.verify.report import Anomaly, Problem, Report, WithoutReceipt, severity
-from stenolog.adapters.verify.requests import Proved, prove
+from stenolog.adapters.conversation.log import Conversation, Log
+from stenolog.adapters.conversation.verifying.integrity import verify
+from stenolog.adapters.conversation.verifying.report import Anomaly, Problem, Report, WithoutReceipt, severity
+from stenolog.adapters.conversation.verifying.requests import Proved, prove
 from stenolog.projections.requests.grades import GRADES
 
 from .envelope import Diagnostic

@@ -15,7 +15,7 @@ from .lanes import lane, means, own_api
 from .requests import request_reference
 
 if TYPE_CHECKING:
-    from stenolog.adapters.log import Conversation
+    from stenolog.adapters.conversation.log import Conversation
 
 
 def compactions_of(conversation: Conversation, agent: str) -> list[Compaction]:

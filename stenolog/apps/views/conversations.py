@@ -7,16 +7,16 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from stenolog.adapters.conversation.queries.overviews import ListedConversation, listed
+from stenolog.adapters.conversation.queries.plain_json import when
 from stenolog.adapters.providers.prices import are_examples
 from stenolog.adapters.providers.prices import listed as listed_prices
-from stenolog.adapters.queries.overviews import ListedConversation, listed
-from stenolog.adapters.queries.plain_json import when
 from stenolog.domain.settings import Settings
 from stenolog.projections.formats import providers
 from stenolog.projections.prices import Prices, known_cost, unpriced
 
 if TYPE_CHECKING:
-    from stenolog.adapters.log import Log
+    from stenolog.adapters.conversation.log import Log
 
 UUID = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})((?:~\d+)?)")
 """A name that is a UUID, and the number of a fork behind it."""

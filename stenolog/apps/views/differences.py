@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from stenolog.adapters.conversation.queries.backwards import backwards
 from stenolog.adapters.providers.prices import are_examples, listed
-from stenolog.adapters.queries.backwards import backwards
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import InvalidEventError
 from stenolog.domain.events import AssistantMessage, LlmError
@@ -22,7 +22,7 @@ from .lanes import lane
 from .requests import AskedRequest, request_reference
 
 if TYPE_CHECKING:
-    from stenolog.adapters.log import Conversation
+    from stenolog.adapters.conversation.log import Conversation
 
 
 class Difference(NamedTuple):

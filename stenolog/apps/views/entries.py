@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from stenolog.adapters.queries.bills import bill_of
+from stenolog.adapters.conversation.queries.bills import bill_of
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError
 from stenolog.domain.policy import PolicyLike
@@ -18,7 +18,7 @@ from .lanes import means, request_of, unrecorded
 from .requests import bill_data
 
 if TYPE_CHECKING:
-    from stenolog.adapters.log import Conversation
+    from stenolog.adapters.conversation.log import Conversation
 
 
 def explained(

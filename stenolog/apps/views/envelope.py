@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from stenolog.adapters.queries.plain_json import plain
+from stenolog.adapters.conversation.queries.plain_json import plain
 
 ENVELOPE_VERSION = 1
 Severity: TypeAlias = Literal["error", "warning", "note"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from stenolog.adapters.queries.backwards import backwards
-from stenolog.adapters.queries.lane_apis import api_of
-from stenolog.adapters.queries.openings import opening_of
-from stenolog.adapters.queries.token_counters import COUNTERS
+from stenolog.adapters.conversation.queries.backwards import backwards
+from stenolog.adapters.conversation.queries.lane_apis import api_of
+from stenolog.adapters.conversation.queries.openings import opening_of
+from stenolog.adapters.conversation.queries.token_counters import COUNTERS
 from stenolog.domain.errors import InvalidEventError
 from stenolog.domain.events import AssistantMessage, ModeSwitch
 from stenolog.domain.policy import Policy, policy
@@ -17,7 +17,7 @@ from stenolog.projections.requests import LaneId, Request, lanes
 from .envelope import Diagnostic
 
 if TYPE_CHECKING:
-    from stenolog.adapters.log import Conversation
+    from stenolog.adapters.conversation.log import Conversation
 
 
 def lane(written: str) -> LaneId:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from stenolog.adapters.queries.folds import fold_at
-from stenolog.adapters.queries.overviews import OVERVIEW
+from stenolog.adapters.conversation.queries.folds import fold_at
+from stenolog.adapters.conversation.queries.overviews import OVERVIEW
 from stenolog.domain.lifecycle import TABLE, Status, Trigger, legal
 from stenolog.domain.settings import Settings
 from stenolog.domain.state import State
 from stenolog.domain.step import Transition, step
 
 if TYPE_CHECKING:
-    from stenolog.adapters.log import Conversation
+    from stenolog.adapters.conversation.log import Conversation
 
 
 class Standing(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from stenolog.adapters.queries import curves
+from stenolog.adapters.conversation.queries import curves
 from stenolog.domain.errors import InvalidEventError
 from stenolog.projections.analysis.provider_bill import (
     Unexplained,
@@ -19,7 +19,7 @@ from stenolog.projections.usage import Usage, usage
 from .lanes import lane, sender
 
 if TYPE_CHECKING:
-    from stenolog.adapters.log import Conversation
+    from stenolog.adapters.conversation.log import Conversation
 
 
 class Stats(NamedTuple):

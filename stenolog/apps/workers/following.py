@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import AsyncGenerator
 from itertools import islice
 
+from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.engine.options import EntryAppended, RunEvent
 from stenolog.adapters.engine.team import AnyConversation
-from stenolog.adapters.log import Conversation
 from stenolog.domain.entry import Entry
 
 from .live_reader import Channel, Snapshot, joined, reader_of

@@ -17,8 +17,8 @@ from contextlib import contextmanager, suppress
 from typing import NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
+from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.engine.options import StreamDelta
-from stenolog.adapters.log import Conversation
 from stenolog.adapters.store import reader
 from stenolog.adapters.store.recorder import LogRecorder
 from stenolog.adapters.store.store_values import CommittedRow, DraftRow, Stream

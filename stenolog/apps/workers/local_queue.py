@@ -9,7 +9,7 @@ import asyncio
 from functools import partial
 from typing import Any
 
-from stenolog.adapters.log import Conversation, Log
+from stenolog.adapters.conversation.log import Conversation, Log
 from stenolog.adapters.store.store_values import Stream
 
 from .queue import Advance

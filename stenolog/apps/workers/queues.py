@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weakref import WeakKeyDictionary
 
-from stenolog.adapters.log import Log
+from stenolog.adapters.conversation.log import Log
 from stenolog.adapters.store.address import is_postgres
 from stenolog.domain.errors import MissingExtraError
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.engine.approvals import workers
-from stenolog.adapters.log import Conversation
 
 
 def root_of(conversation: Conversation) -> Conversation:

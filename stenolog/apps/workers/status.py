@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from stenolog.adapters.log import Log
+from stenolog.adapters.conversation.log import Log
 from stenolog.adapters.store.address import is_postgres
 
 if TYPE_CHECKING:

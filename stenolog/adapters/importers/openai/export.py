@@ -37,7 +37,7 @@ from stenolog.projections.requests.sendable import no_agent
 from stenolog.projections.tool_pairs import Call, Pair
 
 if TYPE_CHECKING:
-    from stenolog.adapters.log import Conversation
+    from stenolog.adapters.conversation.log import Conversation
 
 Message = dict[str, Any]
 Blobs = Mapping[str, bytes]

@@ -7,9 +7,9 @@ from base64 import b64decode
 from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from stenolog.adapters.log import Conversation
-from stenolog.adapters.queries.outputs import READ
-from stenolog.adapters.queries.read_output import read_output_tool, run_read_output
+from stenolog.adapters.conversation.log import Conversation
+from stenolog.adapters.conversation.queries.outputs import READ
+from stenolog.adapters.conversation.queries.read_output import read_output_tool, run_read_output
 from stenolog.adapters.tools.base import Attachment, ToolOutput
 from stenolog.domain.errors import MissingExtraError, StenologError
 from stenolog.projections.messages.quoting import note

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import IO, TYPE_CHECKING
 
-from stenolog.adapters.queries.exporters import Exporter
+from stenolog.adapters.conversation.queries.exporters import Exporter
 
 from .page import write_page
 
 if TYPE_CHECKING:
-    from stenolog.adapters.log import Conversation
+    from stenolog.adapters.conversation.log import Conversation
 
 
 def _write_html(conversation: Conversation, stream: IO[str], _agent: str) -> None:

@@ -12,8 +12,8 @@ from html import escape
 from importlib.resources import files
 from typing import IO, TYPE_CHECKING, Any
 
-from stenolog.adapters.queries.overviews import title_of
-from stenolog.adapters.queries.token_counters import COUNTERS
+from stenolog.adapters.conversation.queries.overviews import title_of
+from stenolog.adapters.conversation.queries.token_counters import COUNTERS
 from stenolog.projections.terminal_text import safe
 from stenolog.projections.timeline import timeline
 from stenolog.projections.transcript import html_items
@@ -23,7 +23,7 @@ from .sent import sent_requests
 from .tables import EntryTable, RequestTable
 
 if TYPE_CHECKING:
-    from stenolog.adapters.log import Conversation
+    from stenolog.adapters.conversation.log import Conversation
 
 FORMAT = 1
 WIDTH = 8_190

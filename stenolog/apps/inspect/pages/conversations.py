@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from markupsafe import Markup
 
-from stenolog.adapters.queries.curves import small_curve
-from stenolog.adapters.queries.overviews import listed, title_of
+from stenolog.adapters.conversation.queries.curves import small_curve
+from stenolog.adapters.conversation.queries.overviews import listed, title_of
 from stenolog.apps.inspect.page import Page
 from stenolog.apps.inspect.query import Query
 from stenolog.apps.views.conversations import (
@@ -26,7 +26,7 @@ from stenolog.domain.limits import MICRO_PER_USD
 from stenolog.projections.context_curve.sparkline import sparkline
 
 if TYPE_CHECKING:
-    from stenolog.adapters.search.lookup import Hit
+    from stenolog.adapters.conversation.search.lookup import Hit
 
 PAGE = 50
 """The rows that the page holds."""

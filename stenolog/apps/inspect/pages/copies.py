@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from io import StringIO
 
-from stenolog.adapters.queries.exporters import EXPORTERS, moment
+from stenolog.adapters.conversation.queries.exporters import EXPORTERS, moment
 from stenolog.apps.inspect.one_file.page import write_page
 from stenolog.apps.inspect.page import File, TextPage
 from stenolog.apps.inspect.query import Query

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from pydantic_core import to_json
 
-from stenolog.adapters.queries.plain_json import entry_data
+from stenolog.adapters.conversation.queries.plain_json import entry_data
 from stenolog.apps.inspect.page import Page
 from stenolog.apps.inspect.query import Query
 from stenolog.apps.inspect.rows import row

@@ -13,8 +13,8 @@ from threading import Thread
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from stenolog.adapters.log import Log
-from stenolog.adapters.log import open as open_log
+from stenolog.adapters.conversation.log import Log
+from stenolog.adapters.conversation.log import open as open_log
 from stenolog.apps.inspect.page import Page
 from stenolog.apps.inspect.query import Query
 from stenolog.apps.views.checks import LogCheck, log_check

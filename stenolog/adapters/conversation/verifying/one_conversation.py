@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
-from stenolog.adapters.log import Log
-from stenolog.adapters.queries import requests
-from stenolog.adapters.queries.folds import SETTINGS, STATE, PersistentFold
-from stenolog.adapters.queries.token_counters import COUNTERS
+from stenolog.adapters.conversation.log import Log
+from stenolog.adapters.conversation.queries import requests
+from stenolog.adapters.conversation.queries.folds import SETTINGS, STATE, PersistentFold
+from stenolog.adapters.conversation.queries.token_counters import COUNTERS
 from stenolog.adapters.store.checkpoints import CheckpointRun
 from stenolog.adapters.store.inspection import ConversationRow, DamagedRow, Inspection
 from stenolog.adapters.store.store_values import LAST, Segment

@@ -8,8 +8,8 @@ from functools import partial
 from itertools import chain, groupby
 from typing import NamedTuple
 
-from stenolog.adapters.log import Conversation, Log
-from stenolog.adapters.queries.token_counters import COUNTERS
+from stenolog.adapters.conversation.log import Conversation, Log
+from stenolog.adapters.conversation.queries.token_counters import COUNTERS
 from stenolog.domain.entry import Entry, to_entry
 from stenolog.domain.erasure import DAMAGED
 from stenolog.domain.errors import CallerError, StenologError, StoredDataError

@@ -12,8 +12,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from pydantic_core import from_json
 
-from stenolog.adapters.log import Conversation, Log
-from stenolog.adapters.queries.sent_forms import in_sent_form
+from stenolog.adapters.conversation.log import Conversation, Log
+from stenolog.adapters.conversation.queries.sent_forms import in_sent_form
 from stenolog.adapters.store.integrity import inspecting
 from stenolog.adapters.store.sqlite_recorder import SqliteLogRecorder
 from stenolog.domain.entry import Record, to_entry

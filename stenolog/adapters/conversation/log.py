@@ -18,6 +18,13 @@ from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from stenolog.adapters.plugins import load_plugins
+from stenolog.adapters.store import appends, arguments, home
+from stenolog.adapters.store.appends import Sources, new_id, now
+from stenolog.adapters.store.cursors import follow
+from stenolog.adapters.store.database import DEADLINE, Synchronous
+from stenolog.adapters.store.handle import LogHandle
+from stenolog.adapters.store.store_values import InTransaction, PendingEntry, Stream
 from stenolog.domain.codec import load_event
 from stenolog.domain.decide import decide
 from stenolog.domain.entry import EPOCH, MICROSECOND, Entry, NewEntry, Record, check_name, microseconds
@@ -28,23 +35,16 @@ from stenolog.domain.value_help import named_arguments
 from stenolog.projections.timeline import TimelineItem as TimelineItem
 
 from .opening import open_application
-from .plugins import load_plugins
 from .queries import forks
 from .queries.reading import ReadableConversation
-from .store import appends, arguments, home
-from .store.appends import Sources, new_id, now
-from .store.cursors import follow
-from .store.database import DEADLINE, Synchronous
-from .store.handle import LogHandle
-from .store.store_values import InTransaction, PendingEntry, Stream
 
 if TYPE_CHECKING:
+    from stenolog.adapters.store.claims import OpenClaim
+    from stenolog.adapters.tool_specs.given import ToolSpecLike
     from stenolog.domain.policy import PolicyLike
 
-    from .maintenance.erase import Erased
+    from .erasing import Erased
     from .search.lookup import Hit
-    from .store.claims import OpenClaim
-    from .tool_specs.given import ToolSpecLike
 
 Pending: TypeAlias = Literal["close", "keep"]
 OTHERS = 'the provider\'s own go in parameters={"temperature": 0.2}'
@@ -161,7 +161,7 @@ class Log(LogHandle):
 
         Raises `ConversationNotFoundError`.
         """
-        from .store import claims as claims_module  # late, as above
+        from stenolog.adapters.store import claims as claims_module  # late, as above
 
         return claims_module.open_claims(self, conversation)
 
@@ -172,7 +172,7 @@ class Log(LogHandle):
         settles them as those of a dead one. `owner`: only those of this process id, or of this runner.
         Raises `ConversationNotFoundError`.
         """
-        from .store import claims as claims_module  # late, as above
+        from stenolog.adapters.store import claims as claims_module  # late, as above
 
         return claims_module.take_over(self, conversation, owner)
 
@@ -290,7 +290,9 @@ class Conversation(ReadableConversation):
         `stenolog.context`. Raises `InvalidEventError`, and `CallerError` for what is no tool; otherwise as
         `append`.
         """
-        from .tool_specs.given import card_fields  # late: most programs read a log, or have a team
+        from stenolog.adapters.tool_specs.given import (
+            card_fields,  # late: most programs read a log, or have a team
+        )
 
         fields = card_fields(model, instructions, tools, parameters, policy)
         while True:
@@ -356,7 +358,7 @@ class Conversation(ReadableConversation):
         Raises `PositionNotFoundError`, `InvalidEventError` for a record of an erasure and for an entry that
         a fork inherits, and `ConversationExistsError` while a call of an entry has no result.
         """
-        from .maintenance.erase import erase  # late: few programs need it
+        from .erasing import erase  # late: few programs need it
 
         return erase(self, positions, reason=reason, by=by)
 
@@ -367,7 +369,7 @@ class Conversation(ReadableConversation):
         write-ahead log has them until `Log.collect`, the next deletion, or the last process to close the log.
         Backups keep what they have. Raises `ConversationExistsError` while forks of it exist.
         """
-        from .maintenance.erase import delete  # late, as above
+        from .erasing import delete  # late, as above
 
         delete(self)
 

@@ -14,8 +14,8 @@ from glob import escape, glob
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from stenolog.adapters.log import Log
-from stenolog.adapters.log import open as open_log
+from stenolog.adapters.conversation.log import Log
+from stenolog.adapters.conversation.log import open as open_log
 from stenolog.adapters.store import backups, conversation_rows, durable_head, event_rows, raw_pages
 from stenolog.domain.codec import dump_event
 from stenolog.domain.entry import GENESIS, Record, check_name, digest_of, left_hash, make_record

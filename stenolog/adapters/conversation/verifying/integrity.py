@@ -15,8 +15,8 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from stenolog.adapters.log import Conversation, Log
-from stenolog.adapters.log import open as open_log
+from stenolog.adapters.conversation.log import Conversation, Log
+from stenolog.adapters.conversation.log import open as open_log
 from stenolog.adapters.store import backups
 from stenolog.adapters.store.database import DEADLINE
 from stenolog.adapters.store.inspection import ConversationRow, DamagedRow, Inspection
@@ -132,7 +132,7 @@ def _run(check: Check) -> None:
 
 def _check_index(log: Log, found: Findings) -> None:
     """Note an index that had other words than the log and was deleted; it is no problem of the log."""
-    from stenolog.adapters.search import indexing  # late: most logs have none
+    from stenolog.adapters.conversation.search import indexing  # late: most logs have none
 
     if not indexing.check_index(log):
         found.notes.append("the search index was damaged and is deleted: the next search makes it anew")

@@ -21,6 +21,8 @@ from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from stenolog.adapters.store.recorder import LogRecorder
+from stenolog.adapters.store.store_values import PendingEntry, PendingInsert, Stream
 from stenolog.domain.entry import Entry, NewEntry, Record, check_name
 from stenolog.domain.events import Event
 from stenolog.domain.settings import Settings
@@ -32,19 +34,17 @@ from stenolog.projections.timeline import TimelineItem
 
 from . import log as logs
 from .log import OTHERS, Conversation, Log, Pending, new_entries
-from .store.recorder import LogRecorder
-from .store.store_values import PendingEntry, PendingInsert, Stream
 
 if TYPE_CHECKING:
+    from stenolog.adapters.tool_specs.given import ToolSpecLike
     from stenolog.domain.policy import PolicyLike
     from stenolog.projections.analysis.explain import Explanation
     from stenolog.projections.analysis.provider_bill import Bill
     from stenolog.projections.formats.base import Format
     from stenolog.projections.requests import Request
 
-    from .maintenance.erase import Erased
+    from .erasing import Erased
     from .search.lookup import Hit
-    from .tool_specs.given import ToolSpecLike
 
 P = ParamSpec("P")
 S = TypeVar("S")

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from typing import get_args
 
+from stenolog.adapters.store.address import checked, is_postgres
+from stenolog.adapters.store.appends import Sources
+from stenolog.adapters.store.database import DEADLINE, Synchronous
+from stenolog.adapters.store.eventsourcing_app import LogApplication
 from stenolog.domain.errors import MissingExtraError
-
-from .store.address import checked, is_postgres
-from .store.appends import Sources
-from .store.database import DEADLINE, Synchronous
-from .store.eventsourcing_app import LogApplication
 
 
 def open_application(
@@ -48,7 +47,7 @@ def _in_postgres() -> type[LogApplication]:
     """Return the class of applications in PostgreSQL. Raises `MissingExtraError`."""
     # Late: an SQLite log needs no driver of PostgreSQL.
     try:
-        from .postgres_store.application import PostgresLogApplication
+        from stenolog.adapters.postgres_store.application import PostgresLogApplication
     except ImportError as error:
         # Without its binary part, or libpq, psycopg raises an error without a name.
         if (error.name or "psycopg").startswith("psycopg"):

@@ -19,8 +19,8 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
-from stenolog.adapters.log import Log
-from stenolog.adapters.log import open as open_log
+from stenolog.adapters.conversation.log import Log
+from stenolog.adapters.conversation.log import open as open_log
 from stenolog.adapters.plugins import load_plugin, named_plugins
 from stenolog.domain.errors import OperationalError
 

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from stenolog.adapters.search.indexing import Source, forgetting
+from stenolog.adapters.conversation.search.indexing import Source, forgetting
 from stenolog.adapters.store import appends, erasures
 from stenolog.adapters.store.blob_shas import shas_in
 from stenolog.adapters.store.handle import StreamHandle

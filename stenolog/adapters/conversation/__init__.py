@@ -1,0 +1,1 @@
+"""The log and its conversations: appending, reading, searching, erasing and verifying, on a store."""
