@@ -19,9 +19,9 @@ from stenolog import Log, UserMessage
 from stenolog.adapters.conversation import log as logs
 from stenolog.adapters.store import appends, event_rows
 from stenolog.adapters.store.store_values import START, PendingEntry
-from stenolog.apps.cli import options
 from stenolog.apps.cli import run as cli
 from stenolog.apps.cli.app import app
+from stenolog.apps.cli.arguments import options
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.events import ModeSwitch
 

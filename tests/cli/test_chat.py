@@ -13,7 +13,7 @@ import pytest
 
 import stenolog
 from stenolog import AgentCard, AssistantMessage, LlmError, ModeSwitch, TextPart, Tool, ToolCall, UserMessage
-from stenolog.apps.cli.chat_status import Hints
+from stenolog.apps.cli.chat.status import Hints
 from stenolog.events import Usage
 from stenolog.models import ModelResponse
 from tests.cli.conftest import Ran

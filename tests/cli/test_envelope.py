@@ -14,7 +14,7 @@ from stenolog.adapters.conversation.log import open as open_log
 from stenolog.adapters.conversation.queries.plain_json import plain
 from stenolog.apps.cli import framework
 from stenolog.apps.cli.app import EXITS, GROUPS, MODULES, exit_of
-from stenolog.apps.cli.db_commands import envelope_schema
+from stenolog.apps.cli.commands.db import envelope_schema
 from stenolog.domain import errors
 from stenolog.domain.events import Unknown, UserMessage
 

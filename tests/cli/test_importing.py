@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 from stenolog.adapters.importers import batch
-from stenolog.apps.cli import import_command, terminal
-from stenolog.apps.cli.import_command import summary
+from stenolog.apps.cli import terminal
+from stenolog.apps.cli.commands import imports as import_command
+from stenolog.apps.cli.commands.imports import summary
 from stenolog.apps.cli.lines import Paragraph
 from stenolog.apps.cli.terminal import STEP, Bytes
 from tests.cli.terminal import Terminal as RealTerminal

@@ -15,9 +15,10 @@ from pydantic import JsonValue
 from stenolog.adapters.conversation.log import open as open_log
 from stenolog.adapters.conversation.queries import overviews
 from stenolog.adapters.conversation.queries.folds import persistent
-from stenolog.apps.cli import conversation_list, options
 from stenolog.apps.cli.app import app
-from stenolog.apps.cli.position_argument import full_name
+from stenolog.apps.cli.arguments import options
+from stenolog.apps.cli.arguments.position import full_name
+from stenolog.apps.cli.draw import conversation_list
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import ModeSwitch, UserMessage
 from stenolog.projections.overview import Overview, overview
@@ -118,7 +119,7 @@ def test_looking_for_a_name_reads_no_list_of_all(many: Cli, monkeypatch: pytest.
         asked.append([*names])
         return full_name(asked[-1], written)
 
-    monkeypatch.setattr("stenolog.apps.cli.lookup.full_name", noted)
+    monkeypatch.setattr("stenolog.apps.cli.arguments.lookup.full_name", noted)
 
     assert many("show", "talk 3", "2").status == 0
     assert asked == []

@@ -10,7 +10,7 @@ import pytest
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.conversation.log import open as open_log
 from stenolog.adapters.conversation.queries.backwards import PAGE, backwards
-from stenolog.apps.cli.position_argument import full_name, resolve
+from stenolog.apps.cli.arguments.position import full_name, resolve
 from stenolog.domain.errors import ConversationNotFoundError, InvalidEventError, PositionNotFoundError
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.parts import ToolCall

@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.text import Text
 
 from stenolog.apps.cli import terminal as terminal_module
-from stenolog.apps.cli.chat_terminal import TerminalWriter
-from stenolog.apps.cli.layout import table, wrapped
+from stenolog.apps.cli.chat.terminal import TerminalWriter
+from stenolog.apps.cli.draw.layout import table, wrapped
 
 
 class Terminal(io.StringIO):

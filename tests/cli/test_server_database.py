@@ -15,8 +15,8 @@ from stenolog.adapters.postgres_store.schema import LogNotFoundError
 from stenolog.adapters.store.address import without_password
 from stenolog.adapters.store.appends import Sources
 from stenolog.adapters.store.eventsourcing_app import LogApplication
-from stenolog.apps.cli.database import DatabaseParameter, ServerDatabase, database_of
-from stenolog.apps.cli.options import names
+from stenolog.apps.cli.arguments.database import DatabaseParameter, ServerDatabase, database_of
+from stenolog.apps.cli.arguments.options import names
 from stenolog.errors import InvalidEventError
 
 Cli = Callable[..., Any]

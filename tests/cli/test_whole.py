@@ -14,7 +14,7 @@ from rich.cells import cell_len
 import stenolog
 from stenolog import AssistantMessage, ToolCall, ToolResult, UserMessage
 from stenolog.apps.cli import run, terminal
-from stenolog.apps.cli.layout import table, wrapped
+from stenolog.apps.cli.draw.layout import table, wrapped
 from stenolog.apps.cli.lines import line, paragraph
 from stenolog.parts import ReasoningPart
 

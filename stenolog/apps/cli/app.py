@@ -23,42 +23,42 @@ from .terminal import say
 SECTIONS = {
     "See": {
         "demo": "demo",
-        "ls": "log_commands",
-        "log": "log_commands",
-        "show": "log_commands",
-        "search": "search_command",
-        "tail": "log_commands",
-        "timeline": "view_commands",
-        "state": "view_commands",
-        "outputs": "outputs_command",
-        "inspect": "inspect_command",
+        "ls": "log",
+        "log": "log",
+        "show": "log",
+        "search": "search",
+        "tail": "log",
+        "timeline": "view",
+        "state": "view",
+        "outputs": "outputs",
+        "inspect": "inspect",
     },
-    "Explain": {"request": "request_command", "explain": "", "drift": "drift_command"},
+    "Explain": {"request": "request", "explain": "", "drift": "drift"},
     "Run": {
-        "chat": "chat_command",
-        "run": "run_commands",
-        "rerun": "run_commands",
-        "claims": "run_commands",
-        "worker": "worker_commands",
-        "submit": "worker_commands",
-        "workers": "worker_commands",
-        "serve": "serve_command",
-        "tap": "tap_command",
+        "chat": "chat",
+        "run": "run",
+        "rerun": "run",
+        "claims": "run",
+        "worker": "worker",
+        "submit": "worker",
+        "workers": "worker",
+        "serve": "serve",
+        "tap": "tap",
     },
     "Prove": {"check": ""},
-    "Cost": {"cost": "cost_command", "stats": "stats_command"},
+    "Cost": {"cost": "cost", "stats": "stats"},
     "Change": {
-        "append": "append_command",
-        "import": "import_command",
-        "export": "export_command",
-        "watch": "watch_command",
-        "fork": "admin_commands",
-        "rename": "admin_commands",
-        "archive": "admin_commands",
-        "delete": "admin_commands",
-        "erase": "admin_commands",
+        "append": "append",
+        "import": "imports",
+        "export": "export",
+        "watch": "watch",
+        "fork": "admin",
+        "rename": "admin",
+        "archive": "admin",
+        "delete": "admin",
+        "erase": "admin",
     },
-    "Set up": {"db": "", "completion": "completion_command"},
+    "Set up": {"db": "", "completion": "completion"},
 }
 """The commands by what they are for, each with its module; a group has none."""
 MODULES = {name: module for section in SECTIONS.values() for name, module in section.items()}
@@ -130,7 +130,7 @@ class Commands(click.Group):
         """Return the command of that name. Raises `UsageError` with the nearest for another one."""
         if cmd_name not in self.modules:
             raise click.UsageError(self.unknown(cmd_name), ctx)
-        commands = import_module(f".{self.modules[cmd_name]}", __package__)
+        commands = import_module(f".commands.{self.modules[cmd_name]}", __package__)
         made: click.Command = getattr(commands, f"{self.prefix}{cmd_name}_command")
         return made
 
@@ -154,8 +154,8 @@ GROUPS = {
     "explain": _group(
         "explain",
         {
-            **dict.fromkeys(("entry", "call", "text", "agent", "value"), "explain_commands"),
-            "compaction": "compaction_command",
+            **dict.fromkeys(("entry", "call", "text", "agent", "value"), "explain"),
+            "compaction": "compaction",
         },
         """Say where an entry, a call or a text came from and went.
 
@@ -168,11 +168,11 @@ GROUPS = {
         "check",
         {
             "all": "check_all",
-            "log": "check_commands",
-            "requests": "check_commands",
+            "log": "check",
+            "requests": "check",
             "file": "check_file",
             "gate": "check_gate",
-            "replay": "check_commands",
+            "replay": "check",
         },
         """Check the log, its requests, a file or a corpus.
 
@@ -183,7 +183,7 @@ GROUPS = {
     ),
     "db": _group(
         "db",
-        dict.fromkeys(("path", "backup", "restore", "salvage", "gc", "schema"), "db_commands"),
+        dict.fromkeys(("path", "backup", "restore", "salvage", "gc", "schema"), "db"),
         "Back up, restore or salvage the database, and more.",
         "db backup copy.db",
     ),

@@ -20,8 +20,8 @@ from stenolog.domain.errors import CorruptLogError, PluginError, StenologError
 from stenolog.projections.terminal_text import safe_json
 
 from .app import DEFECT, FAILED, INTERRUPTED, OK, TERMINATED, Exit, exit_of
+from .arguments.options import OneOf
 from .lines import MENDED, CommandResult, Diagnostic, envelope
-from .options import OneOf
 from .terminal import Color, Declined, draw, say
 
 F = TypeVar("F", bound=Callable[..., Any])

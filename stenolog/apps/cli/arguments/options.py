@@ -1,0 +1,149 @@
+"""Options and arguments that several commands take, each with one spelling."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+from stenolog.adapters.store.home import VARIABLE, default_database
+from stenolog.apps.cli.suggest import did_you_mean
+from stenolog.domain.errors import StenologError
+from stenolog.domain.registry import HINT
+
+from .database import Database, DatabaseParameter, database_of
+from .lookup import opened
+from .position import KINDS
+
+if TYPE_CHECKING:
+    _ParamType = click.ParamType[str]
+    _Choice = click.Choice[str]
+else:
+    _ParamType = click.ParamType  # not generic before click 8.3
+    _Choice = click.Choice
+
+F = TypeVar("F", bound=Callable[..., Any])
+SUMMARY_OVER = "Summarise older messages once a request has more tokens."
+PATIENCE = 2.0
+"""Seconds that a shell's completion waits for a server, or for others that write."""
+COMPLETED = 1_000
+"""So many names are proposed at most to a shell."""
+SHORT = {kind: short for short, kind in KINDS.items()}
+
+
+class OneOf(_Choice):
+    """One of some words; the error of another one names the nearest."""
+
+    def get_missing_message(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """Return nothing: the message names the words already."""
+        return ""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the word."""
+        if value not in self.choices:
+            hint = did_you_mean(str(value), map(str, self.choices), most=1)
+            self.fail(
+                f"expected one of {', '.join(map(str, self.choices))}, found {value!r}{hint}", param, ctx
+            )
+        return value
+
+
+class RegisteredName(_ParamType):
+    """The name of something in a registry, which is read when the command runs: plugins add to it."""
+
+    name = "name"
+
+    def __init__(self, registry: Mapping[str, Any]) -> None:
+        self.registry = registry
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """Return the names, as a choice is shown."""
+        return f"[{'|'.join(self.registry)}]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name. Fails with the names that are known, and how a plugin is loaded."""
+        if value not in self.registry:
+            known = ", ".join(self.registry)
+            meant = did_you_mean(str(value), self.registry, most=1)
+            self.fail(f"expected one of {known}, found {value!r}{meant or f': {HINT}'}", param, ctx)
+        return str(value)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Return the names that begin so."""
+        return [CompletionItem(each) for each in self.registry if each.startswith(incomplete)]
+
+
+class _Kind(OneOf):
+    """A kind of entries by its short name, or by the one that is shown; it becomes the latter."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the kind."""
+        return KINDS[super().convert(SHORT.get(value, value), param, ctx)]
+
+
+def names(ctx: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
+    """Return the conversations whose name begins so, for the shell's completion."""
+    try:
+        db = ctx.params.get("db") or database_of(default_database())
+        if isinstance(db, Path) and not db.exists():
+            return []
+        with opened(db, deadline=PATIENCE) as log:
+            first = log.names(prefix=begun, limit=COMPLETED, order="a-z")
+            # With the last one a shell that is told the first ones sees what all of them begin with.
+            return first if len(first) < COMPLETED else first + log.names(prefix=begun, limit=1, order="z-a")
+    except StenologError:
+        return []  # a shell that completes is no place for an error
+
+
+def takes_db(function: F) -> F:
+    """Add the option `--db`."""
+    return click.option(
+        "--db",
+        type=DatabaseParameter(path_type=Path),
+        envvar=VARIABLE,
+        default=default_database,
+        metavar="FILE",
+        is_eager=True,
+        help=f"File or postgresql://…; else ${VARIABLE}, or yours.",
+    )(function)
+
+
+def typed(db: Database, *words: str) -> str:
+    """Return a command as a person types it, with `--db` unless the database is the default."""
+    elsewhere = () if db == database_of(default_database()) else ("--db", str(db))
+    return shlex.join(["stenolog", *words, *elsewhere])
+
+
+def takes_kinds(function: F) -> F:
+    """Add the option `--kind`."""
+    return click.option(
+        "--kind",
+        "kinds",
+        type=_Kind([*KINDS]),
+        multiple=True,
+        help="Only this kind; repeatable. tool_result is taken for tool, and so on.",
+    )(function)
+
+
+def takes_conversation(function: F) -> F:
+    """Add the option `--db` and a conversation; where it is left out, it is the newest."""
+    argument = click.argument(
+        "target", metavar="[CONVERSATION]", required=False, default="", shell_complete=names
+    )
+    return takes_db(argument(function))
+
+
+def takes_conversation_and(metavar: str) -> Callable[[F], F]:
+    """Add the option `--db`, a conversation and one word more, as `words`: see `lookup.find_both`."""
+
+    def decorate(function: F) -> F:
+        written = f"[CONVERSATION] {metavar}"
+        return takes_db(click.argument("words", metavar=written, nargs=-1, shell_complete=names)(function))
+
+    return decorate

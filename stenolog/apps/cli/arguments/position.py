@@ -1,0 +1,116 @@
+"""Positions and names of conversations as a person writes them on the command line.
+
+12               position 12                    @~3              3 before the last
+@                the last                       @{error}         the last error
+@call:toolu_01   where that call was made       @{error}~1       the entry before it
+2026-11-20       the last entry up to that time (with or without hours; UTC where no zone is given), or 2h
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from stenolog.adapters.conversation.queries.backwards import backwards
+from stenolog.apps.cli.suggest import did_you_mean
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import ConversationNotFoundError, InvalidEventError, PositionNotFoundError
+from stenolog.domain.events import AssistantMessage, LlmError
+
+from .time import moment
+
+KINDS = {
+    "user": "user_message",
+    "assistant": "assistant_message",
+    "tool": "tool_result",
+    "error": "llm_error",
+    "mode": "mode_switch",
+}
+FORMS = "a number, @, @~3, @{user|assistant|tool|error|mode}, @call:ID or a time (2026-11-20T09:30, 2h)"
+LISTED = "; `stenolog ls` lists those that there are"
+
+
+class ConversationArgument(Protocol):
+    """Methods of a conversation that resolving a position needs."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def position(self) -> int: ...
+
+    def entries(self, after: int = 0, at: int | None = None) -> Iterable[Entry]: ...
+
+
+def resolve(conversation: ConversationArgument, written: str, least: int = 1) -> int:
+    """Return the position that was written, from `least` to the last one.
+
+    Raises `InvalidEventError` for what is no position at all, `PositionNotFoundError` for one that is not
+    there.
+    """
+    head = conversation.position
+    anchor, back = _split(written)
+    found = _anchor(conversation, anchor, head) - back
+    if not least <= found <= head:
+        raise PositionNotFoundError(
+            f"{conversation.name!r}: expected a position from {least} to {head}, found {written}"
+        )
+    return found
+
+
+def _split(written: str) -> tuple[str, int]:
+    """Return the anchor, and how many positions before it."""
+    if match := re.fullmatch(r"(@.*)~(\d{1,15})", written, re.ASCII):
+        return match[1], int(match[2])
+    return written, 0
+
+
+def _anchor(conversation: ConversationArgument, anchor: str, head: int) -> int:
+    if re.fullmatch(r"-?\d{1,15}", anchor, re.ASCII):
+        return int(anchor)
+    if anchor == "@":
+        return head
+    if (match := re.fullmatch(r"@\{(\w+)\}", anchor)) and match[1] in {*KINDS, *KINDS.values()}:
+        kind = KINDS.get(match[1], match[1])
+        return _last(conversation, head, anchor, lambda entry: entry.event.kind == kind)
+    if anchor.startswith("@call:"):
+        return _last(conversation, head, anchor, lambda entry: _calls(entry, anchor.removeprefix("@call:")))
+    at = moment(anchor, f"a position ({FORMS})", to_its_end=True)
+    return next((entry.position for entry in backwards(conversation, head) if entry.time <= at), 0)
+
+
+def _calls(entry: Entry, id: str) -> bool:
+    event = entry.event
+    return isinstance(event, AssistantMessage | LlmError) and any(call.id == id for call in event.tool_calls)
+
+
+def _last(conversation: ConversationArgument, head: int, anchor: str, wanted: Callable[[Entry], bool]) -> int:
+    for entry in backwards(conversation, head):
+        if wanted(entry):
+            return entry.position
+    raise PositionNotFoundError(f"{conversation.name!r}: no entry is {anchor}")
+
+
+def full_name(names: Iterable[str], written: str) -> str:
+    """Return the conversation that was meant: by its whole name, or by a beginning that only one of them has.
+
+    A conversation and its forks (`talk~1`) count as one: the beginning means the conversation.
+    Raises `ConversationNotFoundError`, naming the nearest, and `InvalidEventError` where several begin so.
+    """
+    known = list(names)
+    if written in known:
+        return written
+    begun = [name for name in known if name.startswith(written)]
+    root = min(begun, key=len, default="")
+    if begun and all(name == root or name.startswith(f"{root}~") for name in begun):
+        return root
+    if begun:
+        raise InvalidEventError(f"{written!r} is the beginning of {len(begun)} conversations: {_some(begun)}")
+    meant = did_you_mean(written, known) or (LISTED if known else "; the database holds none yet")
+    raise ConversationNotFoundError(f"no conversation {written!r}{meant}")
+
+
+def _some(names: list[str]) -> str:
+    shown = ", ".join(repr(name) for name in names[:5])
+    return f"{shown} and {len(names) - 5} more" if len(names) > 5 else shown

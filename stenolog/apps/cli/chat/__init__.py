@@ -1,0 +1,1 @@
+"""The session of `chat`, and the run of a team in a terminal."""

@@ -1,0 +1,390 @@
+"""Session of a person with a team at work in an event loop of its own, shared by `chat` and `run`.
+
+It prints entries as they come, and asks the person about calls that need approval.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import click
+
+from stenolog.adapters.conversation.log import Conversation
+from stenolog.adapters.engine.approvals import approval
+from stenolog.adapters.engine.auto_context import AutoSummary
+from stenolog.adapters.engine.options import RunEvent, StreamDelta
+from stenolog.adapters.engine.team import Message, Team
+from stenolog.apps.cli.app import Terminated
+from stenolog.apps.cli.lines import CommandResult, envelope
+from stenolog.domain.effects import ref
+from stenolog.domain.errors import IllegalCommandError, InvalidEventError
+from stenolog.domain.events import UNCHANGED, ModeSwitch, UserMessage
+from stenolog.domain.parts import ToolCall
+from stenolog.domain.state import LaneState, OpenCall
+from stenolog.domain.values import Control
+from stenolog.projections.prices import Prices
+from stenolog.projections.terminal_text import safe_json
+
+from .status import Hints, awaiting, describe_status, failed
+from .terminal import Lines, TerminalWriter, call_of, lines, pages_of, whole_call
+from .view import RunPrinter
+
+T = TypeVar("T")
+TERMINATING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+TICK = 1.0
+"""Seconds between two looks at the watch."""
+
+
+def summary_of(over: int | None) -> AutoSummary | None:
+    """Return what summarises requests of more than `over` tokens, each by the agent that it is for."""
+    return None if over is None else AutoSummary(over=over)
+
+
+class Watching(Protocol):
+    """A listener that is notified of a run's events."""
+
+    def begin(self, mine: str = "") -> None: ...
+    def take(self, happened: RunEvent) -> None: ...
+    def tick(self) -> None: ...
+    def end(self, prices: Prices) -> None: ...
+
+
+class BackgroundRun:
+    """Runs a team on a conversation.
+
+    Ctrl-C stops the run where it stands, and the next goes on from there. `cancels`: pressed once, it cancels
+    what the agents do, and the log says so.
+    """
+
+    def __init__(self, team: Team, conversation: Conversation, watching: Watching, *, cancels: bool) -> None:
+        self.team = team
+        self.conversation = conversation
+        self.watching = watching
+        self.cancels = cancels
+        self.stopped = False
+        """True once Ctrl-C has stopped the run."""
+        self._runner = asyncio.Runner()
+        self._run: asyncio.Task[Any] | None = None
+        self._is_terminated = False
+        self._handlers: dict[int, Any] = {}
+
+    def __enter__(self) -> BackgroundRun:
+        for number in TERMINATING:
+            with suppress(ValueError):  # signals are handled in the main thread alone
+                if (handler := signal.getsignal(number)) is not signal.SIG_IGN:  # as under nohup
+                    signal.signal(number, self._terminate)
+                    self._handlers[number] = handler
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self.do(self.team.close())
+        finally:
+            self._runner.close()
+            for number, handler in self._handlers.items():
+                signal.signal(number, handler)
+
+    def _terminate(self, *_: object) -> None:
+        """Shut down in good order, once: stop a run as the last Ctrl-C does."""
+        if self._is_terminated:
+            return
+        self._is_terminated = True
+        if self._run is None:
+            raise Terminated
+        self._run.get_loop().call_soon_threadsafe(self._run.cancel)
+
+    def do(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Do one thing in the event loop. Raises KeyboardInterrupt where it was stopped by Ctrl-C."""
+        try:
+            return self._runner.run(coroutine)
+        except asyncio.CancelledError:
+            self.stopped = True
+            raise (Terminated if self._is_terminated else KeyboardInterrupt) from None
+
+    def go(self, message: Message | None = None, to: Iterable[str] = ()) -> None:
+        """Say something, if anything is given, and go on until only a person can."""
+        self.watching.begin(message.text if isinstance(message, UserMessage) else message or "")
+        self.do(self._go(message, to))
+
+    async def _go(self, message: Message | None, to: Iterable[str]) -> None:
+        self._run = asyncio.current_task()
+        try:
+            async with (
+                _pressed(self._press),
+                _ticking(self.watching.tick),
+                aclosing(self.team.run(self.conversation, message, to=to)) as happenings,
+            ):
+                async for happened in happenings:
+                    self.watching.take(happened)
+        finally:
+            self._run = None
+            self.watching.end(self.team.options.prices)
+
+    def _press(self, times: int, run: asyncio.Task[Any]) -> asyncio.Task[None] | None:
+        if times == 1 and self.cancels:
+            return asyncio.create_task(self._cancel())
+        run.cancel()
+        return None
+
+    async def _cancel(self) -> None:
+        await self.team.cancel(self.conversation)
+
+
+@asynccontextmanager
+async def _pressed(
+    press: Callable[[int, asyncio.Task[Any]], asyncio.Task[None] | None],
+) -> AsyncIterator[None]:
+    """Call `press` at each Ctrl-C, with the number of times that it was pressed."""
+    loop, run = asyncio.get_running_loop(), asyncio.current_task()
+    assert run is not None, "this is a task"
+    presses: list[asyncio.Task[None] | None] = []
+    try:
+        loop.add_signal_handler(signal.SIGINT, lambda: presses.append(press(len(presses) + 1, run)))
+    except (NotImplementedError, ValueError):  # no signals on this platform, or not in this thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+        await asyncio.gather(*filter(None, presses))
+
+
+@asynccontextmanager
+async def _ticking(tick: Callable[[], None]) -> AsyncIterator[None]:
+    """Call `tick` every second."""
+
+    async def ticks() -> None:
+        while True:
+            await asyncio.sleep(TICK)
+            tick()
+
+    task = asyncio.create_task(ticks())
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+class JsonPrinter:
+    """A run as a program follows it: an envelope for each entry, on a line of its own."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        self.conversation = conversation
+        self._position = conversation.position
+
+    def begin(self, mine: str = "") -> None:
+        """Begin a run."""
+        self.catch_up()
+
+    def take(self, happened: RunEvent) -> None:
+        """Print an entry; streamed pieces are in their entry in the end."""
+        if not isinstance(happened, StreamDelta) and happened.entry.position > self._position:
+            self._position = happened.entry.position
+            click.echo(safe_json(envelope("ok", happened.entry)))
+
+    def tick(self) -> None:
+        """Show that time has passed."""
+
+    def end(self, prices: Prices) -> None:
+        """End the run."""
+
+    def catch_up(self, instead: str = "") -> None:
+        """Print the entries that were not printed yet."""
+        for entry in self.conversation.entries(after=self._position):
+            click.echo(safe_json(envelope("ok", entry)))
+            self._position = entry.position
+
+
+QUESTION = "  run it? y/n (n REASON tells why, e: other arguments, a: always this tool) "
+MORE = "  Enter shows the next page ({left:,} characters are left), n refuses "
+ARGUMENTS = "  arguments, as a JSON object: "
+
+
+class Verdict(NamedTuple):
+    """Decision of a person about a call: `reason` explains a refusal, `arguments` replace the agent's own."""
+
+    approved: bool
+    reason: str = ""
+    arguments: str = ""
+
+
+class Approvals:
+    """Asks a person about the calls that wait for one; `later` tells of those that are left open.
+
+    `yes` approves all of them. Where nobody can be asked they are refused; `leave` leaves them open instead.
+    """
+
+    def __init__(
+        self, work: BackgroundRun, paper: TerminalWriter, lines: Lines, later: str, *, yes: bool, leave: bool
+    ) -> None:
+        self.work = work
+        self.paper = paper
+        self.lines = lines
+        self.later = later
+        self.yes = yes
+        self.leave = leave
+        self._always: set[tuple[str, str]] = set()
+
+    def judge(self) -> bool:
+        """Ask about each call that waits; return whether one was approved or refused."""
+        judged = False
+        for lane, call in list(awaiting(self.work.conversation.state(), self.work.team.agents)):
+            verdict = self._verdict(lane, call)
+            if verdict is None:
+                continue
+            try:
+                self.work.conversation.submit(_verdict_message(self.work.conversation, lane, call, verdict))
+                judged = True
+            except IllegalCommandError as error:  # somebody else was first
+                self.paper.text(str(error), "dim")
+        return judged
+
+    def _verdict(self, lane: LaneState, call: OpenCall) -> Verdict | None:
+        """Return a person's decision on the call, of which everything is shown; None leaves it open."""
+        made = call_of(self.work.conversation, call)
+        words = f"{lane.address}: {whole_call(made)}"
+        if self.yes or (lane.agent, call.name) in self._always:
+            self.paper.text(f"approved: {words}", "dim")
+            return Verdict(True)
+        if not self.lines.asks:
+            does = "it waits for" if self.leave else "refused without"
+            self.paper.text(f"? {words}: {does} your approval (--yes approves)", "yellow")
+            return None if self.leave else Verdict(False)
+        verdict = None
+        try:
+            verdict = self._ask(lane, call, made)
+        except Terminated:
+            raise
+        except KeyboardInterrupt:
+            print()
+        if verdict is None:
+            self.paper.line((f"  left open: {self.later}", "dim"))
+        return verdict
+
+    def _ask(self, lane: LaneState, call: OpenCall, made: ToolCall) -> Verdict | None:
+        """Return a person's decision; Ctrl-D leaves the call open."""
+        arguments, verdict = "", self._read(f"? {lane.address}: ", made)
+        while verdict is None and (answer := self.lines.reply(QUESTION)) is not None:
+            word, _, reason = answer.strip().partition(" ")
+            match word.lower(), reason.strip():
+                case "a" | "always", "":
+                    self._always.add((lane.agent, call.name))
+                    return Verdict(True, arguments=arguments)
+                case "y" | "yes", "":
+                    return Verdict(True, arguments=arguments)
+                case "n" | "no", why:
+                    return Verdict(False, why)
+                case "e" | "edit", "":
+                    arguments = self._edited(call) or arguments
+                    verdict = self._read("? with: ", replace(made, arguments=arguments or made.arguments))
+                case _:  # "yes, but …" is no approval
+                    pass
+        return verdict
+
+    def _read(self, begin: str, made: ToolCall) -> Verdict | None:
+        """Show all of a call, page by page; a refusal where it was refused before its end."""
+        first, *others = pages_of(made)
+        self.paper.text(f"{begin}{first}", "bold")
+        for nth, page in enumerate(others):
+            answer = self.lines.reply(MORE.format(left=sum(map(len, others[nth:]))))
+            if answer is None:
+                raise KeyboardInterrupt
+            word, _, reason = answer.strip().partition(" ")
+            if word.lower() in ("n", "no"):
+                return Verdict(False, reason.strip())
+            self.paper.text(page, "bold")
+        return None
+
+    def _edited(self, call: OpenCall) -> str:
+        """Return the arguments that a person gives; empty where they are none that fit."""
+        given = self.lines.reply(ARGUMENTS) or ""
+        try:
+            return approval(self.work.conversation, ref(call), given).arguments if given.strip() else ""
+        except InvalidEventError as error:
+            self.paper.text(f"✗ {error}", "red")
+            return ""
+
+
+def _verdict_message(
+    conversation: Conversation, lane: LaneState, call: OpenCall, verdict: Verdict
+) -> UserMessage:
+    """Return the verdict as an event, with its reason for the agent."""
+    if verdict.approved:
+        return UserMessage(control=approval(conversation, ref(call), verdict.arguments or None))
+    control = Control(action="refuse", call=ref(call))
+    if not verdict.reason:
+        return UserMessage(control=control)
+    return UserMessage(text=verdict.reason, to=[lane.address], control=control)
+
+
+@dataclass(frozen=True)
+class RunSession:
+    """A team on a conversation, and what a person reads, writes and decides."""
+
+    hints: Hints
+    work: BackgroundRun
+    watching: RunPrinter | JsonPrinter
+    paper: TerminalWriter
+    lines: Lines
+    approvals: Approvals
+
+    @property
+    def team(self) -> Team:
+        """Return the team that works."""
+        return self.work.team
+
+    @property
+    def conversation(self) -> Conversation:
+        """The conversation."""
+        return self.work.conversation
+
+    def go(self, text: Message | None = None, to: Iterable[str] = ()) -> None:
+        """Say something, if anything is given, and let the agents work until only a person can go on."""
+        self.work.go(text, to)
+        while self.approvals.judge():
+            self.work.go()
+
+    def entitle(self, title: str) -> None:
+        """Give the conversation a title, where it has another."""
+        if title and self.conversation.settings().title != title:
+            mode = UNCHANGED if self.conversation.position else self.team.mode
+            self.conversation.submit(ModeSwitch(title=title, mode=mode))
+
+    def status(self) -> list[str]:
+        """Return lines about calls that wait for a person, failures and interruptions."""
+        return list(describe_status(self.conversation, self.team.agents, self.hints))
+
+    def outcome(self) -> CommandResult:
+        """Return the state of the conversation now; failed if a lane of the team has failed."""
+        state = self.conversation.state()
+        lanes: dict[str, Any] = {where: lane.status for where, lane in state.lanes.items()}
+        data = {"conversation": self.conversation.name, "position": state.position, "lanes": lanes}
+        return CommandResult(data, failed=bool(failed(state, self.team.agents)))
+
+
+@contextmanager
+def open_session(
+    conversation: Conversation, team: Team, hints: Hints, *, yes: bool, cancels: bool, leave: bool
+) -> Iterator[RunSession]:
+    """Open a session with the command's options; the team is closed at the end.
+
+    For the rest see `BackgroundRun` and `Approvals`.
+    """
+    options = click.get_current_context().params
+    paper = TerminalWriter(options["color"], plain=options["as_json"])
+    watching = (
+        JsonPrinter(conversation)
+        if options["as_json"]
+        else RunPrinter(paper, conversation, team.agents, hints)
+    )
+    source = lines(asks=not options["as_json"])
+    with BackgroundRun(team, conversation, watching, cancels=cancels and source.asks) as work:
+        work.do(team.tools())  # what they come from is there, or that is said before anything else
+        approvals = Approvals(work, paper, source, hints.left, yes=yes, leave=leave)
+        yield RunSession(hints, work, watching, paper, source, approvals)

@@ -1,0 +1,1 @@
+"""The commands, a module each: a command returns data and its lines."""

@@ -1,0 +1,258 @@
+"""`cost`: what was used, what it cost, and how long it took."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from stenolog.adapters.conversation.queries.openings import origin_of
+from stenolog.adapters.conversation.queries.overviews import title_of
+from stenolog.adapters.providers.prices import prices_of, source
+from stenolog.apps.cli.arguments.agent import known_agent, takes_agent_else, takes_api
+from stenolog.apps.cli.arguments.database import Database
+from stenolog.apps.cli.arguments.lookup import find_conversation, find_conversations, open_log
+from stenolog.apps.cli.arguments.options import OneOf, takes_conversation
+from stenolog.apps.cli.arguments.position import resolve
+from stenolog.apps.cli.arguments.time import Period, in_zone, period
+from stenolog.apps.cli.framework import command
+from stenolog.apps.cli.lines import CommandResult, Diagnostic, Piece
+from stenolog.apps.cli.terminal import width
+from stenolog.apps.views.conversations import short_name
+from stenolog.projections.prices import Prices
+from stenolog.projections.usage import NOTHING, By, Histogram, Usage, UsageTotals, together, usage, usage_of
+
+if TYPE_CHECKING:
+    from stenolog.adapters.conversation.log import Conversation, Log
+    from stenolog.domain.entry import Entry
+
+FILE = click.Path(dir_okay=False, path_type=Path)
+OF_PLAN = {"agent": "--agent", "budgets": "--budget", "policies": "--policy", "api": "--api"}
+DAYS = {"day": "%Y-%m-%d", "week": "%G-W%V"}
+"""The forms of a day and a week, which sort in the order of time."""
+BY = ("agent", "task", "run", "model", "conversation", *DAYS)
+
+
+@command("cost", example="stenolog cost demo --plan --agent coder --budget 8k,16k")
+@click.option(
+    "--by", metavar="WHAT", type=OneOf(BY), default="agent", help=f"A line for each {', '.join(BY)}."
+)
+@click.option("--prices", type=FILE, help="A TOML or JSON file with your prices.")
+@click.option("--at", metavar="POSITION", help="Up to this position of one conversation.")
+@click.option("--since", metavar="TIME", help="Only entries of this time or later.")
+@click.option("--until", metavar="TIME", help="Only entries of this time or earlier.")
+@click.option("--plan", is_flag=True, help="What policies and budgets would cost and lose.")
+@click.option("--cache", is_flag=True, help="What each request missed of the prompt cache, and why.")
+@click.option("-v", "--verbose", is_flag=True, help="With --cache: those too that missed nothing.")
+@takes_agent_else("with --plan or --cache")
+@click.option("--budget", "budgets", metavar="N,N…", help="With --plan: budgets of tokens, 8k,16k,32k.")
+@click.option(
+    "--policy",
+    "policies",
+    metavar="POLICY",
+    multiple=True,
+    help="With --plan: full,last:50 or JSON; repeatable.",
+)
+@takes_api
+@takes_conversation
+def cost_command(
+    db: Database,
+    target: str,
+    by: str,
+    prices: Path | None,
+    at: str | None,
+    since: str | None,
+    until: str | None,
+    plan: bool,
+    cache: bool,
+    verbose: bool,
+    **of_plan: Any,
+) -> CommandResult:
+    """Count calls, tokens, tools, errors, times and costs.
+
+    Of all conversations, where none is named. With --plan no model is called: every request of an agent is
+    built under each policy and budget. With --cache each request is compared with the one before it.
+    """
+    log, times = open_log(db), period(since, until)
+    _check_views(plan=plan, cache=cache, verbose=verbose, has_times=any(times))
+    if plan:
+        from .cost_plan import planned
+
+        conversation = find_conversation(log, target)
+        return planned(conversation, at=at or "@", prices=prices, **of_plan)
+    agent = of_plan.pop("agent") if cache else None
+    if given := [option for name, option in OF_PLAN.items() if of_plan.get(name)]:
+        raise click.UsageError(f"{', '.join(given)}: only with --plan")
+    conversations = find_conversations(log, target)
+    if at is not None and len(conversations) != 1:
+        raise click.UsageError("--at is a position of one conversation: name it")
+    if cache:
+        from .cost_cache import cached
+
+        if agent and len(conversations) == 1:
+            known_agent(conversations[0], agent)
+        return cached(log, conversations, agent=agent, prices=prices, at=at, verbose=verbose)
+    if times.first is not None:
+        active = set(log.names(archived=True, active_since=times.first))
+        conversations = [conversation for conversation in conversations if conversation.name in active]
+    shared = _shared if len(conversations) > 1 else lambda _: 0
+    used = [
+        found
+        for each in conversations
+        for found in (
+            _used_by_day(each, at, times, shared(each), DAYS[by])
+            if by in DAYS
+            else [(each.name, _used(each, at, times, after=shared(each)))]
+        )
+    ]
+    rows = _rows([one for one in used if not any(times) or one[1].total != NOTHING], by)
+    table = prices_of(prices)
+    rows = _newest_first(log, rows) if by == "conversation" else _in_order(rows, by, table)
+    data = {
+        "conversations": [conversation.name for conversation in conversations],
+        "by": by,
+        "rows": [_data(name, tally, table) for name, tally in rows],
+        "total": _data("", together(tally for _, tally in rows), table),
+    }
+
+    def draw() -> Iterable[Piece]:
+        from stenolog.apps.cli.draw.views import drawn
+
+        is_short = by == "conversation" and width() is not None
+        shown = [(short_name(log, name), tally) for name, tally in rows] if is_short else rows
+        titles = [title_of(log[name]) for name, _ in rows] if by == "conversation" else []
+        return drawn(shown, by, table, "" if prices else source(), titles=titles)
+
+    notes = _imported(conversations) if any(tally.sum.input for _, tally in rows) else ()
+    return CommandResult(data, draw, diagnostics=notes)
+
+
+def _imported(conversations: Sequence[Conversation]) -> tuple[Diagnostic, ...]:
+    """Return a note if other programs sent the requests: what was billed is more than the log has of them."""
+    systems = {each.name: system for each in conversations if (system := _program(each))}
+    if not systems:
+        return ()
+    of = f" in {len(systems):,} of these conversations" if len(conversations) > 1 else ""
+    programs = ", ".join(sorted(set(systems.values())))
+    words = (
+        f"the requests{of} were sent by {programs}: tokens are as billed; `stenolog stats` counts those that "
+        "the log does not explain"
+    )
+    return (Diagnostic("note", "rebuilt", words, next(iter(systems)) if len(conversations) == 1 else ""),)
+
+
+def _program(conversation: Conversation) -> str:
+    """Return the program that a conversation was imported from; empty where stenolog wrote it."""
+    origin = origin_of(conversation)
+    return origin.system if origin is not None else ""
+
+
+def _check_views(*, plan: bool, cache: bool, verbose: bool, has_times: bool) -> None:
+    if plan and cache:
+        raise click.UsageError("--plan and --cache are different views: choose one")
+    if has_times and (plan or cache):
+        raise click.UsageError(f"--since and --until: not with --{'plan' if plan else 'cache'}")
+    if verbose and not cache:
+        raise click.UsageError("--verbose: only with --cache")
+
+
+def _newest_first(log: Log, rows: Sequence[tuple[str, UsageTotals]]) -> Sequence[tuple[str, UsageTotals]]:
+    """Return the rows in the order of `ls`; of very many, those that it has no order for come last."""
+    places = {name: at for at, name in enumerate(log.names(archived=True, order="latest"))}
+    return sorted(rows, key=lambda row: places.get(row[0], len(places)))
+
+
+def _in_order(
+    rows: Sequence[tuple[str, UsageTotals]], by: str, table: Prices | None
+) -> Sequence[tuple[str, UsageTotals]]:
+    """Return days and weeks by their time, all other rows by their costs, then by their calls."""
+    if by in DAYS:
+        return sorted(rows, key=lambda row: row[0])
+    return sorted(rows, key=lambda row: (-(row[1].known_cost(table) if table else 0), -row[1].calls))
+
+
+def _shared(conversation: Conversation) -> int:
+    """Return the last position that a fork shares with its parent, which has the entries up to there."""
+    return conversation.log.recorder.lineage(conversation.stream)[-1].after
+
+
+def _used(conversation: Conversation, at: str | None, times: Period, after: int) -> Usage:
+    """Return the usage of the entries behind a position."""
+    position = None if at is None else resolve(conversation, at)
+    if not any(times) and not after:
+        return conversation.fold(usage, position)
+    return usage_of(
+        conversation.entries(at=position), lambda entry: entry.time in times and entry.position > after
+    )
+
+
+def _used_by_day(
+    conversation: Conversation, at: str | None, times: Period, after: int, form: str
+) -> Iterator[tuple[str, Usage]]:
+    """Yield the usage of each day, or week, of the entries behind a position."""
+    position = None if at is None else resolve(conversation, at)
+    days = {
+        entry.position: f"{in_zone(entry.time):{form}}"
+        for entry in conversation.entries(at=position)
+        if entry.time in times and entry.position > after
+    }
+    for day in dict.fromkeys(days.values()):
+        places = {place for place, written in days.items() if written == day}
+        used = usage_of(conversation.entries(at=position), partial(_is_among, places))
+        if used.total != NOTHING:
+            yield day, used
+
+
+def _is_among(positions: Collection[int], entry: Entry) -> bool:
+    return entry.position in positions
+
+
+def _rows(used: Iterable[tuple[str, Usage]], by: str) -> Sequence[tuple[str, UsageTotals]]:
+    """Return a tally for each name, over all conversations, without unused ones."""
+    rows: dict[str, list[UsageTotals]] = {}
+    for name, tally in _each(used, by):
+        rows.setdefault(name, []).append(tally)
+    return [(name, together(tallies)) for name, tallies in rows.items()]
+
+
+def _each(used: Iterable[tuple[str, Usage]], by: str) -> Iterator[tuple[str, UsageTotals]]:
+    for name, each in used:
+        if by == "conversation" or by in DAYS:
+            yield name, each.total
+        else:
+            yield from each.by(cast("By", "lane" if by == "task" else by))
+
+
+def _data(name: str, tally: UsageTotals, prices: Prices) -> dict[str, Any]:
+    """Return a tally as JSON: tokens, milliseconds, and the cost in millionths of a dollar."""
+    shown = {
+        "name": name,
+        "calls": tally.calls,
+        "answers": tally.answers,
+        "answers_without_usage": tally.untold,
+        "answers_understated": tally.understated,
+        "errors": tally.errors,
+        "retries": tally.retries,
+        "tools": tally.tools,
+        "tool_errors": tally.tool_errors,
+        "tokens": {kind: used for kind, used in tally.sum._asdict().items() if kind != "cost"},
+        "took_ms": _times(tally.took),
+        "first_token_ms": _times(tally.first),
+        "tools_took_ms": _times(tally.tools_took),
+    }
+    return (
+        shown
+        if prices is None
+        else {
+            **shown,
+            "cost_micro_usd": tally.cost(prices),
+            "known_cost_micro_usd": tally.known_cost(prices),
+        }
+    )
+
+
+def _times(times: Histogram) -> dict[str, int | None]:
+    return {"median": times.percentile(50), "p95": times.percentile(95)}

@@ -1,0 +1,214 @@
+"""`demo`: a conversation with all that happens to agents, and what stenolog makes of it. No key, no network.
+
+Its times, ids and salts are fixed, so that everybody sees the same digests.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import webbrowser
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from uuid import uuid4
+
+import click
+
+from stenolog.adapters.conversation.log import Conversation, Log
+from stenolog.apps.cli.arguments.database import Database
+from stenolog.apps.cli.arguments.lookup import opened
+from stenolog.apps.cli.arguments.options import takes_db, typed
+from stenolog.apps.cli.draw.entry_lines import log_lines
+from stenolog.apps.cli.draw.layout import heading
+from stenolog.apps.cli.framework import command
+from stenolog.apps.cli.lines import CommandResult, Piece, done, line, paragraph
+from stenolog.apps.cli.terminal import draw, say
+from stenolog.apps.views.lanes import request_of
+from stenolog.apps.views.requests import request_data
+from stenolog.domain.errors import ConversationExistsError
+from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch
+from stenolog.projections.formats import DEFAULT_API, api_by
+
+from .check import replay_lines, replayed
+from .demo_events import BEGINNING, BEGUN, FORKED_AFTER, GOING_ON, OTHER_WAY, STEP
+
+NAME, FORK = "demo", "demo~1"
+POINT = (
+    "Three agents mend a parser, with a timeout, a rate limit, a budget that cuts, a summary and a fork.",
+    "All of it is in one log. What each agent was sent is worked out from that, byte for byte,",
+    "with the reason for every part, and for what was left out.",
+)
+HERE = Path("docs", "examples")
+"""The folder below the working directory in which the documentation expects them."""
+
+
+def record(
+    conversation: Conversation, events: Sequence[Event] = BEGINNING + GOING_ON, first: int = 1
+) -> None:
+    """Append the demo's events, answers with their receipts, as far as they are not there.
+
+    `first` is the position of the first of them. Nothing is written behind entries that are not the demo's.
+    """
+    for position, event in enumerate(events, first):
+        if position <= conversation.position:
+            if not _is_ours(conversation, position):
+                return
+            continue
+        if isinstance(event, LlmError) or (isinstance(event, AssistantMessage) and event.purpose == "answer"):
+            provider = conversation.settings().card_of(event.agent).provider
+            sent = conversation.request(event.agent, api=api_by(provider) or DEFAULT_API)
+            event = replace(event, receipt=sent.receipt)
+        expected = position - 1 if isinstance(event, ModeSwitch) else None
+        at = BEGUN + STEP * (position - 1)
+        conversation.append(event, id=_id(conversation.name, position), time=at, expected=expected)
+
+
+def record_all(log: Log) -> Conversation:
+    """Record the demo and its fork, and return the demo.
+
+    Raises `ConversationExistsError` where another conversation has the name.
+    """
+    demo = log[NAME]
+    if demo.position and not _is_ours(demo, 1):
+        raise ConversationExistsError(
+            f"{NAME!r} is a conversation of yours; name another database for the demo: --db FILE"
+        )
+    record(demo)
+    if FORK not in log and _is_ours(demo, FORKED_AFTER):
+        demo.fork(FORKED_AFTER, FORK)
+    if FORK in log and _is_ours(log[FORK], FORKED_AFTER + 1):
+        record(log[FORK], OTHER_WAY, FORKED_AFTER + 2)
+    return demo
+
+
+def _id(name: str, position: int) -> str:
+    return f"{name}-{position}"
+
+
+def _is_ours(conversation: Conversation, position: int) -> bool:
+    """Return whether the demo's own entry stands there."""
+    return position <= conversation.position and conversation.entry(position).id == _id(
+        conversation.name, position
+    )
+
+
+@command("demo", example="stenolog demo")
+@click.option("--files", is_flag=True, help="Only write the documentation's example files to docs/examples.")
+@click.option(
+    "--open/--no-open",
+    "opens",
+    default=None,
+    help="Serve the page on it, and open it if there is a browser; at a terminal unless --no-open.",
+)
+@takes_db
+def demo_command(db: Database, files: bool, opens: bool | None) -> CommandResult | None:
+    """Record a bundled conversation, and show it.
+
+    The log, a request with its reasons, a proof, and the address of the page on it.
+    """
+    if files:
+        written = write_example_files()
+        words = "has the example files" if written else "exists, so nothing was written"
+        return done(f"docs/examples {words}", written=written)
+    # The opening of the fork is the one entry whose id and time are not given.
+    forked_at, its_id = BEGUN + STEP * FORKED_AFTER, _id(FORK, FORKED_AFTER + 1)
+    log = opened(db, create=True, entropy=bytes, clock=lambda: forked_at, ids=lambda: its_id)
+    click.get_current_context().with_resource(log)
+    conversation = record_all(log)
+    data = {
+        "conversation": conversation.name,
+        "entries": list(conversation.entries()),
+        "timeline": conversation.timeline(),
+        "request": request_data(request_of(conversation, "coder", conversation.position, DEFAULT_API)),
+        "replay": replayed(conversation),
+    }
+    answer = CommandResult(data, lambda: _render_demo(conversation, db))
+    given = click.get_current_context().params
+    if given["as_json"]:
+        return answer
+    # A pager would hide the address of the page, which is the last line.
+    draw(answer.draw(), given["color"], page=False)
+    at_terminal = sys.stdout.isatty() and sys.stdin.isatty() and not os.environ.get("CI")
+    if opens or (opens is None and at_terminal and _has_pages()):
+        from .inspect import serve
+
+        serve(log, NAME, opens=bool(opens) or has_browser())
+    elif at_terminal and not _has_pages():
+        say(
+            "the page on it: pip install 'stenolog[inspect]', then stenolog inspect demo",
+            mark="·",
+            style="cyan",
+        )
+    return None
+
+
+def _has_pages() -> bool:
+    return all(find_spec(name) for name in ("starlette", "uvicorn", "jinja2"))
+
+
+def has_browser() -> bool:
+    """Return whether this machine has a screen and a browser that does not run in the terminal."""
+    has_screen = any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
+    if os.environ.get("SSH_CONNECTION") or not (has_screen or sys.platform in ("darwin", "win32")):
+        return False
+    with suppress(webbrowser.Error):
+        # One in the terminal itself, such as w3m, would wait for a page that waits for it to end.
+        return type(webbrowser.get()) is not webbrowser.GenericBrowser
+    return False
+
+
+def _render_demo(conversation: Conversation, db: Database) -> Iterator[Piece]:
+    from stenolog.apps.cli.draw.views import drawn_request as request_drawn
+
+    for words in POINT:
+        yield paragraph(words)
+    yield from _section(
+        "stenolog log demo",
+        "What happened. At 5 the model fell silent in the middle of an answer, and its words are kept.",
+    )
+    yield from log_lines(conversation.entries(), conversation, all=True)
+    yield from _section(
+        "stenolog request demo --agent coder",
+        "What coder's model is sent next: each part with its entries and its rule. Its budget cut 2 to 21;",
+        "the summary, 31, says in short what was there; what reviewer said is quoted.",
+    )
+    request = request_of(conversation, "coder", conversation.position, DEFAULT_API)
+    yield from request_drawn(request, list(conversation.entries()))
+    yield from _section(
+        "stenolog check replay demo", "What the engine did, worked out again from the first entry."
+    )
+    *_, proof = replay_lines(replayed(conversation))
+    yield proof
+    yield line("")
+    for words in ("timeline demo", "explain demo 5", f"timeline {FORK}", "cost demo", "inspect demo --open"):
+        yield line(("Go on:  ", "dim"), typed(db, *words.split()))
+
+
+def _section(words: str, *about: str) -> Iterator[Piece]:
+    """Yield the heading of a section: a command that shows the same, and what to look at."""
+    yield heading(f"$ {words}")
+    yield paragraph(" ".join(about), "dim")
+
+
+def write_example_files() -> bool:
+    """Copy the files to `docs/examples`, all of them or none; return False where the folder exists."""
+    if HERE.exists():
+        return False
+    HERE.parent.mkdir(exist_ok=True)
+    part = HERE.with_name(f"{HERE.name}.{uuid4().hex[:8]}")
+    try:
+        shutil.copytree(_packaged(), part, ignore=shutil.ignore_patterns("__pycache__"))
+        os.rename(part, HERE)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return True
+
+
+def _packaged() -> Path:
+    """Return the folder of the files: in the wheel below the package, in a checkout beside it."""
+    package = Path(__file__).parents[3]
+    return next(at for at in (package / "examples", package.parent / HERE) if at.is_dir())

@@ -1,0 +1,193 @@
+"""`export`: a conversation, or one request of it, in the forms that others read."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO, cast
+
+import click
+
+from stenolog.adapters.conversation.queries.exporters import EXPORTERS, Exporter, moment
+from stenolog.apps.cli.arguments.agent import agent_or_only, say_on_stderr, takes_agent_else, takes_conditions
+from stenolog.apps.cli.arguments.database import Database
+from stenolog.apps.cli.arguments.lookup import find_conversation, open_log
+from stenolog.apps.cli.arguments.options import RegisteredName, takes_conversation
+from stenolog.apps.cli.arguments.position import resolve
+from stenolog.apps.cli.framework import command
+from stenolog.apps.cli.lines import CommandResult, Diagnostic, counted, done
+from stenolog.apps.cli.terminal import STDOUT, ask, whole_or_not_at_all
+from stenolog.apps.inspect.one_file.redaction import Redaction, Taken
+from stenolog.apps.views.lanes import lane, unrecorded
+from stenolog.domain.policy_text import policy_of
+from stenolog.projections.terminal_text import EscapedStream
+
+if TYPE_CHECKING:
+    from stenolog.adapters.conversation.log import Conversation
+
+PLACE = click.Path(allow_dash=True, path_type=Path)
+
+
+@command("export", example="stenolog export demo --as openai --agent coder")
+@click.option(
+    "--as",
+    "form",
+    type=RegisteredName(EXPORTERS),
+    metavar="FORM",
+    default="jsonl",
+    show_default=True,
+    help="The form: jsonl, openai, markdown, html; json, curl, python, pytest of one request.",
+)
+@takes_agent_else("for a form of one agent, such as openai or pytest, where there are several")
+@click.option("--at", metavar="POSITION", help="The position or time of the request, for a form of one.")
+@takes_conditions
+@click.option(
+    "-o",
+    "--output",
+    type=PLACE,
+    help="Into this file or, as the form wants it, folder; else, and with -, to stdout.",
+)
+@click.option(
+    "--redact",
+    "patterns",
+    metavar="PATTERN",
+    multiple=True,
+    help="Take out what this regular expression finds; for html. Repeatable.",
+)
+@click.option(
+    "--redact-key",
+    "keys",
+    metavar="KEY",
+    multiple=True,
+    help="Take out the values under this key of JSON, wherever they stand. Repeatable.",
+)
+@click.option("--yes", is_flag=True, help="Do not ask whether that is all to be taken out.")
+@takes_conversation
+def export_command(
+    db: Database,
+    target: str,
+    form: str,
+    agent: str | None,
+    at: str | None,
+    api: str | None,
+    policy: str | None,
+    output: Path | None,
+    patterns: tuple[str, ...],
+    keys: tuple[str, ...],
+    yes: bool,
+) -> CommandResult | None:
+    """Write a conversation as JSONL, or in another form.
+
+    The JSONL imports back to the same digests. One request is that of an agent at a position, as it was sent
+    if it was. Plugins add forms.
+    """
+    exporter = EXPORTERS[form]
+    _check_options(exporter, {"--agent": agent, "--at": at, "--api": api, "--policy": policy})
+    conversation = find_conversation(open_log(db), target)
+    if exporter.write_folder is not None:
+        return _export_folder(conversation, exporter, output)
+    if output is not None and output.is_dir():
+        raise click.BadParameter(f"File {str(output)!r} is a directory.", param_hint="'-o' / '--output'")
+    position = None if exporter.write_moment is None else resolve(conversation, at or "@")
+    write, notes = _writing(conversation, exporter, agent, position, api, policy)
+    taken: list[Taken] = []
+    if patterns or keys:
+        text, taken = _redacted(conversation, exporter, Redaction(patterns, keys))
+        notes = (*notes, *_redaction_notes(taken))
+        if not yes and sys.stdin.isatty() and sys.stderr.isatty():
+            say_on_stderr(notes)
+            notes = ()
+            ask("Is that all, and shall it be written?", "nothing was written")
+        write = partial(_write_text, text)
+    if output is None or output == STDOUT:
+        if click.get_current_context().params["as_json"]:
+            raise click.UsageError("with --json, say where the export goes: -o FILE")
+        write(cast("TextIO", EscapedStream(sys.stdout)) if sys.stdout.isatty() else sys.stdout)
+        say_on_stderr(notes)
+        return None
+    with whole_or_not_at_all(output) as file:
+        write(file)
+    answer = _exported(conversation, form, output, position)._replace(diagnostics=notes)
+    return answer._replace(data={**cast("dict[str, Any]", answer.data), "taken": taken}) if taken else answer
+
+
+def _redacted(
+    conversation: Conversation, exporter: Exporter, redaction: Redaction
+) -> tuple[str, list[Taken]]:
+    """Return the export without what is to be taken out, and the list of that."""
+    if exporter.write_redacted is None:
+        forms = ", ".join(name for name in EXPORTERS if EXPORTERS[name].write_redacted)
+        raise click.UsageError(f"--redact and --redact-key are for --as {forms}")
+    stream = StringIO()
+    exporter.write_redacted(conversation, stream, redaction)
+    return stream.getvalue(), redaction.removals
+
+
+def _redaction_notes(taken: Sequence[Taken]) -> Iterator[Diagnostic]:
+    """Yield what was taken out, place by place."""
+    if not taken:
+        yield Diagnostic("warning", "nothing-redacted", "nothing was found that is to be taken out")
+    for each in taken:
+        words = f"{each.where}: taken out: {counted(each.times, 'text')} by {each.by}, such as {each.sample}"
+        yield Diagnostic("note", "redacted", words)
+
+
+def _write_text(text: str, stream: TextIO) -> None:
+    stream.write(text)
+
+
+def _check_options(exporter: Exporter, given: Mapping[str, str | None]) -> None:
+    """Raise `UsageError` for an option that the form has no use for."""
+    if exporter.write_moment is not None:
+        return
+    for option in (option for option, value in given.items() if value is not None):
+        if option == "--agent" and exporter.of_one_agent:
+            continue
+        wanted = [each for each in EXPORTERS if _takes(EXPORTERS[each], option)]
+        what = "all agents" if option == "--agent" else "the whole conversation"
+        raise click.UsageError(f"{option} is for --as {', '.join(wanted)}; --as {exporter.name} is of {what}")
+
+
+def _takes(exporter: Exporter, option: str) -> bool:
+    return exporter.write_moment is not None or (option == "--agent" and exporter.of_one_agent)
+
+
+def _writing(
+    conversation: Conversation,
+    exporter: Exporter,
+    agent: str | None,
+    position: int | None,
+    api: str | None,
+    policy: str | None,
+) -> tuple[Callable[[TextIO], object], tuple[Diagnostic, ...]]:
+    """Return the function that writes to a stream, and what is to be said beside it."""
+    if position is not None:
+        named = agent_or_only(conversation, agent, position)
+        text = moment(conversation, named, position, exporter.name, api=api, policy=policy_of(policy))
+        return lambda stream: stream.write(text), unrecorded(conversation, named)
+    assert exporter.write is not None, "an exporter writes to a stream, into a folder, or one request"
+    write, whose = exporter.write, ""
+    notes = tuple[Diagnostic, ...]()
+    if exporter.of_one_agent:
+        whose = lane(agent_or_only(conversation, agent, conversation.position)).agent
+        notes = unrecorded(conversation, whose)
+    return lambda stream: write(conversation, stream, whose), notes
+
+
+def _export_folder(conversation: Conversation, exporter: Exporter, folder: Path | None) -> CommandResult:
+    if folder is None or folder == STDOUT:
+        raise click.UsageError(f"--as {exporter.name}: say into which folder: -o FOLDER")
+    assert exporter.write_folder is not None, "it writes into a folder"
+    return _exported(conversation, exporter.name, exporter.write_folder(conversation, folder))
+
+
+def _exported(conversation: Conversation, form: str, file: Path, at: int | None = None) -> CommandResult:
+    words = f"{conversation.name} is exported as {file}, {conversation.position} entries"
+    if at is not None:
+        words = f"the request at {at} of {conversation.name} is exported as {file}"
+    return done(
+        words, conversation=conversation.name, entries=conversation.position, form=form, file=str(file)
+    )

@@ -1,0 +1,79 @@
+"""`inspect`: pages on this machine that show what each agent was sent, and why."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import webbrowser
+from typing import TYPE_CHECKING
+from urllib.parse import quote, urlencode
+
+import click
+from pydantic_core import to_json
+
+from stenolog.apps.cli.arguments.database import Database
+from stenolog.apps.cli.arguments.lookup import find_conversation, open_log
+from stenolog.apps.cli.arguments.options import takes_conversation
+from stenolog.apps.cli.framework import command
+from stenolog.apps.cli.lines import CommandResult
+from stenolog.apps.cli.terminal import say
+from stenolog.apps.inspect import inspector
+from stenolog.apps.servers.sockets import server_socket, socket_path
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
+    from stenolog.adapters.conversation.log import Log
+
+COLLECTED_AFTER = (20_000, 50, 100)
+"""Garbage is looked for so often: what the pages keep would else be gone through at every other step."""
+
+
+@command("inspect", example="stenolog inspect demo --open")
+@click.option("--open", "opens", is_flag=True, help="Open the page in the browser.")
+@click.option("--host", default="127.0.0.1", help="The address to listen at: 127.0.0.1, or unix:/PATH.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Any that is free, unless given.")
+@click.option("--allow-fork", is_flag=True, help="A page may begin a fork, and change nothing else.")
+@takes_conversation
+def inspect_command(
+    db: Database, target: str, opens: bool, host: str, port: int, allow_fork: bool
+) -> CommandResult | None:
+    """Show conversations in the browser.
+
+    Each agent's exact request at any position, the reason for each part, and what was left out. Nothing can
+    be changed there without --allow-fork. In a pipe the first line of stdout is JSON: url, with the token
+    that it needs.
+    """
+    log = open_log(db)
+    name = find_conversation(log, target).name if target else ""
+    serve(log, name, host, port, opens=opens, allow_fork=allow_fork)
+    return None
+
+
+def serve(
+    log: Log, name: str, host: str = "127.0.0.1", port: int = 0, *, opens: bool, allow_fork: bool = False
+) -> None:
+    """Serve the pages until the process is told to end; `opens` the one of a conversation, "": of them all.
+
+    Raises OSError for a taken port, and `MissingExtraError`.
+    """
+    app, path = inspector(log, allow_fork=allow_fork), f"/c/{quote(name)}" if name else "/"
+    run_server(app, host, port, f"{path}?{urlencode({'token': app.state.token})}", opens=opens)
+
+
+def run_server(app: Starlette, host: str, port: int, path: str, *, opens: bool) -> None:
+    """Serve an application until the process is told to end; print its URL, which ends with `path`."""
+    from stenolog.apps.servers.web import web_server
+
+    with server_socket(host, port) as (bound, origin):
+        url = origin + path
+        at_terminal = sys.stdout.isatty()
+        first = to_json({"url": url} | socket_path(host)).decode()
+        click.echo(f"Open {url}  (Ctrl-C ends it)" if at_terminal and not socket_path(host) else first)
+        sys.stdout.flush()
+        if not at_terminal:
+            say("Ctrl-C ends it", mark="·", style="cyan")
+        if opens:
+            webbrowser.open(url)
+        gc.set_threshold(*COLLECTED_AFTER)
+        web_server(app).run(sockets=[bound])

@@ -1,0 +1,205 @@
+"""`request`: what an agent's model is sent, why, and what it would be sent otherwise. No model is called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+
+import click
+
+from stenolog.adapters.conversation.queries.bills import bill_of
+from stenolog.apps.cli.arguments.agent import (
+    address,
+    agent_or_only,
+    known_agent,
+    print_raw,
+    say_on_stderr,
+    takes_agent,
+    takes_api,
+)
+from stenolog.apps.cli.arguments.database import Database
+from stenolog.apps.cli.arguments.lookup import find_conversation, open_log
+from stenolog.apps.cli.arguments.options import takes_conversation
+from stenolog.apps.cli.arguments.position import resolve
+from stenolog.apps.cli.framework import command
+from stenolog.apps.cli.lines import CommandResult, Piece
+from stenolog.apps.views.differences import at_call_before, difference, difference_data
+from stenolog.apps.views.lanes import means, unrecorded
+from stenolog.apps.views.positions import position_ranges
+from stenolog.apps.views.requests import (
+    AskedRequest,
+    edits_asked,
+    policy_asked,
+    real_data,
+    reasons_data,
+    whatif_data,
+)
+from stenolog.domain.errors import InvalidEventError
+
+
+@command("request", example="stenolog request demo --agent coder --at 9 --diff 6")
+@takes_agent
+@click.option("--at", metavar="POSITION", default="@", help="As it would be sent at this position or time.")
+@takes_api
+@click.option("--policy", metavar="POLICY", help="Under this policy: full, last:50+tokens:16k, JSON.")
+@click.option("--budget", metavar="N", help="Within a budget of so many tokens: 16k.")
+@click.option("--without", multiple=True, metavar="P[-Q]", help="Without these positions: 91 or 40-44,91.")
+@click.option("--mode", metavar="WORD", help="In this mode: chat, agent, run, or a word of your own.")
+@click.option("--edit", multiple=True, metavar="P:TEXT", help="With this text at position P; repeatable.")
+@click.option("--why", is_flag=True, help="The reason for every part of it.")
+@click.option(
+    "--message", metavar="N", type=click.IntRange(min=0), help="The reason for this one; 0: around them."
+)
+@click.option("--dropped", is_flag=True, help="What was left out of it, and why.")
+@click.option(
+    "--diff", "before", metavar="POSITION", help="What changed since then, or since the last call: call."
+)
+@click.option("--other", metavar="NAME", help="What differs from the request of this agent.")
+@click.option("--exit-code", is_flag=True, help="Exit 1 where there is a difference.")
+@click.option("--built", is_flag=True, help="As stenolog builds it, where another program sent it.")
+@click.option("--raw", is_flag=True, help="The body alone: the exact bytes that would be sent.")
+@takes_conversation
+def request_command(
+    db: Database,
+    target: str,
+    agent: str | None,
+    at: str,
+    api: str | None,
+    policy: str | None,
+    budget: str | None,
+    without: tuple[str, ...],
+    mode: str | None,
+    edit: tuple[str, ...],
+    why: bool,
+    message: int | None,
+    dropped: bool,
+    before: str | None,
+    other: str | None,
+    exit_code: bool,
+    built: bool,
+    raw: bool,
+) -> CommandResult | None:
+    """Show what an agent's model is sent next. With --policy to --edit, as it might be, beside that."""
+    differs, reasons = bool(before or other), why or message is not None
+    if sum((reasons, dropped, differs, raw)) > 1:
+        raise click.UsageError("--why, --dropped, --diff and --raw are different views: choose one")
+    if (without or edit or mode is not None) and (reasons or dropped or differs):
+        raise click.UsageError(
+            "--without, --mode and --edit are shown beside the real request, or with --raw alone"
+        )
+    conversation = find_conversation(open_log(db), target)
+    position = resolve(conversation, at)
+    if other:
+        known_agent(conversation, other)
+    named = agent_or_only(conversation, agent, position)
+    chosen = policy_asked(conversation, named, position, policy, budget)
+    asked = AskedRequest(
+        conversation,
+        named,
+        position,
+        api,
+        chosen,
+        [*position_ranges(without, partial(resolve, conversation))],
+        mode,
+        edits_asked(edit),
+        as_built=built,
+    )
+    if raw:
+        print_raw(asked.request())
+        say_on_stderr(unrecorded(conversation, named))
+        return None
+    if reasons:
+        shown = _reasons(asked, message)
+    elif dropped:
+        shown = _dropped(asked)
+    elif differs:
+        shown = _difference(asked, before, address(other, "--other"), exit_code=exit_code)
+    else:
+        shown = _whatif(asked, exit_code=exit_code) if asked.is_changed else _real(asked)
+    has_note = reasons or not (dropped or differs or asked.is_changed)
+    notes = () if has_note else unrecorded(conversation, named)
+    return shown._replace(diagnostics=notes)
+
+
+def _real(asked: AskedRequest) -> CommandResult:
+    """Show the request with its parts, and the bill beside it."""
+    request = asked.request()
+    entries = list(asked.conversation.entries())
+    billed = bill_of(asked.conversation, request, entries)
+
+    def draw() -> Iterable[Piece]:
+        from stenolog.apps.cli.draw.views import drawn_request
+
+        return drawn_request(request, entries, billed)
+
+    return CommandResult(real_data(request, billed), draw)
+
+
+def _reasons(asked: AskedRequest, message: int | None) -> CommandResult:
+    """Show the reason for every part, or for those of one message."""
+    from stenolog.projections.analysis.explain import left_out, why
+
+    request = asked.request()
+    log = list(asked.conversation.entries(at=asked.at))
+    reasons = [one for one in why(request, log) if message in (None, one.message + 1)]
+    if not reasons:
+        last = max(part.message for part in request.parts) + 1
+        raise InvalidEventError(
+            f"the request has messages 1 to {last}: expected one of them, found {message}"
+        )
+
+    def draw() -> Iterable[Piece]:
+        from stenolog.apps.cli.draw.explain import reasons_drawn
+
+        return reasons_drawn(request, reasons, billed, whole=message is not None)
+
+    billed = bill_of(asked.conversation, request, list(asked.conversation.entries()))
+    return CommandResult(reasons_data(request, reasons, left_out(request, log), billed), draw)
+
+
+def _dropped(asked: AskedRequest) -> CommandResult:
+    """Show what was left out."""
+    from stenolog.projections.analysis.budget_room import budget_room
+    from stenolog.projections.analysis.explain import left_out
+
+    request, log = asked.request(), list(asked.conversation.entries(at=asked.at))
+    gone, rooms = left_out(request, log), budget_room(request, log, **means(asked.conversation))
+
+    def draw() -> Iterable[Piece]:
+        from stenolog.apps.cli.draw.explain import left_out_drawn
+
+        return left_out_drawn(request, gone, rooms)
+
+    billed = bill_of(asked.conversation, request, list(asked.conversation.entries()))
+    return CommandResult({**reasons_data(request, [], gone, billed), "budget": rooms}, draw)
+
+
+def _difference(
+    asked: AskedRequest, before: str | None, other: str | None, *, exit_code: bool
+) -> CommandResult:
+    """Show what differs from the request at another position, or of another agent."""
+    earlier = asked._replace(agent=other or asked.agent)
+    if before == "call":
+        earlier = at_call_before(earlier)
+    elif before is not None:
+        earlier = earlier._replace(at=resolve(asked.conversation, before))
+    found = difference(earlier, asked)
+
+    def draw() -> Iterable[Piece]:
+        from stenolog.apps.cli.draw.difference import difference_drawn
+
+        return difference_drawn(found.told, found.before, found.after, found)
+
+    return CommandResult(difference_data(found), draw, failed=exit_code and not found.told.equal)
+
+
+def _whatif(asked: AskedRequest, *, exit_code: bool) -> CommandResult:
+    """Show the request as it might be, beside the real one."""
+    made = asked.whatif()
+
+    def draw() -> Iterable[Piece]:
+        from stenolog.apps.cli.draw.policy import whatif_drawn
+
+        return whatif_drawn(made)
+
+    return CommandResult(whatif_data(asked, made), draw, failed=exit_code and not made.same)

@@ -1,0 +1,72 @@
+"""`serve`: the log as a service for programs in other languages."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from contextlib import redirect_stdout
+from typing import TYPE_CHECKING, TextIO
+
+import click
+from pydantic_core import to_json
+
+from stenolog.apps.cli.arguments.database import Database
+from stenolog.apps.cli.arguments.lookup import open_log
+from stenolog.apps.cli.arguments.options import takes_db
+from stenolog.apps.cli.framework import command
+from stenolog.apps.cli.lines import CommandResult
+from stenolog.apps.cli.terminal import say
+from stenolog.apps.servers.sockets import UNIX, server_socket, socket_path
+from stenolog.domain.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from stenolog.adapters.conversation.log import Log
+
+TOKEN = "STENOLOG_TOKEN"
+"""The environment variable that has the token; an argument would be seen in the list of processes."""
+
+
+@command("serve", example="stenolog serve --port 8787")
+@click.option("--stdio", is_flag=True, help="JSON-RPC over standard input and output, and no HTTP.")
+@click.option("--host", default="127.0.0.1", help="The address to listen at: 127.0.0.1, or unix:/PATH.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8787, help="0: any that is free.  [default: 8787]"
+)
+@takes_db
+def serve_command(db: Database, stdio: bool, host: str, port: int) -> CommandResult | None:
+    """Serve the log to programs in other languages.
+
+    Over HTTP whoever has the token may read and write all of it: that of $STENOLOG_TOKEN, else a new one,
+    which is printed. The first line of stdout is JSON: url, and the new token.
+    """
+    out = sys.stdout
+    # What a plugin prints must not stand between the lines that a program reads.
+    with redirect_stdout(sys.stderr):
+        log = open_log(db, create=True)
+        if stdio:
+            from stenolog.apps.serve.service import Service
+            from stenolog.apps.serve.stdio import serve
+
+            serve(Service(log), sys.stdin.buffer, out.buffer)
+        else:
+            _serve_http(log, host, port, out)
+    return None
+
+
+def _serve_http(log: Log, host: str, port: int, out: TextIO) -> None:
+    """Serve until the process is told to end. Raises `MissingExtraError`, and OSError for a taken port."""
+    try:
+        from stenolog.apps.serve.http import application
+        from stenolog.apps.servers.web import web_server
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("serve", "starlette or uvicorn") from error
+    given = os.environ.get(TOKEN, "")
+    token = given or secrets.token_urlsafe(32)
+    with server_socket(host, port) as (bound, url):
+        # A token of the environment is known to who set it, and stands in no output.
+        first = {"url": url, **socket_path(host)} | ({} if given else {"token": token})
+        print(to_json(first).decode(), file=out, flush=True)
+        where = host if host.startswith(UNIX) else url
+        say(f"serving {log.path} at {where}; Ctrl-C ends it", mark="·", style="cyan")
+        web_server(application(log, token)).run(sockets=[bound])

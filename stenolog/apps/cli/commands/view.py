@@ -1,0 +1,131 @@
+"""`timeline`, `state`: what a person sees, and where every agent stands."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from stenolog.apps.cli.arguments.agent import known_agent, takes_agent_else
+from stenolog.apps.cli.arguments.database import Database
+from stenolog.apps.cli.arguments.lookup import find_conversation, open_log
+from stenolog.apps.cli.arguments.options import takes_conversation
+from stenolog.apps.cli.arguments.position import resolve
+from stenolog.apps.cli.draw.entry_lines import carries_settings_of, not_shown
+from stenolog.apps.cli.draw.step_lines import erased_among, step_lines
+from stenolog.apps.cli.framework import command
+from stenolog.apps.cli.lines import CommandResult, Piece, counted, pass_token
+from stenolog.apps.views.states import state_at, state_data
+from stenolog.domain.events import AssistantMessage, ModeSwitch
+from stenolog.domain.state import State
+from stenolog.domain.step import Transition
+from stenolog.domain.turns import TURN_RULES
+
+if TYPE_CHECKING:
+    from stenolog.adapters.conversation.log import Conversation
+
+
+@command("timeline", example="stenolog timeline demo --at 2h")
+@click.option("--at", metavar="POSITION", default="@", help="As it stood at this position or time.")
+@click.option("--full", is_flag=True, help="Cut no output or call, fold no retries and no hidden entries.")
+@takes_conversation
+def timeline_command(db: Database, target: str, at: str, full: bool) -> CommandResult:
+    """Show what a person sees.
+
+    Messages, tools with their results, errors, changes of settings, cuts.
+    """
+    conversation = find_conversation(open_log(db), target)
+    position = resolve(conversation, at)
+    items = conversation.timeline(at=position)
+
+    def draw() -> Iterable[Piece]:
+        from stenolog.apps.cli.draw.timeline import drawn_timeline
+
+        settings = conversation.settings(position)
+        # A compaction took its words from the model, not from the reader; whoever rewinds takes them back.
+        compacted = [
+            span
+            for entry in (conversation.entries(0, position) if settings.hides else ())
+            if isinstance(entry.event, AssistantMessage)
+            for span in entry.event.covers
+        ]
+        return drawn_timeline(
+            items, pass_token(settings.turns), full=full, hides=settings.hides, compacted=compacted
+        )
+
+    return CommandResult({"conversation": conversation.name, "items": items}, draw)
+
+
+@command("state", example="stenolog state demo --steps --agent coder")
+@click.option("--at", metavar="POSITION", default="@", help="As it stood at this position or time.")
+@click.option(
+    "--steps", is_flag=True, help="Each transition up to there: what an entry did, and what came next."
+)
+@takes_agent_else("with --steps; else all")
+@takes_conversation
+def state_command(db: Database, target: str, at: str, steps: bool, agent: str | None) -> CommandResult:
+    """Show where every agent stands, and what is configured."""
+    if agent and not steps:
+        raise click.UsageError("--agent goes with --steps")
+    conversation = find_conversation(open_log(db), target)
+    position = resolve(conversation, at)
+    if agent:
+        known_agent(conversation, agent)
+    if steps:
+        made = [step for step in conversation.transitions(at=position) if agent in (None, step.lane)]
+        data = {"conversation": conversation.name, "transitions": made}
+
+        def draw() -> Iterator[Piece]:
+            unseen = _settings_among(conversation, made)
+            shown = [step for step in made if step.position not in unseen]
+            yield from step_lines(shown, erased_among(conversation, shown))
+            yield from not_shown(Counter(unseen.values()), "--json has them")
+
+        return CommandResult(data, draw)
+    found = state_at(conversation, position)
+    return CommandResult(
+        state_data(found), lambda: _state_lines(found.state, found.settings, found.asks_person)
+    )
+
+
+def _settings_among(conversation: Conversation, steps: Iterable[Transition]) -> dict[int, str]:
+    """Return the mode switches that move no lane, and only carry settings of a program; by position."""
+    idle = {step.position for step in steps if not step.lane and step.kind == ModeSwitch.kind}
+    if not idle:
+        return {}
+    entries = conversation.entries(after=min(idle) - 1, at=max(idle))
+    owners = {entry.position: carries_settings_of(entry.event) for entry in entries if entry.position in idle}
+    return {position: owner for position, owner in owners.items() if owner}
+
+
+def _state_lines(state: State, settings: Any, asks: bool) -> Iterator[Piece]:
+    from stenolog.apps.cli.draw.layout import table, wrapped
+
+    yield wrapped((f"at {state.position}", "bold"), f"  mode {settings.mode}  scope {settings.scope}")
+    if settings.title:
+        yield wrapped(("title  ", "dim"), settings.title, hang=7)
+    if settings.parent:
+        yield wrapped(("from   ", "dim"), f"{settings.parent.conversation}@{settings.parent.position}")
+    if state.blocked:
+        yield wrapped((f"blocked at {state.blocked.position} by {state.blocked.topic}", "red"))
+    if state.turns and state.turns.rule not in TURN_RULES:
+        told = (
+            f"turns by {state.turns.rule!r}, a rule that is not registered here: whose turn it is is unknown"
+        )
+        yield wrapped((told, "yellow"))
+    if state.anomalies:
+        yield wrapped(
+            (f"{counted(state.anomalies, 'anomaly', 'anomalies')}: `stenolog check log` names them", "yellow")
+        )
+    if asks:
+        yield wrapped(("waits for a person's answer", "yellow"))
+    columns = ("AGENT", "STATUS", ">ASKED", ">ANSWERED", ">STEPS", ">ATTEMPT", "*OPEN CALLS")
+    yield table(columns, [_lane_row(where, lane) for where, lane in state.lanes.items()])
+
+
+def _lane_row(where: str, lane: Any) -> tuple[str | tuple[str, str], ...]:
+    calls = ", ".join(f"{call.name}@{call.position}" for call in lane.calls)
+    counts = (lane.asked, lane.answered, lane.steps, lane.attempt)
+    return ((where, "cyan"), lane.status, *(str(count or "-") for count in counts), calls)

@@ -1,0 +1,317 @@
+"""`worker`, `submit`, `workers`: teams whose workers run on any number of machines."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from stenolog.apps.cli.arguments.database import Database
+from stenolog.apps.cli.arguments.lookup import find_conversation, open_log
+from stenolog.apps.cli.arguments.options import names, takes_db, typed
+from stenolog.apps.cli.framework import command
+from stenolog.apps.cli.lines import CommandResult, Diagnostic, Piece, counted, line, paragraph, when
+from stenolog.apps.cli.terminal import say
+from stenolog.domain.errors import IllegalCommandError
+from stenolog.domain.lifecycle import BUSY
+from stenolog.projections.terminal_text import shown_call
+
+if TYPE_CHECKING:
+    from stenolog.adapters.conversation.log import Conversation
+    from stenolog.adapters.engine.approvals import PendingApproval
+    from stenolog.apps.workers.worker import Worker
+    from stenolog.domain.state import State
+
+FILE = click.Path(path_type=Path, dir_okay=False)
+STOPS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name))
+GRACE = "Seconds that what is under way has at SIGTERM."
+TEAM_NAME = "Name of the team; else that of the file, without .toml."
+TEAM = "team"
+LOOK = 0.5
+"""Seconds without an entry after which a look at the delegates says whether they wait for a person."""
+
+
+@command("worker", example="stenolog worker --db postgresql://db/talks --team team.toml")
+@click.option("--team", "file", type=FILE, required=True, help="The file that describes the team.")
+@click.option("--name", metavar="NAME", default="", help=TEAM_NAME)
+@click.option("--concurrency", type=click.IntRange(1), default=50, show_default=True, help="Runs at once.")
+@click.option(
+    "--grace",
+    type=click.FloatRange(0),
+    default=30.0,
+    show_default=True,
+    help="Seconds for what is under way.",
+)
+@takes_db
+def worker_command(db: Database, file: Path, name: str, concurrency: int, grace: float) -> None:
+    """Run a team on what was submitted to the log.
+
+    Any number of workers may run, on any number of machines. SIGTERM or Ctrl-C: it begins nothing more, and
+    stops when what is under way has ended; a second one stops it at once, and the log says so.
+    """
+    from stenolog.adapters.team_file import load
+    from stenolog.apps.workers.worker import Worker
+
+    described = load(file)
+    log = open_log(db, create=True)
+    worker = Worker(log, described.team, name=name or file.stem, concurrency=concurrency, grace=grace)
+    say(f"working as {worker.name!r} on {log.path}; Ctrl-C ends it", mark="·", style="cyan")
+    asyncio.run(work_until_told(worker))
+
+
+async def work_until_told(worker: Worker) -> None:
+    """Work until a signal says to stop."""
+    loop = asyncio.get_running_loop()
+    for number in STOPS:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+            with suppress(NotImplementedError):  # Windows
+                loop.add_signal_handler(number, _stop, worker)
+    try:
+        await worker.run()
+    finally:
+        await worker.team.close()
+
+
+def _stop(worker: Worker) -> None:
+    doing = counted(len(worker.doing), "conversation")
+    say(
+        f"stopping: {doing} under way" if not worker.is_stopping else "stopping at once",
+        mark="·",
+        style="cyan",
+    )
+    worker.stop()
+
+
+@command("submit", example="stenolog submit --conversation user-7 'Find the bug' --id m-17 --wait")
+@click.option(
+    "--conversation", "target", metavar="NAME", required=True, shell_complete=names, help="The conversation."
+)
+@click.option("--team", metavar="NAME", default=TEAM, show_default=True, help="The workers' --name.")
+@click.option("--to", metavar="NAME", multiple=True, help="Agent that the message is for. Repeatable.")
+@click.option("--id", metavar="ID", default="", help="Id of the entry: it is said once.")
+@click.option("--cancel", is_flag=True, help="Stop all agents that are at work.")
+@click.option(
+    "--approve", is_flag=False, flag_value="", metavar="[POSITION]", help="Approve a call: its answer."
+)
+@click.option(
+    "--refuse", is_flag=False, flag_value="", metavar="[POSITION]", help="Refuse a call: its answer."
+)
+@click.option("--wait", is_flag=True, help="Print the answers, until the agents rest.")
+@click.argument("message", required=False)
+@takes_db
+def submit_command(
+    db: Database,
+    target: str,
+    message: str | None,
+    team: str,
+    to: tuple[str, ...],
+    id: str,
+    cancel: bool,
+    approve: str | None,
+    refuse: str | None,
+    wait: bool,
+) -> CommandResult:
+    """Say something to a team whose workers run elsewhere.
+
+    --cancel, --approve and --refuse come in the place of a message. A call is named by the position of its
+    answer, or not at all where only one waits. With --wait it exits with 1 where an agent has failed.
+    """
+    from stenolog.apps.workers.status import has_worker
+
+    control = _only_one(message, cancel, approve, refuse, bool(to or id))
+    log = open_log(db, create=not control)
+    conversation = find_conversation(log, target) if control else log[target]
+    name = Path(team).stem if team.endswith(".toml") else team
+    data: dict[str, Any] = {"conversation": conversation.name}
+    before = conversation.position
+    if message is not None:
+        from stenolog.apps.workers.submitting import submit_sync
+
+        before = data["position"] = submit_sync(conversation, message, to=to, id=id, team=name)
+    elif cancel:
+        from stenolog.apps.workers.submitting import cancel as cancelled
+
+        data["position"] = asyncio.run(cancelled(conversation, team=name))
+    else:
+        data |= _decided(conversation, approve, refuse, name)
+    if has_worker(log, name) is False:
+        say(f"no worker of {name!r} lives; it waits for one (`stenolog workers`)", mark="·", style="cyan")
+    if not wait:
+        done = line(("✓ ", "green"), f"{data['conversation']}: submitted at {data['position']}")
+        return CommandResult(data, lambda: [done])
+    answers = [*_answers(conversation, before, acted=control)]
+    failed = any(lane.status == "failed" for lane in conversation.state().lanes.values())
+    notes = tuple(_open_approvals(db, conversation, name))
+    data |= {"answers": [{"agent": agent, "text": text} for agent, text in answers]}
+    return CommandResult(data, lambda: _drawn_answers(answers), failed=failed, diagnostics=notes)
+
+
+def _only_one(
+    message: str | None, cancel: bool, approve: str | None, refuse: str | None, described: bool
+) -> bool:
+    """Return whether a command was given, and no text; `described` is one with `--to` or `--id`."""
+    given = (message is not None) + cancel + (approve is not None) + (refuse is not None)
+    if given != 1:
+        raise click.UsageError(f"expected one of MESSAGE, --cancel, --approve and --refuse, found {given}")
+    if message is None and described:
+        raise click.UsageError("--to and --id go with a message")
+    return message is None
+
+
+def _decided(
+    conversation: Conversation, approve: str | None, refuse: str | None, team: str
+) -> dict[str, Any]:
+    """Decide about the call that is meant; return the conversation that it is in, and the position there."""
+    from stenolog.apps.workers import submitting
+
+    call = _call_meant(conversation, (approve if refuse is None else refuse) or "")
+    decide = submitting.approve if refuse is None else submitting.reject
+    position = asyncio.run(decide(conversation.log[call.conversation], call.call, team=team))
+    return {"conversation": call.conversation, "position": position}
+
+
+def _call_meant(conversation: Conversation, written: str) -> PendingApproval:
+    """Return the call whose answer is at a position, or whose code that is; nothing written: the only one."""
+    calls = [*_pending(conversation)]
+    meant = [call for at, call in calls if written in ("", str(at), call.code)]
+    if len(meant) == 1:
+        return meant[0]
+    # Two calls of one answer have codes of their own.
+    wanted = f"a call at {written}" if written and not meant else "the position of one call, or its code"
+    listed = "".join(f"\n  {at} or {each.code}: {_in_words(each)}" for at, each in calls)
+    raise IllegalCommandError(f"expected {wanted}; waiting for approval: {listed or 'none'}")
+
+
+def _pending(conversation: Conversation) -> Iterator[tuple[int, PendingApproval]]:
+    """Yield the calls that wait for a person, those of delegates too, each with its answer's position."""
+    from stenolog.adapters.engine.approvals import waiting
+
+    for call in waiting(conversation):
+        answer = conversation.log[call.conversation].entry_by_id(call.call.entry)
+        assert answer is not None, "its call is open"
+        yield answer.position, call
+
+
+def _in_words(call: PendingApproval) -> str:
+    return f"{call.conversation}, {call.lane}: {shown_call(call.name, call.arguments)}"
+
+
+def _open_approvals(db: Database, conversation: Conversation, team: str) -> Iterator[Diagnostic]:
+    """Yield a sentence for each call that a person has to decide about, with the line that approves it."""
+    calls = [*_pending(conversation)]
+    places = [at for at, _ in calls]
+    for at, call in calls:
+        words = ["submit", "--conversation", conversation.name]
+        words += [] if team == TEAM else ["--team", team]
+        words += ["--approve", str(at) if places.count(at) == 1 else call.code]
+        yield Diagnostic(
+            "note", "awaiting_approval", f"{_in_words(call)} waits for your approval: {typed(db, *words)}"
+        )
+
+
+def _answers(conversation: Conversation, position: int, *, acted: bool) -> Iterator[tuple[str, str]]:
+    """Yield the answers behind a position, until every lane rests, or waits for a person.
+
+    `acted`: an answer or an error need not come first, since the state is that behind a command.
+    """
+    from stenolog.adapters.engine.approvals import only_waits
+    from stenolog.domain.events import AssistantMessage, LlmError, UserMessage
+
+    while True:
+        for entry in conversation.tail(after=position, timeout=LOOK):
+            position = entry.position
+            match entry.event:
+                case AssistantMessage(purpose="answer", text=text, agent=agent) if text:
+                    acted = True
+                    yield agent, text
+                case AssistantMessage() | LlmError() | UserMessage():
+                    acted = acted or not isinstance(entry.event, UserMessage)
+                case _:
+                    pass
+            state = conversation.state()
+            # The state may be of later entries, which were not read yet.
+            if acted and state.position == position and not _is_busy(state):
+                return
+        # Where a delegate waits for a person, no entry comes here.
+        if acted and conversation.position == position and only_waits(conversation):
+            return
+
+
+def _is_busy(state: State) -> bool:
+    """Return whether an agent has anything to do that needs no person."""
+    lanes = state.lanes.values()
+    return any(lane.status in BUSY and lane.status != "awaiting_approval" for lane in lanes)
+
+
+def _drawn_answers(answers: Iterable[tuple[str, str]]) -> Iterator[Piece]:
+    for agent, text in answers:
+        yield line((agent, "bold"))
+        yield paragraph(text, indent=2)
+
+
+@command("workers", example="stenolog workers --db postgresql://db/talks")
+@takes_db
+def workers_command(db: Database) -> CommandResult:
+    """List the living workers, and what waits for them.
+
+    A worker that is not current has another version of its team than the newest workers, and runs nothing.
+    `held`: sessions of the server that followers wait for.
+    """
+    from stenolog.apps.workers.status import workers_status
+
+    found = workers_status(open_log(db))
+    if found is None:
+        data: dict[str, Any] = {"workers": [], "queues": [], "held": []}
+        return CommandResult(data, lambda: [line(("a log in a file keeps no list of its workers", "dim"))])
+    data = {
+        "workers": [
+            {
+                "team": each.team,
+                "version": each.digest[:12],
+                "current": each.is_current,
+                "host": each.host,
+                "pid": each.pid,
+                "started": when(each.started),
+                "concurrency": each.concurrency,
+                "doing": [found.names[key] for key in each.doing if key in found.names],
+            }
+            for each in found.workers
+        ],
+        "queues": [each._asdict() for each in found.queues],
+        "held": [each._asdict() for each in found.holders],
+    }
+    return CommandResult(data, lambda: _drawn_workers(data))
+
+
+def _drawn_workers(data: dict[str, Any]) -> Iterator[Piece]:
+    from stenolog.apps.cli.draw.layout import table
+
+    if not data["workers"]:
+        yield line(("no worker lives", "dim"))
+    else:
+        yield table(
+            ("TEAM", "VERSION", "CURRENT", "HOST", ">PROCESS", "SINCE", ">AT", "CONVERSATIONS"),
+            [_worker_row(each) for each in data["workers"]],
+        )
+    for each in data["queues"]:
+        oldest = f", the oldest for {each['oldest']:.1f} s" if each["oldest"] else ""
+        yield line((f"{each['team']}: {counted(each['waiting'], 'wake-up')} waiting{oldest}", ""))
+    for each in data["held"]:
+        yield line(
+            ("! ", "yellow"),
+            f"session {each['pid']} ({each['application']}, {each['state']}) holds followers back for "
+            f"{each['seconds']:.1f} s",
+        )
+
+
+def _worker_row(each: dict[str, Any]) -> tuple[str | tuple[str, str], ...]:
+    since = each["started"][:19].replace("T", " ")
+    current = ("yes", "green") if each["current"] else ("no", "yellow")
+    doing = f"{len(each['doing'])}/{each['concurrency']}"
+    at = (each["team"], each["version"], current, each["host"], str(each["pid"]), since, doing)
+    return (*at, ", ".join(each["doing"]))

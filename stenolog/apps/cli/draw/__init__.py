@@ -1,0 +1,1 @@
+"""Drawing on a terminal: tables, entries, timelines, explanations and differences, as lines."""

@@ -1,0 +1,227 @@
+"""One entry in full, for `show`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count, islice
+from typing import TYPE_CHECKING, Any
+
+from stenolog.adapters.conversation.queries.backwards import backwards
+from stenolog.apps.cli.arguments.time import in_zone
+from stenolog.apps.cli.lines import Piece, entry_data, field, line, paragraph
+from stenolog.domain.entry import Entry
+from stenolog.domain.erasure import is_erased
+from stenolog.domain.events import AssistantMessage, ToolResult
+from stenolog.domain.parts import Part
+from stenolog.projections.acts import Act, acts, is_act, is_of_program, is_result_of
+from stenolog.projections.terminal_text import one_line, safe_json
+from stenolog.projections.timeline import cut_words
+from stenolog.projections.tool_pairs import CallKey, ToolCallIndex, pair
+
+from .entry_lines import erasure_words, kind_word
+from .layout import heading, wrapped
+
+if TYPE_CHECKING:
+    from stenolog.adapters.conversation.log import Conversation
+
+RECORD = ("call_id", "call", "source", "session", "receipt", "meta")
+"""The fields for programs: they stand below the words."""
+PROOFS = {"signature": "signed", "encrypted": "encrypted"}
+SHORT, DEEPEST = 80, 2
+"""Fields of so many characters stand on one line; of values within values so many cells deep."""
+NEAR = 1000
+"""A result is looked for among so many entries behind its call, and a call among so many before it."""
+
+
+def raw_entry(entry: Entry) -> Iterator[Piece]:
+    """Yield the text of an entry and the raw arguments of each tool call; without either, all fields."""
+    event = entry.event
+    text = getattr(event, "text", "")
+    calls = event.tool_calls if isinstance(event, AssistantMessage) else ()
+    if text:
+        yield paragraph(text)
+    for call in calls:
+        yield paragraph(call.arguments)
+    if not text and not calls:
+        yield paragraph(_json(entry_data(entry)["event"]))
+
+
+def full_entry(entry: Entry, conversation: Conversation) -> Iterator[Piece]:
+    """Yield an entry: its fields, its parts one by one, and at last the record that proves it.
+
+    A call says where its result is, and a result where its call is.
+    """
+    data = entry_data(entry)
+    is_gone = is_erased(entry.event)
+    topic = erasure_words(entry, conversation) if is_gone else data["topic"]
+    yield wrapped(
+        (f"{entry.conversation}@{entry.position}", "bold"), "  ", (topic, kind_word(entry.event)[1]),
+        (f"  {in_zone(entry.time):%Y-%m-%d %H:%M}", "dim"), hang=2,
+    )  # fmt: skip
+    if isinstance(entry.event, AssistantMessage) and (cut := cut_words(entry.event)):
+        yield wrapped((cut, "yellow"))
+    if key := call_of(conversation, entry):
+        which = f"/{key.nth + 1}" if key.nth else ""
+        yield line((f"call at {key.position}{which}", "dim"))
+    fields = data["event"] if isinstance(data["event"], dict) else {"payload": data["event"]}
+    parts = fields.pop("parts", ())
+    record = {name: data[name] for name in ("id", "time", "digest")}
+    record |= {name: fields.pop(name) for name in RECORD if name in fields}
+    yield from _fields({name: value for name, value in fields.items() if not (is_gone and value == "")})
+    yield from _parts(getattr(entry.event, "parts", ()), parts, results_of(conversation, entry))
+    yield heading("record")
+    yield from _fields(record)
+
+
+def _parts(
+    values: Sequence[Part], parts: Iterable[dict[str, Any]], results: Mapping[int, int]
+) -> Iterator[Piece]:
+    """Yield each part: its heading, its fields, its text, and how it is signed.
+
+    An act of a program is shown as a call with its result; `values` are what the `parts` are the JSON of.
+    """
+    calls, ran = count(), acts(values)
+    next_act = iter(ran)
+    for value, part in zip(values, parts, strict=True):
+        if is_act(value):
+            yield from _act(next(next_act))
+            continue
+        if is_result_of(value, ran):
+            continue
+        kind = part.pop("type", "part")
+        yield heading(kind)
+        if kind == "tool_call":
+            result = results.get(next(calls))
+            yield line((f"result at {result}" if result else "no result", "dim"))
+        text, signed = part.pop("text", None), [*_signatures(part)]
+        arguments = _named_arguments(part.get("arguments"))
+        if arguments:
+            del part["arguments"]
+        if kind == "opaque" and is_of_program(part.get("provider")):
+            part |= _named_arguments(part.pop("raw"))
+        yield from _fields(part)
+        if arguments:
+            yield line(("arguments", "dim"))
+            yield from _fields(arguments, margin=2, is_written=True)
+        if text is not None:
+            yield paragraph(text)
+        yield from signed
+
+
+def _act(act: Act) -> Iterator[Piece]:
+    """Yield an act: its tool, its arguments by name, and what came of it."""
+    yield heading("act")
+    yield from _fields({name: value for name, value in (("id", act.id), ("name", act.name)) if value})
+    if arguments := _named_arguments(act.arguments):
+        yield line(("arguments", "dim"))
+        yield from _fields(arguments, margin=2, is_written=True)
+    yield line((act.status if act.status == "no result" else f"result: {act.status}", "dim"))
+    if act.output:
+        yield paragraph(act.output)
+
+
+def _signatures(part: dict[str, Any]) -> Iterator[Piece]:
+    """Take the proofs of a provider out of a part, and yield a short note for each."""
+    proofs = {how: part.pop(name) for name, how in PROOFS.items() if part.get(name)}
+    whose = f" by {part.pop('provider')}" if proofs and part.get("provider") else ""
+    for how, proof in proofs.items():
+        yield line((f"{how}{whose} ({len(proof):,} characters; --json has them)", "dim"))
+
+
+def _named_arguments(written: object) -> dict[str, object]:
+    """Return the arguments of a call by their names; empty for text that is no JSON object.
+
+    A line break within a value is a line break then, and not the letters `\\n`.
+    """
+    if not isinstance(written, str):
+        return {}
+    try:
+        found = json.loads(written, object_pairs_hook=_without_repetition)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _without_repetition(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Return the pairs of an object. Raises ValueError for a name that comes twice: one would be lost."""
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError
+    return dict(pairs)
+
+
+def _fields(fields: Mapping[str, object], margin: int = 0, *, is_written: bool = False) -> Iterator[Piece]:
+    """Yield a paragraph for each field: its name, and its whole value beside it.
+
+    A value with fields of its own has them below; `is_written`: it stays the JSON that a model wrote.
+    """
+    indent = max((len(one_line(name)) for name in fields), default=0) + margin + 2
+    for name, value in fields.items():
+        words = value if isinstance(value, str) else _json(value) if is_written else _in_words(value)
+        if words is None and isinstance(value, Mapping) and margin <= DEEPEST:
+            yield line((" " * margin + name, "dim"))
+            yield from _fields(value, margin + 2)
+            continue
+        shown = field(name, _json(value) if words is None else words, indent)
+        yield shown._replace(lead=" " * margin + shown.lead)
+
+
+def _in_words(value: object) -> str | None:
+    """Return a list of names, or some short fields, on one line; None for what is more than that."""
+    match value:
+        case list() if value and all(isinstance(item, str) for item in value):
+            return ", ".join(value)
+        case dict() if value and not any(isinstance(item, dict | list) for item in value.values()):
+            words = ", ".join(
+                f"{name} {f'{item:,}' if type(item) is int else item}" for name, item in value.items()
+            )
+            return words if len(words) <= SHORT else None
+        case dict() if value:
+            return None
+        case _:
+            return _json(value)
+
+
+def _json(value: object) -> str:
+    return safe_json(value, spaced=True)
+
+
+def results_of(conversation: Conversation, entry: Entry) -> dict[int, int]:
+    """Return the positions of the results of an entry's calls, by the calls' places in it."""
+    if not isinstance(entry.event, AssistantMessage) or not entry.event.tool_calls:
+        return {}
+    behind = islice(conversation.entries(after=entry.position), NEAR)
+    return _paired(entry, behind, len(entry.event.tool_calls))
+
+
+def _paired(entry: Entry, behind: Iterable[Entry], calls: int) -> dict[int, int]:
+    index, found = ToolCallIndex(), dict[int, int]()
+    index.take(entry)
+    for later in behind:
+        made = index.take(later)
+        if made and made.call and made.call.key.position == entry.position:
+            found[made.call.key.nth] = later.position
+            if len(found) == calls:
+                break
+    return found
+
+
+def call_of(conversation: Conversation, entry: Entry) -> CallKey | None:
+    """Return the call that a result answers; None for any other entry, and where the call is not near."""
+    if not isinstance(entry.event, ToolResult):
+        return None
+    seen = [entry]
+    for earlier in islice(backwards(conversation, entry.position - 1), NEAR):
+        seen.append(earlier)
+        if _may_be_called(earlier, entry.event) and (key := pair(reversed(seen)).calls[entry.position]):
+            return key
+    return None
+
+
+def _may_be_called(entry: Entry, result: ToolResult) -> bool:
+    """Return whether the entry may have the call of a result: it is named by it, or has its id."""
+    if not isinstance(entry.event, AssistantMessage):
+        return False
+    if result.call is not None:
+        return result.call.entry == entry.id
+    return any(call.id == result.call_id for call in entry.event.tool_calls)

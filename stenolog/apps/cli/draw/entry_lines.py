@@ -1,0 +1,174 @@
+"""Entries of a log, one a line: position, time, kind, who, and what."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from stenolog.adapters.conversation.queries.backwards import backwards
+from stenolog.apps.cli.arguments.position import KINDS
+from stenolog.apps.cli.arguments.time import in_zone
+from stenolog.apps.cli.lines import STYLES, Piece, TextLine, counted, describe, line, shortened, thoughts
+from stenolog.apps.cli.terminal import width
+from stenolog.domain.entry import EPOCH, Entry
+from stenolog.domain.erasure import ERASED, is_erased
+from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, UserMessage
+from stenolog.domain.values import CallRef, Control
+from stenolog.projections.timeline import changes, erasures
+
+if TYPE_CHECKING:
+    from stenolog.adapters.conversation.log import Conversation
+
+NEAR = 1000
+"""A call is looked for among so many entries before its approval or its result."""
+SHORT_KINDS = {kind: short for short, kind in KINDS.items()}
+"""The word by which a kind of entries is shown, which `--kind` takes too."""
+KIND_CELLS = max(map(len, KINDS))
+WHO_CELLS, PART = 16, 8
+"""The cells of an author's name; of a wide terminal this part of them."""
+NARROW, WHO_CELLS_NARROW = 60, 8
+"""A terminal of fewer cells has no room for times, and so many for an author's name."""
+
+
+def short_kind(kind: str) -> str:
+    """Return the word by which a kind of entries is shown."""
+    return SHORT_KINDS.get(kind, kind)
+
+
+def kind_word(event: Event) -> tuple[str, str]:
+    """Return the word by which an event's kind is shown, and its style."""
+    return (ERASED, "dim") if is_erased(event) else (short_kind(event.kind), STYLES[event.kind])
+
+
+def log_lines(entries: Iterable[Entry], conversation: Conversation, *, all: bool) -> Iterator[Piece]:
+    """Yield the lines of a log, with a line for each day.
+
+    Unless `all`, mode switches that only carry settings of another program are counted, and not shown.
+    """
+    day, digits = "", len(str(conversation.position))
+    hidden: Counter[str] = Counter()
+    tools: dict[str, str] = {}
+    erased: dict[int, str] = {}
+    for entry in entries:
+        _note_calls(tools, entry.event)
+        if not all and (owner := carries_settings_of(entry.event)):
+            hidden[owner] += 1
+            continue
+        if (today := _day(entry)) != day:
+            day = today
+            yield line((f"{'':{digits}}  {day}", "dim"))
+        yield entry_line(entry, digits, conversation, tools, erased)
+    yield from not_shown(hidden, "--all shows them")
+
+
+def not_shown(hidden: Counter[str], instead: str) -> Iterator[Piece]:
+    """Yield a line on mode switches that only carry settings, counted by their programs; none for none."""
+    if is_narrow():
+        yield line(("no room for times: --json has them", "dim"))
+    if hidden:
+        switches = counted(hidden.total(), "mode switch", "mode switches")
+        yield line((f"not shown: {switches} with settings of {', '.join(hidden)} alone; {instead}", "dim"))
+
+
+def carries_settings_of(event: Event) -> str:
+    """Return the program whose settings are all that a mode switch carries, empty for any other event."""
+    if not isinstance(event, ModeSwitch) or not event.meta or changes(event):
+        return ""
+    return next(iter(event.meta))
+
+
+def entry_line(
+    entry: Entry,
+    digits: int = 4,
+    conversation: Conversation | None = None,
+    tools: dict[str, str] | None = None,
+    erased: dict[int, str] | None = None,
+) -> TextLine:
+    """Return an entry on one line: its words and calls first, its thoughts last.
+
+    `digits` is the width of positions. With its `conversation` calls and results have names; `tools` are
+    those that are known already, by the ids of calls. `erased` are erasures in words, by their positions.
+    """
+    words, thought = describe(entry), thoughts(entry.event)
+    what = _verdict(entry, conversation) or words.what.removesuffix(thought)
+    who, (kind, style) = words.who, kind_word(entry.event)
+    if is_erased(entry.event):
+        what = erasure_words(entry, conversation, erased)
+    if isinstance(entry.event, ToolResult) and not entry.event.name:
+        who = (tools or {}).get(entry.event.call_id) or _tool_called(entry, entry.event, conversation) or who
+    return line(
+        (f"{entry.position:>{digits}}", "bold"),
+        ("  " if is_narrow() else f"  {_clock(entry):8}  ", "dim"),
+        (f"{kind:<{KIND_CELLS}}  ", style),
+        (f"{_fitted(who)}  ", ""),
+        (what, "red" if what.startswith("✗") else ""),
+        (thought, "dim"),
+    )
+
+
+def _day(entry: Entry) -> str:
+    """Return the day of an entry, and words for one that was imported without a time."""
+    return "no times" if entry.time == EPOCH else f"{in_zone(entry.time):%Y-%m-%d}"
+
+
+def _clock(entry: Entry) -> str:
+    """Return the time of day of an entry; empty where it has none."""
+    return "" if entry.time == EPOCH else f"{in_zone(entry.time):%H:%M:%S}"
+
+
+def is_narrow() -> bool:
+    """Return whether the terminal has no room for columns beside the words."""
+    cells = width()
+    return cells is not None and cells < NARROW
+
+
+def _fitted(who: str) -> str:
+    """Return a name as wide as its column; a longer one loses its middle, but in a pipe it is whole."""
+    cells = width()
+    room = WHO_CELLS if cells is None else max(WHO_CELLS, cells // PART)
+    room = WHO_CELLS_NARROW if is_narrow() else room
+    shown = who if cells is None else shortened(who, room)
+    return f"{shown:<{room}}"
+
+
+def _note_calls(tools: dict[str, str], event: Event) -> None:
+    if isinstance(event, AssistantMessage | LlmError):
+        tools.update({call.id: call.name for call in event.tool_calls})
+
+
+def _tool_called(entry: Entry, result: ToolResult, conversation: Conversation | None) -> str:
+    """Return the name of the tool whose call a result answers; empty if the call is not near."""
+    if conversation is None:
+        return ""
+    for earlier in islice(backwards(conversation, entry.position), NEAR):
+        tools: dict[str, str] = {}
+        _note_calls(tools, earlier.event)
+        if result.call_id in tools:
+            return tools[result.call_id]
+    return ""
+
+
+def erasure_words(
+    entry: Entry, conversation: Conversation | None, known: dict[int, str] | None = None
+) -> str:
+    """Return why and when an entry was erased; the erasures that are read for it are added to `known`."""
+    found = {} if known is None else known
+    if entry.position not in found and conversation is not None:
+        found |= erasures(conversation.entries(after=entry.position))
+    return found.get(entry.position, ERASED)
+
+
+def _verdict(entry: Entry, conversation: Conversation | None) -> str:
+    """Return an approval's or refusal's action and tool name; empty for all other entries."""
+    match entry.event:
+        case UserMessage(control=Control(action=action, call=CallRef(entry=made, index=nth))) if conversation:
+            near = islice(backwards(conversation, entry.position), NEAR)
+            called = (earlier.event for earlier in near if earlier.id == made)
+            for event in called:
+                if isinstance(event, AssistantMessage) and nth < len(event.tool_calls):
+                    return f"{action} {event.tool_calls[nth].name} {entry.event.text}".rstrip()
+        case _:
+            pass
+    return ""

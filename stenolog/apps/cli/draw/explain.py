@@ -1,0 +1,262 @@
+"""Output of `explain` and its commands and of the views of `request`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from stenolog.apps.cli.lines import STYLES, Piece, counted, describe, line, paragraph
+from stenolog.domain.entry import Entry
+from stenolog.domain.erasure import ERASED
+from stenolog.projections.analysis.blame import Blame, BlameLink, Reference
+from stenolog.projections.analysis.budget_room import BudgetRoom
+from stenolog.projections.analysis.explain import (
+    Explanation,
+    Form,
+    InLane,
+    Missing,
+    Reason,
+    ShownEntry,
+    Stretch,
+)
+from stenolog.projections.analysis.knowledge import PROOFS, Seen
+from stenolog.projections.analysis.provider_bill import NO_BILL, Bill
+from stenolog.projections.messages.rules import HAD, RULES
+from stenolog.projections.requests import Request
+from stenolog.projections.timeline import erasures
+
+from .entry_lines import entry_line, is_narrow, kind_word, short_kind
+from .layout import Cell, heading, legend, table, wrapped
+from .step_lines import step_lines
+from .views import DISPOSITIONS, bill_lines, folded, head_lines, spans
+
+FATES = {**DISPOSITIONS, "held": "green", "dropped": "red", "a setting": "dim"}
+LINES_OF_TEXT = 40
+
+
+def explanation_drawn(told: Explanation, log: Sequence[Entry], bill: Bill = NO_BILL) -> Iterator[Piece]:
+    """Draw an entry's place in requests and timeline; `log` is the log up to the position explained.
+
+    `bill` is that of the request which the entry answers.
+    """
+    yield entry_line(told.entry, erased=erasures(log))
+    if (gone := bill.unexplained) is not None and gone.tokens:
+        yield heading("It answers")
+        yield wrapped(
+            f"the request at {gone.at}: billed {gone.billed:,} tokens, rebuilt {gone.rebuilt:,}; ",
+            (f"not explained: {gone.in_words}", "yellow"),
+            hang=2,
+        )
+    yield heading("In the requests of")
+    widest = 0 if is_narrow() else max((len(lane.lane) for lane in told.lanes), default=0)
+    for lane in told.lanes:
+        yield from _lane_lines(lane, len(log), widest)
+    if told.timeline:
+        yield heading("In the timeline")
+        yield from map(_shown_line, told.timeline)
+    if any(step.lane or step.anomaly for step in told.transitions):
+        yield heading("It moved")
+        yield from step_lines(told.transitions, erasures(log))
+    entries = {entry.position: entry for entry in log}
+    for title, references, back in (
+        ("It refers to", told.refers_to, True),
+        ("It is referred to by", told.referred_to_by, False),
+    ):
+        if references:
+            yield heading(title)
+            yield table(
+                (">ENTRY", "BY", "KIND", "~WHO", "*TEXT"),
+                [_reference(ref, entries, back) for ref in references],
+            )
+
+
+def _lane_lines(lane: InLane, last: int, width: int) -> Iterator[Piece]:
+    """Yield where and in which role each stretch is, and below it what each rule does.
+
+    `width` is that of the names of lanes; 0: they stand above.
+    """
+    if not width:
+        yield line((lane.lane, "cyan"))
+        lane = lane._replace(lane="")
+    if not lane.stretches:
+        yield line((f"{lane.lane:<{width}}", "cyan"), ("  no request yet", "dim"))
+    indent, before = width + 14, 0
+    for stretch in lane.stretches:
+        form, name = stretch.form, "" if before else lane.lane
+        if before and stretch.first > before + 1:
+            gap = _from_to(before + 1, stretch.first - 1)
+            yield wrapped(f"{'':<{width}}  {gap:<10}", ("  nobody would send one there", "dim"), hang=indent)
+        before = stretch.last
+        span = f"{stretch.first} on" if stretch.last == last else _from_to(stretch.first, stretch.last)
+        yield wrapped(
+            (f"{name:<{width}}", "cyan"),
+            f"  {span:<10}",
+            (f"  {form.fate}", FATES[form.fate]),
+            _placed(form),
+            (f"  {_counts(stretch)}", "dim"),
+            hang=indent,
+        )
+        for rule in form.rules:
+            yield wrapped(f"{rule}: ", (RULES.get(rule, ""), "dim"), hang=2, indent=indent)
+        for rule in form.without:
+            words = f"left out of it by {rule}: "
+            yield wrapped((words, "red"), (RULES.get(rule, ""), "dim"), hang=2, indent=indent)
+
+
+def _from_to(first: int, last: int) -> str:
+    return f"{first}" if first == last else f"{first}-{last}"
+
+
+def _placed(form: Form) -> str:
+    """Return the message that a part is in, or its place beside the messages."""
+    number = f"#{form.message + 1} " if form.message >= 0 else ""
+    return f" as {number}{form.role}" if form.role else ""
+
+
+def _counts(stretch: Stretch) -> str:
+    """Return its tokens, and the numbers of requests with it: sent, sendable, named by receipts."""
+    form = stretch.form
+    counts = [f"{tokens(form.tokens_in, form.tokens_out)} tok"] if form.tokens_in or form.tokens_out else []
+    if form.fate in (*DISPOSITIONS, "held"):
+        counts.append(_requests(len(stretch.answered), stretch.sendable))
+        counts += [f"{len(stretch.sent)} named by receipts"] if stretch.sent else []
+    return " · ".join(counts)
+
+
+def _requests(sent: int, sendable: int) -> str:
+    """Return how many requests were sent, as answers or errors show, and how many could have been."""
+    if not sent:
+        return f"in {counted(sendable, 'possible request')}" if sendable else "in previews alone"
+    were = f"in {counted(sent, 'request')} sent"
+    return f"{were}, of {sendable} possible" if sendable > sent else were
+
+
+def _shown_line(shown: ShownEntry) -> Piece:
+    what = f"item {shown.item}, {shown.kind}"
+    result = ": the result of its call" if shown.result else ""
+    hidden = "  (out of context)" if shown.hidden else ""
+    return line(f"{what}{result}", (f"  {shown.status}{hidden}", "dim"))
+
+
+def _reference(ref: Reference, entries: Mapping[int, Entry], back: bool) -> tuple[Cell, ...]:
+    first, last = (ref.first, ref.last) if back else (ref.position, ref.position)
+    entry = entries.get(first)
+    if entry is None or first != last:
+        return (_from_to(first, last), ref.field, "", "", "")
+    who, what = describe(entry)
+    return (
+        str(first),
+        ref.field,
+        kind_word(entry.event),
+        who,
+        (what, "dim"),
+    )
+
+
+def blame_drawn(told: Blame) -> Iterator[Piece]:
+    """Yield the chain, the newest first; possible links are separate."""
+    columns = ("", ">ENTRY", "BY", "KIND", "~WHO", "*TEXT")
+    yield table(columns, [_link_row(link) for link in told.links])
+    if told.gap:
+        yield wrapped((f"{told.gap}.", "yellow"))
+    elif len(told.links) == 1:
+        yield wrapped((f"position {told.links[0].position} is the beginning: a person said it.", "green"))
+    if told.possible:
+        yield wrapped(("Possible, since it stood in view there; nothing says which, or whether:", "yellow"))
+        yield table(columns, [_link_row(link, mark="?") for link in told.possible])
+
+
+def _link_row(link: BlameLink, mark: str = "") -> tuple[Cell, ...]:
+    person = "bold green" if link.person and not mark else "dim" if mark else ""
+    arrow = mark or ("↳" if link.field == "control.call" else "←" if link.field else "")
+    word = ERASED if link.kind == "unknown" and link.text.startswith(ERASED) else short_kind(link.kind)
+    kind = (word, "dim" if mark else STYLES[link.kind])
+    return ((arrow, "dim"), str(link.position), link.field, kind, (link.who, person), (link.text, person))
+
+
+def reasons_drawn(
+    request: Request, reasons: Iterable[Reason], bill: Bill = NO_BILL, *, whole: bool
+) -> Iterator[Piece]:
+    """Yield each part with its reason on one line, and its text on the next, in full if `whole`."""
+    yield from head_lines(request, bill)
+    yield from bill_lines(bill)
+    for reason in reasons:
+        does = f": {reason.does}" if reason.does else ""
+        yield wrapped(
+            (f"{reason.message + 1:>4}" if reason.message >= 0 else "   ·", "bold"),
+            f"  {reason.role:<9}",
+            (f"  from {spans(reason.positions)}" if reason.positions else "", "dim"),
+            (f"  {tokens(reason.tokens_in, reason.tokens_out)} tok", "dim"),
+            (f"  {reason.disposition}", FATES[reason.disposition]),
+            f" by {reason.rule}{does}",
+            hang=6,
+        )
+        if reason.text and whole:
+            yield paragraph(reason.text, indent=6, lines=LINES_OF_TEXT)
+        elif reason.text:
+            yield line("      ", (reason.text, "dim"))
+
+
+def left_out_drawn(
+    request: Request, gone: Sequence[Missing], rooms: Sequence[BudgetRoom] = ()
+) -> Iterator[Piece]:
+    """Draw the omitted entries, run by run, and the arithmetic of the budget."""
+    yield from head_lines(request)
+    yield from map(_room_line, rooms)
+    if not gone:
+        yield line(("nothing was left out", "dim"))
+        return
+    yield table(
+        (">ENTRIES", "RULE", ">TOKENS", "*FIRST OF THEM"),
+        [
+            (
+                spans(range(run.first, run.last + 1)),
+                (run.rule, "green" if run.rule in HAD else "red"),
+                f"{run.tokens:,}",
+                (run.text if times == 1 else f"{times} times, the first: {run.text}", "dim"),
+            )
+            for run, times in folded(gone)
+        ],
+    )
+    yield legend({run.rule: run.does for run in gone})
+
+
+def _room_line(room: BudgetRoom) -> Piece:
+    """450 tokens, measured for any API; room 387 of 400; cut to 129 or what must stay, now 118."""
+    said = f"{room.measured:,} {room.unit}, measured for any API; room {room.room:,} of {room.limit:,}"
+    is_cut = room.measured > room.room
+    cut = f"; cut to {room.target:,} or what must stay, now {room.shown:,}" if is_cut else ""
+    return wrapped(("budget  ", "dim"), said + cut)
+
+
+def view_drawn(told: Sequence[Seen], agent: str, minus: str, log: Sequence[Entry]) -> Iterator[Piece]:
+    """Draw the entries that one agent has seen and the other has not, each with the way it is known."""
+    yield wrapped(
+        (agent, "bold cyan"), f" has seen {counted(len(told), 'entry', 'entries')} that ",
+        (minus, "bold cyan"), f" has not, at {log[-1].position}",
+    )  # fmt: skip
+    if not told:
+        return
+    entries = {entry.position: entry for entry in log}
+    columns = (">ENTRY", "KIND", "~WHO", "KNOWN BY", ">SINCE", "KEPT BACK BY", "*TEXT")
+    yield table(columns, [_seen_row(seen, entries[seen.position]) for seen in told])
+    used = {seen.proof for seen in told}
+    yield legend({proof: means for proof, means in PROOFS.items() if proof in used})
+
+
+def _seen_row(seen: Seen, entry: Entry) -> tuple[Cell, ...]:
+    who, what = describe(entry)
+    style = "yellow" if seen.proof in ("next", "rebuilt") else "green"
+    return (
+        str(seen.position),
+        kind_word(entry.event),
+        who,
+        (seen.proof, style),
+        str(seen.by or ""),
+        seen.unseen_by,
+        (what, "dim"),
+    )
+
+
+def tokens(before: int, after: int) -> str:
+    """Return the tokens in and out, as one number if they are the same."""
+    return f"{after:,}" if before in (after, 0) else f"{before:,} → {after:,}"

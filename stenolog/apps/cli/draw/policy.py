@@ -1,0 +1,148 @@
+"""Output of `cost --plan`, `request --without` and `explain text`: what requests would be, and of a text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from stenolog.apps.cli.lines import Piece, line
+from stenolog.domain.entry import Entry
+from stenolog.domain.policy import Policy
+from stenolog.domain.policy_text import in_short, titled
+from stenolog.projections.analysis.bisection import Bisected
+from stenolog.projections.analysis.budget import BudgetRow
+from stenolog.projections.analysis.whatif import WhatIf
+from stenolog.projections.describe import describe
+from stenolog.projections.messages.rules import RULES
+from stenolog.projections.requests import Request
+from stenolog.projections.terminal_text import one_line
+
+from .difference import difference_drawn
+from .layout import Cell, table, wrapped
+
+BEFORE = 30
+"""The characters that are shown before a text that was looked for."""
+BUDGET_COLUMNS = (
+    "~POLICY", ">BUDGET", ">REQUESTS", ">OVER", ">CUTS", ">LOST", ">CACHEABLE", ">SENT", ">FRESH", ">USD",
+)  # fmt: skip
+
+NOTES = (
+    "LOST: messages of a person that some request was without",
+    "CACHEABLE: the part of SENT with which a request begins as the one before did",
+)
+
+
+def budget_drawn(rows: Sequence[BudgetRow], source: str) -> Iterator[Piece]:
+    """Yield a line for each policy under each budget, and the meanings of the columns."""
+    names = _policy_names(row.policy for row in rows)
+    yield table(BUDGET_COLUMNS, [_budget_row(row, names[in_short(row.policy)]) for row in rows])
+    for written, name in names.items():
+        if name != written:
+            yield wrapped((f"{name}: {written}", "dim"), hang=2)
+    if any(row.over for row in rows):
+        over = "OVER: what must stay is more than the budget; these could not be sent"
+        yield wrapped((over, "yellow"), hang=2)
+    for note in (*NOTES, _on_price(rows, source)):
+        yield wrapped((note, "dim"), hang=2)
+
+
+def _policy_names(policies: Iterable[Policy]) -> dict[str, str]:
+    """Return a short name for each policy, in its short form; no two have the same."""
+    titles = {in_short(chosen): titled(chosen) for chosen in policies}
+    times: Counter[str] = Counter()
+    names = {}
+    for written, title in titles.items():
+        times[title] += 1
+        names[written] = title if times[title] == 1 else f"{title} {times[title]}"
+    return names
+
+
+def _on_price(rows: Sequence[BudgetRow], source: str) -> str:
+    """Return a note on the source of the price."""
+    model = next((row.model for row in rows if row.model), "")
+    if all(row.cost is None for row in rows):
+        return f"no price is known for {model or 'this model'}: give one with --prices"
+    if source:
+        return f"USD for {model} at {source}: give yours with --prices"
+    return f"USD at your price for {model}"
+
+
+def _budget_row(row: BudgetRow, name: str) -> Sequence[Cell]:
+    return (
+        name,
+        f"{row.tokens:,}" if row.tokens is not None else "-",
+        f"{row.requests:,}",
+        (f"{row.over:,}", "red") if row.over else "-",
+        f"{row.cuts:,}" if row.cuts else "-",
+        (f"{len(row.lost):,} of {row.told:,}", "yellow") if row.lost else "-",
+        f"{row.cacheable:.1%}",
+        f"{row.sent:,}",
+        f"{row.fresh:,}",
+        "?" if row.cost is None else f"{row.cost:,.2f}" if row.cost >= 1 else f"{row.cost:.4f}",
+    )
+
+
+def whatif_drawn(made: WhatIf) -> Iterator[Piece]:
+    """Yield both requests in numbers, then the differences, line by line."""
+    both = {"real": made.real, "what if": made.other}
+    columns = ("", ">MESSAGES", ">TOKENS", ">BYTES", ">LEFT OUT", "SENDABLE")
+    yield table(columns, [_size_row(title, request) for title, request in both.items()])
+    for title, request in both.items():
+        if not request.sendable:
+            yield wrapped((f"{title}: a preview, nobody would send it: {request.reason}", "yellow"), hang=2)
+    if made.same:
+        yield line("nothing would have been otherwise")
+    else:
+        yield line("")
+        yield from difference_drawn(made.difference, made.real, made.other)
+
+
+def _size_row(title: str, request: Request) -> Sequence[Cell]:
+    size = request.size
+    here = {position for part in request.parts for position in part.positions}
+    out = len({at for run in request.omissions for at in range(run.first, run.last + 1)} - here - {0})
+    sendable: Cell = "yes" if request.sendable else ("no", "yellow")
+    return (title, f"{size.messages:,}", f"{size.tokens:,}", f"{size.bytes:,}", f"{out:,}", sendable)
+
+
+def bisect_drawn(made: Bisected, lane: str, entries: Mapping[int, Entry], note: str = "") -> Iterator[Piece]:
+    """Draw the fate of the text, the entries that explain it, and a note on requests that others sent."""
+    yield from _fate_lines(made, lane, entries)
+    if note:
+        yield wrapped((note, "yellow"), hang=2)
+
+
+def _fate_lines(made: Bisected, lane: str, entries: Mapping[int, Entry]) -> Iterator[Piece]:
+    quoted = f"“{made.text}”"
+    if made.verdict == "never in":
+        yield wrapped((quoted, "bold"), f" was never in a request of {lane}")
+        return
+    for first, last in made.runs[:-1]:
+        span = f"{first}-{last}" if first < last else f"{first}"
+        yield line((f"in at {span}, gone at {last + 1}", "dim"))
+    first, last = made.runs[-1]
+    if made.verdict == "still in":
+        yield wrapped((quoted, "bold"), f" is still in the request of {lane}: from {first} on")
+        return
+    yield wrapped((quoted, "bold"), f" was last in the request of {lane} at {last}, from {first} on")
+    run = f" (with {made.dropped[0]}-{made.dropped[1]})" if made.dropped[1] > made.dropped[0] else ""
+    does = RULES.get(made.rule, "")
+    yield wrapped(("gone by   ", "dim"), (made.rule, "red"), f"{run}: {does}", hang=10)
+    for title, position in (*(("said at", at) for at in made.source), ("after", made.vanished)):
+        if position in entries:
+            told = describe(entries[position])
+            place = (f"{title:<8} ", "dim"), (f"{position:>5}", "bold"), f"  {told.who}  "
+            yield line(*place, *_marked(told.what, made.text))
+
+
+def _marked(said: str, text: str) -> Iterator[Cell]:
+    """Yield what was said with the text in it marked, from a few words before it."""
+    whole, wanted = one_line(said), one_line(text)
+    at = whole.find(wanted) if wanted else -1
+    if at < 0:
+        yield whole
+        return
+    first = max(0, at - BEFORE)
+    yield f"…{whole[first:at]}" if first else whole[:at]
+    yield wanted, "bold yellow"
+    yield whole[at + len(wanted) :]

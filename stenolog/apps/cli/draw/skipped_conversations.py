@@ -1,0 +1,42 @@
+"""Conversations of a corpus whose requests cannot be built, each with the first reason."""
+
+from __future__ import annotations
+
+from stenolog.apps.cli.lines import Diagnostic, Severity
+from stenolog.domain.errors import InvalidPolicyError, StenologError, UnsupportedVersionError
+
+
+def refusal(
+    conversation: str, error: StenologError, where: str = "", severity: Severity = "error"
+) -> Diagnostic:
+    """Return the diagnostic that a conversation's requests cannot be built."""
+    message = f"{where or repr(conversation)}: its requests cannot be built: {error}"
+    return Diagnostic(severity, type(error).__name__, message, conversation)
+
+
+class SkippedConversations:
+    """The conversations of a corpus of which not every request can be built, each with the first reason.
+
+    Nobody sends anything under a policy, or behind an entry, that is not known here: that is a warning. What
+    is damaged, or missing on this machine, is an error.
+    """
+
+    def __init__(self) -> None:
+        self._notes: dict[tuple[str, str], Diagnostic] = {}
+
+    def take(self, db: str, name: str, error: StenologError, lane: str = "") -> None:
+        """Take the reason of one lane, or of the whole conversation."""
+        known = isinstance(error, InvalidPolicyError | UnsupportedVersionError)
+        where = f"{db}: {name!r}{f' ({lane})' if lane else ''}"
+        note = refusal(name, error, where, "warning" if known else "error")
+        self._notes.setdefault((db, name), note)
+
+    @property
+    def notes(self) -> tuple[Diagnostic, ...]:
+        """One for each conversation."""
+        return tuple(self._notes.values())
+
+    @property
+    def failed(self) -> bool:
+        """True if a request that could not be built should have been."""
+        return any(note.severity == "error" for note in self.notes)

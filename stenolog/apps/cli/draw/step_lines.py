@@ -1,0 +1,61 @@
+"""The steps of a conversation as lines: what each entry changed in its lane, and what was decided."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from stenolog.apps.cli.lines import Piece
+from stenolog.domain.erasure import ERASED, is_erased
+from stenolog.domain.step import Transition
+
+if TYPE_CHECKING:
+    from stenolog.adapters.conversation.log import Conversation
+
+STEP = 12
+"""The cells that names of agents and tools keep."""
+DECISIONS = {
+    "call_model": "cyan",
+    "run_tools": "blue",
+    "ask_approval": "yellow",
+    "wait": "dim",
+    "stop": "red",
+}
+
+
+def erased_among(conversation: Conversation, steps: Iterable[Transition]) -> set[int]:
+    """Return the positions of erased entries among those of the transitions."""
+    unknown = (step.position for step in steps if step.kind == "unknown")
+    return {at for at in unknown if is_erased(conversation.entry(at).event)}
+
+
+def step_lines(steps: Iterable[Transition], erased: Collection[int] = ()) -> Iterator[Piece]:
+    """Yield a table with one row for each transition; `erased` are the positions of erased entries."""
+    from .layout import table
+
+    columns = (">ENTRY", "~AGENT", "TRIGGER", "~NEXT", "THEN", "*NOTE")
+    shown = (step._replace(kind=ERASED) if step.position in erased else step for step in steps)
+    rows = [_step_row(step) for step in shown]
+    kept = range(len(columns) if any(row[-1][0] for row in rows) else len(columns) - 1)
+    yield table([columns[at] for at in kept], [[row[at] for at in kept] for row in rows], names=STEP)
+
+
+def _step_row(step: Transition) -> tuple[tuple[str, str], ...]:
+    guard = f" [{', '.join(step.guard)}]" if step.guard else ""
+    return (
+        (str(step.position), "bold"),
+        (step.lane, "cyan"),
+        ((step.trigger or "") + guard, ""),
+        (decision_words(step) if step.lane else "", DECISIONS[step.decision.do]),
+        ((step.target or "") if step.lane else step.kind, "dim"),
+        (f"! {step.anomaly}" if step.anomaly else "", "yellow"),
+    )
+
+
+def decision_words(step: Transition) -> str:
+    """Describe the lane's next step in words."""
+    decision = step.decision
+    tools = ", ".join(call.name for call in decision.calls)
+    about = tools or decision.reason or (f"for {decision.cause}" if decision.do == "call_model" else "")
+    again = f", attempt {decision.attempt}" if decision.do == "call_model" and decision.attempt > 1 else ""
+    return f"{decision.do}{' ' + about if about else ''}{again}"

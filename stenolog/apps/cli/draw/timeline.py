@@ -1,0 +1,181 @@
+"""Output of `timeline`: a heading for each voice, a line for each tool, and errors that were tried again."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from rich.cells import cell_len
+from rich.rule import Rule
+from rich.text import Text
+
+from stenolog.apps.cli.lines import Piece, in_words, line, paragraph
+from stenolog.apps.cli.terminal import width
+from stenolog.domain.values import PositionRange
+from stenolog.projections.describe import USER
+from stenolog.projections.entry_context import within
+from stenolog.projections.terminal_text import one_line
+from stenolog.projections.timeline import TimelineItem
+
+from .layout import wrapped
+
+VOICE = {
+    "message": "bold",
+    "error": "bold red",
+    "cut": "magenta",
+    "unknown": "yellow",
+    "damaged": "bold red",
+}
+STATUS = {
+    "ok": ("✓", "green"),
+    "failed": ("✗", "red"),
+    "running": ("…", "yellow"),
+    "awaiting approval": ("?", "yellow"),
+    "no result": ("-", "dim"),
+}
+LINES_OF_OUTPUT = 8
+LINES_OF_NOTE = 1
+"""The lines of a note that a client wrote by itself, such as a reminder."""
+
+
+def drawn_timeline(
+    items: Iterable[TimelineItem],
+    pass_token: str = "",
+    *,
+    full: bool = False,
+    hides: Iterable[PositionRange] = (),
+    compacted: Iterable[PositionRange] = (),
+) -> Iterator[Piece]:
+    """Yield the whole timeline. An answer that is but the `pass_token` is shown as a pass.
+
+    `hides` are the positions that are out of context by now, `compacted` those that a summary stands for.
+    Unless `full`, long outputs and notes are cut; several entries in a row that were taken back are one line,
+    and so are the errors of a call that was tried again.
+    """
+    is_out, is_compacted, rest = within(hides), within(compacted), deque(items)
+
+    def is_hidden(position: int) -> bool:
+        return is_out(position) and not is_compacted(position)
+
+    before = 0
+    while rest:
+        run = [rest.popleft()]
+        if not full:
+            run += _popped(rest, run[0], is_hidden)
+        if len(run) == 1:
+            yield from _item(run[0], pass_token, full)
+        elif run[0].hidden:
+            is_rewound = bool(rest) and _is_rewind(rest[0])
+            while rest and _is_rewind(rest[0]):
+                rest.popleft()
+            yield _hidden_run(run, before if is_rewound else None)
+        else:
+            yield _retries(run)
+        if not run[0].hidden and run[0].kind not in ("mode", "cut"):
+            before = max(run[-1].position, run[-1].result)
+
+
+def _popped(
+    rest: deque[TimelineItem], first: TimelineItem, is_hidden: Callable[[int], bool]
+) -> Iterator[TimelineItem]:
+    """Take the items off the rest that are one line with the item before it."""
+    if first.hidden and is_hidden(first.position):
+        while rest and is_hidden(rest[0].position) and (rest[0].hidden or rest[0].kind == "mode"):
+            yield rest.popleft()
+    elif author := _retried(first):
+        while rest and _retried(rest[0]) == author:
+            yield rest.popleft()
+
+
+def _is_rewind(item: TimelineItem) -> bool:
+    """Return whether an item tells of nothing but entries that are out of context from there on."""
+    return item.kind == "cut" and item.detail.startswith("hides ") and ";" not in item.detail
+
+
+def _hidden_run(run: Sequence[TimelineItem], before: int | None) -> Piece:
+    """Return one line for several entries out of context; `before` is the entry that a rewind led back to."""
+    positions = {position for item in run for position in (item.position, item.result) if position}
+    to = "" if before is None else f": rewound to {before or 'the beginning'}"
+    where = f"  {min(positions)}-{max(positions)}"
+    return line((f"{len(positions)} entries hidden{to}", "magenta"), (where, "dim"), kept=1)
+
+
+def _item(item: TimelineItem, pass_token: str, full: bool) -> Iterator[Piece]:
+    match item.kind:
+        case "message" if pass_token and item.text.strip() == pass_token and item.author != "user":
+            yield line((f"{item.author} passes  {item.position}", "dim"))
+        case "mode":
+            yield _mode_rule(item.detail)
+        case "tool":
+            yield from _tool(item, full)
+        case "running":
+            yield line((f"… {item.author} is {item.detail}", "yellow"))
+        case "erased":
+            yield line((item.detail, "dim"), (f"  {item.position}", "dim"), kept=1)
+        case "message" | "error" | "cut" | "unknown" | "damaged":
+            yield from _message(item, full)
+
+
+def _retried(item: TimelineItem) -> str:
+    """Return the agent whose call was tried again after this error; empty for all else."""
+    return item.author if item.kind == "error" and item.status == "retried" else ""
+
+
+def _retries(errors: Sequence[TimelineItem]) -> Piece:
+    """Return one line for several errors of a call: 3 retries: rate limited."""
+    categories = Counter(error.detail.partition(":")[0].replace("_", " ") for error in errors)
+    several = len(categories) > 1
+    why = ", ".join(f"{count} {name}" if several else name for name, count in categories.items())
+    where = f"  {errors[0].position}-{errors[-1].position}"
+    said = (f"  {len(errors)} retries: {why}", "red")
+    return line((errors[0].author or "?", VOICE["error"]), said, (where, "dim"), kept=1)
+
+
+def _mode_rule(detail: str) -> Piece:
+    """Return a rule across the terminal; its words alone in a pipe, and folded where they are too long."""
+    cells = width()
+    if cells is None:
+        return line((detail, "magenta"))
+    if cell_len(one_line(detail)) + len(" ─") > cells:
+        return wrapped((detail, "magenta"), hang=2)
+    return Rule(Text(one_line(detail), style="magenta"), style="dim", align="left")
+
+
+def _message(item: TimelineItem, full: bool) -> Iterator[Piece]:
+    named = [name for name in item.to if name not in (item.author, USER)]
+    to = f" → {', '.join(named)}" if named else ""
+    detail = f"  {item.detail}" if item.detail else ""
+    hidden = "  (out of context)" if item.hidden else ""
+    where, style = f"  {item.position}{hidden}", "red" if item.kind == "error" else "dim"
+    is_long = cell_len(one_line(f"{item.author}{to}{detail}")) + len(where) + 2 > (width() or sys.maxsize)
+    yield line(
+        (item.author or "?", _style(item)), to, "" if is_long else (detail, style), (where, "dim"), kept=1
+    )
+    if is_long and detail:
+        yield paragraph(item.detail, style, indent=2)
+    said = item.text or in_words(item.parts)
+    if said:
+        is_note = item.kind == "message" and item.author == "system"
+        most = LINES_OF_NOTE if is_note and not full else None
+        yield paragraph(said.lstrip("\n"), "dim" if item.hidden else "", indent=2, lines=most)
+
+
+def _style(item: TimelineItem) -> str:
+    if item.kind == "message":
+        return "bold green" if item.author == "user" else "bold cyan"
+    return VOICE[item.kind]
+
+
+def _tool(item: TimelineItem, full: bool) -> Iterator[Piece]:
+    mark, style = STATUS.get(item.status, ("·", ""))
+    called = f"{item.call.name} {item.call.arguments}" if item.call else item.detail
+    where = f"  {item.position}" + (
+        f", {item.result}" if item.result != item.position and item.result else ""
+    )
+    if full:
+        yield wrapped((f"{mark} ", style), (called, "blue"), (where, "dim"), indent=2, hang=2)
+    else:
+        yield line("  ", (f"{mark} ", style), (called, "blue"), (where, "dim"), kept=1)
+    if item.output:
+        yield paragraph(in_words(item.output), "dim", indent=4, lines=None if full else LINES_OF_OUTPUT)
