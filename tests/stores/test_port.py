@@ -13,7 +13,7 @@ PACKAGE = Path(stenolog.__file__).parent
 ABOUT_SQLITE = {
     "adapters/importers/door.py": "reads databases of other programs",
     "contrib/adk/files.py": "reads databases of other programs",
-    "contrib/deepseek_harness/database.py": "reads databases of other programs",
+    "contrib/deepseek_harness/files.py": "reads databases of other programs",
     "contrib/goose/files.py": "reads databases of other programs",
     "contrib/openai_agents/database.py": "reads databases of other programs",
     "contrib/opencode/database.py": "reads databases of other programs",
