@@ -29,13 +29,19 @@ TEXTS = {
     "unicode": "проверь 日本語 😀 é e\u0301 \ufeff",
     "a script": "</script>'; rm -rf / #\nEND",
 }
-KEYS = {"OPENAI_API_KEY": "sk-1'\"$x", "ANTHROPIC_API_KEY": "sk-2", "GEMINI_API_KEY": "sk-3"}
-BASES = {"OPENAI_BASE_URL": "/v1", "ANTHROPIC_BASE_URL": "", "GOOGLE_GEMINI_BASE_URL": ""}
+KEYS = {
+    "OPENAI_API_KEY": "sk-1'\"$x",
+    "ANTHROPIC_API_KEY": "sk-2",
+    "GEMINI_API_KEY": "sk-3",
+    "CO_API_KEY": "sk-4",
+}
+BASES = {"OPENAI_BASE_URL": "/v1", "ANTHROPIC_BASE_URL": "", "GOOGLE_GEMINI_BASE_URL": "", "CO_API_URL": ""}
 PATHS = {
     "openai-chat": "/v1/chat/completions",
     "openai-responses": "/v1/responses",
     "anthropic": "/v1/messages",
     "gemini": "/v1beta/models/gpt-5:generateContent",
+    "cohere": "/v2/chat",
 }
 SHELLS = [each for each in ("sh", "bash", "dash", "zsh", "ksh", "busybox") if shutil.which(each)]
 needs_curl = pytest.mark.skipif(not (shutil.which("curl") and SHELLS), reason="no curl, or no shell, is here")
@@ -86,7 +92,9 @@ def test_the_bytes_the_path_and_the_key_arrive(log: Log, server: Server, tmp_pat
     assert got.headers["content-type"] == "application/json"
     keys = {name: got.headers.get(name) for name in ("authorization", "x-api-key", "x-goog-api-key")}
     assert [value for value in keys.values() if value] == [
-        {"anthropic": "sk-2", "gemini": "sk-3"}.get(api, f"Bearer {KEYS['OPENAI_API_KEY']}")
+        {"anthropic": "sk-2", "gemini": "sk-3", "cohere": "Bearer sk-4"}.get(
+            api, f"Bearer {KEYS['OPENAI_API_KEY']}"
+        )
     ]
     assert not any(key in script for key in KEYS.values())
 

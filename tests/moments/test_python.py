@@ -8,17 +8,23 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import stenolog
-from stenolog import AgentCard, Log, ModeSwitch, UserMessage
+from stenolog import AgentCard, Log, ModeSwitch, TextPart, UserMessage
 from stenolog.errors import CallerError
+from stenolog.events import Receipt
+from stenolog.projections.moments.as_python import as_python
+from stenolog.projections.moments.moment import Moment
 from stenolog.projections.moments.python_literals import docstring, literal
+from stenolog.projections.requests.transport import Transport
 from stenolog.requests import FORMATS, Format, Writer
 from stenolog.testing import example_conversation
+from tests.llms.apis import APIS
 from tests.llms.server import JSON, Received, Reply, Server
 from tests.moments.test_curl import BASES, HOSTILE, KEYS, TEXTS
 
@@ -50,6 +56,11 @@ ANSWERS: dict[str, dict[str, Any]] = {
         "stop_sequence": None,
         "usage": {"input_tokens": 1, "output_tokens": 1},
     },
+    "cohere": {
+        "id": "a",
+        "finish_reason": "COMPLETE",
+        "message": {"role": "assistant", "content": [{"type": "text", "text": "Hi"}]},
+    },
     "gemini": {
         "candidates": [{"content": {"role": "model", "parts": [{"text": "Hi"}]}, "finishReason": "STOP"}]
     },
@@ -58,6 +69,7 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "openai-chat": {"temperature": 0.5, "top_k": 4},
     "openai-responses": {"temperature": 0.5, "truncation": "auto"},
     "anthropic": {"temperature": 0.5, "container": "c1"},
+    "cohere": {"temperature": 0.5, "raw_prompting": False},
     "gemini": {"generationConfig": {"temperature": 0.5, "maxOutputTokens": 99}},
 }
 
@@ -92,10 +104,10 @@ def asked(program: str, folder: Path, api: str) -> Received:
 
 
 def as_sent(body: dict[str, Any], api: str = "") -> dict[str, Any]:
-    """Return a body as it is compared: Google's SDK names one field in its own way, and adds an empty one."""
+    """Return a body as it is compared: some SDKs rename a field, or add one that says nothing."""
     text = json.dumps({name: value for name, value in body.items() if (name, api) != ("model", "gemini")})
     sent: dict[str, Any] = json.loads(text.replace("parameters_json_schema", "parametersJsonSchema"))
-    return {name: value for name, value in sent.items() if value != {}}
+    return {name: value for name, value in sent.items() if value != {} and (name, value) != ("stream", False)}
 
 
 def _json(value: Any) -> bytes:
@@ -124,6 +136,27 @@ def test_the_sdk_sends_calls_results_and_tools(log: Log, tmp_path: Path, api: st
     received = asked(log["team"].export("python", agent="coder", at=8, api=api), tmp_path, api)
 
     assert as_sent(received.body) == as_sent(request.body, api)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("api", [api for api in ANSWERS if api != "gemini"])
+def test_a_program_streams_as_its_sdk_does_what_was_streamed(log: Log, tmp_path: Path, api: str) -> None:
+    request = log["team"].request("coder", 8, api)
+    body = {**request.body, "stream": True}
+    headers = {"x-of-its-own": "yes"}
+    sent = Transport("POST", FORMATS[api].endpoint.path, headers=headers)  # type: ignore[union-attr]
+    moment = Moment(
+        "team", replace(request, body=body), receipt=Receipt(view=8, sha256="", transport=sent.json)
+    )
+    answer = APIS[api].answer(TextPart(text="Hi"))
+
+    with Server(lambda _: Reply(APIS[api].frames(answer))) as server:
+        bases = {name: server.url + path for name, path in BASES.items()}
+        assert "Hi" in ran(as_python(moment), tmp_path, **bases)
+        [received] = server.received
+
+    assert received.body == body
+    assert received.headers["x-of-its-own"] == "yes"
 
 
 def test_a_program_is_given_the_prompt(log: Log, tmp_path: Path) -> None:

@@ -33,8 +33,9 @@ class Sdk(NamedTuple):
     """The call of a provider's SDK in Python, as a program writes it: `CLIENT.CALL(…)`.
 
     `package` is the SDK's, which stenolog's own `extra` installs.
-    `fields` are given by name, others as its `extra_body`. If the body has `settings`, all but the messages
-    go with the fields in them as its `config`.
+    `fields` are given by name, others as its `extra_body`, headers as its `extra_headers`: arguments, or keys
+    of the argument `options`. A stream is its `stream_call`, or the call with `stream=True`. If the body has
+    `settings`, all but the messages go with the fields in them as its `config`.
     """
 
     imports: str
@@ -44,6 +45,10 @@ class Sdk(NamedTuple):
     settings: str = ""
     package: str = ""
     extra: str = ""
+    stream_call: str = ""
+    options: str = ""
+    extra_body: str = "extra_body"
+    extra_headers: str = "extra_headers"
 
     @property
     def module(self) -> str:

@@ -35,12 +35,16 @@ def _with_body(moment: Moment, endpoint: Endpoint) -> str:
     extra = {key: value for key, value in body.items() if key not in sdk.fields}
     # Recorded programs stream, and the SDK would take the stream for one answer.
     is_stream = extra.pop("stream", False) is True
-    others = f"\nEXTRA = {literal(extra)}\n" if extra else ""
-    given = ", ".join(["**BODY", *["extra_body=EXTRA"] * bool(extra), *["stream=True"] * is_stream])
-    headers = moment.sent.headers if moment.sent else {}
-    if headers:
-        given += ", extra_headers=HEADERS"
-        others += f"\nHEADERS = {literal(dict(headers))}\n"
+    headers = dict(moment.sent.headers) if moment.sent else {}
+    beside = ((sdk.extra_body, "EXTRA", extra), (sdk.extra_headers, "HEADERS", headers))
+    others = "".join(f"\n{name} = {literal(value)}\n" for _, name, value in beside if value)
+    call = sdk.stream_call if is_stream and sdk.stream_call else sdk.call
+    given = ["**BODY", *["stream=True"] * (is_stream and call == sdk.call)]
+    named_so = {argument: name for argument, name, value in beside if value}
+    if sdk.options and named_so:
+        given.append(f"{sdk.options}={{{', '.join(f'{key!r}: {name}' for key, name in named_so.items())}}}")
+    else:
+        given += [f"{key}={name}" for key, name in named_so.items()]
     return f"""{_head(moment, _key(endpoint))}
 
 {sdk.imports}
@@ -48,7 +52,7 @@ def _with_body(moment: Moment, endpoint: Endpoint) -> str:
 BODY = {literal(named)}
 {others}
 client = {sdk.client}
-{_call_and_print(f"client.{sdk.call}({given})", is_stream=is_stream)}
+{_call_and_print(f"client.{call}({', '.join(given)})", is_stream=is_stream)}
 """
 
 

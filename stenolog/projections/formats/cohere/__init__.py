@@ -9,6 +9,12 @@ from ..endpoint import Endpoint, Provider, Sdk
 from .laws import LAWS
 from .write import NAME, VERSION, CohereWriter
 
+FIELDS = (
+    *("model", "messages", "tools", "strict_tools", "documents", "citation_options", "response_format"),
+    *("safety_mode", "max_tokens", "stop_sequences", "temperature", "seed", "frequency_penalty"),
+    *("presence_penalty", "k", "p", "logprobs", "tool_choice", "thinking", "priority"),
+)
+"""The arguments of the SDK's `chat`."""
 ENDPOINT = Endpoint(
     Provider(
         names=(NAME,),
@@ -20,7 +26,18 @@ ENDPOINT = Endpoint(
         models=("command-*", "c4ai-*"),
     ),
     "/v2/chat",
-    Sdk("import cohere", "cohere.ClientV2()", "chat", package="cohere", extra="cohere"),
+    Sdk(
+        "import cohere",
+        "cohere.ClientV2()",
+        "chat",
+        FIELDS,
+        package="cohere",
+        extra="cohere",
+        stream_call="chat_stream",
+        options="request_options",
+        extra_body="additional_body_parameters",
+        extra_headers="additional_headers",
+    ),
 )
 FORMAT = Format(
     NAME,
