@@ -34,6 +34,23 @@ DONE = TextPart(text="Done.")
 Parts = st.SearchStrategy[list[Any]]
 
 
+class Refused(NamedTuple):
+    """An error by its status, in the words of a provider, with its category and the seconds to wait."""
+
+    status: int
+    body: Mapping[str, Any]
+    category: str
+    wait: float | None = None
+
+
+class Broke(NamedTuple):
+    """An event that says "Oh" of an error in mid-stream, with its category and its status."""
+
+    frame: bytes
+    category: str
+    status: int = 0
+
+
 class Api(NamedTuple):
     """A provider's API: its model, and how the server streams an answer, or gives it whole.
 
@@ -42,7 +59,8 @@ class Api(NamedTuple):
     `hurried` are the options of an SDK that waits 50 ms. Answers consist of `parts`, and end as in `ends`;
     `said` are the messages of a whole
     answer, as a program's history has them, and `asked` is a user's by which the format is known. Where an
-    answer does not say its model, `says_model` is False. `tokens` are such as it counts.
+    answer does not say its model, `says_model` is False. `tokens` are such as it counts. `refused` are errors
+    that tell more than their status, and `broke` those in mid-stream.
     """
 
     model: Callable[..., Model]
@@ -59,6 +77,8 @@ class Api(NamedTuple):
     says_model: bool = True
     tokens: Usage = TOKENS
     hurried: Mapping[str, Any] = {"timeout": 0.05}
+    refused: tuple[Refused, ...] = ()
+    broke: tuple[Broke, ...] = ()
 
     def at(self, server: Server, **options: Any) -> Model:
         """Return the model at the server."""

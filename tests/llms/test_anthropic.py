@@ -171,61 +171,6 @@ def test_halves_of_characters_in_a_block_are_mended(server: Server) -> None:
     )
 
 
-TOO_LONG = "prompt is too long: 213462 tokens > 200000 maximum"
-
-
-@pytest.mark.parametrize(
-    ("status", "kind", "message", "headers", "expected"),
-    [
-        (400, "invalid_request_error", "messages: required", {}, ("invalid_request", None)),
-        (400, "invalid_request_error", TOO_LONG, {}, ("context_length", None)),
-        (400, "invalid_request_error", "Your credit balance is too low", {}, ("budget", None)),
-        (401, "authentication_error", "invalid x-api-key", {}, ("unauthorized", None)),
-        (402, "billing_error", "pay", {}, ("budget", None)),
-        (403, "permission_error", "no", {}, ("unauthorized", None)),
-        (404, "not_found_error", "model: x", {}, ("invalid_request", None)),
-        (408, "timeout_error", "late", {}, ("timeout", None)),
-        (413, "request_too_large", "Request exceeds the maximum size", {}, ("context_length", None)),
-        (429, "rate_limit_error", "slow", {"retry_after": "34"}, ("rate_limited", 34.0)),
-        (500, "api_error", "Internal server error", {}, ("overloaded", None)),
-        (503, "api_error", "oh", {"retry_after": "5"}, ("overloaded", 5.0)),
-        (504, "timeout_error", "late", {}, ("timeout", None)),
-        (529, "overloaded_error", "Overloaded", {}, ("overloaded", None)),
-    ],
-)
-def test_an_error_has_a_category_and_the_providers_own_words(
-    server: Server, status: int, kind: str, message: str, headers: dict[str, str], expected: Any
-) -> None:
-    server.add(refused(status, api.error(kind, message), **headers))
-
-    failed = failure(at(server))
-
-    assert (failed.category, failed.retry_after) == expected
-    assert (failed.message, failed.status) == (message, status)
-    assert len(server.received) == 1  # the engine tries again, not the SDK
-
-
-@pytest.mark.parametrize(
-    ("kind", "category"),
-    [
-        ("overloaded_error", "overloaded"),
-        ("api_error", "overloaded"),
-        ("rate_limit_error", "rate_limited"),
-        ("timeout_error", "timeout"),
-        ("invalid_request_error", "invalid_request"),
-    ],
-)
-def test_an_error_in_mid_stream_is_what_it_would_have_been_before(
-    server: Server, kind: str, category: str
-) -> None:
-    frames = list(api.frames(answer(TextPart(text="Hello there"))))
-    server.add(Reply([*frames[:4], api.event(api.error(kind, "Oh"))]))
-
-    failed = failure(at(server))
-
-    assert (failed.category, failed.message) == (category, "Oh")
-
-
 @pytest.mark.parametrize(
     "of_blocks",
     [

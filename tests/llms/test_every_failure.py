@@ -27,17 +27,24 @@ HELLO = TextPart(text="Hello there, it's me.")
     [
         (b"<html>\n  <h1>Bad gateway</h1>", "<html> <h1>Bad gateway</h1>"),
         (b"x" * 5_000, "x" * 999 + "…"),
+        ({"error": "model 'x' not found"}, "model 'x' not found"),
+        ({"object": "error", "message": "no", "code": 400}, "no"),
+        ({"detail": "no"}, "no"),
+        (b"", "HTTP status 400"),
+        ([1, 2], "HTTP status 400"),
     ],
-    ids=["a page", "long"],
+    ids=["a page", "long", "a text", "no object of its own", "a detail", "nothing", "a list"],
 )
-def test_an_error_that_is_no_json_is_told_in_one_bounded_line(
-    server: Server, api: Api, body: bytes, message: str
+def test_the_errors_of_other_servers_are_told_in_one_bounded_line(
+    server: Server, api: Api, body: Any, message: str
 ) -> None:
     server.add(refused(400, body))
 
     failed = failure(api.at(server))
 
-    assert (failed.category, failed.message, failed.status) == ("invalid_request", message, 400)
+    # In the place of nothing, Google's SDK has the words of the status line.
+    told = failed.message.replace("Bad Request", "HTTP status 400")
+    assert (failed.category, told, failed.status) == ("invalid_request", message, 400)
 
 
 @pytest.mark.parametrize(
@@ -49,6 +56,76 @@ def test_an_error_of_any_shape_has_the_category_of_its_status(server: Server, ap
     failed = failure(api.at(server))
 
     assert (failed.category, failed.status, bool(failed.message)) == ("overloaded", 503, True)
+
+
+STATUSES = {
+    400: "invalid_request",
+    401: "unauthorized",
+    403: "unauthorized",
+    404: "invalid_request",
+    408: "timeout",
+    409: "overloaded",
+    413: "context_length",
+    422: "invalid_request",
+    429: "rate_limited",
+    500: "overloaded",
+    503: "overloaded",
+    504: "timeout",
+    529: "overloaded",
+}
+
+
+@pytest.mark.parametrize(("status", "category"), STATUSES.items())
+def test_an_error_has_the_category_of_its_status_and_the_providers_own_words(
+    server: Server, api: Api, status: int, category: str
+) -> None:
+    server.add(refused(status, {"message": "Oh", "error": {"message": "Oh"}}))
+
+    failed = failure(api.at(server))
+
+    assert (failed.category, failed.message, failed.status) == (category, "Oh", status)
+    assert failed.retry_after is None
+    assert len(server.received) == 1  # the engine tries again, not the SDK
+
+
+def test_what_a_provider_says_of_an_error_tells_more_than_its_status(server: Server, api: Api) -> None:
+    for status, body, category, wait in api.refused:
+        server.add(refused(status, body, retry_after="9"))
+
+        failed = failure(api.at(server))
+
+        assert (failed.category, failed.status) == (category, status), body
+        assert failed.message == body.get("error", body)["message"]
+        assert failed.retry_after == (9.0 if wait is None else wait)
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry_after": "2"}, 2.0),
+        ({"retry_after_ms": "150", "retry_after": "1"}, 0.15),
+        ({"retry_after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0.0),
+        ({"retry_after": "soon"}, None),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_header_may_say_how_long_to_wait(
+    server: Server, api: Api, headers: dict[str, str], seconds: float | None, status: int
+) -> None:
+    server.add(refused(status, {}, **headers))
+
+    assert failure(api.at(server)).retry_after == seconds
+
+
+def test_an_error_in_mid_stream_has_its_category_and_leaves_what_had_come(server: Server, api: Api) -> None:
+    for frame, category, status in api.broke:
+        server.add(Reply([*list(api.frames(api.answer(HELLO)))[:4], frame]))
+
+        said, failed = asyncio.run(until_it_fails(api.at(server)))
+
+        assert (failed.category, failed.message, failed.status) == (category, "Oh", status), frame
+        assert "".join(piece.text for piece in said)[:5] == "Hello"
 
 
 def test_no_key_is_told(server: Server, api: Api) -> None:

@@ -212,60 +212,6 @@ def test_tokens_are_counted_with_thoughts_and_with_what_its_own_tools_read(serve
     assert ask(at(server)).answer.usage == Usage(input=10, output=30, cache_read=5, reasoning=20)
 
 
-TOO_MANY = "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576)."
-BAD_KEY = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}
-QUOTA = "You exceeded your current quota, please check your plan and billing details."
-
-
-@pytest.mark.parametrize(
-    ("code", "status", "message", "details", "expected"),
-    [
-        (400, "INVALID_ARGUMENT", "Please use a valid role", [], ("invalid_request", None)),
-        (400, "INVALID_ARGUMENT", TOO_MANY, [], ("context_length", None)),
-        (400, "INVALID_ARGUMENT", "API key not valid.", [BAD_KEY], ("unauthorized", None)),
-        (400, "FAILED_PRECONDITION", "User location is not supported", [], ("invalid_request", None)),
-        (401, "UNAUTHENTICATED", "who?", [], ("unauthorized", None)),
-        (403, "PERMISSION_DENIED", "no", [], ("unauthorized", None)),
-        (404, "NOT_FOUND", "models/x is not found", [], ("invalid_request", None)),
-        (408, "CANCELLED", "late", [], ("timeout", None)),
-        (413, "", "large", [], ("context_length", None)),
-        (429, "RESOURCE_EXHAUSTED", QUOTA, [api.retry_in("34.07s")], ("rate_limited", 34.07)),
-        (429, "RESOURCE_EXHAUSTED", QUOTA, [api.retry_in("soon")], ("budget", None)),
-        (429, "RESOURCE_EXHAUSTED", QUOTA, [], ("budget", None)),
-        (429, "RESOURCE_EXHAUSTED", "Resource exhausted.", [], ("rate_limited", None)),
-        (500, "INTERNAL", "oh", [], ("overloaded", None)),
-        (503, "UNAVAILABLE", "The model is overloaded.", [api.retry_in("2s")], ("overloaded", 2.0)),
-        (504, "DEADLINE_EXCEEDED", "late", [], ("timeout", None)),
-        (529, "", "oh", [], ("overloaded", None)),
-    ],
-)
-def test_an_error_has_a_category_and_the_providers_own_words(
-    server: Server, code: int, status: str, message: str, details: list[Any], expected: Any
-) -> None:
-    server.add(refused(code, api.error(code, status, message, *details)))
-
-    failed = failure(at(server))
-
-    assert (failed.category, failed.retry_after) == expected
-    assert (failed.message, failed.status) == (message, code)
-    assert len(server.received) == 1  # the engine tries again, not the SDK
-
-
-def test_a_header_may_say_how_long_to_wait(server: Server) -> None:
-    server.add(refused(429, api.error(429, "RESOURCE_EXHAUSTED", "slow"), retry_after="3"))
-
-    assert failure(at(server)).retry_after == 3.0
-
-
-def test_an_error_in_mid_stream_is_what_it_would_have_been_before(server: Server) -> None:
-    frames = list(api.frames(answer(TextPart(text="Hello there"))))
-    server.add(Reply([*frames[:2], sse(api.error(503, "UNAVAILABLE", "The model is overloaded."))]))
-
-    failed = failure(at(server))
-
-    assert (failed.category, failed.message, failed.status) == ("overloaded", "The model is overloaded.", 503)
-
-
 def test_without_a_key_google_is_not_asked(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GEMINI_API_KEY", raising=False)
     monkeypatch.delenv("GOOGLE_API_KEY", raising=False)

@@ -12,7 +12,7 @@ from stenolog import TextPart, ToolCall
 from stenolog.events import Usage
 from stenolog.models import Anthropic, ModelResponse
 from stenolog.parts import AssistantPart, ProviderPart, ReasoningPart
-from tests.llms.api import CALLS, NAMES, TEXTS, Api, opaque, several, signed
+from tests.llms.api import CALLS, NAMES, TEXTS, Api, Broke, Refused, opaque, several, signed
 from tests.llms.server import sse
 from tests.llms.wire_openai_chat import PIECE, pieces
 
@@ -137,6 +137,7 @@ def error(kind: str, message: str) -> dict[str, Any]:
     return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_1"}
 
 
+TOO_LONG = "prompt is too long: 213462 tokens > 200000 maximum"
 MODEL = "claude-opus-5"
 HIDDEN = st.builds(ReasoningPart, provider=st.just("anthropic"), encrypted=NAMES)
 UNSEEN = st.builds(ReasoningPart, provider=st.just("anthropic"), signature=NAMES)
@@ -152,4 +153,20 @@ API = Api(
     ("end_turn", "max_tokens", "stop_sequence", "pause_turn", "refusal", "new"),
     lambda whole: [{"role": "assistant", "content": whole["content"]}],
     {"role": "user", "content": [{"type": "image", "source": {"type": "url", "url": "https://a.b/c.png"}}]},
+    refused=(
+        Refused(400, error("invalid_request_error", "messages: required"), "invalid_request"),
+        Refused(400, error("invalid_request_error", TOO_LONG), "context_length"),
+        Refused(400, error("invalid_request_error", "Your credit balance is too low"), "budget"),
+        Refused(402, error("billing_error", "pay"), "budget"),
+    ),
+    broke=tuple(
+        Broke(event(error(kind, "Oh")), category, status)
+        for kind, category, status in (
+            ("overloaded_error", "overloaded", 529),
+            ("api_error", "overloaded", 500),
+            ("rate_limit_error", "rate_limited", 429),
+            ("timeout_error", "timeout", 408),
+            ("invalid_request_error", "invalid_request", 400),
+        )
+    ),
 )

@@ -14,7 +14,7 @@ from stenolog.models import MODELS, ModelResponse
 from stenolog.parts import AssistantPart, ReasoningPart
 from stenolog.projections.formats.cohere.write import PLAN
 from stenolog.projections.messages.body_digest import compact
-from tests.llms.api import CALLS, DONE, NAMES, TEXTS, WORDS, Api, groups, maybe
+from tests.llms.api import CALLS, DONE, NAMES, TEXTS, WORDS, Api, Broke, Refused, groups, maybe
 from tests.llms.server import sse
 from tests.llms.wire_openai_chat import PIECE, pieces
 
@@ -111,6 +111,7 @@ def _thought(id: str) -> st.SearchStrategy[list[Any]]:
     return maybe(st.builds(ReasoningPart, text=WORDS, provider=st.just("cohere"), id=st.just(id)))
 
 
+TOO_MANY = "too many tokens: size limit exceeded by 11326 tokens. Try using shorter or fewer inputs."
 API = Api(
     MODELS["cohere"],
     "command-a-03-2025",
@@ -129,4 +130,9 @@ API = Api(
     {"role": "user", "content": [{"type": "document", "document": {"data": {"text": "Look."}}}]},
     says_model=False,
     tokens=Usage(input=120, output=30, cache_read=100),
+    refused=(Refused(400, {"message": TOO_MANY}, "context_length"),),
+    broke=tuple(
+        Broke(sse({"type": "message-end", "delta": {"finish_reason": reason, "error": "Oh"}}), category)
+        for reason, category in {"ERROR": "overloaded", "TIMEOUT": "timeout"}.items()
+    ),
 )

@@ -12,7 +12,7 @@ from stenolog import TextPart, ToolCall
 from stenolog.events import Usage
 from stenolog.models import Gemini, ModelResponse
 from stenolog.parts import AssistantPart, ProviderPart, ReasoningPart
-from tests.llms.api import CALLS, TEXTS, Api, opaque, signed
+from tests.llms.api import CALLS, TEXTS, Api, Broke, Refused, opaque, signed
 from tests.llms.server import sse
 from tests.llms.wire_openai_chat import PIECE, pieces
 
@@ -99,6 +99,15 @@ def retry_in(delay: str) -> Body:
     return {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay}
 
 
+def exhausted(message: str, *details: Body) -> Body:
+    """Return the error for a limit that was reached."""
+    return error(429, "RESOURCE_EXHAUSTED", message, *details)
+
+
+TOO_MANY = "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576)."
+BAD_KEY = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}
+QUOTA = "You exceeded your current quota, please check your plan and billing details."
+AWAY = "User location is not supported"
 MODEL = "gemini-3-pro"
 LAST = ToolCall(id="last", name="shell")
 SEVERAL = st.lists(
@@ -120,4 +129,17 @@ API = Api(
     lambda whole: [whole["candidates"][0]["content"]],
     {"role": "user", "parts": [{"text": "Look."}]},
     hurried={"http_options": {"timeout": 50}},
+    refused=(
+        Refused(400, error(400, "INVALID_ARGUMENT", "Please use a valid role"), "invalid_request"),
+        Refused(400, error(400, "INVALID_ARGUMENT", TOO_MANY), "context_length"),
+        Refused(400, error(400, "INVALID_ARGUMENT", "API key not valid.", BAD_KEY), "unauthorized"),
+        Refused(400, error(400, "FAILED_PRECONDITION", AWAY), "invalid_request"),
+        Refused(408, error(408, "CANCELLED", "late"), "timeout"),
+        Refused(429, exhausted(QUOTA, retry_in("34.07s")), "rate_limited", 34.07),
+        Refused(429, exhausted(QUOTA, retry_in("soon")), "budget"),
+        Refused(429, exhausted(QUOTA), "budget"),
+        Refused(429, exhausted("Resource exhausted."), "rate_limited"),
+        Refused(503, error(503, "UNAVAILABLE", "overloaded", retry_in("2s")), "overloaded", 2.0),
+    ),
+    broke=(Broke(sse(error(503, "UNAVAILABLE", "Oh")), "overloaded", 503),),
 )

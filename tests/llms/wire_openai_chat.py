@@ -11,7 +11,7 @@ from stenolog import TextPart, ToolCall
 from stenolog.events import Usage
 from stenolog.models import ModelResponse, OpenAIChat
 from stenolog.parts import AssistantPart, ReasoningPart, RefusalPart
-from tests.llms.api import CALLS, CUSTOM, REFUSALS, TEXTS, WORDS, Api, groups, maybe
+from tests.llms.api import CALLS, CUSTOM, REFUSALS, TEXTS, WORDS, Api, Broke, Refused, groups, maybe
 from tests.llms.server import sse
 
 PIECE = 5
@@ -99,6 +99,20 @@ def _completion(answer: ModelResponse, kind: str) -> dict[str, Any]:
     return {"id": "chatcmpl-1", "object": kind, "created": 1_700_000_000, "model": answer.model}
 
 
+def error(message: str, code: str = "", type: str = "") -> dict[str, Any]:
+    """Return an error, as the body of a response or as an event in mid-stream."""
+    return {"error": {"message": message, "code": code or None, "type": type or None}}
+
+
+REFUSED = (
+    Refused(400, error("no", type="invalid_request_error"), "invalid_request"),
+    Refused(400, error("too much", "context_length_exceeded"), "context_length"),
+    Refused(400, error("no", "content_filter"), "refused"),
+    Refused(400, error("no", "invalid_prompt"), "refused"),
+    Refused(404, error("no such model", "model_not_found"), "invalid_request"),
+    Refused(429, error("pay", "insufficient_quota"), "budget"),
+)
+BROKE = Broke(sse(error("Oh", type="server_error")), "overloaded")
 API = Api(
     OpenAIChat,
     "gpt-5",
@@ -115,4 +129,6 @@ API = Api(
     ("stop", "length", "tool_calls", "content_filter"),
     lambda whole: [whole["choices"][0]["message"]],
     root="/v1",
+    refused=REFUSED,
+    broke=(BROKE,),
 )

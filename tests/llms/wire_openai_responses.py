@@ -14,7 +14,7 @@ from stenolog.models import ModelResponse, OpenAIResponses
 from stenolog.parts import AssistantPart, ProviderPart, ReasoningPart, RefusalPart
 from tests.llms.api import CALLS, NAMES, REFUSALS, TEXTS, Api, opaque, several
 from tests.llms.server import sse
-from tests.llms.wire_openai_chat import PIECE, pieces
+from tests.llms.wire_openai_chat import BROKE, PIECE, REFUSED, pieces
 
 
 def frames(answer: ModelResponse, piece: int = PIECE) -> Iterator[bytes]:
@@ -168,4 +168,6 @@ API = Api(
     lambda whole: list(whole["output"]),
     {"role": "user", "content": [{"type": "input_text", "text": "Look."}]},
     root="/v1",
+    refused=REFUSED,
+    broke=(BROKE,),
 )
