@@ -6,6 +6,7 @@ Each `wire_ROOM.py` has one, as `API`, and is found by the name of its format.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
@@ -60,7 +61,8 @@ class Api(NamedTuple):
     `said` are the messages of a whole
     answer, as a program's history has them, and `asked` is a user's by which the format is known. Where an
     answer does not say its model, `says_model` is False. `tokens` are such as it counts. `refused` are errors
-    that tell more than their status, and `broke` those in mid-stream.
+    that tell more than their status, and `broke` those in mid-stream. `client` opens an SDK's client that
+    tries again, if a model takes one.
     """
 
     model: Callable[..., Model]
@@ -79,6 +81,7 @@ class Api(NamedTuple):
     hurried: Mapping[str, Any] = {"timeout": 0.05}
     refused: tuple[Refused, ...] = ()
     broke: tuple[Broke, ...] = ()
+    client: Callable[[str], AbstractAsyncContextManager[Any]] | None = None
 
     def at(self, server: Server, **options: Any) -> Model:
         """Return the model at the server."""

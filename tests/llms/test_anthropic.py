@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import anthropic
 import pytest
 
 from stenolog import TextPart, ToolCall
 from stenolog.adapters.models.anthropic import Anthropic
 from stenolog.events import Usage
-from stenolog.models import ModelResponse, ResponseDelta, Timeouts
+from stenolog.models import ModelResponse, ResponseDelta
 from stenolog.parts import ProviderPart, ReasoningPart
 from stenolog.projections.messages.body_digest import compact
 from tests.llms import wire_anthropic as api
-from tests.llms.listening import ask, failure, heard, prompt, streamed
+from tests.llms.listening import ask, failure, streamed
 from tests.llms.server import Reply, Server
-from tests.llms.server import failure as refused
 from tests.llms.talking import talked
 
 KEY = "sk-ant-0123456789abcdef"
@@ -186,43 +181,6 @@ def test_blocks_of_other_shapes_are_an_invalid_response(
     server.add(Reply(events(*of_blocks)))
 
     assert failure(at(server)).category == "invalid_response"
-
-
-def test_without_a_key_anthropic_is_not_asked(
-    server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    for name in [name for name in os.environ if name.startswith("ANTHROPIC_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(tmp_path))  # a profile may stand there
-
-    failed = failure(at(server, api_key=None))
-
-    assert (failed.category, server.received) == ("unauthorized", [])
-    assert "api_key" in failed.message
-
-
-def test_a_client_of_ones_own_is_used_without_its_retries_and_stays_open(server: Server) -> None:
-    expected = answer(TextPart(text="Hello"))
-    server.add(refused(500, api.error("api_error", "oh")), Reply(api.frames(expected)))
-
-    async def main() -> tuple[str, ModelResponse, bool]:
-        async with anthropic.AsyncAnthropic(base_url=server.url, api_key=KEY, max_retries=5) as client:
-            model = Anthropic(MODEL, client=client)
-            with pytest.raises(Exception, match="oh"):
-                await heard(model, prompt(model))
-            whole = (await heard(model, prompt(model))).answer
-            await model.close()
-            return str(len(server.received)), whole, client.is_closed()
-
-    assert asyncio.run(main()) == ("2", expected, False)
-
-
-def test_only_connecting_has_a_timeout_since_the_engine_keeps_the_others(server: Server) -> None:
-    server.add(Reply(api.frames(answer(TextPart(text="Hello")))))
-
-    ask(at(server, timeouts=Timeouts(connect=3.0)))
-
-    assert "x-stainless-read-timeout" not in server.received[0].headers
 
 
 def test_thoughts_and_what_its_own_tools_did_go_back_unharmed(server: Server) -> None:

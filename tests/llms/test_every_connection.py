@@ -1,19 +1,27 @@
-"""The connections of every model: cancelled, closed, shared, and used in one event loop after the other."""
+"""The connections of every model: whose they are, cancelled, closed, shared, in one loop after the other."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import os
+import re
 from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import pytest
 
 from stenolog import TextPart
-from stenolog.models import ModelResponse, Outgoing
+from stenolog.models import ModelResponse, Outgoing, Timeouts
 from tests.llms.api import Api
-from tests.llms.apis import WAIT, cancelled_when, closed_after, every
-from tests.llms.listening import ask, heard, prompt
+from tests.llms.apis import WAIT, cancelled_when, closed_after, every, until_it_fails
+from tests.llms.listening import ask, failure, heard, prompt
 from tests.llms.server import SILENCE, Reply, Server
+from tests.llms.server import failure as refused
 
 pytestmark = every
+PROVIDERS = re.compile("OPENAI_|ANTHROPIC_|GEMINI_|GOOGLE_|CO_")
 HELLO = TextPart(text="Hello there, it's me.")
 
 
@@ -83,3 +91,44 @@ def test_a_model_answers_many_at_the_same_time(server: Server, api: Api) -> None
         return [each.answer for each in found]
 
     assert asyncio.run(main()) == [answer] * 8
+
+
+def test_a_client_of_ones_own_is_used_without_its_retries_and_stays_open(server: Server, api: Api) -> None:
+    opening = api.client
+    if opening is None:
+        pytest.skip("its model takes no client")
+    answer = api.answer(HELLO)
+    server.add(refused(500, {"error": {"message": "oh"}}), *[Reply(list(api.frames(answer)))] * 2)
+
+    async def main() -> list[Any]:
+        async with opening(server.url) as client:
+            model = api.model(api.name, client=client)
+            _, failed = await until_it_fails(model)
+            return [failed.message, *[await closed_after(model, prompt(model)) for _ in range(2)]]
+
+    assert asyncio.run(main()) == ["oh", answer, answer]
+    assert len(server.received) == 3
+
+
+def test_without_a_key_a_provider_is_not_asked(
+    api: Api, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in filter(PROVIDERS.match, list(os.environ)):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))  # a profile may stand there
+
+    failed = failure(api.model(api.name))
+
+    assert (failed.category, failed.status) == ("unauthorized", 0)
+    assert re.search("api.?key", failed.message, re.IGNORECASE)
+
+
+def test_only_connecting_has_a_timeout_since_the_engine_keeps_the_others(server: Server, api: Api) -> None:
+    server.add(Reply(api.frames(api.answer(HELLO))))
+
+    ask(api.at(server, timeouts=Timeouts(connect=3.0)))
+
+    sent = server.received[0].headers
+    if "x-stainless-lang" not in sent:
+        pytest.skip("its SDK does not send its timeouts")
+    assert "x-stainless-read-timeout" not in sent

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
-from google import genai
 
 from stenolog import TextPart, ToolCall
 from stenolog.adapters.models.gemini import Gemini
@@ -16,9 +14,8 @@ from stenolog.parts import ProviderPart, ReasoningPart
 from stenolog.projections.messages.body_digest import compact
 from tests.llms import wire_gemini as api
 from tests.llms.apis import GENERATE
-from tests.llms.listening import ask, failure, heard, prompt
+from tests.llms.listening import ask, failure
 from tests.llms.server import Reply, Server, sse
-from tests.llms.server import failure as refused
 from tests.llms.talking import talked
 
 KEY = "AIzaSy0123456789abcdef"
@@ -210,35 +207,6 @@ def test_tokens_are_counted_with_thoughts_and_with_what_its_own_tools_read(serve
     )
 
     assert ask(at(server)).answer.usage == Usage(input=10, output=30, cache_read=5, reasoning=20)
-
-
-def test_without_a_key_google_is_not_asked(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("GEMINI_API_KEY", raising=False)
-    monkeypatch.delenv("GOOGLE_API_KEY", raising=False)
-
-    failed = failure(at(server, api_key=None))
-
-    assert (failed.category, server.received) == ("unauthorized", [])
-    assert "API key" in failed.message
-
-
-def test_a_client_of_ones_own_is_used_without_its_retries_and_stays_open(server: Server) -> None:
-    expected = answer(TextPart(text="Hello"))
-    server.add(refused(503, api.error(503, "UNAVAILABLE", "oh")), Reply(api.frames(expected)))
-    often = genai.types.HttpRetryOptions(attempts=5, initial_delay=0.01)
-    options = genai.types.HttpOptions(base_url=server.url, retry_options=often)
-
-    async def main() -> tuple[int, ModelResponse]:
-        with genai.Client(api_key=KEY, http_options=options) as client:
-            async with client.aio:
-                model = Gemini(MODEL, client=client)
-                with pytest.raises(Exception, match="oh"):
-                    await heard(model, prompt(model))
-                tried = len(server.received)
-                await model.close()
-                return tried, (await heard(model, prompt(model))).answer
-
-    assert asyncio.run(main()) == (1, expected)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from hypothesis import strategies as st
@@ -12,7 +13,7 @@ from stenolog import TextPart, ToolCall
 from stenolog.events import Usage
 from stenolog.models import Anthropic, ModelResponse
 from stenolog.parts import AssistantPart, ProviderPart, ReasoningPart
-from tests.llms.api import CALLS, NAMES, TEXTS, Api, Broke, Refused, opaque, several, signed
+from tests.llms.api import CALLS, KEY, NAMES, TEXTS, Api, Broke, Refused, opaque, several, signed
 from tests.llms.server import sse
 from tests.llms.wire_openai_chat import PIECE, pieces
 
@@ -137,6 +138,13 @@ def error(kind: str, message: str) -> dict[str, Any]:
     return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_1"}
 
 
+def client(url: str) -> AbstractAsyncContextManager[Any]:
+    """Return a client of the SDK that tries again."""
+    import anthropic
+
+    return anthropic.AsyncAnthropic(base_url=url, api_key=KEY, max_retries=5)
+
+
 TOO_LONG = "prompt is too long: 213462 tokens > 200000 maximum"
 MODEL = "claude-opus-5"
 HIDDEN = st.builds(ReasoningPart, provider=st.just("anthropic"), encrypted=NAMES)
@@ -159,6 +167,7 @@ API = Api(
         Refused(400, error("invalid_request_error", "Your credit balance is too low"), "budget"),
         Refused(402, error("billing_error", "pay"), "budget"),
     ),
+    client=client,
     broke=tuple(
         Broke(event(error(kind, "Oh")), category, status)
         for kind, category, status in (

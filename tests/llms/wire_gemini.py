@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from hypothesis import strategies as st
@@ -12,7 +13,7 @@ from stenolog import TextPart, ToolCall
 from stenolog.events import Usage
 from stenolog.models import Gemini, ModelResponse
 from stenolog.parts import AssistantPart, ProviderPart, ReasoningPart
-from tests.llms.api import CALLS, TEXTS, Api, Broke, Refused, opaque, signed
+from tests.llms.api import CALLS, KEY, TEXTS, Api, Broke, Refused, opaque, signed
 from tests.llms.server import sse
 from tests.llms.wire_openai_chat import PIECE, pieces
 
@@ -104,6 +105,18 @@ def exhausted(message: str, *details: Body) -> Body:
     return error(429, "RESOURCE_EXHAUSTED", message, *details)
 
 
+@asynccontextmanager
+async def client(url: str) -> AsyncIterator[Any]:
+    """Open a client of the SDK that tries again."""
+    from google import genai
+
+    often = genai.types.HttpRetryOptions(attempts=5, initial_delay=0.01)
+    options = genai.types.HttpOptions(base_url=url, retry_options=often)
+    with genai.Client(api_key=KEY, http_options=options) as opened:
+        async with opened.aio:
+            yield opened
+
+
 TOO_MANY = "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576)."
 BAD_KEY = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}
 QUOTA = "You exceeded your current quota, please check your plan and billing details."
@@ -142,4 +155,5 @@ API = Api(
         Refused(503, error(503, "UNAVAILABLE", "overloaded", retry_in("2s")), "overloaded", 2.0),
     ),
     broke=(Broke(sse(error(503, "UNAVAILABLE", "Oh")), "overloaded", 503),),
+    client=client,
 )

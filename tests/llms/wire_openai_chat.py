@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from hypothesis import strategies as st
@@ -11,7 +12,7 @@ from stenolog import TextPart, ToolCall
 from stenolog.events import Usage
 from stenolog.models import ModelResponse, OpenAIChat
 from stenolog.parts import AssistantPart, ReasoningPart, RefusalPart
-from tests.llms.api import CALLS, CUSTOM, REFUSALS, TEXTS, WORDS, Api, Broke, Refused, groups, maybe
+from tests.llms.api import CALLS, CUSTOM, KEY, REFUSALS, TEXTS, WORDS, Api, Broke, Refused, groups, maybe
 from tests.llms.server import sse
 
 PIECE = 5
@@ -104,6 +105,13 @@ def error(message: str, code: str = "", type: str = "") -> dict[str, Any]:
     return {"error": {"message": message, "code": code or None, "type": type or None}}
 
 
+def client(url: str) -> AbstractAsyncContextManager[Any]:
+    """Return a client of the SDK that tries again."""
+    import openai
+
+    return openai.AsyncOpenAI(base_url=f"{url}/v1", api_key=KEY, max_retries=5)
+
+
 REFUSED = (
     Refused(400, error("no", type="invalid_request_error"), "invalid_request"),
     Refused(400, error("too much", "context_length_exceeded"), "context_length"),
@@ -131,4 +139,5 @@ API = Api(
     root="/v1",
     refused=REFUSED,
     broke=(BROKE,),
+    client=client,
 )

@@ -14,7 +14,7 @@ from stenolog.models import ModelResponse, OpenAIResponses
 from stenolog.parts import AssistantPart, ProviderPart, ReasoningPart, RefusalPart
 from tests.llms.api import CALLS, NAMES, REFUSALS, TEXTS, Api, opaque, several
 from tests.llms.server import sse
-from tests.llms.wire_openai_chat import BROKE, PIECE, REFUSED, pieces
+from tests.llms.wire_openai_chat import BROKE, PIECE, REFUSED, client, pieces
 
 
 def frames(answer: ModelResponse, piece: int = PIECE) -> Iterator[bytes]:
@@ -170,4 +170,5 @@ API = Api(
     root="/v1",
     refused=REFUSED,
     broke=(BROKE,),
+    client=client,
 )
