@@ -21,7 +21,7 @@ from .adapters.models.base import (
 from .adapters.models.by_hand import Recording, answer_from, error_from, recording
 from .adapters.models.egress import unchanged
 from .adapters.models.gemini import Gemini
-from .adapters.models.http_model import Clients, HttpModel
+from .adapters.models.http_model import Clients, HttpModel, SdkModel, Sending
 from .adapters.models.model_names import model_from_string
 from .adapters.models.openai import OpenAIChat, OpenAIResponses
 from .adapters.models.scripted import Scripted
@@ -57,6 +57,8 @@ __all__ = [
     "ResponseBuilder",
     "ResponseDelta",
     "Scripted",
+    "SdkModel",
+    "Sending",
     "StreamItem",
     "StreamReader",
     "Timeouts",

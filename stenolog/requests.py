@@ -9,8 +9,9 @@ from .projections.formats import FORMATS, register_api, validate
 from .projections.formats.base import Format
 from .projections.formats.body_builder import BodyBuilder, explain_tools, schema, texts, tool_function
 from .projections.formats.caching import Block, CacheRules
-from .projections.formats.checks import Law, Violation, law
+from .projections.formats.checks import Law, Violation, law, per_message, stateful
 from .projections.formats.endpoint import Endpoint, Provider, Sdk
+from .projections.formats.parameters import parameters
 from .projections.formats.reading import MessageReader, Reply, Result, Spoken
 from .projections.formats.writer import Writer
 from .projections.messages.identifiers import CallIds
@@ -65,9 +66,12 @@ __all__ = [
     "explain_tools",
     "lanes",
     "law",
+    "parameters",
+    "per_message",
     "proofs",
     "register_api",
     "schema",
+    "stateful",
     "texts",
     "tool_function",
     "validate",

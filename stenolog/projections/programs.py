@@ -6,6 +6,7 @@ PROGRAMS.add("pi", Program("pi", sessions=(PI,)))
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -116,7 +117,8 @@ class FileFormat(NamedTuple):
 
     `importer` is `module:attribute`, and is imported for a file that shows one of the `signatures`; a
     signature by tables decides alone. Of several formats that take a file the one of the highest
-    `precedence` does.
+    `precedence` does. In a folder, files whose names end with one of the `suffixes` are looked at too, even
+    hidden ones.
     """
 
     name: str
@@ -124,6 +126,7 @@ class FileFormat(NamedTuple):
     importer: str
     signatures: tuple[Signature, ...]
     precedence: int = 0
+    suffixes: tuple[str, ...] = ()
 
 
 class SubAgentFiles(NamedTuple):
@@ -210,6 +213,20 @@ class Program(NamedTuple):
     first_party: tuple[str, str] | None = None
     account: AccountUpstream | None = None
     api: Callable[[], str] | None = None
+
+    def is_command(self, word: str) -> bool:
+        """Return whether a word of a command is the program itself."""
+        return bool(self.executable) and command_name(word) == self.executable
+
+    def is_named_in(self, word: str) -> bool:
+        """Return whether a word of a command names the program, as that of an adapter for it does."""
+        bounded = rf"(?<![a-z0-9]){re.escape(self.executable)}(?![a-z0-9])"
+        return bool(self.executable) and bool(re.search(bounded, command_name(word).lower()))
+
+
+def command_name(word: str) -> str:
+    """Return the name that a word of a command has without its folder, its suffix and its version."""
+    return word.rpartition("/")[2].removesuffix(".js").removesuffix(".exe").partition("@")[0]
 
 
 PROGRAMS: LateRegistry[Program] = LateRegistry("an agent program")

@@ -12,9 +12,11 @@ from starlette.testclient import TestClient
 import stenolog
 from stenolog import AssistantMessage, Conversation, Log, TextPart, ToolCall, ToolResult, UserMessage
 from stenolog.analysis import diff
+from stenolog.apps.recorder.wire import api_of
+from stenolog.apps.tap.upstreams import upstreams
 from stenolog.importers import events_from
 from stenolog.models import answer_from
-from stenolog.requests import FORMATS, Block, CacheRules, proofs, register_api, validate
+from stenolog.requests import DEFAULT_API, FORMATS, Block, CacheRules, proofs, register_api, validate
 from tests.plugins.courier import COURIER
 from tests.recorder.given import Tap
 
@@ -55,6 +57,22 @@ def recorded() -> Log:
         tap.recording.request(exchange)
         tap.answer(exchange, json.dumps(answer(said)).encode(), **whole)
     return tap.log
+
+
+def test_of_apis_with_one_path_the_upstreams_provider_decides() -> None:
+    usual = FORMATS[DEFAULT_API].endpoint
+    place = COURIER.endpoint
+    assert usual is not None
+    assert place is not None
+    register_api(COURIER._replace(name="express", endpoint=usual._replace(provider=place.provider)))
+    path = f"/v1{usual.path}"
+
+    assert api_of("POST", path, "courier") == ("express", "")
+    assert api_of("POST", path, usual.provider.names[0]) == api_of("POST", path) == (DEFAULT_API, "")
+
+
+def test_a_provider_that_is_registered_late_has_an_upstream() -> None:
+    assert upstreams([], {})["courier"].origin == "https://courier.example"
 
 
 def talk(log: Log) -> Conversation:

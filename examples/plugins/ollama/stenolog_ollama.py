@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stenolog import ToolCall, requests
-from stenolog.requests import BodyBuilder, Message, Preamble, Rendered, texts, tool_function
+from stenolog.requests import BodyBuilder, Message, Preamble, Rendered, parameters, texts, tool_function
 
 
 def render(messages: Sequence[Message], preamble: Preamble, blobs: Mapping[str, bytes]) -> Rendered:
@@ -15,15 +15,15 @@ def render(messages: Sequence[Message], preamble: Preamble, blobs: Mapping[str, 
         body.explain_persona(preamble, message=0)
     for message in messages:
         written: dict[str, Any] = {"role": message.role, "content": "\n".join(texts(message))}
-        calls = [part for part in message.parts if isinstance(part, ToolCall)]
-        if calls:
+        if calls := [part for part in message.parts if isinstance(part, ToolCall)]:
             written["tool_calls"] = [{"function": tool_function(call)} for call in calls]
         if message.role == "tool":
             written["tool_name"] = message.tool
         body.messages.append(written)
         body.explain(message, written)
     tools = body.tools(preamble, lambda function: {"type": "function", "function": function})
-    return body.rendered({"model": preamble.model, "messages": body.messages, "tools": tools})
+    own = parameters(body, preamble, frozenset({"temperature", "top_p", "stop"}), lambda *_: None)
+    return body.rendered({"model": preamble.model, "messages": body.messages, "tools": tools, "options": own})
 
 
 requests.register_api(requests.Format("ollama", 1, render))

@@ -57,7 +57,8 @@ class ExchangeRecorder:
             self._too_large(exchange)
             return False
         request = wire_request(exchange)
-        if request is None and not exchange.content and api_of(exchange.method, exchange.path)[0]:
+        asked = (exchange.method, exchange.path, exchange.upstream)
+        if request is None and not exchange.content and api_of(*asked)[0]:
             self._unredacted(exchange)
         if request is None:
             name = f"{exchange.method} {exchange.path.partition('?')[0]}"

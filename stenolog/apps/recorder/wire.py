@@ -134,28 +134,30 @@ def short_hash(text: str) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
 
-def api_of(method: str, path: str) -> tuple[str, str]:
+def api_of(method: str, path: str, upstream: str = "") -> tuple[str, str]:
     """Return the API that a request is for, and its kind; two empty texts where it asks no model."""
     if method.upper() != "POST":
         return "", ""
-    return _api_at(path.partition("?")[0], FORMATS.changes)
+    return _api_at(path.partition("?")[0], upstream, FORMATS.changes)
 
 
 @lru_cache(maxsize=256)
-def _api_at(path: str, changes: int) -> tuple[str, str]:
+def _api_at(path: str, upstream: str, changes: int) -> tuple[str, str]:
     """Return the API that has requests to a path, and their kind; a format without a reader has none.
 
-    `changes` are those of the formats so far, so that a new one is found.
+    Of several, that of the upstream's provider. `changes` are those of the formats so far, so that a new one
+    is found.
     """
     known = (api for api in FORMATS if FORMATS[api].read is not None)
-    places = ((api, place) for api in known if (place := FORMATS[api].endpoint) is not None)
+    places = [(api, place) for api in known if (place := FORMATS[api].endpoint) is not None]
+    places.sort(key=lambda each: upstream not in each[1].provider.names)
     patterns = ((api, pattern, kind) for api, place in places for pattern, kind in place.patterns)
     return next(((api, kind) for api, pattern, kind in patterns if pattern.search(path)), ("", ""))
 
 
 def wire_request(exchange: RecordedExchange) -> WireRequest | None:
     """Return the request to a model that an exchange holds; None if it is none."""
-    api, kind = api_of(exchange.method, exchange.path)
+    api, kind = api_of(exchange.method, exchange.path, exchange.upstream)
     if not api:
         return None
     try:

@@ -6,12 +6,11 @@ No file of the user's is touched, and no certificate is needed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import PurePath
 from typing import NamedTuple
 
-from stenolog.projections.programs import PROGRAMS, TapLaunch
+from stenolog.projections.programs import PROGRAMS, TapLaunch, command_name
 
-from .upstreams import BASE_URLS, Upstream
+from .upstreams import Upstream, base_urls
 
 RUNNERS = ("npx", "bunx", "pnpx", "uvx", "pipx", "dlx", "exec", "run", "x", "pnpm", "yarn", "bun", "npm")
 """Words that stand before the name of a program that they run."""
@@ -34,12 +33,13 @@ def launch(
     """
     words = list(command)
     environment = dict(environ)
-    for name, (_, variables) in BASE_URLS.items():
+    known = base_urls()
+    for name, (_, variables) in known.items():
         for variable in variables:
             environment[variable] = f"{base}/{name}"
-    own = [name for name, (url, _) in BASE_URLS.items() if upstreams[name].origin == url]
+    own = [name for name, (url, _) in known.items() if upstreams[name].origin == url]
     for variable, base_url in (each.first_party for each in PROGRAMS.values() if each.first_party):
-        if any(base_url in BASE_URLS[name][1] for name in own):
+        if any(base_url in known[name][1] for name in own):
             environment[variable] = "1"
     for variable in ("NO_PROXY", "no_proxy"):
         hosts = [host for host in environment.get(variable, "").split(",") if host.strip()]
@@ -51,18 +51,18 @@ def launch(
     at, begin = found
 
     def is_chained(name: str) -> bool:
-        return any(environ.get(variable) for variable in BASE_URLS[name][1])
+        return any(environ.get(variable) for variable in known[name][1])
 
     return Launch(begin(TapLaunch(words, at, base, environment, environ, is_chained)), environment)
 
 
 def _program(words: list[str]) -> tuple[int, Callable[[TapLaunch], list[str]]] | None:
     """Return the place of the program in a command and its launch, also through npx and its like."""
-    launches = {each.executable: each.launch for each in PROGRAMS.values() if each.launch is not None}
+    launches = [(each, each.launch) for each in PROGRAMS.values() if each.launch is not None]
     for at, word in enumerate(words):
-        name = PurePath(word).name.removesuffix(".js").removesuffix(".exe").partition("@")[0]
-        if name in launches:
-            return at, launches[name]()
-        if name not in RUNNERS and not word.startswith("-"):
+        for program, load in launches:
+            if program.is_command(word):
+                return at, load()
+        if command_name(word) not in RUNNERS and not word.startswith("-"):
             break
     return None

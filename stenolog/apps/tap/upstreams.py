@@ -14,11 +14,6 @@ from stenolog.domain.errors import InvalidEventError
 from stenolog.projections.formats import providers
 from stenolog.projections.programs import PROGRAMS, AccountUpstream
 
-BASE_URLS: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    **{each.names[0]: (each.base, each.base_variables) for _, each in providers()},
-    "code-assist": ("https://cloudcode-pa.googleapis.com", ("CODE_ASSIST_ENDPOINT",)),
-}
-"""The URL of each API, and the environment variables in which clients look for another one."""
 PORTS = {"http": 80, "https": 443}
 
 
@@ -66,6 +61,14 @@ def parse_upstream(name: str, url: str) -> Upstream:
     return Upstream(name, parts.scheme, parts.hostname, port or PORTS[parts.scheme], path, authorization)
 
 
+def base_urls() -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Return the URL of each API, and the environment variables in which clients look for another one."""
+    return {
+        **{each.names[0]: (each.base, each.base_variables) for _, each in providers()},
+        "code-assist": ("https://cloudcode-pa.googleapis.com", ("CODE_ASSIST_ENDPOINT",)),
+    }
+
+
 def upstreams(options: Iterable[str], environ: Mapping[str, str]) -> dict[str, Upstream]:
     """Return the upstreams by name.
 
@@ -73,8 +76,8 @@ def upstreams(options: Iterable[str], environ: Mapping[str, str]) -> dict[str, U
     else "default". A base URL in the environment is the upstream: a proxy that is already there is chained.
     Raises `InvalidEventError`.
     """
-    urls = {}
-    for name, (default, variables) in BASE_URLS.items():
+    urls, known = {}, base_urls()
+    for name, (default, variables) in known.items():
         present = (environ.get(variable, "") for variable in variables)
         urls[name] = next(filter(None, present), default)
     for option in options:
@@ -83,7 +86,7 @@ def upstreams(options: Iterable[str], environ: Mapping[str, str]) -> dict[str, U
             name, url = _name_of(option), option
         urls[name] = url
     for account in accounts():
-        if urls[account.instead_of] == BASE_URLS[account.instead_of][0]:
+        if urls[account.instead_of] == known[account.instead_of][0]:
             urls.setdefault(account.name, account.url)
     return {name: parse_upstream(name, url) for name, url in urls.items()}
 
@@ -96,5 +99,5 @@ def accounts() -> list[AccountUpstream]:
 def _name_of(url: str) -> str:
     """Return the name of the API whose default has this host, else "default"."""
     host = urlsplit(url).hostname
-    same = (name for name, (default, _) in BASE_URLS.items() if urlsplit(default).hostname == host)
+    same = (name for name, (default, _) in base_urls().items() if urlsplit(default).hostname == host)
     return next(same, "default")
