@@ -10,6 +10,7 @@ is called without arguments.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -29,6 +30,8 @@ GROUP = "stenolog.plugins"
 """The group of entry points."""
 VARIABLE = "STENOLOG_PLUGINS"
 """The environment variable that names modules, separated by commas."""
+_REFUSES = re.compile(r"([\w.]+)\(\) (?:takes|missing|got) ")
+"""The beginning of Python's words for arguments that a function does not take."""
 _LOCK = RLock()
 _named: list[str] = []
 _failed: dict[str, str] = {}
@@ -99,10 +102,28 @@ def plugin_at_fault(error: BaseException) -> str:
     for frame, line in reversed([*walk_tb(error.__traceback__)]):
         top = str(frame.f_globals.get("__name__", "")).partition(".")[0]
         if top == "stenolog":
-            return ""
+            return _called_wrongly(error)
         if top in _modules:
             return f"{_modules[top]} ({Path(frame.f_code.co_filename).name}, line {line})"
     return ""
+
+
+def _called_wrongly(error: BaseException) -> str:
+    """Return the plugin whose function does not take the arguments that it is given, and its name."""
+    if not isinstance(error, TypeError) or not (words := _REFUSES.match(str(error))):
+        return ""
+    for name, module in [*sys.modules.items()]:
+        top = name.partition(".")[0]
+        # A function that a plugin has only imported is not its own.
+        if top in _modules and getattr(_named_in(module, words[1]), "__module__", "") == name:
+            return f"{_modules[top]} ({words[1]})"
+    return ""
+
+
+def _named_in(module: object, name: str) -> object:
+    for part in name.split("."):
+        module = getattr(module, part, None)
+    return module
 
 
 def _load_installed(point: EntryPoint) -> None:

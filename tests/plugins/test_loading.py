@@ -29,6 +29,14 @@ model = "scripted:says.json"
 [agents.b]
 model = "scripted:says.json"
 """
+DIARY = """
+from stenolog.importers import IMPORTERS, Importer
+
+def is_diary(first):
+    return True
+
+IMPORTERS.add("diary", Importer("diary", is_start=is_diary))
+"""
 API = """
 from stenolog.requests import Format, BodyBuilder, register_api, texts
 
@@ -163,6 +171,18 @@ def test_an_error_in_a_plugin_names_the_plugin_and_is_no_defect_of_stenolog(
     assert ran.returncode == 6
     assert "AttributeError: 'Message' object has no attribute 'words'" in ran.stderr
     assert "in the plugin telegraph (telegraph.py, line 7); --traceback shows more" in ran.stderr
+    assert "defect" not in ran.stderr
+
+
+def test_a_plugins_function_that_refuses_its_arguments_is_the_plugins_fault(
+    stenolog: Stenolog, tmp_path: Path
+) -> None:
+    (tmp_path / "diary.py").write_text(DIARY)
+    (tmp_path / "talk.txt").write_text("Dear diary")
+    ran = stenolog("import", "talk.txt", "--plugin", "diary")
+
+    assert ran.returncode == 6
+    assert "in the plugin diary (is_diary)" in ran.stderr
     assert "defect" not in ran.stderr
 
 

@@ -19,14 +19,15 @@ from stenolog.apps.recorder.message_events import is_by_client
 from stenolog.apps.tap.launch import launch
 from stenolog.apps.tap.upstreams import upstreams
 from stenolog.errors import UnknownFormatError
-from stenolog.importers import IMPORTERS, Importer, recognise
+from stenolog.importers import IMPORTERS, Importer, files_in, recognise
 from stenolog.models import JsonLines
-from stenolog.plugins import PROGRAMS, FileFormat, Foreign, Program, RequestSigns, shows
+from stenolog.plugins import PROGRAMS, FileFormat, Foreign, Program, RequestSigns, Signature, shows
 from stenolog.projections.acts import is_of_program
 
 PACKAGE = Path(stenolog.__file__).parent
 NAMES = re.compile(r"claude(?!-(opus|sonnet|haiku|\d))|codex|gemini.?cli|opencode|qwen.?code", re.IGNORECASE)
 ROOMS = ("contrib/", "adapters/programs/", "projections/formats/")
+STORY = Importer("story", is_start=lambda first, stream: True)
 WRITER = Importer("writer", is_record=lambda value: "chapter" in value)
 
 
@@ -81,3 +82,32 @@ def test_a_program_of_a_plugin_is_known_wherever_a_built_in_one_is(writer: Progr
 def test_a_file_of_a_program_that_has_no_importer_is_refused_by_its_title(writer: Program) -> None:
     with pytest.raises(UnknownFormatError, match="found a draft, which has no importer"):
         recognise(b'{"draft": 1}\n{"draft": 2}\n')
+
+
+@pytest.mark.parametrize("word", ["bin/writer", "writer.exe", "@acme/writer@latest", "dist/writer.js"])
+def test_a_command_is_known_by_its_name_without_folder_suffix_and_version(writer: Program, word: str) -> None:
+    assert writer.is_command(word)
+    assert writer.is_named_in(word)
+
+
+def test_a_name_that_only_contains_a_programs_inherits_nothing_of_it(writer: Program) -> None:
+    there = {"WRITER_KEY": "k"}
+
+    assert inherited(there, ["npx", "@acme/writer-acp@2"]) == there
+    assert inherited(there, ["ghostwriter"]) == {}
+    assert split_command("writer-acp") == ("writer-acp", "text")
+
+
+def test_files_of_a_suffix_that_a_format_names_are_found_in_a_folder_if_it_takes_them(tmp_path: Path) -> None:
+    for name in (".writer.md", "story.MD", "README.md", "diary.txt"):
+        (tmp_path / name).write_text("# a diary" if name == "README.md" else "# a story\n")
+    story = FileFormat(
+        "story", "a story", f"{__name__}:STORY", (Signature(begins=b"# a story"),), suffixes=(".md",)
+    )
+    passed: list[Path] = []
+    with PROGRAMS.restored(), IMPORTERS.restored():
+        PROGRAMS.add("story", Program("story", (story,)))
+        found = [path.name for path in files_in(tmp_path, passed_over=passed.append)]
+
+    assert found == [".writer.md", "story.MD"]
+    assert [path.name for path in passed] == ["README.md", "diary.txt"]

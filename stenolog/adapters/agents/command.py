@@ -107,10 +107,8 @@ def inherited(
     environment: Mapping[str, str], command: Sequence[str], inherit: Sequence[str] = ()
 ) -> dict[str, str]:
     """Return the variables that a command inherits; `inherit` are names and patterns besides."""
-    words = [word.rpartition("/")[2].lower() for word in command]
-    known = (each for each in PROGRAMS.values() if each.executable)
-    logins = (each.variables for each in known if any(each.executable in word for word in words))
-    patterns = [*COMMON, *(name for names in logins for name in names)]
+    known = (each for each in PROGRAMS.values() if any(map(each.is_named_in, command)))
+    patterns = [*COMMON, *(name for each in known for name in each.variables)]
     named = {name for name in inherit if name in environment}
     return {
         name: value

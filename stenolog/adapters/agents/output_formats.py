@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from stenolog.adapters.plugins import ProgramRegistry
@@ -96,9 +95,8 @@ def split_command(command: str) -> tuple[str, str]:
     A program that is known by its name, and told to write otherwise, speaks plain text.
     """
     words = shlex.split(command)
-    name = Path(words[0]).name if words else ""
     for program in PROGRAMS.values():
-        if name and name == program.executable and program.output is not None:
+        if words and program.is_command(words[0]) and program.output is not None:
             full = program.command(words)
             if full is not None:
                 return command if full == words else shlex.join(full), program.name

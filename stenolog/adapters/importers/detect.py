@@ -243,11 +243,11 @@ _SETTINGS = frozenset({"settings.json", "projects.json", "state.json", "installa
 def files_in(path: Path, *, passed_over: Callable[[Path], object] = lambda _: None) -> Iterator[Path]:
     """Yield the files to import at a path: the file itself, or those in and below the folder.
 
-    A folder of conversations in a format of its own counts as one file. Hidden files and folders are
-    skipped, as are settings of programs. No folder is entered twice, whatever links lead to it; a folder
-    that cannot be entered is yielded itself, to be refused. A folder's own files come before those below
-    it, by their names, sub-agents' files of Claude Code after their sessions', those of agents that
-    others started after theirs. For a note of Claude Code on a sub-agent its file is yielded.
+    A folder of conversations in a format of its own counts as one file. Hidden files and folders are skipped,
+    unless a format names their suffix, as are settings of programs. No folder is entered twice, whatever
+    links lead to it; a folder that cannot be entered is yielded itself, to be refused. A folder's own files
+    come before those below it, by their names, sub-agents' files of Claude Code after their sessions', those
+    of agents that others started after theirs. For a note of Claude Code on a sub-agent its file is yielded.
     `passed_over` is called with each file that is skipped for its suffix.
     """
     if path.is_dir():
@@ -309,7 +309,7 @@ def _inside(
     entered.add((there.st_dev, there.st_ino))
     try:
         with os.scandir(folder) as found:
-            seen = sorted((each for each in found if each.name[0] != "."), key=_sort_key)
+            seen = sorted((each for each in found if _is_seen(each)), key=_sort_key)
         is_one = any(each.holds(folder) for _, each in _folder_formats(folder))
     except OSError:
         is_one = True  # it is refused where it is read; its neighbours are read
@@ -329,12 +329,26 @@ def _inside(
 
 
 def _is_session(file: Path) -> bool:
-    """Return whether a database, or a file named like settings, holds conversations; not so a log."""
-    if file.suffix.lower() not in DATABASES and file.name not in _SETTINGS:
+    """Return whether a database, or a file named like settings or by a format, holds conversations.
+
+    A log does not.
+    """
+    is_asked = file.suffix.lower() in DATABASES or file.name in _SETTINGS
+    if not is_asked and not _is_named(file.name):
         return False
     with suppress(StenologError, OSError):
         return recognise(file) != "stenolog-db"
     return False
+
+
+def _is_named(name: str) -> bool:
+    """Return whether a format looks for files of such a name."""
+    return name.lower().endswith(IMPORTERS.suffixes())
+
+
+def _is_seen(each: os.DirEntry[str]) -> bool:
+    """Return whether an entry is not hidden, or a file that a format looks for."""
+    return each.name[0] != "." or (_is_named(each.name) and each.is_file())
 
 
 def _sort_key(each: os.DirEntry[str]) -> tuple[bool, int, str]:

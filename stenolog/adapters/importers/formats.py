@@ -129,6 +129,11 @@ class ImporterRegistry(ProgramRegistry[Importer]):
         """Return the signatures of a format; None if it has none, so that its importer has to be asked."""
         return self._formats[name].signatures if name in self._formats else None
 
+    def suffixes(self) -> tuple[str, ...]:
+        """Return the ends of names, in small letters, of files that formats look for in a folder."""
+        formats = (self._formats[name] for name in self if name in self._formats)
+        return tuple(suffix.lower() for format in formats for suffix in format.suffixes)
+
     def in_order(self, about: Literal["start", "value", "folder"]) -> list[Asked]:
         """Return the importers to ask about a file's start, its values or a folder, in their order."""
         names = tuple(self._values)
