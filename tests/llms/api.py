@@ -62,7 +62,7 @@ class Api(NamedTuple):
     answer, as a program's history has them, and `asked` is a user's by which the format is known. Where an
     answer does not say its model, `says_model` is False. `tokens` are such as it counts. `refused` are errors
     that tell more than their status, and `broke` those in mid-stream. `client` opens an SDK's client that
-    tries again, if a model takes one.
+    tries again, if a model takes one. After `before` frames (None: all) it has said that it used `told`.
     """
 
     model: Callable[..., Model]
@@ -82,6 +82,8 @@ class Api(NamedTuple):
     refused: tuple[Refused, ...] = ()
     broke: tuple[Broke, ...] = ()
     client: Callable[[str], AbstractAsyncContextManager[Any]] | None = None
+    before: int | None = None
+    told: Usage = TOKENS
 
     def at(self, server: Server, **options: Any) -> Model:
         """Return the model at the server."""

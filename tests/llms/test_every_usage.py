@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
 from contextlib import aclosing
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import pytest
 
@@ -19,9 +18,8 @@ from stenolog.events import Usage
 from stenolog.models import ModelResponse, Progress, Timeouts
 from stenolog.projections.usage import usage as used
 from tests.engine.given import Clock, opened, run, worked
-from tests.llms import wire_anthropic, wire_gemini, wire_openai_responses
 from tests.llms.api import TOKENS, Api
-from tests.llms.apis import CHAT, GENERATE, MESSAGES, RESPONSES, every
+from tests.llms.apis import GENERATE, every
 from tests.llms.listening import prompt
 from tests.llms.server import Reply, Server, sse
 
@@ -32,15 +30,6 @@ TWICE = RetryPolicy(attempts={"network": 2})
 NO_LIMITS = Limits()
 
 
-class Broken(NamedTuple):
-    """Frames of an answer that is not whole, the usage told in them, and the frames of an error."""
-
-    api: Api
-    frames: list[bytes]
-    usage: Usage
-    error: list[bytes]
-
-
 def meant(api: Api) -> ModelResponse:
     return api.answer(HELLO)._replace(model=NAMED)
 
@@ -49,33 +38,14 @@ def whole(api: Api) -> list[bytes]:
     return list(api.frames(meant(api)))
 
 
-def failed(counted: Usage) -> bytes:
-    """Return the end of a response of OpenAI's that failed, with its usage."""
-    error = {"code": "server_error", "message": "Overloaded"}
-    told = {"status": "failed", "model": NAMED, "usage": wire_openai_responses.usage(counted)}
-    return wire_openai_responses.event("failed", response=told | {"error": error})
+def begun(api: Api) -> list[bytes]:
+    """Return the frames of an answer up to where the usage has been told."""
+    return whole(api)[: api.before]
 
 
-def told_by_gemini() -> Iterator[bytes]:
-    """Yield two chunks, of which the second counts more."""
-    for output in (25, 30):
-        counted = wire_gemini.usage(Usage(input=120, output=output, cache_read=100, reasoning=20))
-        yield sse(wire_gemini.chunk(NAMED, {"text": "Hello"}, counted=counted))
-
-
-OVERLOADED = sse({"error": {"code": 503, "message": "Overloaded"}})
-BROKEN = {
-    "OpenAIChat": Broken(CHAT, whole(CHAT)[:-1], TOKENS, [OVERLOADED]),
-    "OpenAIResponses": Broken(RESPONSES, whole(RESPONSES), TOKENS, []),
-    "Anthropic": Broken(
-        MESSAGES,
-        whole(MESSAGES)[:4],
-        Usage(input=120, output=1, cache_read=100, reasoning=20),
-        [wire_anthropic.event(wire_anthropic.error("overloaded_error", "Overloaded"))],
-    ),
-    "Gemini": Broken(GENERATE, [*told_by_gemini()], TOKENS, [OVERLOADED]),
-}
-each = pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN.keys())
+def named(api: Api) -> str:
+    """Return the name of the model that an answer says."""
+    return NAMED if api.says_model else api.name
 
 
 def asked(
@@ -96,28 +66,27 @@ def failure_of(server: Server, path: Path, api: Api) -> LlmError:
     return error
 
 
-@each
+@every
 @pytest.mark.parametrize(("end", "category"), [("cut", "network"), ("hang", "timeout")])
 def test_a_call_that_breaks_off_has_the_usage_that_was_told_before(
-    server: Server, broken: Broken, end: Literal["cut", "hang"], category: str, tmp_path: Path
+    server: Server, api: Api, end: Literal["cut", "hang"], category: str, tmp_path: Path
 ) -> None:
-    server.add(Reply(broken.frames, end=end))
+    server.add(Reply(begun(api), end=end))
 
-    error = failure_of(server, tmp_path, broken.api)
+    error = failure_of(server, tmp_path, api)
 
-    assert (error.category, error.usage, error.model) == (category, broken.usage, NAMED)
+    assert (error.category, error.usage, error.model) == (category, api.told, named(api))
 
 
-@each
+@every
 def test_an_error_in_mid_stream_has_the_usage_that_was_told_before(
-    server: Server, broken: Broken, tmp_path: Path
+    server: Server, api: Api, tmp_path: Path
 ) -> None:
-    frames = [*broken.frames, *broken.error] if broken.error else [*broken.frames[:4], failed(TOKENS)]
-    server.add(Reply(frames))
+    server.add(Reply([*whole(api)[: api.before or -1], api.broke[0].frame]))
 
-    error = failure_of(server, tmp_path, broken.api)
+    error = failure_of(server, tmp_path, api)
 
-    assert (error.category, error.usage, error.model) == ("overloaded", broken.usage, NAMED)
+    assert (error.category, error.usage, error.model) == ("overloaded", api.told, named(api))
     assert error.parts
 
 
@@ -139,39 +108,39 @@ def test_a_prompt_that_gemini_blocks_has_its_usage(server: Server, tmp_path: Pat
     assert (error.category, error.usage) == ("refused", Usage(input=7))
 
 
-@each
-def test_a_call_that_failed_before_any_usage_has_none(server: Server, broken: Broken, tmp_path: Path) -> None:
-    server.add(Reply(broken.error or [OVERLOADED]))
+@every
+def test_a_call_that_failed_before_any_usage_has_none(server: Server, api: Api, tmp_path: Path) -> None:
+    server.add(Reply([api.broke[-1].frame]))
 
-    assert failure_of(server, tmp_path, broken.api).usage is None
+    assert failure_of(server, tmp_path, api).usage is None
 
 
-@each
-def test_a_limit_counts_what_a_failed_call_has_used(server: Server, broken: Broken, tmp_path: Path) -> None:
-    server.add(Reply(broken.frames, end="cut"), Reply(whole(broken.api)))
+@every
+def test_a_limit_counts_what_a_failed_call_has_used(server: Server, api: Api, tmp_path: Path) -> None:
+    server.add(Reply(begun(api), end="cut"), Reply(whole(api)))
 
-    ends = asked(server, tmp_path, broken.api, limits=Limits(max_tokens=100))
+    ends = asked(server, tmp_path, api, limits=Limits(max_tokens=100))
 
     assert [isinstance(end, LlmError) and end.category for end in ends] == ["network", "budget"]
     assert len(server.received) == 1
 
 
-@each
+@every
 def test_stats_count_a_failed_call_and_the_answer_after_it_once_each(
-    server: Server, broken: Broken, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    server: Server, api: Api, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    server.add(Reply(broken.frames, end="cut"), Reply(whole(broken.api)))
+    server.add(Reply(begun(api), end="cut"), Reply(whole(api)))
 
-    ends = asked(server, tmp_path, broken.api)
+    ends = asked(server, tmp_path, api)
     stenolog(("cost", "demo", "--db", str(tmp_path / "talks.db"), "--json"))
 
     assert [(end.kind, end.usage) for end in ends] == [
-        ("llm_error", broken.usage),
-        ("assistant_message", TOKENS),
+        ("llm_error", api.told),
+        ("assistant_message", api.tokens),
     ]
     tokens = json.loads(capsys.readouterr().out)["data"]["total"]["tokens"]
-    assert tokens["input"] == TOKENS.input + broken.usage.input
-    assert tokens["output"] == TOKENS.output + broken.usage.output
+    assert tokens["input"] == TOKENS.input + api.told.input
+    assert tokens["output"] == TOKENS.output + api.told.output
 
 
 @every
@@ -199,4 +168,4 @@ def test_usage_is_told_again_only_when_it_has_changed(server: Server, api: Api) 
     found = asyncio.run(told())
 
     assert found[-1] == api.tokens
-    assert len(found) == (2 if api is MESSAGES else 1)
+    assert len(found) == (1 if api.told == api.tokens else 2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -13,7 +14,7 @@ from stenolog import TextPart, ToolCall
 from stenolog.events import Usage
 from stenolog.models import Anthropic, ModelResponse
 from stenolog.parts import AssistantPart, ProviderPart, ReasoningPart
-from tests.llms.api import CALLS, KEY, NAMES, TEXTS, Api, Broke, Refused, opaque, several, signed
+from tests.llms.api import CALLS, KEY, NAMES, TEXTS, TOKENS, Api, Broke, Refused, opaque, several, signed
 from tests.llms.server import sse
 from tests.llms.wire_openai_chat import PIECE, pieces
 
@@ -168,6 +169,8 @@ API = Api(
         Refused(402, error("billing_error", "pay"), "budget"),
     ),
     client=client,
+    before=4,
+    told=replace(TOKENS, output=1),
     broke=tuple(
         Broke(event(error(kind, "Oh")), category, status)
         for kind, category, status in (

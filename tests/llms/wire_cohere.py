@@ -111,6 +111,11 @@ def _thought(id: str) -> st.SearchStrategy[list[Any]]:
     return maybe(st.builds(ReasoningPart, text=WORDS, provider=st.just("cohere"), id=st.just(id)))
 
 
+def _failed(reason: str, **counted: Any) -> bytes:
+    return sse({"type": "message-end", "delta": {"finish_reason": reason, "error": "Oh", **counted}})
+
+
+COUNTED = Usage(input=120, output=30, cache_read=100)
 TOO_MANY = "too many tokens: size limit exceeded by 11326 tokens. Try using shorter or fewer inputs."
 API = Api(
     MODELS["cohere"],
@@ -129,10 +134,11 @@ API = Api(
     lambda whole: [whole["message"]],
     {"role": "user", "content": [{"type": "document", "document": {"data": {"text": "Look."}}}]},
     says_model=False,
-    tokens=Usage(input=120, output=30, cache_read=100),
+    tokens=COUNTED,
     refused=(Refused(400, {"message": TOO_MANY}, "context_length"),),
-    broke=tuple(
-        Broke(sse({"type": "message-end", "delta": {"finish_reason": reason, "error": "Oh"}}), category)
-        for reason, category in {"ERROR": "overloaded", "TIMEOUT": "timeout"}.items()
+    told=COUNTED,
+    broke=(
+        Broke(_failed("ERROR", usage=usage(COUNTED)), "overloaded"),
+        Broke(_failed("TIMEOUT"), "timeout"),
     ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -13,7 +14,7 @@ from stenolog import TextPart, ToolCall
 from stenolog.events import Usage
 from stenolog.models import Gemini, ModelResponse
 from stenolog.parts import AssistantPart, ProviderPart, ReasoningPart
-from tests.llms.api import CALLS, KEY, TEXTS, Api, Broke, Refused, opaque, signed
+from tests.llms.api import CALLS, KEY, TEXTS, TOKENS, Api, Broke, Refused, opaque, signed
 from tests.llms.server import sse
 from tests.llms.wire_openai_chat import PIECE, pieces
 
@@ -21,10 +22,14 @@ Body = dict[str, Any]
 
 
 def frames(answer: ModelResponse, piece: int = PIECE) -> Iterator[bytes]:
-    """Yield texts and thoughts in pieces of so many characters, one chunk each; calls are whole."""
+    """Yield texts and thoughts in pieces of so many characters, one chunk each; calls are whole.
+
+    Each chunk counts the thoughts, and the last all.
+    """
+    so_far = usage(replace(answer.usage, output=answer.usage.reasoning)) if answer.usage else {}
     *parts, last = signed_parts(answer, piece)
     for part in parts:
-        yield sse(chunk(answer.model, part))
+        yield sse(chunk(answer.model, part, counted=so_far))
     yield sse(ended(answer, *last))
 
 
@@ -156,4 +161,6 @@ API = Api(
     ),
     broke=(Broke(sse(error(503, "UNAVAILABLE", "Oh")), "overloaded", 503),),
     client=client,
+    before=-1,
+    told=replace(TOKENS, output=TOKENS.reasoning),
 )

@@ -140,4 +140,5 @@ API = Api(
     refused=REFUSED,
     broke=(BROKE,),
     client=client,
+    before=-1,
 )

@@ -12,9 +12,9 @@ from stenolog import TextPart, ToolCall
 from stenolog.events import Usage
 from stenolog.models import ModelResponse, OpenAIResponses
 from stenolog.parts import AssistantPart, ProviderPart, ReasoningPart, RefusalPart
-from tests.llms.api import CALLS, NAMES, REFUSALS, TEXTS, Api, opaque, several
+from tests.llms.api import CALLS, NAMES, REFUSALS, TEXTS, TOKENS, Api, Broke, opaque, several
 from tests.llms.server import sse
-from tests.llms.wire_openai_chat import BROKE, PIECE, REFUSED, client, pieces
+from tests.llms.wire_openai_chat import BROKE, PIECE, REFUSED, client, error, pieces
 
 
 def frames(answer: ModelResponse, piece: int = PIECE) -> Iterator[bytes]:
@@ -169,6 +169,14 @@ API = Api(
     {"role": "user", "content": [{"type": "input_text", "text": "Look."}]},
     root="/v1",
     refused=REFUSED,
-    broke=(BROKE,),
+    broke=(
+        Broke(
+            event(
+                "failed", response={"status": "failed", "usage": usage(TOKENS), **error("Oh", "server_error")}
+            ),
+            "overloaded",
+        ),
+        BROKE,
+    ),
     client=client,
 )
