@@ -20,6 +20,7 @@ from doctest import ELLIPSIS, NORMALIZE_WHITESPACE
 from pathlib import Path
 from typing import Any
 
+import freezegun
 import hypothesis
 import pytest
 from sybil import Example, Sybil
@@ -28,6 +29,8 @@ from sybil.parsers.rest import DocTestParser
 from sybil.sybil import SybilCollection
 
 ROOT = Path(__file__).parent
+# Cohere's SDK imports its models when freezegun looks for dates in it, and they do not build of frozen ones.
+freezegun.configure(extend_ignore_list=["cohere"])
 hypothesis.settings.register_profile("stenolog", derandomize=True, deadline=None, database=None)
 hypothesis.settings.load_profile("stenolog")  # the same examples everywhere, and no test measures time
 OWN_LOOP = "how-to/own-loop.md"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from stenolog.requests import FORMATS
 from tests.cli.conftest import Ran
 
 Cli = Callable[..., Ran]
@@ -23,10 +24,10 @@ def last(ran: Ran) -> str:
 @pytest.mark.parametrize(
     ("command", "counts"),
     [
-        (("check",), "2 conversations, 13 entries, 20 possible requests"),
-        (("check", "demo"), "1 conversation, 12 entries, 10 possible requests"),
+        (("check",), f"2 conversations, 13 entries, {4 * len(FORMATS)} possible requests"),
+        (("check", "demo"), f"1 conversation, 12 entries, {2 * len(FORMATS)} possible requests"),
         (("check", "log"), "2 conversations, 13 entries"),
-        (("check", "requests"), "2 conversations, 20 possible requests"),
+        (("check", "requests"), f"2 conversations, {4 * len(FORMATS)} possible requests"),
     ],
 )
 def test_a_check_ends_with_how_much_was_checked_and_that_nothing_failed(

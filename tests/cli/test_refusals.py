@@ -16,6 +16,7 @@ import pytest
 from stenolog import AgentCard, ModeSwitch, UserMessage
 from stenolog import open as open_log
 from stenolog.context import Budget
+from stenolog.requests import FORMATS
 
 Cli = Callable[..., Any]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "STENOLOG_DB": "talks.db"}
@@ -39,9 +40,10 @@ def test_check_requests_names_a_conversation_that_cannot_be_built_and_checks_the
 
     assert ran.status == 1
     assert sorted(ran.out.splitlines()) == [
-        "✓ demo: 120 possible requests, 0 invalid",
+        f"✓ demo: {24 * len(FORMATS)} possible requests, 0 invalid",
         "✗ bad: 0 possible requests, 0 invalid, the rest cannot be built",
-        "✗ checked 2 conversations, 120 possible requests: 1 conversation whose requests cannot be built",
+        f"✗ checked 2 conversations, {24 * len(FORMATS)} possible requests: "
+        "1 conversation whose requests cannot be built",
     ]
     assert ran.err.startswith("✗ 'bad': its requests cannot be built: counter 'abacus': expected one of")
     assert len(ran.err.splitlines()) == 1
