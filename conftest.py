@@ -104,9 +104,10 @@ def registries_as_they_are() -> contextlib.ExitStack:
 
     plugins.load_plugins()
     named = (plugins.FORMATS, plugins.CHANNELS, plugins.EXPORTERS, plugins.HISTORIES, plugins.IMPORTERS)
-    others = (plugins.MODELS, plugins.OUTPUT_FORMATS, plugins.TABLES, plugins.TRANSFORMS, plugins.TURN_RULES)
+    others = (plugins.MODELS, plugins.OUTPUT_FORMATS, plugins.TABLES, plugins.TRANSFORMS)
+    rules = (plugins.TURN_RULES, plugins.PROGRAMS)
     stack = contextlib.ExitStack()
-    for registry in (*named, *others):
+    for registry in (*named, *others, *rules):
         stack.enter_context(registry.restored())
     return stack
 

@@ -19,7 +19,7 @@ ABOUT = f"""\
 What a request is made by: context policies, rules, APIs and their laws. The pipeline is `{PIPELINE}`;
 receipts of `{EARLIER}` are proved by its own rules.
 [How a request is built](../explanation/requests.md) says why it is as it is, and
-[Add a policy, a transform, an API](../how-to/extend-requests.md) how to bring your own.
+[Add a policy or a transform](../how-to/extend-requests.md) how to bring your own.
 """
 POLICIES = """\
 ## Context policies

@@ -192,11 +192,12 @@ class Program(NamedTuple):
     `sessions` are the formats of its files, and `foreign` those that have no importer. `executable` is the
     name of its command, `variables` are patterns of those that its login needs. `output` returns the form of
     its lines (a `JsonLines`) as an agent of a team, and `command` the words that make it write them, given
-    those of a command line; None if these ask for something else. `requests` are signs of its requests, and
-    `wrapped` patterns of how a text begins that it adds to a user's messages by itself. `launch` loads a
-    function that returns the words of its command behind a tap, if variables with base URLs are not enough.
-    `first_party` are a variable that it gets if the base URL of another, the second, is the provider's own.
-    `account` is where requests go that name a user's account. `api` loads the name of the API that it speaks.
+    those of a command line; None if these ask for something else. Without `output` it speaks plain text.
+    `requests` are signs of its requests, and `wrapped` patterns of how a text begins that it adds to a user's
+    messages by itself. `launch` loads a function that returns the words of its command behind a tap, if
+    variables with base URLs are not enough. `first_party` are a variable that it gets if the base URL of
+    another, the second, is the provider's own. `account` is where requests go that name a user's account.
+    `api` loads the name of the API that it speaks.
     """
 
     name: str

@@ -29,7 +29,7 @@ _GOOD = re.compile(r"[a-zA-Z0-9_-]+")
 
 
 class CallIds:
-    """The ids that calls go by in one request: unique, and acceptable to every provider.
+    """The ids that calls go by in one request: unique, and acceptable to every provider that ships.
 
     The first call of an id keeps it; a later one, or one whose id is unfit, gets what can be kept of it
     and its place in the log.
