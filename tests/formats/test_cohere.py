@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog import AgentCard, AssistantMessage, Log, ModeSwitch, TextPart, Tool, ToolCall, ToolResult
+from stenolog import (
+    AgentCard,
+    AssistantMessage,
+    Log,
+    ModeSwitch,
+    TextPart,
+    Tool,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
 from stenolog.adapters.providers.prices import listed
 from stenolog.errors import ModelError
 from stenolog.importers import events_from
@@ -106,6 +116,19 @@ def test_parameters_of_a_card_have_its_names_and_what_it_lacks_is_named() -> Non
     asked = {key: value for key, value in request.body.items() if key not in ("model", "messages", "tools")}
     assert asked == {"p": 0.5, "stop_sequences": ["END"], "tool_choice": "REQUIRED", "strict_tools": True}
     assert [cut.what for cut in request.omissions] == ["effort"]
+
+
+@pytest.mark.parametrize("beside", [{"tools": [Tool(name="oven")]}, {"parameters": {"documents": ["Rye."]}}])
+def test_an_answer_in_json_is_left_out_beside_tools_or_documents_and_named(beside: dict[str, Any]) -> None:
+    asked = {"response_format": {"type": "json_object"}}
+    card = AgentCard(model="command-a", **{**beside, "parameters": {**asked, **beside.get("parameters", {})}})
+    log = entries(ModeSwitch(joins=["baker"], cards={"baker": card}), UserMessage(text="Bake."))
+
+    request = build(log, "baker", api="cohere")
+
+    assert "response_format" not in request.body
+    assert validate("cohere", request.body) == []
+    assert [cut.what for cut in request.omissions] == ["response_format"]
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,10 @@ class CohereWriter(Writer):
     """Writes the body of `POST /v2/chat`."""
 
     def begin(self) -> None:
-        self.asked = parameters(self.builder, self.preamble, PARAMETERS, self._say)
+        # An answer in JSON cannot be combined with tools or documents.
+        self.may_be_json = not (self.preamble.tools or self.preamble.card.parameters.get("documents"))
+        own = PARAMETERS if self.may_be_json else PARAMETERS - {"response_format"}
+        self.asked = parameters(self.builder, self.preamble, own, self._say)
         self.builder.explain_persona(self.preamble, message=0)
         if self.preamble.persona:
             self.builder.messages.append({"role": "system", "content": self.preamble.persona})
@@ -102,8 +105,7 @@ class CohereWriter(Writer):
                 return {"tool_choice": value.mode.upper()}
             case "tool_choice" if value.mode == "auto":
                 return {}
-            # The schema of an answer cannot be combined with tools.
-            case "output" if not self.preamble.tools:
+            case "output" if self.may_be_json:
                 return {"response_format": {"type": "json_object", "json_schema": value.schema}}
             case _:
                 return {NAMES[name]: value} if name in NAMES else None
