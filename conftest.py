@@ -93,8 +93,8 @@ def pytest_report_header(config: pytest.Config) -> str:
     if config.option.markexpr != "not slow":
         return "stenolog: all tests take about 10 minutes on two idle cores, 5 without those marked slow"
     return (
-        "stenolog: all tests but those marked slow take about 5 minutes on two idle cores;\n"
-        "          -m slow runs the others (kills, corpus, fuzz), -m '' runs everything in about 10 minutes"
+        "stenolog: all tests but those marked slow take about 10 minutes on two cores;\n"
+        "          -m slow runs the others (kills, corpus, fuzz), -m '' runs everything, in about an hour"
     )
 
 
@@ -103,12 +103,10 @@ def registries_as_they_are() -> contextlib.ExitStack:
     from stenolog import plugins
 
     plugins.load_plugins()
-    named = (plugins.FORMATS, plugins.CHANNELS, plugins.EXPORTERS, plugins.HISTORIES, plugins.IMPORTERS)
-    others = (plugins.MODELS, plugins.OUTPUT_FORMATS, plugins.TABLES, plugins.TRANSFORMS)
-    rules = (plugins.TURN_RULES, plugins.PROGRAMS)
     stack = contextlib.ExitStack()
-    for registry in (*named, *others, *rules):
-        stack.enter_context(registry.restored())
+    for found in (getattr(plugins, name) for name in plugins.__all__):
+        if isinstance(found, plugins.Registry):
+            stack.enter_context(found.restored())
     return stack
 
 
