@@ -11,6 +11,7 @@ from .checks import (
     Finding,
     PersistentSet,
     Steps,
+    blank,
     collected,
     is_object,
     law,
@@ -70,6 +71,19 @@ def call_ids(seen: PersistentSet, at: str, message: Body) -> Steps:
         yield f"{at}/tool_calls", "an empty list"
     named = ((f"{place}/id", call.get("id", "")) for place, call in _calls(at, message))
     return (yield from unfit(named, fits_id, seen))
+
+
+@per_message
+def content_present(at: str, message: Body) -> Iterator[Finding]:
+    """A message says something: no content only beside calls, no empty list, no blank text but a tool's."""
+    content = message.get("content")
+    if content is None and message.get("role") == "assistant" and message.get("tool_calls"):
+        return
+    if content is None or content == [] or (blank(content) and message.get("role") != "tool"):
+        yield f"{at}/content", f"{content!r}"
+    for k, part in enumerate(content if isinstance(content, list) else []):
+        if part["type"] == "text" and blank(part["text"]):
+            yield f"{at}/content/{k}/text", "a blank text"
 
 
 @per_message

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from stenolog.projections.formats.chat_laws import (
     arguments_are_objects,
     call_ids,
+    content_present,
     ends_with_a_user_turn,
     every_call_answered,
     every_result_has_its_call,
@@ -19,7 +20,6 @@ from stenolog.projections.formats.checks import (
     Finding,
     Law,
     asks_for_json_object,
-    blank,
     collected,
     conversation,
     law,
@@ -37,19 +37,6 @@ def known_roles(at: str, message: Body) -> Iterator[Finding]:
     """A message has one of the known roles."""
     if message.get("role") not in ROLES:
         yield f"{at}/role", repr(message.get("role"))
-
-
-@per_message
-def content_present(at: str, message: Body) -> Iterator[Finding]:
-    """A message says something: null only beside calls, no empty list, no blank text but a tool's."""
-    content = message.get("content")
-    if content is None and message.get("role") == "assistant" and message.get("tool_calls"):
-        return
-    if content is None or content == [] or (blank(content) and message.get("role") != "tool"):
-        yield f"{at}/content", f"{content!r}"
-    for k, part in enumerate(content if isinstance(content, list) else []):
-        if part["type"] == "text" and blank(part["text"]):
-            yield f"{at}/content/{k}/text", "a blank text"
 
 
 def _thoughts(at: str, message: Body) -> Iterator[Finding]:
