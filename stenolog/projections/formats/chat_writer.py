@@ -1,0 +1,140 @@
+"""Writer of chats whose calls are in `tool_calls`, and whose results are messages of their own."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from stenolog.domain.parts import FilePart, ImagePart, Part, ToolCall
+from stenolog.domain.values import Tool
+from stenolog.projections.messages.identifiers import arguments_text, called, tool_name
+from stenolog.projections.messages.message import BlobText, Body, Message
+from stenolog.projections.messages.quoting import placeholder
+
+from .body_builder import PICTURES, content_blocks, explain_tools, media, schema, texts
+from .writer import Writer
+
+NO_OUTPUT = "[no output]"
+
+
+class ToolMessageWriter(Writer):
+    """Writes messages under `messages`, and the tools and what is `asked` of the model beside them.
+
+    Tool messages hold text alone, so a tool's pictures follow its results in a message of the user.
+    """
+
+    asked: Body
+    tools: list[Body]
+    about_tools: Body
+    """The fields of the body that are about all tools."""
+    largest: ClassVar[int]
+    """The longest base64 text of a picture or a file."""
+
+    def write(self, messages: Sequence[Message]) -> None:
+        late: list[Message] = []
+        for message in messages:
+            if message.role != "tool":
+                self._show(late)
+            match message.role:
+                case "assistant":
+                    self.assistant(message)
+                case "tool":
+                    self._result(message)
+                    # Nothing may stand between the results of one answer.
+                    late += [message] if media(message) else []
+                case "system":
+                    said = texts(message) + [placeholder(part, "not shown") for part in media(message)]
+                    self.add(message, {"role": "system", "content": "\n".join(said)})
+                case "user":
+                    self._user(message)
+        self._show(late)
+
+    def close(self, messages: Sequence[Message]) -> Body:
+        self.write(messages)
+        explain_tools(self.builder, self.preamble, self.tools)
+        body: Body = {"model": self.preamble.model, "messages": self.builder.messages.copy()}
+        if self.tools:
+            body |= {"tools": self.tools, **self.about_tools}
+        return body | self.asked
+
+    @abstractmethod
+    def assistant(self, message: Message) -> None:
+        """Write an answer."""
+
+    @abstractmethod
+    def medium(self, part: ImagePart | FilePart) -> Body:
+        """Return a picture or a file as the API takes it, or a line of text."""
+
+    def add(self, message: Message, written: Body, rule: str = "", carried: Sequence[Part] = ()) -> None:
+        """Add a message as it is written, and explain it."""
+        self.builder.messages.append(written)
+        late = message.rule == "media-after-results"
+        self.builder.explain(message, written, rule=rule, continues=late, carried=carried)
+
+    def call(self, message: Message, nth: int, call: ToolCall) -> tuple[Body, str]:
+        """Return the shape of a function's call, and the rule that mended it (empty: none had to)."""
+        id, new_id = self.ids.give(message.calls[nth], call)
+        name = tool_name(called(call))
+        arguments, wrapped = arguments_text(call.arguments)
+        renamed = "tool-name" if name != called(call) else "call-id" if new_id else ""
+        shape = {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
+        return shape, "raw-arguments" if wrapped else renamed
+
+    def _result(self, message: Message) -> None:
+        assert message.call is not None
+        text = "\n".join(texts(message) + [placeholder(part, "shown below") for part in media(message)])
+        rule = "empty-error" if message.failed and not text.strip() else ""
+        content = NO_OUTPUT if rule else text
+        self.add(
+            message, {"role": "tool", "tool_call_id": self.ids.of(message.call), "content": content}, rule
+        )
+
+    def _show(self, late: list[Message]) -> None:
+        """Write the pictures of the results just written, once no further result follows."""
+        for message in late:
+            parts = tuple(media(message))
+            self._user(message._replace(role="user", parts=parts, rule="media-after-results"))
+        late.clear()
+
+    def _user(self, message: Message) -> None:
+        blocks, rule = content_blocks(
+            message, self.medium, lambda part: self.builder.fits(part, self.largest)
+        )
+        if blocks:
+            self.add(message, {"role": "user", "content": flat(blocks)}, rule)
+
+
+def data_url(part: ImagePart | FilePart, data: BlobText | None) -> Any:
+    """Return the bytes of a part as a URL, or its own; empty if it has neither."""
+    if data is not None:
+        return BlobText(f"data:{part.media_type};base64,", data, data.blob)
+    return part.url if part.url.startswith(("https://", "http://")) else ""
+
+
+def picture(part: ImagePart | FilePart, data: BlobText | None) -> Body | None:
+    """Return a picture as a block; None for a file, and for a picture that cannot be shown."""
+    if isinstance(part, ImagePart) and part.media_type in PICTURES and (url := data_url(part, data)):
+        return {"type": "image_url", "image_url": {"url": url}}
+    return None
+
+
+def in_words(part: ImagePart | FilePart, data: BlobText | None) -> Body:
+    """Return a part that cannot be shown as a line of text."""
+    return {"type": "text", "text": placeholder(part, "is not available" if data is None else "is not shown")}
+
+
+def flat(content: list[Body]) -> str | list[Body] | None:
+    """Return one text as a plain string, nothing as null, anything else as the list it is."""
+    if not content:
+        return None
+    if len(content) == 1 and content[0]["type"] == "text":
+        text: str = content[0]["text"]
+        return text
+    return content
+
+
+def function_shape(tool: Tool) -> Body:
+    """Return a tool as a function, without what binds the model to its schema."""
+    described = {"description": tool.description} if tool.description else {}
+    return {"name": tool_name(tool.name), **described, "parameters": schema(tool.parameters)}
