@@ -93,7 +93,7 @@ def pytest_report_header(config: pytest.Config) -> str:
     if config.option.markexpr != "not slow":
         return "stenolog: all tests take about 10 minutes on two idle cores, 5 without those marked slow"
     return (
-        "stenolog: all tests but those marked slow take about 10 minutes on two cores;\n"
+        "stenolog: all tests but those marked slow take about 10 minutes on two idle cores;\n"
         "          -m slow runs the others (kills, corpus, fuzz), -m '' runs everything, in about an hour"
     )
 
