@@ -12,13 +12,19 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
-table: Callable[[Iterable[tuple[str, Any]]], str] = runpy.run_path(str(ROOT / "docs" / "api_table.py"))[
-    "table"
+listed: Callable[[Iterable[tuple[str, Any]]], str] = runpy.run_path(str(ROOT / "docs" / "api_list.py"))[
+    "listed"
 ]
 MADE = "<!-- Made by `python docs/generate.py`; change the code, not this page. -->"
 MARKDOWN = "https://raw.githubusercontent.com/stenolog/stenolog/main/docs/"
 
-HELP = "Every argument is documented in full below on the site, and by Python's `help`."
+HELP = "The site documents every argument below; so does Python's `help`."
+ELSEWHERE = {
+    "errors": "[Errors](../errors.md) has them as a tree.",
+    "events": "[Events](../events.md) has every field.",
+    "parts": "[Events](../events.md#what-they-are-made-of) has every field.",
+}
+"""Faces whose names another page describes, in words for the reader."""
 OPEN = """
 ::: stenolog.open
     options:
@@ -74,12 +80,18 @@ def llms() -> str:
 
 
 def api_page(face: str) -> str:
-    """Return the page of one face: a table of its names, and the mark that the site replaces by all of it."""
+    """Return the page of one face: a list of its names, and the mark that the site replaces by all of it."""
     name = face if face == "stenolog" else f"stenolog.{face}"
     module = importlib.import_module(name)
     names = sorted([*module.__all__, *(["open"] if face == "stenolog" else [])])
+    root = importlib.import_module("stenolog")
+    again = [each for each in names if module is not root and each in root.__all__]
     beside = OPEN if face == "stenolog" else ""
-    return _page(name, ((each, getattr(module, each)) for each in names), f"::: {name}\n{beside}")
+    if face in ELSEWHERE:
+        return f"# {name}\n\n{MADE}\n\n{ELSEWHERE[face]}\n\n::: {name}\n"
+    values = ((each, getattr(module, each)) for each in names if each not in again)
+    also = f"Also, as in [stenolog](stenolog.md): `{'`, `'.join(again)}`.\n\n" if again else ""
+    return _page(name, values, f"{also}::: {name}\n{beside}")
 
 
 def langgraph_page() -> str:
@@ -90,7 +102,7 @@ def langgraph_page() -> str:
 
 
 def _page(name: str, values: Iterable[tuple[str, Any]], details: str) -> str:
-    return f"# {name}\n\n{MADE}\n\n{HELP}\n\n{table(values)}\n\n{details}"
+    return f"# {name}\n\n{MADE}\n\n{HELP}\n\n{listed(values)}\n\n{details}"
 
 
 PAGES: dict[str, Callable[[], str]] = {

@@ -1,4 +1,4 @@
-"""Tables of names for the API pages: how each is called, and the first sentence of its documentation."""
+"""Lists of names for the API pages: how each is called, and the first sentence of its documentation."""
 
 from __future__ import annotations
 
@@ -8,32 +8,39 @@ from collections.abc import Iterable, Iterator
 from dataclasses import is_dataclass
 from typing import Any
 
-HEAD = "| name | |\n|---|---|"
 MARKS = {
     inspect.Parameter.VAR_POSITIONAL: "*",
     inspect.Parameter.VAR_KEYWORD: "**",
 }
 
 
-def table(names: Iterable[tuple[str, Any]]) -> str:
-    """Return the table of some names and their values, with the public methods of the classes among them."""
-    rows = (row for name, value in names for row in _rows(name, value))
-    return "\n".join([HEAD, *rows])
+def listed(names: Iterable[tuple[str, Any]]) -> str:
+    """Return the list of some names and their values, with the own methods of the classes among them."""
+    given = dict(names)
+    return "\n".join(row for name, value in given.items() for row in _rows(name, value, given))
 
 
-def _rows(name: str, value: Any) -> Iterator[str]:
+def _rows(name: str, value: Any, beside: dict[str, Any]) -> Iterator[str]:
+    """Yield the row of a name; of an asynchronous twin no methods, for the class beside it has them."""
     yield _row(name, value)
-    # The fields of a value class stand on the pages of events and parts; an error has none of its own.
-    if not inspect.isclass(value) or is_dataclass(value) or issubclass(value, (tuple, BaseException)):
+    # The fields of a value are on the pages of events and parts; an error has none of its own.
+    if not inspect.isclass(value) or _is_value(value) or name.startswith("Async"):
         return
+    inherited = {each for base in value.__mro__[1:] if base in beside.values() for each in vars(base)}
     for method, given in inspect.getmembers(value):
         ours = getattr(given, "__module__", "") or getattr(getattr(given, "fget", None), "__module__", "")
-        if not method.startswith("_") and (ours or "").startswith("stenolog"):
-            yield _row(f"{name}.{method}", given)
+        is_own = method not in inherited and (ours or "").startswith("stenolog")
+        if is_own and not method.startswith("_") and _first_sentence(given):
+            yield f"    {_row(method, given)}"
+
+
+def _is_value(value: Any) -> bool:
+    return inspect.isclass(value) and (is_dataclass(value) or issubclass(value, (tuple, BaseException)))
 
 
 def _row(name: str, value: Any) -> str:
-    return f"| `{name}{_arguments(value)}` | {_first_sentence(value)} |"
+    says = _first_sentence(value)
+    return f"- `{name}{'' if _is_value(value) else _arguments(value)}`" + (f": {says}" if says else "")
 
 
 def _arguments(value: Any) -> str:
@@ -57,4 +64,4 @@ def _first_sentence(value: Any) -> str:
         return ""
     first = " ".join((inspect.getdoc(value) or "").partition("\n\n")[0].split())
     sentence = re.match(r".*?[.:](?= [A-Z]|$)", first)
-    return (sentence[0] if sentence else first).replace("|", "\\|")
+    return sentence[0] if sentence else first
