@@ -47,7 +47,7 @@ from starlette.responses import HTMLResponse
 from starlette.routing import Mount, Route
 import stenolog
 from benchmarks.inspector import EMPTY
-from stenolog.apps.cli.commands.inspect import run_server
+from stenolog.apps.cli.commands.see.inspect import run_server
 with stenolog.open(sys.argv[1]) as log:
     routes = [Route("/empty", lambda _: HTMLResponse(EMPTY)), Mount("/", stenolog.inspector(log, token=""))]
     run_server(Starlette(routes=routes), "127.0.0.1", 0, "", opens=False)"""

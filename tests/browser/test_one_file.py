@@ -12,7 +12,7 @@ import pytest
 
 import stenolog
 from stenolog import AssistantMessage, LlmError, ModeSwitch, ToolCall, ToolResult, UserMessage
-from stenolog.apps.cli.commands.demo import record_all
+from stenolog.apps.cli.commands.see.demo import record_all
 from stenolog.apps.inspect.one_file.page import write_page
 from tests.one_file.stories import long_story
 

@@ -12,7 +12,7 @@ import pytest
 
 from stenolog import AgentCard, AssistantMessage, Event, ModeSwitch, TextPart, ToolResult, UserMessage
 from stenolog.adapters.conversation.log import open as open_log
-from stenolog.apps.cli.commands.outputs import short_aliases
+from stenolog.apps.cli.commands.see.outputs import short_aliases
 from stenolog.events import Origin, PositionRange, Usage
 from stenolog.parts import ReasoningPart
 from tests.analysis.crew import crew

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stenolog.apps.cli.commands import demo as demo_command
+from stenolog.apps.cli.commands.see import demo as demo_command
 from stenolog.importers import EXPORTERS, Exporter, Moment
 from tests.cli.conftest import Ran
 from tests.moments.sweep import names_in, ran

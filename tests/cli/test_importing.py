@@ -16,8 +16,8 @@ import pytest
 
 from stenolog.adapters.importers import batch
 from stenolog.apps.cli import terminal
-from stenolog.apps.cli.commands import imports as import_command
-from stenolog.apps.cli.commands.imports import summary
+from stenolog.apps.cli.commands.change import import_ as import_command
+from stenolog.apps.cli.commands.change.import_ import summary
 from stenolog.apps.cli.lines import Paragraph
 from stenolog.apps.cli.terminal import STEP, Bytes
 from tests.cli.terminal import Terminal as RealTerminal

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog.apps.cli.commands.demo import FORK, record_all
-from stenolog.apps.cli.commands.demo_events import BEGUN, FORKED_AFTER, STEP
+from stenolog.apps.cli.commands.see.demo import FORK, record_all
+from stenolog.apps.cli.demo_events import BEGUN, FORKED_AFTER, STEP
 from tests.postgres.server import Server
 
 Cli = Callable[..., Any]

@@ -13,7 +13,7 @@ import stenolog
 from stenolog import AssistantMessage, ToolCall
 from stenolog.adapters.conversation.log import open as open_log
 from stenolog.adapters.conversation.queries.outputs import store_large
-from stenolog.apps.cli.commands.outputs import short_aliases
+from stenolog.apps.cli.commands.see.outputs import short_aliases
 from stenolog.domain.events import ToolResult
 
 FOURTH = "@state/logs/tool-results/demo-4.json"

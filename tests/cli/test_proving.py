@@ -14,7 +14,7 @@ import pytest
 
 from stenolog import AssistantMessage, UserMessage
 from stenolog.adapters.conversation.log import open as open_log
-from stenolog.apps.cli.commands import check_gate
+from stenolog.apps.cli.commands.prove.check import gate as check_gate
 from stenolog.events import Receipt
 from stenolog.projections.requests.proofs import proofs
 from stenolog.projections.requests.transport import Transport

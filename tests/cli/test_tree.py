@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 
-from stenolog.apps.cli.app import GROUPS, MEANT, MODULES, app
+from stenolog.apps.cli.app import MEANT, MODULES, Commands, app, commands_in
 
 Cli = Callable[..., Any]
 WIDE: Any = {"terminal_width": 80, "max_content_width": 80}
@@ -29,11 +30,24 @@ def walk(group: click.Group, ctx: click.Context) -> Iterator[tuple[str, click.Co
 
 
 COMMANDS = {path: (command, ctx) for path, command, ctx in walk(app, ROOT)}
+GROUPS = {group.name: group for group, _ in COMMANDS.values() if isinstance(group, Commands)}
 
 
 def test_a_person_has_few_commands_to_choose_from() -> None:
     assert len(MODULES) <= 36
     assert set(GROUPS) == {"explain", "check", "db"}
+
+
+def test_a_new_command_is_one_file_and_no_list_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stenolog.apps.cli.app.COMMANDS", tmp_path)
+    for name in ("see/hello.py", "see/import_.py", "see/_shared.py", "see/group/inner.py", "see/data.json"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+
+    assert commands_in("see") == {"group": "see.group", "hello": "see.hello", "import": "see.import_"}
+    assert commands_in("see/group") == {"inner": "see.group.inner"}
 
 
 def test_the_help_fits_a_terminal_of_forty_rows_and_eighty_columns(cli: Cli) -> None:

@@ -18,7 +18,7 @@ import stenolog
 from stenolog.adapters.importers.importer import Refused, import_files
 from stenolog.adapters.importers.steps import Report
 from stenolog.adapters.importers.watching import rounds
-from stenolog.apps.cli.commands import watch as watch_command
+from stenolog.apps.cli.commands.change import watch as watch_command
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 30.0

@@ -10,7 +10,7 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 import stenolog
-from stenolog.apps.cli.commands.demo import record_all
+from stenolog.apps.cli.commands.see.demo import record_all
 from stenolog.apps.inspect.app import PAGES, TEXTS
 
 ROOT = Path(__file__).parents[2]

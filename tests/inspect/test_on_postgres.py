@@ -9,8 +9,8 @@ from pathlib import Path
 from starlette.testclient import TestClient
 
 import stenolog
-from stenolog.apps.cli.commands.demo import FORK, record_all
-from stenolog.apps.cli.commands.demo_events import BEGUN, FORKED_AFTER, STEP
+from stenolog.apps.cli.commands.see.demo import FORK, record_all
+from stenolog.apps.cli.demo_events import BEGUN, FORKED_AFTER, STEP
 from tests.postgres.server import Server
 
 PAGES = 60

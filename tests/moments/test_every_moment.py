@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 import stenolog
-from stenolog.apps.cli.commands import demo
+from stenolog.apps.cli.commands.see import demo
 from stenolog.projections.moments.as_pytest import as_pytest
 from tests.moments.sweep import calls, exported, ran, with_a_word_changed
 from tests.requests.corpus import BUNDLED, TRANSCRIPTS, Talk, conversations, files

@@ -22,7 +22,7 @@ from stenolog import (
     ToolResult,
     UserMessage,
 )
-from stenolog.apps.cli.commands.demo import record_all
+from stenolog.apps.cli.commands.see.demo import record_all
 from stenolog.apps.inspect.one_file.page import write_page
 from stenolog.apps.inspect.one_file.redaction import Redaction
 from stenolog.domain.errors import CallerError

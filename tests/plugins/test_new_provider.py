@@ -57,7 +57,7 @@ KNOW_JSON = {
 }
 """Modules outside the formats that know the JSON of an API: frameworks, and files and lines of programs."""
 NAME_AN_API = {
-    "apps/cli/commands/demo_events.py",
+    "apps/cli/demo_events.py",
     "adapters/programs/gemini_cli/__init__.py",
     "adapters/programs/gemini_cli/sessions.py",
 }

@@ -11,7 +11,7 @@ import pytest
 import stenolog
 from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.store.reader import imported_spans
-from stenolog.apps.cli.commands.demo import record_all
+from stenolog.apps.cli.commands.see.demo import record_all
 from stenolog.errors import StenologError, UnknownFormatError
 from stenolog.events import UserMessage
 from stenolog.importers import import_file

@@ -10,8 +10,8 @@ import pytest
 
 import stenolog
 from stenolog import AssistantMessage, Conversation, ToolCall, ToolResult, UserMessage
-from stenolog.apps.cli.commands.demo import record
-from stenolog.apps.cli.commands.demo_events import BEGINNING
+from stenolog.apps.cli.commands.see.demo import record
+from stenolog.apps.cli.demo_events import BEGINNING
 
 NASTY = "<script>alert(1)</script> & ``` ```` ![x](http://there/x.png) \x1b[31m \u202e"
 

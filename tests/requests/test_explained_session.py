@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 import stenolog
-from stenolog.apps.cli.commands.demo import record_all
+from stenolog.apps.cli.commands.see.demo import record_all
 from stenolog.domain.entry import Entry
 from stenolog.projections.formats import FORMATS
 from stenolog.projections.requests import LaneId, lanes

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from stenolog.apps.cli.commands.demo_events import BEGINNING
+from stenolog.apps.cli.demo_events import BEGINNING
 from stenolog.projections.formats import FORMATS
 from stenolog.projections.requests import build
 from stenolog.testing import entries

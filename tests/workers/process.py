@@ -12,7 +12,7 @@ from random import Random
 
 import stenolog
 from stenolog import Agent, Team, TextPart, ToolCall
-from stenolog.apps.cli.commands.worker import work_until_told
+from stenolog.apps.cli.commands.run.worker import work_until_told
 from stenolog.apps.workers.registry import WorkerRegistry
 from stenolog.engine import RetryPolicy
 from stenolog.models import Model, ModelRequest, ModelResponse, ResponseDelta

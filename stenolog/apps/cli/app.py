@@ -1,4 +1,4 @@
-"""The tree of commands, each in a module imported when it is called, and the exit codes of errors.
+"""The tree of commands, found in the folders of `commands`, and the exit codes of errors.
 
 docs/reference/exit-codes.md is drawn from the table of exit codes.
 """
@@ -6,9 +6,9 @@ docs/reference/exit-codes.md is drawn from the table of exit codes.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from contextlib import redirect_stdout
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
@@ -20,47 +20,22 @@ from stenolog.domain import errors
 from .suggest import did_you_mean
 from .terminal import say
 
+PACKAGE = f"{__package__}.commands"
+COMMANDS = Path(__file__).parent / "commands"
+
+
+def commands_in(folder: str) -> dict[str, str]:
+    """Return the commands of a folder below `commands`, each with its module or package."""
+    names = (each.stem for each in sorted((COMMANDS / folder).iterdir()) if each.suffix in ("", ".py"))
+    package = folder.replace("/", ".")
+    return {name.rstrip("_"): f"{package}.{name}" for name in names if not name.startswith("_")}
+
+
 SECTIONS = {
-    "See": {
-        "demo": "demo",
-        "ls": "log",
-        "log": "log",
-        "show": "log",
-        "search": "search",
-        "tail": "log",
-        "timeline": "view",
-        "state": "view",
-        "outputs": "outputs",
-        "inspect": "inspect",
-    },
-    "Explain": {"request": "request", "explain": "", "drift": "drift"},
-    "Run": {
-        "chat": "chat",
-        "run": "run",
-        "rerun": "run",
-        "claims": "run",
-        "worker": "worker",
-        "submit": "worker",
-        "workers": "worker",
-        "serve": "serve",
-        "tap": "tap",
-    },
-    "Prove": {"check": ""},
-    "Cost": {"cost": "cost", "stats": "stats"},
-    "Change": {
-        "append": "append",
-        "import": "imports",
-        "export": "export",
-        "watch": "watch",
-        "fork": "admin",
-        "rename": "admin",
-        "archive": "admin",
-        "delete": "admin",
-        "erase": "admin",
-    },
-    "Set up": {"db": "", "completion": "completion"},
+    section.replace("_", " ").capitalize(): commands_in(section)
+    for section in ("see", "explain", "run", "prove", "cost", "change", "set_up")
 }
-"""The commands by what they are for, each with its module; a group has none."""
+"""The commands by what they are for, each with its module or package; a folder of `commands` each."""
 MODULES = {name: module for section in SECTIONS.values() for name, module in section.items()}
 MEANT = {
     "add": ("append", "import"),
@@ -106,14 +81,15 @@ Every command takes --json, --local (times in your zone, not UTC), --color WHEN,
 
 
 class Commands(click.Group):
-    """A group whose commands are each in a module that is imported when it is called.
+    """A group whose commands are the modules of a package; each is imported when it is called.
 
-    Words that are no command are those of the `default` one, where there is one.
+    Words that are no command are those of the `default` one, if there is one.
     """
 
-    def __init__(self, *args: Any, modules: Mapping[str, str], default: str = "", **attrs: Any) -> None:
-        super().__init__(*args, **attrs)
-        self.modules = modules
+    def __init__(self, package: str, help: str, *, example: str, default: str = "") -> None:
+        below = package.removeprefix(f"{PACKAGE}.")
+        super().__init__(below.rpartition(".")[2], help=help, epilog=f"\b\nExample: stenolog {example}")
+        self.modules = commands_in(below.replace(".", "/"))
         self.default = default
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -130,81 +106,26 @@ class Commands(click.Group):
         """Return the command of that name. Raises `UsageError` with the nearest for another one."""
         if cmd_name not in self.modules:
             raise click.UsageError(self.unknown(cmd_name), ctx)
-        commands = import_module(f".commands.{self.modules[cmd_name]}", __package__)
-        made: click.Command = getattr(commands, f"{self.prefix}{cmd_name}_command")
-        return made
-
-    @property
-    def prefix(self) -> str:
-        """Return the beginning of the names of the functions that are its commands."""
-        return f"{self.name}_"
+        return command_in(self.modules[cmd_name], cmd_name)
 
     def unknown(self, written: str) -> str:
         """Return what is wrong with a word that is no command."""
         return f"no command {written!r} of {self.name}{did_you_mean(written, self.modules)}"
 
 
-def _group(name: str, modules: Mapping[str, str], help: str, example: str, default: str = "") -> Commands:
-    """Return a group of commands that has a help of its own, with an example."""
-    epilog = f"\b\nExample: stenolog {example}"
-    return Commands(name, modules=modules, default=default, help=help, epilog=epilog)
-
-
-GROUPS = {
-    "explain": _group(
-        "explain",
-        {
-            **dict.fromkeys(("entry", "call", "text", "agent", "value"), "explain"),
-            "compaction": "compaction",
-        },
-        """Say where an entry, a call or a text came from and went.
-
-        Without one of the commands below it is `explain entry`.
-        """,
-        "explain demo 5",
-        default="entry",
-    ),
-    "check": _group(
-        "check",
-        {
-            "all": "check_all",
-            "log": "check",
-            "requests": "check",
-            "file": "check_file",
-            "gate": "check_gate",
-            "replay": "check",
-        },
-        """Check the log, its requests, a file or a corpus.
-
-        Without one of the commands below it is `check all`.
-        """,
-        "check",
-        default="all",
-    ),
-    "db": _group(
-        "db",
-        dict.fromkeys(("path", "backup", "restore", "salvage", "gc", "schema"), "db"),
-        "Back up, restore or salvage the database, and more.",
-        "db backup copy.db",
-    ),
-}
-"""The groups among the commands."""
+def command_in(module: str, name: str) -> click.Command:
+    """Return the command of that name in a module of `commands`; of a package its group."""
+    values = vars(import_module(f"{PACKAGE}.{module}")).values()
+    return next(each for each in values if isinstance(each, click.Command) and each.name == name)
 
 
 class App(Commands):
     """The group of all commands."""
 
-    def __init__(self, *args: Any, **attrs: Any) -> None:
-        super().__init__(*args, modules=MODULES, **attrs)
-
-    @property
-    def prefix(self) -> str:
-        """Return the beginning of the names of its functions, which have none."""
-        return ""
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command, or the group, of that name. Raises `UsageError` for another one."""
-        return GROUPS.get(cmd_name) or super().get_command(ctx, cmd_name)
+    def __init__(self, name: str, **attrs: Any) -> None:
+        click.Group.__init__(self, name, **attrs)
+        self.modules = MODULES
+        self.default = ""
 
     def unknown(self, written: str) -> str:
         """Return what is wrong with a word that is no command: another program may have it."""

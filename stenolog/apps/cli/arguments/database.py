@@ -60,3 +60,8 @@ def file_of(db: Database, instead: str) -> Path:
     if isinstance(db, ServerDatabase):
         raise InvalidEventError(f"expected a database in an SQLite file, found {db}: {instead}")
     return db
+
+
+DATABASE = DatabaseParameter(path_type=Path)
+COPIED = "`stenolog export` and `stenolog import` copy conversations"
+"""The hint of commands that work on files only, if the database is on a server."""

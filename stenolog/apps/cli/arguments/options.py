@@ -120,6 +120,13 @@ def typed(db: Database, *words: str) -> str:
     return shlex.join(["stenolog", *words, *elsewhere])
 
 
+takes_at = click.option("--at", metavar="POSITION", default="@", help="As it stood at this position or time.")
+takes_jobs = click.option(
+    "--jobs", type=click.IntRange(1), metavar="N", help="So many processes; else as many as pay."
+)
+takes_name = click.argument("target", metavar="CONVERSATION", shell_complete=names)
+
+
 def takes_kinds(function: F) -> F:
     """Add the option `--kind`."""
     return click.option(

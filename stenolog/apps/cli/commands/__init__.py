@@ -1,1 +1,5 @@
-"""The commands, a module each: a command returns data and its lines."""
+"""The commands. A folder is a section of `stenolog --help`.
+
+A module in it is a command, a package a group; the name of what is neither begins with `_`.
+A command returns data and what draws it.
+"""

@@ -1,4 +1,4 @@
-"""`timeline`, `state`: what a person sees, and where every agent stands."""
+"""`state`: the agents' status, and what is configured."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import click
 from stenolog.apps.cli.arguments.agent import known_agent, takes_agent_else
 from stenolog.apps.cli.arguments.database import Database
 from stenolog.apps.cli.arguments.lookup import find_conversation, open_log
-from stenolog.apps.cli.arguments.options import takes_conversation
+from stenolog.apps.cli.arguments.options import takes_at, takes_conversation
 from stenolog.apps.cli.arguments.position import resolve
 from stenolog.apps.cli.draw.entry_lines import carries_settings_of, not_shown
 from stenolog.apps.cli.draw.step_lines import erased_among, step_lines
 from stenolog.apps.cli.framework import command
-from stenolog.apps.cli.lines import CommandResult, Piece, counted, pass_token
+from stenolog.apps.cli.lines import CommandResult, Piece, counted
 from stenolog.apps.views.states import state_at, state_data
-from stenolog.domain.events import AssistantMessage, ModeSwitch
+from stenolog.domain.events import ModeSwitch
 from stenolog.domain.state import State
 from stenolog.domain.step import Transition
 from stenolog.domain.turns import TURN_RULES
@@ -27,39 +27,8 @@ if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Conversation
 
 
-@command("timeline", example="stenolog timeline demo --at 2h")
-@click.option("--at", metavar="POSITION", default="@", help="As it stood at this position or time.")
-@click.option("--full", is_flag=True, help="Cut no output or call, fold no retries and no hidden entries.")
-@takes_conversation
-def timeline_command(db: Database, target: str, at: str, full: bool) -> CommandResult:
-    """Show what a person sees.
-
-    Messages, tools with their results, errors, changes of settings, cuts.
-    """
-    conversation = find_conversation(open_log(db), target)
-    position = resolve(conversation, at)
-    items = conversation.timeline(at=position)
-
-    def draw() -> Iterable[Piece]:
-        from stenolog.apps.cli.draw.timeline import drawn_timeline
-
-        settings = conversation.settings(position)
-        # A compaction took its words from the model, not from the reader; whoever rewinds takes them back.
-        compacted = [
-            span
-            for entry in (conversation.entries(0, position) if settings.hides else ())
-            if isinstance(entry.event, AssistantMessage)
-            for span in entry.event.covers
-        ]
-        return drawn_timeline(
-            items, pass_token(settings.turns), full=full, hides=settings.hides, compacted=compacted
-        )
-
-    return CommandResult({"conversation": conversation.name, "items": items}, draw)
-
-
 @command("state", example="stenolog state demo --steps --agent coder")
-@click.option("--at", metavar="POSITION", default="@", help="As it stood at this position or time.")
+@takes_at
 @click.option(
     "--steps", is_flag=True, help="Each transition up to there: what an entry did, and what came next."
 )

@@ -23,7 +23,7 @@ from stenolog.apps.cli.framework import command
 from stenolog.apps.cli.lines import CommandResult, Piece, counted, line
 from stenolog.apps.cli.terminal import Bytes, say, there
 
-from .imports import EMPTY, left_out, said_of
+from .import_ import EMPTY, left_out, said_of
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Log

@@ -6,12 +6,13 @@ from itertools import chain
 
 from stenolog.apps.cli.arguments.database import Database
 from stenolog.apps.cli.arguments.lookup import open_log
-from stenolog.apps.cli.arguments.options import takes_conversation
+from stenolog.apps.cli.arguments.options import takes_conversation, takes_jobs
 from stenolog.apps.cli.draw.check_summary import CheckResults, messages, summary, takes_verbose
 from stenolog.apps.cli.framework import command
 from stenolog.apps.cli.lines import CommandResult
 
-from .check import checked_log, checked_requests, takes_jobs
+from .log import checked_log
+from .requests import checked_requests
 
 
 @command("all", example="stenolog check")

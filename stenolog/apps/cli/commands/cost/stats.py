@@ -10,7 +10,7 @@ import click
 from stenolog.apps.cli.arguments.agent import known_agent, takes_agent_else
 from stenolog.apps.cli.arguments.database import Database
 from stenolog.apps.cli.arguments.lookup import find_conversation, open_log
-from stenolog.apps.cli.arguments.options import takes_conversation
+from stenolog.apps.cli.arguments.options import takes_at, takes_conversation
 from stenolog.apps.cli.arguments.position import resolve
 from stenolog.apps.cli.framework import command
 from stenolog.apps.cli.lines import CommandResult, Piece, counted, line
@@ -25,7 +25,7 @@ STEPS = 3
 
 
 @command("stats", example="stenolog stats demo --agent coder --plot context.svg")
-@click.option("--at", metavar="POSITION", default="@", help="As it stood at this position or time.")
+@takes_at
 @click.option("--plot", metavar="FILE", type=FILE, help="Draw the agent's context over time, as SVG.")
 @takes_agent_else("else the one with most calls")
 @takes_conversation

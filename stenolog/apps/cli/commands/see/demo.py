@@ -18,10 +18,13 @@ from uuid import uuid4
 
 import click
 
+import stenolog._version
 from stenolog.adapters.conversation.log import Conversation, Log
 from stenolog.apps.cli.arguments.database import Database
 from stenolog.apps.cli.arguments.lookup import opened
 from stenolog.apps.cli.arguments.options import takes_db, typed
+from stenolog.apps.cli.commands.prove.check.replay import replay_lines, replayed
+from stenolog.apps.cli.demo_events import BEGINNING, BEGUN, FORKED_AFTER, GOING_ON, OTHER_WAY, STEP
 from stenolog.apps.cli.draw.entry_lines import log_lines
 from stenolog.apps.cli.draw.layout import heading
 from stenolog.apps.cli.framework import command
@@ -32,9 +35,6 @@ from stenolog.apps.views.requests import request_data
 from stenolog.domain.errors import ConversationExistsError
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch
 from stenolog.projections.formats import DEFAULT_API, api_by
-
-from .check import replay_lines, replayed
-from .demo_events import BEGINNING, BEGUN, FORKED_AFTER, GOING_ON, OTHER_WAY, STEP
 
 NAME, FORK = "demo", "demo~1"
 POINT = (
@@ -210,5 +210,5 @@ def write_example_files() -> bool:
 
 def _packaged() -> Path:
     """Return the folder of the files: in the wheel below the package, in a checkout beside it."""
-    package = Path(__file__).parents[3]
+    package = Path(stenolog._version.__file__).parent
     return next(at for at in (package / "examples", package.parent / HERE) if at.is_dir())

@@ -79,7 +79,7 @@ def cost_command(
     log, times = open_log(db), period(since, until)
     _check_views(plan=plan, cache=cache, verbose=verbose, has_times=any(times))
     if plan:
-        from .cost_plan import planned
+        from ._cost_plan import planned
 
         conversation = find_conversation(log, target)
         return planned(conversation, at=at or "@", prices=prices, **of_plan)
@@ -90,7 +90,7 @@ def cost_command(
     if at is not None and len(conversations) != 1:
         raise click.UsageError("--at is a position of one conversation: name it")
     if cache:
-        from .cost_cache import cached
+        from ._cost_cache import cached
 
         if agent and len(conversations) == 1:
             known_agent(conversations[0], agent)

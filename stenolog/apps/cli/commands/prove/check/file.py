@@ -16,6 +16,7 @@ from stenolog.adapters.importers.importer import import_file
 from stenolog.apps.cli.arguments.agent import print_raw, takes_agent_else
 from stenolog.apps.cli.arguments.options import RegisteredName
 from stenolog.apps.cli.chat.status import is_words
+from stenolog.apps.cli.commands.change.import_ import diagnostics
 from stenolog.apps.cli.framework import command
 from stenolog.apps.cli.lines import CommandResult, Diagnostic, Piece, line
 from stenolog.apps.cli.terminal import FILES, Bytes, say, there
@@ -29,8 +30,6 @@ from stenolog.projections.analysis.explain import PREVIEW
 from stenolog.projections.formats import FORMATS
 from stenolog.projections.messages.rules import RULES
 from stenolog.projections.requests import Omission, Request, lanes
-
-from .imports import diagnostics
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Conversation

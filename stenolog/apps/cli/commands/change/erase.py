@@ -1,0 +1,71 @@
+"""`erase`: entries without their words."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from stenolog.apps.cli.arguments.database import Database
+from stenolog.apps.cli.arguments.lookup import find_conversation, open_log
+from stenolog.apps.cli.arguments.options import takes_db, takes_name
+from stenolog.apps.cli.arguments.position import resolve
+from stenolog.apps.cli.framework import command
+from stenolog.apps.cli.lines import CommandResult, Diagnostic, Piece, counted, line
+from stenolog.apps.cli.terminal import ask
+from stenolog.apps.views.positions import position_ranges
+from stenolog.projections.analysis.quotes import quoting
+
+if TYPE_CHECKING:
+    from stenolog.adapters.conversation.log import Conversation
+
+
+@command("erase", example="stenolog erase demo 4 --reason 'a password'")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--reason", default="", help="Why; it stands in the receipt, which stays in the log.")
+@click.option("--by", metavar="NAME", help="Who; else the system's user.")
+@takes_name
+@click.argument("positions", metavar="P[-Q]...", nargs=-1, required=True)
+@takes_db
+def erase_command(
+    db: Database, target: str, positions: Sequence[str], yes: bool, reason: str, by: str | None
+) -> CommandResult:
+    """Erase what entries say, for good.
+
+    A receipt says who and why. The place and the digest of each stay, so the log is still provable. The
+    words are overwritten in every file of the log; `stenolog explain value` finds what quotes them elsewhere.
+    Positions are written 8 41, or 40-44,91.
+    """
+    conversation = find_conversation(open_log(db), target)
+    spans = position_ranges(positions, partial(resolve, conversation))
+    chosen = list(dict.fromkeys(at for span in spans for at in range(span.first, span.last + 1)))
+    if not yes and not sys.stdin.isatty():
+        raise click.UsageError("to erase without being asked, say --yes")
+    which = ("entry " if len(chosen) == 1 else "entries ") + ", ".join(map(str, chosen))
+    if not yes:
+        ask(f"Erase what {which} of {conversation.name!r} says, for good?", "nothing was erased")
+    quoted = quoting(conversation.entries(), chosen)
+    erased = conversation.erase(*chosen, reason=reason, by=by)
+
+    def draw() -> Iterator[Piece]:
+        yield line(("✓ ", "green"), f"{conversation.name}: erased: {which}")
+        for name, position in erased.recorded_at.items():
+            yield f"· recorded: {name} at {position}"
+        if not erased.is_complete:
+            words = f"others are reading: the words may still stand in {db}-wal; `stenolog db gc` goes on"
+            yield line(("! ", "yellow"), words)
+
+    data = {"conversation": conversation.name, **erased._asdict(), "quoted_at": quoted}
+    return CommandResult(data, draw, diagnostics=_still_there(conversation, quoted))
+
+
+def _still_there(conversation: Conversation, quoted: Sequence[int]) -> tuple[Diagnostic, ...]:
+    """Return a warning that other entries quote what was erased."""
+    if not quoted:
+        return ()
+    where = f"{counted(len(quoted), 'other entry', 'other entries')}: {', '.join(map(str, quoted))}"
+    words = f"the same words still stand in {where}"
+    return (Diagnostic("warning", "quoted", words, conversation.name),)

@@ -1,0 +1,55 @@
+"""`fork`: a conversation with a shared beginning."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from stenolog.apps.cli.arguments.database import Database
+from stenolog.apps.cli.arguments.lookup import find_conversation, open_log
+from stenolog.apps.cli.arguments.options import OneOf, takes_db, takes_name
+from stenolog.apps.cli.arguments.position import resolve
+from stenolog.apps.cli.framework import command
+from stenolog.apps.cli.lines import CommandResult, done
+
+if TYPE_CHECKING:
+    pass
+
+
+@command("fork", example="stenolog fork demo --after 4 --name retry")
+@click.option("--after", metavar="POSITION", help="The fork begins after this position or time …")
+@click.option("--before", metavar="POSITION", help="… or before it. One of the two must be said.")
+@click.option("--name", metavar="NAME", help="Its name; else made from the parent's.")
+@click.option(
+    "--pending",
+    type=OneOf(["close", "keep"]),
+    default="close",
+    show_default=True,
+    help="Calls that were running.",
+)
+@takes_name
+@takes_db
+def fork_command(
+    db: Database,
+    target: str,
+    after: str | None,
+    before: str | None,
+    name: str | None,
+    pending: Literal["close", "keep"],
+) -> CommandResult:
+    """Begin a new conversation that shares a beginning.
+
+    No entry is copied.
+    """
+    if (after is None) == (before is None):
+        raise click.UsageError("say where: --after POSITION or --before POSITION")
+    conversation = find_conversation(open_log(db), target)
+    position = (
+        resolve(conversation, after, least=0) if after is not None else resolve(conversation, str(before)) - 1
+    )
+    fork = conversation.fork(after=position, name=name, pending=pending)
+    words = (
+        f"{fork.name} begins after {conversation.name}@{position}, with which it shares {position} entries"
+    )
+    return done(words, conversation=fork.name, fork_of=conversation.name, after=position, head=fork.position)

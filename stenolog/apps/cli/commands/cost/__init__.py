@@ -1,0 +1,1 @@
+"""Commands that count calls, tokens and costs."""

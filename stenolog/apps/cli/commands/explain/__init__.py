@@ -1,0 +1,1 @@
+"""Commands that explain requests, and where an entry came from and went."""

@@ -1,0 +1,70 @@
+"""`explain text`: where a text went."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from stenolog.apps.cli.arguments.agent import (
+    agent_or_only,
+    takes_agent,
+    takes_conditions,
+)
+from stenolog.apps.cli.arguments.database import Database
+from stenolog.apps.cli.arguments.lookup import find_both, open_log
+from stenolog.apps.cli.arguments.options import takes_at, takes_conversation_and
+from stenolog.apps.cli.arguments.position import resolve
+from stenolog.apps.cli.framework import command
+from stenolog.apps.cli.lines import CommandResult, Piece
+from stenolog.apps.cli.terminal import progress
+from stenolog.apps.views.lanes import lacking, lane, means, own_api
+from stenolog.domain.errors import InvalidEventError
+from stenolog.domain.policy_text import policy_of
+
+if TYPE_CHECKING:
+    pass
+
+
+@command("text", example="stenolog explain text demo pytest --agent coder")
+@takes_agent
+@takes_at
+@takes_conditions
+@takes_conversation_and("TEXT")
+def explain_text_command(
+    db: Database, words: tuple[str, ...], agent: str | None, at: str, api: str | None, policy: str | None
+) -> CommandResult:
+    """Say where an agent last had a text in its request.
+
+    And what took it away.
+    """
+    from stenolog.projections.analysis.bisection import bisect
+
+    conversation, text = find_both(open_log(db), words)
+    if not text:
+        raise InvalidEventError("expected a text, found nothing")
+    position = resolve(conversation, at)
+    named = agent_or_only(conversation, agent, position)
+    api = api or own_api(conversation, named)
+    entries = progress(
+        conversation.entries(at=position), f"looking through the requests of {named}", position
+    )
+    made = bisect(
+        entries,
+        text=text,
+        **lane(named)._asdict(),
+        api=api,
+        policy=policy_of(policy),
+        **means(conversation),
+    )
+    note = lacking(conversation, named)
+    data = {"conversation": conversation.name, "agent": named, **made._asdict(), "note": note}
+
+    def draw() -> Iterable[Piece]:
+        from stenolog.apps.cli.draw.policy import bisect_drawn
+
+        told = {
+            at: one for at in (*made.source, made.vanished) if at for one in conversation.entries(at - 1, at)
+        }
+        return bisect_drawn(made, named, told, note)
+
+    return CommandResult(data, draw)

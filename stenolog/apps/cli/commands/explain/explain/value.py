@@ -1,0 +1,85 @@
+"""`explain value`: where a value is still found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from stenolog.apps.cli.arguments.database import Database
+from stenolog.apps.cli.arguments.lookup import open_log
+from stenolog.apps.cli.arguments.options import takes_db
+from stenolog.apps.cli.arguments.time import in_zone
+from stenolog.apps.cli.framework import command
+from stenolog.apps.cli.lines import CommandResult, Piece, describe, line
+from stenolog.domain.events import LlmError, ModeSwitch, ToolResult
+
+if TYPE_CHECKING:
+    from stenolog.adapters.conversation.log import Log
+    from stenolog.adapters.conversation.verifying.trace import Reached
+    from stenolog.domain.entry import Entry
+
+
+@command("value", example="stenolog explain value swordfish")
+@click.argument("text")
+@takes_db
+def explain_value_command(db: Database, text: str) -> CommandResult:
+    """Find every entry, request and agent that a text reached.
+
+    In all conversations; in blobs, drafts and tables too. Requests are built again from their receipts. A
+    value that was encoded, or said in other words, is not found.
+    """
+    from stenolog.adapters.conversation.verifying.trace import trace_value
+
+    log = open_log(db)
+    found = trace_value(log, text)
+    data = {"reached": found.reached, "agents": found.agents, "providers": found.providers}
+
+    def draw() -> Iterator[Piece]:
+        from stenolog.apps.cli.draw.layout import table, wrapped
+
+        if not found.reached:
+            yield line(("✓ ", "green"), "the text is nowhere in this log")
+            return
+        if first := _first(log, found.reached):
+            yield wrapped(*_first_words(*first), hang=2)
+        yield table((">AT", "WHAT", "CONVERSATION", "WHERE"), [_cells(one) for one in found.reached])
+        if found.agents:
+            agents, providers = ", ".join(found.agents), ", ".join(found.providers)
+            yield line(("! ", "yellow"), f"sent to the models of {agents}, by {providers}")
+
+    return CommandResult(data, draw)
+
+
+def _first(log: Log, reached: Iterable[Reached]) -> tuple[Reached, Entry] | None:
+    """Return the earliest entry that a text reached, with the place in it; None where it is in no entry."""
+    firsts: dict[str, Reached] = {}
+    for one in reached:
+        if one.what == "entry":
+            firsts.setdefault(one.conversation, one)
+    found = [(one, log[one.conversation].entry(one.position)) for one in firsts.values()]
+    return min(found, key=lambda pair: pair[1].time, default=None)
+
+
+def _first_words(one: Reached, entry: Entry) -> tuple[str | tuple[str, str], ...]:
+    """Say which entry had a text first, and whose words it was or which setting it set."""
+    who, field = describe(entry).who.partition(" → ")[0], one.where.removeprefix("/event/")
+    match entry.event:
+        case ModeSwitch():
+            how = f"set as {field} by the mode switch"
+        case _ if not field.startswith(("parts/", "message")):
+            how = f"recorded as {field} of the entry by {who}"
+        case ToolResult():
+            how = f"given by the tool {who}"
+        case LlmError():
+            how = f"told in an error of {who}"
+        case _:
+            how = f"said by {who}"
+    place = f"{one.conversation}@{one.position}"
+    return f"first {how} at ", (place, "bold"), f", {in_zone(entry.time):%Y-%m-%d %H:%M}"
+
+
+def _cells(one: Reached) -> tuple[str, ...]:
+    who = " ".join(filter(None, (one.agent, one.provider, one.model, one.where, one.reason)))
+    return str(one.position or ""), one.what, one.conversation, who

@@ -1,0 +1,106 @@
+"""`check log`: digests and structure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from stenolog.apps.cli.arguments.database import Database
+from stenolog.apps.cli.arguments.lookup import find_conversation, open_log
+from stenolog.apps.cli.arguments.options import takes_conversation, takes_jobs
+from stenolog.apps.cli.draw.check_summary import CheckResults, is_listed, messages, summarized, takes_verbose
+from stenolog.apps.cli.framework import command
+from stenolog.apps.cli.lines import CommandResult, Piece, TextLine, counted, line
+from stenolog.apps.cli.terminal import progress
+
+if TYPE_CHECKING:
+    from stenolog.adapters.conversation.log import Log
+    from stenolog.adapters.conversation.verifying.report import Report
+
+
+NONE = line(("✓ ", "green"), counted(0, "conversation"))
+"""The message for a log without conversations."""
+
+
+@command("log", example="stenolog check log --requests --strict")
+@click.option(
+    "--head",
+    metavar="SHA",
+    help="A head kept elsewhere: it must stand there.",
+)
+@click.option("--requests", is_flag=True, help="Build each request that has a receipt again, and compare.")
+@click.option("--strict", is_flag=True, help="An answer without a receipt fails, or a request not provable.")
+@takes_jobs
+@takes_verbose
+@takes_conversation
+def check_log_command(
+    db: Database, target: str, head: str | None, requests: bool, strict: bool, jobs: int | None, verbose: bool
+) -> CommandResult:
+    """Check that the log is as it was written.
+
+    Every digest, link, payload, blob and checkpoint is computed again, and the history of names and
+    deletions; each difference is named. Without a conversation, the head of the whole log is printed last.
+    """
+    found = checked_log(
+        open_log(db), target, head=head, requests=requests, strict=strict, jobs=jobs, verbose=verbose
+    )
+    return summarized(found, CheckResults(log=found))
+
+
+def checked_log(
+    log: Log,
+    target: str,
+    *,
+    head: str | None = None,
+    requests: bool = False,
+    strict: bool = False,
+    jobs: int | None = None,
+    verbose: bool = False,
+) -> CommandResult:
+    """Return what is wrong with the log, or with one conversation of it."""
+    from stenolog.apps.views.checks import log_check
+
+    subject = find_conversation(log, target) if target else log
+    found = log_check(subject, head=head, requests=requests, strict=strict, jobs=jobs, watch=progress)
+    told: dict[str, Any] | None = found.data["requests"]
+
+    def draw() -> Iterator[Piece]:
+        yield from _log_lines(found.report, verbose=verbose)
+        if told is not None:
+            yield request_line(told, failed=found.differs)
+
+    shown = messages(found.notes, verbose=verbose)
+    return CommandResult(found.data, draw, found.failed, found.notes, messages=shown)
+
+
+def _log_lines(report: Report, *, verbose: bool) -> Iterator[Piece]:
+    broken = {problem.conversation for problem in report.problems}
+    for one in report.conversations:
+        if not is_listed(len(report.conversations), one.conversation in broken, verbose=verbose):
+            continue
+        mark = ("✗ ", "red") if one.conversation in broken else ("✓ ", "green")
+        words = f": {counted(one.entries, 'entry', 'entries')}, head at {one.position}"
+        yield line(mark, one.conversation, words, kept=1)
+        yield f"  {one.digest}"
+    if not report.conversations:
+        yield NONE
+    if report.blobs:
+        yield line(("✓ ", "green"), counted(report.blobs, "blob"))
+    if report.head and not report.head.startswith("0-"):  # nothing was ever written
+        mark = ("✗ ", "red") if "" in broken else ("✓ ", "green")
+        yield line(mark, "the log: names, deletions and all heads")
+        yield f"  {report.head}"
+
+
+def request_line(data: dict[str, Any], *, failed: bool) -> TextLine:
+    """212 requests: 210 same, 1 differs, 1 not provable."""
+    same, differs, unproved = data["same"], len(data["differs"]), len(data["not-provable"])
+    if not same + differs + unproved:
+        return line(("· ", "cyan"), "no request has a receipt, so there is none to build again")
+    mark = ("✗ ", "red") if failed else ("✓ ", "green")
+    total = counted(same + differs + unproved, "request")
+    graded = ", ".join(f"{number:,} {grade}" for grade, number in data["grades"].items() if number)
+    recorded = f"; recorded: {graded}" if graded else ""
+    return line(mark, f"{total}: {same:,} same, {differs:,} differs, {unproved:,} not provable{recorded}")

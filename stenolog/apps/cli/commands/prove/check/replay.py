@@ -1,0 +1,78 @@
+"""`check replay`: the fold from zero."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from stenolog.apps.cli.arguments.database import Database
+from stenolog.apps.cli.arguments.lookup import find_conversation, open_log
+from stenolog.apps.cli.arguments.options import takes_conversation
+from stenolog.apps.cli.draw.step_lines import erased_among, step_lines
+from stenolog.apps.cli.framework import command
+from stenolog.apps.cli.lines import CommandResult, Piece, line
+from stenolog.apps.cli.terminal import progress
+from stenolog.domain.state import State
+from stenolog.domain.step import INITIAL, Transition, step
+
+if TYPE_CHECKING:
+    from stenolog.adapters.conversation.log import Conversation
+
+
+class Replay(NamedTuple):
+    """A fold from zero: every transition, the state it led to, and whether the log says the same."""
+
+    conversation: str
+    transitions: tuple[Transition, ...]
+    state: State
+    digest: str
+    equal: bool
+
+
+def replayed(conversation: Conversation) -> Replay:
+    """Fold the conversation from its first entry, and compare with the state that the log gives."""
+    state: State = INITIAL
+    made: list[Transition] = []
+    for entry in progress(conversation.entries(), f"replaying {conversation.name}", conversation.position):
+        state, transitions = step(state, entry)
+        made += transitions
+    return Replay(
+        conversation.name,
+        tuple(made),
+        state,
+        conversation.digest,
+        state == conversation.state(at=state.position),
+    )
+
+
+@command("replay", example="stenolog check replay demo")
+@takes_conversation
+def check_replay_command(db: Database, target: str) -> CommandResult:
+    """Fold the log from zero, and compare with the kept state.
+
+    Each transition is shown with its decision.
+    """
+    conversation = find_conversation(open_log(db), target)
+    replay = replayed(conversation)
+    return CommandResult(
+        replay,
+        lambda: replay_lines(replay, erased_among(conversation, replay.transitions)),
+        failed=not replay.equal,
+    )
+
+
+def replay_lines(replay: Replay, erased: Collection[int] = ()) -> Iterator[Piece]:
+    """Yield the transitions, and the results of the comparison."""
+    yield from step_lines(replay.transitions, erased)
+    state = replay.state
+    mark = ("✓ ", "green") if replay.equal else ("✗ ", "red")
+    same = (
+        "the state is the one that the log keeps"
+        if replay.equal
+        else "the state that the log keeps is another"
+    )
+    odd = f", {state.anomalies} anomalies" if state.anomalies else ""
+    yield line(
+        mark, f"{state.position} entries, {len(replay.transitions)} transitions{odd}: {same}",
+        (f"  {replay.digest[:12]}…", "dim"),
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Commands that run agents and servers, and record other programs."""

@@ -1,0 +1,99 @@
+"""`run`: a team from a file."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from stenolog.apps.cli.arguments.database import Database
+from stenolog.apps.cli.arguments.lookup import open_log
+from stenolog.apps.cli.arguments.options import SUMMARY_OVER, takes_db, typed
+from stenolog.apps.cli.framework import command
+from stenolog.apps.cli.lines import CommandResult
+from stenolog.apps.cli.terminal import say
+
+if TYPE_CHECKING:
+    from stenolog.apps.cli.chat.run import RunSession
+
+
+FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+@command("run", example="stenolog run team.toml 'Which test fails?'")
+@click.argument("file", type=FILE)
+@click.argument("message", required=False)
+@click.option("--conversation", metavar="NAME", default="", help="The conversation; else that of the file.")
+@click.option("--to", metavar="NAME", multiple=True, help="Agent that the message is for. Repeatable.")
+@click.option("--yes", is_flag=True, help="Approve every call.")
+@click.option("--retry", is_flag=True, help="Have those go on that have failed.")
+@click.option("--paranoid", is_flag=True, help="Build each request again before it is sent.")
+@click.option("--summary-over", type=click.IntRange(1), metavar="TOKENS", help=SUMMARY_OVER)
+@click.option("--record", type=FILE, help="Into this new database, for `rerun`.")
+@takes_db
+def run_command(
+    db: Database,
+    file: Path,
+    message: str | None,
+    conversation: str,
+    to: tuple[str, ...],
+    yes: bool,
+    retry: bool,
+    paranoid: bool,
+    summary_over: int | None,
+    record: Path | None,
+) -> CommandResult:
+    """Run a team that a file describes.
+
+    Without a message it goes on from where the log stands.
+    Exits with 0 when every agent waits for a person or has finished, with 1 where one has failed. Ctrl-C
+    stops the run where it stands. With --json an envelope for each entry, and a last one for the whole.
+    """
+    if record is not None and record.exists():
+        raise click.UsageError(f"{record} exists; a recording overwrites nothing")
+    from stenolog.adapters.team_file import load
+    from stenolog.apps.cli.chat.run import open_session, summary_of
+    from stenolog.apps.cli.chat.status import Hints
+
+    described = load(file, summary=summary_of(summary_over))
+    if paranoid:
+        described.team.options = replace(described.team.options, paranoid=True)
+    chosen = open_log(record or db, create=True)[conversation or described.conversation]
+    hints = Hints(
+        "--yes approves it",
+        "the next run asks again, and --yes approves it",
+        "it goes on",
+        "--retry",
+        "another policy for it, or a new conversation by --conversation",
+    )
+    again = typed(record or db, "run", str(file), *(("--conversation", conversation) if conversation else ()))
+    with open_session(chosen, described.team, hints, yes=yes, cancels=False, leave=True) as at:
+        at.entitle(described.title)
+        try:
+            _run(at, message, to, retry, again)
+        except KeyboardInterrupt:
+            with suppress(OSError):  # its terminal may be gone
+                say(f"stopped; `{again}` goes on from here")
+            raise
+        answer = at.outcome()
+    if record is not None:
+        say(f"recorded; `stenolog rerun --db {record}` runs it again, with --team {file} as the file is then")
+    return answer
+
+
+def _run(at: RunSession, message: str | None, to: tuple[str, ...], retry: bool, again: str) -> None:
+    from stenolog.apps.cli.chat.status import at_work, failed
+    from stenolog.domain.events import ModeSwitch
+
+    if retry and failed(at.conversation.state(), at.team.agents):
+        at.work.do(at.team.resume(at.conversation))
+    before = at.conversation.position
+    if doing := at_work(at.conversation.state(), at.team.agents):
+        say(f"going on from {before}: {doing}")
+    at.go(message, to)
+    if all(isinstance(entry.event, ModeSwitch) for entry in at.conversation.entries(after=before)):
+        idle = f"everybody waits for a message; to say something: {again} MESSAGE"
+        say("nothing is due: " + ("; ".join(at.status()) or idle))

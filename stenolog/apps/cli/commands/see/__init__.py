@@ -1,0 +1,1 @@
+"""Commands that show conversations, entries and outputs."""

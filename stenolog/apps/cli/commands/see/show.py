@@ -1,0 +1,40 @@
+"""`show`: one entry whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import click
+
+from stenolog.apps.cli.arguments.database import Database
+from stenolog.apps.cli.arguments.lookup import find_both, open_log
+from stenolog.apps.cli.arguments.options import (
+    takes_conversation_and,
+)
+from stenolog.apps.cli.arguments.position import resolve
+from stenolog.apps.cli.framework import command
+from stenolog.apps.cli.lines import CommandResult, Piece
+
+if TYPE_CHECKING:
+    pass
+
+
+@command("show", example="stenolog show demo @{error}")
+@click.option("--raw", is_flag=True, help="Only the text and the arguments of tool calls, as they came.")
+@takes_conversation_and("[POSITION]")
+def show_command(db: Database, words: tuple[str, ...], raw: bool) -> CommandResult:
+    """Show one entry whole: all its fields, its text unabridged.
+
+    Without POSITION it is the last entry. Signatures are counted; --json has them.
+    """
+    conversation, position = find_both(open_log(db), words, "@")
+    wanted = resolve(conversation, position)
+    (shown,) = conversation.entries(after=wanted - 1, at=wanted)
+
+    def draw() -> Iterable[Piece]:
+        from stenolog.apps.cli.draw.entry import full_entry, raw_entry
+
+        return raw_entry(shown) if raw else full_entry(shown, conversation)
+
+    return CommandResult(shown, draw)

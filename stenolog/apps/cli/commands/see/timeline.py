@@ -1,0 +1,50 @@
+"""`timeline`: a conversation as a person reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import click
+
+from stenolog.apps.cli.arguments.database import Database
+from stenolog.apps.cli.arguments.lookup import find_conversation, open_log
+from stenolog.apps.cli.arguments.options import takes_at, takes_conversation
+from stenolog.apps.cli.arguments.position import resolve
+from stenolog.apps.cli.framework import command
+from stenolog.apps.cli.lines import CommandResult, Piece, pass_token
+from stenolog.domain.events import AssistantMessage
+
+if TYPE_CHECKING:
+    pass
+
+
+@command("timeline", example="stenolog timeline demo --at 2h")
+@takes_at
+@click.option("--full", is_flag=True, help="Cut no output or call, fold no retries and no hidden entries.")
+@takes_conversation
+def timeline_command(db: Database, target: str, at: str, full: bool) -> CommandResult:
+    """Show what a person sees.
+
+    Messages, tools with their results, errors, changes of settings, cuts.
+    """
+    conversation = find_conversation(open_log(db), target)
+    position = resolve(conversation, at)
+    items = conversation.timeline(at=position)
+
+    def draw() -> Iterable[Piece]:
+        from stenolog.apps.cli.draw.timeline import drawn_timeline
+
+        settings = conversation.settings(position)
+        # A compaction took its words from the model, not from the reader; whoever rewinds takes them back.
+        compacted = [
+            span
+            for entry in (conversation.entries(0, position) if settings.hides else ())
+            if isinstance(entry.event, AssistantMessage)
+            for span in entry.event.covers
+        ]
+        return drawn_timeline(
+            items, pass_token(settings.turns), full=full, hides=settings.hides, compacted=compacted
+        )
+
+    return CommandResult({"conversation": conversation.name, "items": items}, draw)

@@ -1,0 +1,40 @@
+"""`db gc`: unused blobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from stenolog.apps.cli.arguments.database import (
+    Database,
+)
+from stenolog.apps.cli.arguments.lookup import open_log
+from stenolog.apps.cli.arguments.options import takes_db
+from stenolog.apps.cli.framework import command
+from stenolog.apps.cli.lines import CommandResult, Piece, counted, line
+
+if TYPE_CHECKING:
+    pass
+
+
+@command("gc", example="stenolog db gc")
+@takes_db
+def db_gc_command(db: Database) -> CommandResult:
+    """Remove the blobs that no entry names.
+
+    And empty the write-ahead log.
+
+    A blob that a running process has put for an entry still to come stays. One whose sha256 is kept outside
+    of the log alone is removed.
+    """
+    done = open_log(db).collect()
+
+    def draw() -> Iterator[Piece]:
+        yield line(("✓ ", "green"), f"{counted(done.blobs, 'blob')} removed, {done.bytes:,} bytes")
+        if done.kept:
+            kept = counted(done.kept, "blob")
+            yield line(("· ", "cyan"), f"{kept} kept for entries that running processes may still append")
+        if not done.is_complete:
+            yield line(("! ", "yellow"), f"others are reading: what was deleted may still stand in {db}-wal")
+
+    return CommandResult(done, draw)

@@ -1,0 +1,59 @@
+"""`db restore`: a copy in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from stenolog.adapters.store.home import make_home
+from stenolog.apps.cli.arguments.database import (
+    DATABASE,
+    Database,
+    file_of,
+)
+from stenolog.apps.cli.arguments.options import takes_db
+from stenolog.apps.cli.framework import command
+from stenolog.apps.cli.lines import CommandResult, Piece, counted, line, paragraph
+from stenolog.apps.cli.terminal import there
+
+if TYPE_CHECKING:
+    pass
+
+RESTORED = "pg_restore brings back a dump of it; `stenolog import` takes in the conversations of a backup"
+
+
+@command("restore", example="stenolog db restore copy.db")
+@click.argument("file", type=DATABASE)
+@takes_db
+def db_restore_command(db: Database, file: Database) -> CommandResult:
+    """Put a backup in the place of the database.
+
+    The backup is verified first. The files that were there are moved aside and named; checkpoints and the
+    search index are deleted. Refused while any process has the database open.
+    """
+    from stenolog.adapters.conversation.verifying.integrity import restore
+
+    place = file_of(db, RESTORED)
+    backup = there(file_of(file, RESTORED))
+    make_home(place)
+    done = restore(backup, place)
+
+    def draw() -> Iterator[Piece]:
+        what = f"{counted(done.conversations, 'conversation')}, {counted(done.entries, 'entry', 'entries')}"
+        yield line(("✓ ", "green"), f"{db} is restored from {file}: {what}")
+        for moved in done.moved:
+            # No line of a screen's width: nothing of a path may be cut.
+            yield f"· moved aside: {moved}, {Path(moved).stat().st_size:,} bytes"
+        if erased := _may_hold_erased(done.moved, backup):
+            yield paragraph(f"! {erased}", "yellow")
+
+    return CommandResult({**done._asdict(), "file": str(file)}, draw)
+
+
+def _may_hold_erased(moved: Iterable[str], backup: Path) -> str:
+    """Say which files may hold words that were erased since the backup; empty where none was moved aside."""
+    files = [*moved, str(backup)]
+    return f"{' and '.join(files)} may still hold erased words" if len(files) > 1 else ""
