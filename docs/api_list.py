@@ -14,15 +14,20 @@ MARKS = {
 }
 
 
-def listed(names: Iterable[tuple[str, Any]]) -> str:
-    """Return the list of some names and their values, with the own methods of the classes among them."""
+def listed(names: Iterable[tuple[str, Any]], *, with_methods: bool) -> str:
+    """Return the list of some names and their values; methods of classes have rows, or are only named."""
     given = dict(names)
-    return "\n".join(row for name, value in given.items() for row in _rows(name, value, given))
+    rows = list[str]()
+    for name, value in given.items():
+        own = dict(_methods(name, value, given))
+        named = f" Has `{'`, `'.join(own)}`." if own and not with_methods else ""
+        rows.append(_row(name, value) + named)
+        rows += [f"    {_row(*each)}" for each in own.items() if with_methods]
+    return "\n".join(rows)
 
 
-def _rows(name: str, value: Any, beside: dict[str, Any]) -> Iterator[str]:
-    """Yield the row of a name; of an asynchronous twin no methods, for the class beside it has them."""
-    yield _row(name, value)
+def _methods(name: str, value: Any, beside: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield a class's own public methods; of an asynchronous twin none, for the class beside it has them."""
     # The fields of a value are on the pages of events and parts; an error has none of its own.
     if not inspect.isclass(value) or _is_value(value) or name.startswith("Async"):
         return
@@ -31,7 +36,7 @@ def _rows(name: str, value: Any, beside: dict[str, Any]) -> Iterator[str]:
         ours = getattr(given, "__module__", "") or getattr(getattr(given, "fget", None), "__module__", "")
         is_own = method not in inherited and (ours or "").startswith("stenolog")
         if is_own and not method.startswith("_") and _first_sentence(given):
-            yield f"    {_row(method, given)}"
+            yield method, given
 
 
 def _is_value(value: Any) -> bool:
@@ -39,6 +44,8 @@ def _is_value(value: Any) -> bool:
 
 
 def _row(name: str, value: Any) -> str:
+    if inspect.isclass(value) and not value.__module__.startswith("stenolog"):
+        return f"- `{name}`"  # a name for a type of another package
     says = _first_sentence(value)
     return f"- `{name}{'' if _is_value(value) else _arguments(value)}`" + (f": {says}" if says else "")
 

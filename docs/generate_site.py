@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
-listed: Callable[[Iterable[tuple[str, Any]]], str] = runpy.run_path(str(ROOT / "docs" / "api_list.py"))[
-    "listed"
-]
+listed: Callable[..., str] = runpy.run_path(str(ROOT / "docs" / "api_list.py"))["listed"]
 MADE = "<!-- Made by `python docs/generate.py`; change the code, not this page. -->"
 MARKDOWN = "https://raw.githubusercontent.com/stenolog/stenolog/main/docs/"
 
 HELP = "The site documents every argument below; so does Python's `help`."
+WHOLE = ("stenolog", "stenolog.contrib.langgraph")
+"""Modules whose classes are shown with every method; of others the site, `help` and the code show them."""
 ELSEWHERE = {
     "errors": "[Errors](../errors.md) has them as a tree.",
     "events": "[Events](../events.md) has every field.",
@@ -102,7 +102,7 @@ def langgraph_page() -> str:
 
 
 def _page(name: str, values: Iterable[tuple[str, Any]], details: str) -> str:
-    return f"# {name}\n\n{MADE}\n\n{HELP}\n\n{listed(values)}\n\n{details}"
+    return f"# {name}\n\n{MADE}\n\n{HELP}\n\n{listed(values, with_methods=name in WHOLE)}\n\n{details}"
 
 
 PAGES: dict[str, Callable[[], str]] = {

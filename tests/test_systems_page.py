@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -11,69 +12,47 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "reference" / "systems.md"
+PAGE = ROOT / "docs" / "systems" / "requirements.md"
 TABLES = ROOT.parent / "shared" / "SYSTEMS.md"
-ROW = re.compile(r"^\| (\d+)\.(\d+) ✓ \|(.*)\|$", re.MULTILINE)
-TESTS = re.compile(r"^\*\*(\d+)\.(\d+)\*\*\n\n((?:- .*\n)*)", re.MULTILINE)
-TEST = re.compile(r"- `(tests/[\w/]+\.py)::([\w:]+)`\n")
+LINE = re.compile(r"^- \*\*(\d)\.(\d+)\*\* (.+)$", re.MULTILINE)
+TESTS: dict[str, list[str]] = tomllib.loads(
+    (ROOT / "tests" / "systems" / "requirements.toml").read_text("utf-8")
+)
 OFF = ("skip", "xfail")
 
 
 class Row(NamedTuple):
-    """A line: its system, its number in that, its cells, and the list of its tests below the table."""
+    """A line: its system and its number in that."""
 
     system: int
     number: int
-    cells: list[str]
-    listed: str
 
     @property
-    def tests(self) -> list[tuple[str, str]]:
-        """The file and the name of each test."""
-        return TEST.findall(self.listed)
-
-
-def lists(page: str) -> list[tuple[str, str]]:
-    """Return the number of each line that has a list of tests, and the list, in their order."""
-    return [(f"{system}.{number}", listed) for system, number, listed in TESTS.findall(page)]
-
-
-def rows(page: str) -> list[Row]:
-    """Return the lines of all tables, in their order."""
-    listed = dict(lists(page))
-    return [
-        Row(int(system), int(number), cells.split(" | "), listed.get(f"{system}.{number}", ""))
-        for system, number, cells in ROW.findall(page)
-    ]
-
-
-ALL = rows(PAGE.read_text("utf-8"))
+    def tests(self) -> list[str]:
+        """The tests that show it, each as its file and its name."""
+        return TESTS[name(self)]
 
 
 def name(row: Row) -> str:
     return f"{row.system}.{row.number}"
 
 
-@pytest.mark.parametrize("row", ALL, ids=name)
-def test_a_line_says_what_must_be_true_how_it_shows_and_which_tests_show_it(row: Row) -> None:
-    must, shows = row.cells
-
-    assert all(cell.strip() for cell in (must, shows))
-    assert row.tests
-    assert TEST.sub("", row.listed) == ""
+ALL = [Row(int(system), int(number)) for system, number, _ in LINE.findall(PAGE.read_text("utf-8"))]
 
 
-def test_each_list_of_tests_belongs_to_one_line_and_they_stand_in_the_order_of_the_lines() -> None:
-    assert [number for number, _ in lists(PAGE.read_text("utf-8"))] == [name(row) for row in ALL]
+def test_every_line_names_tests_and_the_tests_stand_in_the_order_of_the_lines() -> None:
+    assert [*TESTS] == [name(row) for row in ALL]
+    assert all(TESTS.values())
 
 
 @pytest.mark.parametrize("row", ALL, ids=name)
 def test_every_test_that_is_named_exists_and_is_not_switched_off(row: Row) -> None:
-    for path, test in row.tests:
+    for each in row.tests:
+        path, _, test = each.partition("::")
         assert (ROOT / path).is_file(), path
         tree = ast.parse((ROOT / path).read_text("utf-8"))
         assert [*found(tree, test.split("::"))], f"no {test} in {path}"
-        assert [*switched_off(tree, test.split("::"))] == [], f"{path}::{test}"
+        assert [*switched_off(tree, test.split("::"))] == [], each
 
 
 def test_lines_are_numbered_without_gaps() -> None:

@@ -175,7 +175,7 @@ def test_a_program_that_is_started_anew_is_no_error_at_the_terminal_and_no_faile
 def test_the_room_of_the_page_goes_on_in_the_chat_that_was_imported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    page = (ROOT / "docs" / "how-to" / "from-neurocrew.md").read_text()
+    page = (ROOT / "docs" / "systems" / "from-neurocrew.md").read_text()
     team, room = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("STENOLOG_DB", str(tmp_path / "home.db"))
