@@ -19,7 +19,7 @@ from benchmarks._ratio import Row
 from stenolog import Request
 from stenolog.projections.requests.incremental.window import Window
 from stenolog.projections.requests.pipeline.budget import must_keep
-from stenolog.projections.tool_pairs import pair
+from stenolog.projections.views.tool_pairs import pair
 from tests.requests.corpus import DAMAGED, TRANSCRIPTS, Talk, conversations, damaged, files, requests
 from tests.requests.judging import HERE, MODELS, faults
 from tests.requests.lossless import Account, is_native

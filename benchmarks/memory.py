@@ -29,7 +29,7 @@ PROGRAM = """
 import json, sys, time
 from pathlib import Path
 import stenolog
-from stenolog.projections.usage import usage
+from stenolog.projections.views.usage import usage
 
 @stenolog.fold(initial=0, state=int)
 def characters(total, entry):

@@ -14,7 +14,7 @@ from benchmarks._ratio import Row, compared, cpu_seconds
 from stenolog import AssistantMessage, Event, Log, ToolCall, ToolResult, UserMessage
 from stenolog.adapters.conversation import log as logs
 from stenolog.adapters.store.search_index import TOKENIZER
-from stenolog.projections.describe import searchable_text
+from stenolog.projections.views.lines import searchable_text
 
 INDEXED, SHORT, LONG = 100_000, 10_000, 1_000_000
 TEXTS = 5_000

@@ -13,7 +13,7 @@ from benchmarks.state import filled
 from stenolog import Conversation, Fold, fold
 from stenolog.adapters.conversation import log as logs
 from stenolog.adapters.conversation.queries.folds import SETTINGS, STATE
-from stenolog.projections.usage import usage
+from stenolog.projections.views.usage import usage
 
 ENTRIES, FOLDED = 100_000, 20_000
 LIMIT = 2.0

@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-from stenolog.projections.lifecycle_picture import lifecycle_picture as lifecycle_picture
+from stenolog.projections.views.lifecycle_picture import lifecycle_picture as lifecycle_picture

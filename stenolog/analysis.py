@@ -19,12 +19,12 @@ from .projections.analysis.knowledge import view
 from .projections.analysis.provider_bill import Bill, Unexplained
 from .projections.analysis.whatif import WhatIf, whatif
 from .projections.context_curve import ContextCurve, context_curve
-from .projections.describe import call_in_words, describe
-from .projections.entry_context import Context, context, within
 from .projections.fold import transitions
 from .projections.prices import Price, Prices, cost, price_table
-from .projections.timeline import TimelineItem, changes, timeline
-from .projections.usage import By, UsageTotals, together, usage
+from .projections.views.context import Context, context, within
+from .projections.views.lines import call_in_words, describe
+from .projections.views.timeline import TimelineItem, changes, timeline
+from .projections.views.usage import By, UsageTotals, together, usage
 
 __all__ = [
     "Bill",

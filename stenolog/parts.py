@@ -13,7 +13,7 @@ from .domain.parts import (
     UserPart,
     says_something,
 )
-from .projections.describe import in_words
+from .projections.views.lines import in_words
 
 __all__ = [
     "AssistantPart",

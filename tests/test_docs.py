@@ -14,7 +14,7 @@ from stenolog import Entry, Request
 from stenolog.adapters.conversation.search.lookup import Hit
 from stenolog.adapters.store.claims import OpenClaim
 from stenolog.apps.cli.app import MODULES, command_in
-from stenolog.projections.timeline import TimelineItem
+from stenolog.projections.views.timeline import TimelineItem
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

@@ -19,7 +19,7 @@ from stenolog.errors import CallerError
 from stenolog.events import Usage
 from stenolog.models import CommandLine, Model, ModelRequest, ModelResponse, ResponseDelta, Scripted
 from stenolog.projections.prices import Price, price_of
-from stenolog.projections.usage import usage
+from stenolog.projections.views.usage import usage
 from stenolog.testing import entries
 
 

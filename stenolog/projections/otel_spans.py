@@ -30,7 +30,7 @@ from stenolog.domain.state import OpenCall, State, address, find_call
 from stenolog.domain.step import INITIAL, Transition, step
 
 from .formats import providers
-from .usage import is_new_session
+from .views.usage import is_new_session
 
 Attribute: TypeAlias = str | int | float | list[str]
 Attributes: TypeAlias = dict[str, Attribute]

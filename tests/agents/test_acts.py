@@ -24,7 +24,7 @@ from stenolog.domain.parts import ProviderPart, TextPart
 from stenolog.domain.values import Usage
 from stenolog.engine import Agent, Replay, RetryPolicy, StreamDelta, Team
 from stenolog.models import Model, ModelRequest, ModelResponse, Progress, ResponseDelta, StreamItem, Timeouts
-from stenolog.projections.acts import act_in_words
+from stenolog.projections.views.acts import act_in_words
 from tests import virtual_time
 
 ACT = json.dumps({"type": "note", "text": "edit a.py"}, separators=(",", ":"))

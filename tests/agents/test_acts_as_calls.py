@@ -18,8 +18,8 @@ from stenolog.domain.parts import ProviderPart
 from stenolog.domain.values import Usage
 from stenolog.errors import ModelError
 from stenolog.models import ModelResponse
-from stenolog.projections.acts import Act, acts
-from stenolog.projections.usage import usage
+from stenolog.projections.views.acts import Act, acts
+from stenolog.projections.views.usage import usage
 
 GEMINI = (
     {"type": "init", "session_id": "s1", "model": "auto"},

@@ -21,7 +21,7 @@ from stenolog.apps.cli.arguments.position import full_name
 from stenolog.apps.cli.draw import conversation_list
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import ModeSwitch, UserMessage
-from stenolog.projections.overview import Overview, overview
+from stenolog.projections.views.overview import Overview, overview
 
 Cli = Callable[..., Any]
 DAY = datetime(2026, 1, 1, tzinfo=UTC)

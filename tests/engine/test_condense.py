@@ -35,8 +35,8 @@ from stenolog.engine import compact
 from stenolog.errors import IllegalCommandError, ModelError
 from stenolog.events import Control, PositionRange, Receipt
 from stenolog.models import ModelRequest, Scripted
-from stenolog.projections.entry_context import context, middle
 from stenolog.projections.requests import lanes
+from stenolog.projections.views.context import context, middle
 from stenolog.testing import entries
 from tests.engine.given import opened, run, worked
 from tests.requests.histories import history

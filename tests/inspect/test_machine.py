@@ -11,7 +11,7 @@ import stenolog
 from stenolog import AssistantMessage, ToolCall, ToolResult, UserMessage
 from stenolog.apps.views.states import next_inputs
 from stenolog.domain.lifecycle import TABLE, legal
-from stenolog.projections.lifecycle_picture import STYLE
+from stenolog.projections.views.lifecycle_picture import STYLE
 
 from .words import words
 

@@ -16,7 +16,7 @@ from stenolog.domain.limits import Limits
 from stenolog.engine import Agent, RetryPolicy
 from stenolog.events import Usage
 from stenolog.models import ModelResponse, Progress, Timeouts
-from stenolog.projections.usage import usage as used
+from stenolog.projections.views.usage import usage as used
 from tests.engine.given import Clock, opened, run, worked
 from tests.llms.api import TOKENS, Api
 from tests.llms.apis import GENERATE, every

@@ -22,7 +22,7 @@ from stenolog.errors import UnknownFormatError
 from stenolog.importers import IMPORTERS, Importer, files_in, recognise
 from stenolog.models import JsonLines
 from stenolog.plugins import PROGRAMS, FileFormat, Foreign, Program, RequestSigns, Signature, shows
-from stenolog.projections.acts import is_of_program
+from stenolog.projections.views.acts import is_of_program
 
 PACKAGE = Path(stenolog.__file__).parent
 NAMES = re.compile(r"claude(?!-(opus|sonnet|haiku|\d))|codex|gemini.?cli|opencode|qwen.?code", re.IGNORECASE)

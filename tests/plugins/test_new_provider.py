@@ -53,7 +53,7 @@ KEYS = {
 KNOW_JSON = {
     "adapters/frameworks/pydantic_ai_parts.py",
     "adapters/programs/claude_code/output.py",
-    "projections/acts.py",
+    "projections/views/acts.py",
 }
 """Modules outside the formats that know the JSON of an API: frameworks, and files and lines of programs."""
 NAME_AN_API = {

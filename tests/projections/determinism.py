@@ -21,7 +21,7 @@ from stenolog.domain.step import fold
 from stenolog.projections.fold import transitions
 from stenolog.projections.formats import FORMATS
 from stenolog.projections.requests import build, lanes
-from stenolog.projections.timeline import timeline
+from stenolog.projections.views.timeline import timeline
 from stenolog.testing import entries
 
 

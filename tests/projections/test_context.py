@@ -8,7 +8,7 @@ from hypothesis import given
 from stenolog import AssistantMessage, Entry, Event, LlmError, ModeSwitch, ToolCall, ToolResult, UserMessage
 from stenolog.domain.step import fold
 from stenolog.events import CallRef, PositionRange
-from stenolog.projections.entry_context import Context, context
+from stenolog.projections.views.context import Context, context
 from stenolog.testing import entries
 from tests.strategies import decided, logs
 

@@ -7,8 +7,8 @@ import pytest
 from stenolog import AgentCard, AssistantMessage, LlmError, ModeSwitch, UserMessage
 from stenolog.domain.limits import Tokens
 from stenolog.events import Control, Origin, Usage
-from stenolog.projections.overview import overview, person_words
-from stenolog.projections.usage import understates
+from stenolog.projections.views.overview import overview, person_words
+from stenolog.projections.views.usage import understates
 from stenolog.testing import entries
 
 FILE = Origin(system="claude-code", id="m1")

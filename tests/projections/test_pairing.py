@@ -8,7 +8,7 @@ from hypothesis import given
 from stenolog import AssistantMessage, Entry, Event, LlmError, ToolCall, ToolResult, UserMessage
 from stenolog.domain.step import fold
 from stenolog.events import CallRef
-from stenolog.projections.tool_pairs import CallKey, pair
+from stenolog.projections.views.tool_pairs import CallKey, pair
 from stenolog.testing import entries, example_conversation
 from tests.strategies import decided, logs
 

@@ -22,7 +22,7 @@ from stenolog.analysis import TimelineItem
 from stenolog.domain.parts import text_of
 from stenolog.events import CallRef, Control, ConversationRef, PositionRange, TurnPolicy, Unknown, WorkflowRun
 from stenolog.parts import ReasoningPart
-from stenolog.projections.timeline import changes, timeline
+from stenolog.projections.views.timeline import changes, timeline
 from stenolog.testing import entries, example_conversation
 from tests.strategies import logs
 

@@ -24,7 +24,7 @@ from stenolog.domain.limits import Tokens
 from stenolog.errors import InvalidEventError
 from stenolog.events import Usage as Counted
 from stenolog.projections.prices import PRICES, Price, cost, price_of, price_table
-from stenolog.projections.usage import BOUNDS, LARGEST, Histogram, Usage, UsageTotals, usage
+from stenolog.projections.views.usage import BOUNDS, LARGEST, Histogram, Usage, UsageTotals, usage
 from stenolog.testing import START, entries
 from tests.strategies import logs
 

@@ -13,7 +13,7 @@ from stenolog.apps.recorder.agent_notes import NO_NOTE, agent_note
 from stenolog.apps.recorder.identity import Identity, identity_of
 from stenolog.apps.recorder.recording import ExchangeRecorder
 from stenolog.apps.recorder.wire import of_body, wire_request
-from stenolog.projections.overview import overview
+from stenolog.projections.views.overview import overview
 from tests.recorder.given import CLAUDE, SYSTEM, Tap, anthropic, assistant, call, outcomes, result, said, user
 
 HI = "How many loaves are in the oven, and when will the last of them be done?"

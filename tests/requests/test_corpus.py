@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stenolog.projections.tool_pairs import pair
+from stenolog.projections.views.tool_pairs import pair
 from tests.requests.corpus import THOROUGH, TRANSCRIPTS, conversations, files, requests
 from tests.requests.judging import MODELS, faults, needs_judges
 from tests.requests.lossless import Account, is_native

@@ -30,7 +30,7 @@ from stenolog.domain.state import State
 from stenolog.domain.step import Transition
 from stenolog.domain.value_help import named_arguments
 from stenolog.projections.fold import Fold
-from stenolog.projections.timeline import TimelineItem
+from stenolog.projections.views.timeline import TimelineItem
 
 from . import log as logs
 from .log import OTHERS, Conversation, Log, Pending, new_entries

@@ -32,7 +32,7 @@ from stenolog.domain.errors import InvalidEventError, VersionConflictError
 from stenolog.domain.events import Event
 from stenolog.domain.settings import joining
 from stenolog.domain.value_help import named_arguments
-from stenolog.projections.timeline import TimelineItem as TimelineItem
+from stenolog.projections.views.timeline import TimelineItem as TimelineItem
 
 from .opening import open_application
 from .queries import forks

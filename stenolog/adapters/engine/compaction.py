@@ -25,8 +25,8 @@ from stenolog.domain.settings import DEFAULT_SCOPE
 from stenolog.domain.state import LaneState
 from stenolog.domain.summaries import summary_of, without
 from stenolog.domain.values import PositionRange
-from stenolog.projections.entry_context import Context, context, middle
 from stenolog.projections.requests import LaneId
+from stenolog.projections.views.context import Context, context, middle
 
 from .agent import Agent
 from .cuts import last_cut, last_summarised

@@ -29,7 +29,7 @@ from stenolog.domain.values import Control, TurnPolicy
 from stenolog.projections.formats.deltas import ModelResponse, ResponseDelta
 from stenolog.projections.requests import Request
 from stenolog.projections.requests.transport import Outgoing
-from stenolog.projections.timeline import cut_of
+from stenolog.projections.views.timeline import cut_of
 
 from .agent import Agent
 from .cuts import last_cut, last_summarised

@@ -31,7 +31,7 @@ from stenolog.domain.events import AssistantMessage, ModeSwitch, UserMessage
 from stenolog.domain.settings import Settings
 from stenolog.domain.state import LaneState
 from stenolog.domain.values import PositionRange
-from stenolog.projections.entry_context import Context, context
+from stenolog.projections.views.context import Context, context
 
 from .agent import Agent
 from .delegate import worker_output

@@ -42,7 +42,7 @@ from stenolog.projections.messages.message import Body
 from stenolog.projections.requests import DEFAULT_API
 from stenolog.projections.requests.pipeline.truncation import RESULTS, with_text
 from stenolog.projections.requests.request import sent_under
-from stenolog.projections.tool_pairs import ToolCallIndex
+from stenolog.projections.views.tool_pairs import ToolCallIndex
 
 from .agent import Agent
 

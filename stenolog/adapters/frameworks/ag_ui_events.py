@@ -21,9 +21,9 @@ from stenolog.domain.parts import Part, ReasoningPart, RefusalPart, TextPart, te
 from stenolog.domain.settings import NOTHING, Settings, configure
 from stenolog.domain.state import State, address
 from stenolog.domain.step import INITIAL, evolve
-from stenolog.projections.describe import in_words
-from stenolog.projections.timeline import changes
-from stenolog.projections.tool_pairs import CallKey, ToolCallIndex
+from stenolog.projections.views.lines import in_words
+from stenolog.projections.views.timeline import changes
+from stenolog.projections.views.tool_pairs import CallKey, ToolCallIndex
 
 from .shared import InContext
 

@@ -27,9 +27,9 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.model import clean, deep_copy_json
 from stenolog.domain.settings import Settings
 from stenolog.domain.values import PositionRange
-from stenolog.projections.entry_context import read_context
 from stenolog.projections.messages.json_fields import compact_json
-from stenolog.projections.tool_pairs import pair
+from stenolog.projections.views.context import read_context
+from stenolog.projections.views.tool_pairs import pair
 
 Json: TypeAlias = Any
 Difference: TypeAlias = dict[str, Any]

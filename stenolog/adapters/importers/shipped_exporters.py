@@ -6,11 +6,11 @@ import json
 from typing import IO, TYPE_CHECKING
 
 from stenolog.adapters.conversation.queries.exporters import Exporter
-from stenolog.projections import transcript
 from stenolog.projections.moments.as_curl import as_curl
 from stenolog.projections.moments.as_json import as_json
 from stenolog.projections.moments.as_pytest import as_pytest
 from stenolog.projections.moments.as_python import as_python
+from stenolog.projections.views import transcript
 
 from .jsonl import export_jsonl
 from .openai.export import export_openai

@@ -20,7 +20,7 @@ from stenolog.domain.state import address
 from stenolog.domain.turn_taking import is_pass
 from stenolog.domain.values import CallRef, TurnPolicy
 from stenolog.projections.terminal_text import CODE_LENGTH, LETTERS, call_code, shown_call
-from stenolog.projections.timeline import cut_of
+from stenolog.projections.views.timeline import cut_of
 
 from .base import Question, Render
 

@@ -18,7 +18,7 @@ from stenolog.domain.errors import OperationalError
 from stenolog.domain.events import LlmError
 from stenolog.domain.settings import Settings
 from stenolog.domain.state import address
-from stenolog.projections.acts import act_in_words
+from stenolog.projections.views.acts import act_in_words
 
 from .base import OutgoingMessage, Question, retry_forever
 from .commands import COMMANDS, Command, CommandContext, TypedCommand, call

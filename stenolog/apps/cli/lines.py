@@ -14,11 +14,11 @@ from stenolog.apps.views.envelope import envelope as envelope
 from stenolog.domain.events import AssistantMessage
 from stenolog.domain.turn_taking import is_pass
 from stenolog.domain.values import TurnPolicy
-from stenolog.projections.describe import Description as Description
-from stenolog.projections.describe import describe as describe
-from stenolog.projections.describe import in_words as in_words
-from stenolog.projections.describe import thoughts as thoughts
 from stenolog.projections.terminal_text import one_line, safe
+from stenolog.projections.views.lines import Description as Description
+from stenolog.projections.views.lines import describe as describe
+from stenolog.projections.views.lines import in_words as in_words
+from stenolog.projections.views.lines import thoughts as thoughts
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -40,8 +40,8 @@ from stenolog.adapters.conversation.queries.overviews import title_of
 from stenolog.apps.views.envelope import Diagnostic, envelope
 from stenolog.apps.views.positions import is_number
 from stenolog.domain.errors import CallerError, StenologError
-from stenolog.projections import lifecycle_picture
 from stenolog.projections.context_curve import plot
+from stenolog.projections.views import lifecycle_picture
 
 from .conversation_index import IndexCache
 from .forks import Forks

@@ -19,11 +19,11 @@ from stenolog.domain.entry import EPOCH, Entry
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.state import address
 from stenolog.projections.analysis.provider_bill import states_input
-from stenolog.projections.describe import USER
 from stenolog.projections.fold import Fold
 from stenolog.projections.requests import lanes
-from stenolog.projections.timeline import changes, cut_of
-from stenolog.projections.tool_pairs import Call, CallKey, ToolCallIndex
+from stenolog.projections.views.lines import USER
+from stenolog.projections.views.timeline import changes, cut_of
+from stenolog.projections.views.tool_pairs import Call, CallKey, ToolCallIndex
 
 from .warming import Warmer
 

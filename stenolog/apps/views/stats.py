@@ -14,7 +14,7 @@ from stenolog.projections.analysis.provider_bill import (
     unexplained,
 )
 from stenolog.projections.context_curve import ContextCurve
-from stenolog.projections.usage import Usage, usage
+from stenolog.projections.views.usage import Usage, usage
 
 from .lanes import lane, sender
 

@@ -25,10 +25,10 @@ from stenolog.domain.state import State, address
 from stenolog.domain.step import fold
 from stenolog.domain.turn_taking import control_targets
 from stenolog.domain.values import Control
-from stenolog.projections.describe import call_in_words, describe
 from stenolog.projections.requests import build
-from stenolog.projections.timeline import erasures
-from stenolog.projections.tool_pairs import CallKey, ToolCallIndex, pair
+from stenolog.projections.views.lines import call_in_words, describe
+from stenolog.projections.views.timeline import erasures
+from stenolog.projections.views.tool_pairs import CallKey, ToolCallIndex, pair
 
 POSSIBLE = 3
 """Number of persons' messages listed as possible causes if the log records no cause."""

@@ -17,14 +17,14 @@ from stenolog.domain.errors import InvalidEventError, PositionNotFoundError
 from stenolog.domain.events import AssistantMessage, ModeSwitch
 from stenolog.domain.settings import NOTHING, configure
 from stenolog.domain.values import PositionRange
-from stenolog.projections.describe import describe
 from stenolog.projections.messages.explanation import tokens_of
 from stenolog.projections.messages.message import EMPTY_BLOBS
 from stenolog.projections.messages.sizes import COUNTERS
 from stenolog.projections.messages.sizes import Counter as TokenCounter
 from stenolog.projections.requests import DEFAULT_API, LaneId, Request, RequestPart, build
 from stenolog.projections.terminal_text import one_line
-from stenolog.projections.tool_pairs import pair
+from stenolog.projections.views.lines import describe
+from stenolog.projections.views.tool_pairs import pair
 
 from .explain import PREVIEW
 

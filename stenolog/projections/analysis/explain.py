@@ -12,7 +12,6 @@ from stenolog.domain.errors import PositionNotFoundError
 from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.policy import PolicyLike
 from stenolog.domain.step import Transition
-from stenolog.projections.describe import describe
 from stenolog.projections.fold import transitions
 from stenolog.projections.messages.explanation import Disposition, Omission, RequestPart
 from stenolog.projections.messages.message import EMPTY_BLOBS
@@ -29,7 +28,8 @@ from stenolog.projections.requests.incremental.session import from_window, windo
 from stenolog.projections.requests.incremental.window import Window
 from stenolog.projections.requests.part_texts import part_text
 from stenolog.projections.requests.sendable import may_be_asked
-from stenolog.projections.timeline import ItemKind, ItemStatus, timeline
+from stenolog.projections.views.lines import describe
+from stenolog.projections.views.timeline import ItemKind, ItemStatus, timeline
 
 from .blame import Reference, references
 from .provider_bill import lane_apis

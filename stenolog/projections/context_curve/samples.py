@@ -7,8 +7,8 @@ from typing import Literal, NamedTuple, TypeAlias
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch
 from stenolog.domain.triggers import response_of
-from stenolog.projections.copies import counts_elsewhere
 from stenolog.projections.requests import LaneId
+from stenolog.projections.views.usage import counts_elsewhere
 
 MarkKind: TypeAlias = Literal["cut", "compaction", "reset", "rewind"]
 MARK_WORDS: dict[MarkKind, str] = {

@@ -17,7 +17,7 @@ from typing import Any
 from stenolog.domain.model import check_json
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.values import Tool
-from stenolog.projections.tool_pairs import CallKey
+from stenolog.projections.views.tool_pairs import CallKey
 
 # The shortest limit of any provider, so that one id holds on every API.
 LONGEST_ID = 40

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from stenolog.domain.card import AgentCard
 from stenolog.domain.parts import Part
 from stenolog.domain.values import Tool
-from stenolog.projections.tool_pairs import CallKey
+from stenolog.projections.views.tool_pairs import CallKey
 
 from .explanation import Disposition, Omitted, RequestPart
 from .sizes import ESTIMATE, Counter, Size

@@ -40,12 +40,12 @@ from stenolog.domain.errors import AgentNotFoundError, InvalidPolicyError
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, UserMessage
 from stenolog.domain.policy import Policy, PolicyLike, policy
 from stenolog.domain.settings import NOTHING, Settings, settings
-from stenolog.projections.entry_context import read_context
 from stenolog.projections.formats import DEFAULT_API, format_of
 from stenolog.projections.formats.base import Format
 from stenolog.projections.messages.explanation import Explanation, ready
 from stenolog.projections.messages.message import EMPTY_BLOBS, Message
 from stenolog.projections.messages.sizes import COUNTERS, ESTIMATE, Counter
+from stenolog.projections.views.context import read_context
 
 from .pipeline.budget import caps, fit, since_last_turn, tidy
 from .pipeline.edits import edited, with_notes

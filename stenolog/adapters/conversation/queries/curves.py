@@ -19,7 +19,7 @@ from stenolog.projections.context_curve.sparkline import context_points
 from stenolog.projections.context_curve.tracer import ContextTracer, TracedContext
 from stenolog.projections.fold import Fold
 from stenolog.projections.requests import PIPELINE, LaneId, check_takes_part
-from stenolog.projections.usage import usage
+from stenolog.projections.views.usage import usage
 
 from . import folds
 from .lane_apis import LANE_APIS, api_of

@@ -31,7 +31,6 @@ from stenolog.domain.errors import (
 from stenolog.domain.events import ToolResult
 from stenolog.domain.policy import TruncateToolOutput
 from stenolog.domain.redaction import redacted
-from stenolog.projections.artifacts import ARTIFACTS, artifacts, artifacts_of, is_artifact
 from stenolog.projections.messages.sizes import ESTIMATE, Counter
 from stenolog.projections.requests.pipeline.truncation import (
     READ_OUTPUT,
@@ -43,7 +42,8 @@ from stenolog.projections.requests.pipeline.truncation import (
     shortened,
     with_text,
 )
-from stenolog.projections.tool_pairs import ToolCallIndex
+from stenolog.projections.views.artifacts import ARTIFACTS, artifacts, artifacts_of, is_artifact
+from stenolog.projections.views.tool_pairs import ToolCallIndex
 
 from .folds import fold_at, persistent
 

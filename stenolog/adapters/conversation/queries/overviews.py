@@ -9,7 +9,7 @@ from stenolog.domain.entry import EPOCH, Entry
 from stenolog.domain.erasure import erasure_of
 from stenolog.domain.settings import Settings
 from stenolog.domain.state import State
-from stenolog.projections.overview import Overview, overview
+from stenolog.projections.views.overview import Overview, overview
 
 from .folds import SETTINGS, STATE, fold_at, folds_at, persistent
 

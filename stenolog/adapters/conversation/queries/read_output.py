@@ -10,8 +10,8 @@ from stenolog.domain.errors import CallerError, PositionNotFoundError, StenologE
 from stenolog.domain.events import ToolResult, UserMessage
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.values import Tool
-from stenolog.projections.artifacts import is_artifact
 from stenolog.projections.requests.pipeline.truncation import LONGEST_READ, READ_OUTPUT, RESULTS
+from stenolog.projections.views.artifacts import is_artifact
 
 from .outputs import READ, Output, Outputs
 from .visibility import visible_to

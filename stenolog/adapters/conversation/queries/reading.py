@@ -17,9 +17,9 @@ from stenolog.domain.errors import AgentNotFoundError, InvalidEventError
 from stenolog.domain.settings import Settings
 from stenolog.domain.state import State
 from stenolog.domain.step import Transition
-from stenolog.projections.describe import describe
 from stenolog.projections.fold import Fold, transitions
-from stenolog.projections.timeline import TimelineItem, timeline
+from stenolog.projections.views.lines import describe
+from stenolog.projections.views.timeline import TimelineItem, timeline
 
 from . import folds
 

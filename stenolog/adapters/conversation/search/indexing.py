@@ -24,7 +24,7 @@ from stenolog.adapters.store.search_index import (
 from stenolog.adapters.store.store_values import LAST, CommittedRow
 from stenolog.domain.errors import StenologError, StoredDataError
 from stenolog.domain.events import Event, ToolResult
-from stenolog.projections.describe import agent_of, searchable_text
+from stenolog.projections.views.lines import agent_of, searchable_text
 
 LONGEST = 1_000_000
 """Characters: of a longer entry only the beginning is indexed."""

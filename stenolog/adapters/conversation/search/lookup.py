@@ -23,7 +23,7 @@ from stenolog.adapters.store.search_index import (
 )
 from stenolog.adapters.store.store_values import Stream
 from stenolog.domain.entry import EPOCH, MICROSECOND, Entry
-from stenolog.projections.describe import describe
+from stenolog.projections.views.lines import describe
 
 from .indexing import Source, catch_up, decoded, newest, words_of
 

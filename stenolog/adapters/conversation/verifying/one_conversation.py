@@ -23,8 +23,8 @@ from stenolog.domain.events import AssistantMessage, Event, ModeSwitch, Unknown
 from stenolog.domain.settings import NOTHING, Settings, configure
 from stenolog.domain.state import State
 from stenolog.domain.step import INITIAL, step
-from stenolog.projections.copies import counts_elsewhere
 from stenolog.projections.json_checks import first_difference
+from stenolog.projections.views.usage import counts_elsewhere
 
 from .report import Anomaly, Checked, Code, Findings, Problem
 

@@ -34,7 +34,7 @@ from stenolog.projections.requests import LaneId, lanes
 from stenolog.projections.requests.incremental.session import window
 from stenolog.projections.requests.pipeline.attribution import as_text
 from stenolog.projections.requests.sendable import no_agent
-from stenolog.projections.tool_pairs import Call, Pair
+from stenolog.projections.views.tool_pairs import Call, Pair
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Conversation

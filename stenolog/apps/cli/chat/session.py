@@ -224,7 +224,7 @@ def _agents(chat: Chat) -> Iterator[Piece]:
 def _cost(chat: Chat, rest: str) -> None:
     """tokens used, and their cost, by model"""
     from stenolog.apps.cli.draw.views import drawn
-    from stenolog.projections.usage import usage
+    from stenolog.projections.views.usage import usage
 
     rows = list(chat.conversation.fold(usage).by("model"))
     chat.paper.drawn(drawn(rows, "model", chat.team.options.prices, ""))

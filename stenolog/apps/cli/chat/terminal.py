@@ -30,7 +30,7 @@ from stenolog.domain.parts import ToolCall
 from stenolog.domain.state import OpenCall
 from stenolog.projections.prices import Prices, unpriced
 from stenolog.projections.terminal_text import safe, shown_call
-from stenolog.projections.usage import UsageTotals
+from stenolog.projections.views.usage import UsageTotals
 
 TOKEN = re.compile(r"\n|[^\S\n]+|\S+")
 LONGEST = 40

@@ -12,10 +12,10 @@ from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolR
 from stenolog.domain.parts import ReasoningPart, RefusalPart, TextPart
 from stenolog.domain.state import State, address, find_call
 from stenolog.domain.values import Control
-from stenolog.projections.acts import act_in_words
 from stenolog.projections.prices import Prices
-from stenolog.projections.timeline import cut_words
-from stenolog.projections.usage import Usage, is_new_session, usage
+from stenolog.projections.views.acts import act_in_words
+from stenolog.projections.views.timeline import cut_words
+from stenolog.projections.views.usage import Usage, is_new_session, usage
 
 from .status import Hints, at_work
 from .terminal import (

@@ -14,10 +14,10 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.erasure import is_erased
 from stenolog.domain.events import AssistantMessage, ToolResult
 from stenolog.domain.parts import Part
-from stenolog.projections.acts import Act, acts, is_act, is_of_program, is_result_of
 from stenolog.projections.terminal_text import one_line, safe_json
-from stenolog.projections.timeline import cut_words
-from stenolog.projections.tool_pairs import CallKey, ToolCallIndex, pair
+from stenolog.projections.views.acts import Act, acts, is_act, is_of_program, is_result_of
+from stenolog.projections.views.timeline import cut_words
+from stenolog.projections.views.tool_pairs import CallKey, ToolCallIndex, pair
 
 from .entry_lines import erasure_words, kind_word
 from .layout import heading, wrapped

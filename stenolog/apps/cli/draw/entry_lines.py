@@ -16,7 +16,7 @@ from stenolog.domain.entry import EPOCH, Entry
 from stenolog.domain.erasure import ERASED, is_erased
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.values import CallRef, Control
-from stenolog.projections.timeline import changes, erasures
+from stenolog.projections.views.timeline import changes, erasures
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Conversation

@@ -22,7 +22,7 @@ from stenolog.projections.analysis.knowledge import PROOFS, Seen
 from stenolog.projections.analysis.provider_bill import NO_BILL, Bill
 from stenolog.projections.messages.rules import HAD, RULES
 from stenolog.projections.requests import Request
-from stenolog.projections.timeline import erasures
+from stenolog.projections.views.timeline import erasures
 
 from .entry_lines import entry_line, is_narrow, kind_word, short_kind
 from .layout import Cell, heading, legend, table, wrapped

@@ -12,10 +12,10 @@ from stenolog.domain.policy_text import in_short, titled
 from stenolog.projections.analysis.bisection import Bisected
 from stenolog.projections.analysis.budget import BudgetRow
 from stenolog.projections.analysis.whatif import WhatIf
-from stenolog.projections.describe import describe
 from stenolog.projections.messages.rules import RULES
 from stenolog.projections.requests import Request
 from stenolog.projections.terminal_text import one_line
+from stenolog.projections.views.lines import describe
 
 from .difference import difference_drawn
 from .layout import Cell, table, wrapped

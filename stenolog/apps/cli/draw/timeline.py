@@ -13,10 +13,10 @@ from rich.text import Text
 from stenolog.apps.cli.lines import Piece, in_words, line, paragraph
 from stenolog.apps.cli.terminal import width
 from stenolog.domain.values import PositionRange
-from stenolog.projections.describe import USER
-from stenolog.projections.entry_context import within
 from stenolog.projections.terminal_text import one_line
-from stenolog.projections.timeline import TimelineItem
+from stenolog.projections.views.context import within
+from stenolog.projections.views.lines import USER
+from stenolog.projections.views.timeline import TimelineItem
 
 from .layout import wrapped
 

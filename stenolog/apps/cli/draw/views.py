@@ -17,7 +17,7 @@ from stenolog.projections.messages.rules import HAD, HELD, NOT_CARRIED
 from stenolog.projections.prices import Prices, unpriced
 from stenolog.projections.requests import Omission, Request, RequestPart
 from stenolog.projections.requests.part_texts import part_text
-from stenolog.projections.usage import UsageTotals, together
+from stenolog.projections.views.usage import UsageTotals, together
 
 from .layout import Cell, table, wrapped
 

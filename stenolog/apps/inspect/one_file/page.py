@@ -15,8 +15,8 @@ from typing import IO, TYPE_CHECKING, Any
 from stenolog.adapters.conversation.queries.overviews import title_of
 from stenolog.adapters.conversation.queries.token_counters import COUNTERS
 from stenolog.projections.terminal_text import safe
-from stenolog.projections.timeline import timeline
-from stenolog.projections.transcript import html_items
+from stenolog.projections.views.timeline import timeline
+from stenolog.projections.views.transcript import html_items
 
 from .redaction import Redaction
 from .sent import sent_requests

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ToolResult
 from stenolog.domain.parts import FilePart, ImagePart, Part, ReasoningPart, TextPart, ToolCall
-from stenolog.projections.describe import describe, in_words
 from stenolog.projections.messages.rules import RULES
 from stenolog.projections.requests import Omission, Request, RequestPart
 from stenolog.projections.requests.part_texts import part_text
+from stenolog.projections.views.lines import describe, in_words
 
 from .sent import SentRequest
 

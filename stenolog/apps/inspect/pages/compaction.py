@@ -15,8 +15,8 @@ from stenolog.apps.views.compactions import (
 )
 from stenolog.apps.views.envelope import Answer
 from stenolog.projections.analysis.compaction import CompactedRequest, CompactedRun, Compaction
-from stenolog.projections.describe import describe
 from stenolog.projections.terminal_text import one_line
+from stenolog.projections.views.lines import describe
 
 MOST = 300
 """The most runs that are shown."""

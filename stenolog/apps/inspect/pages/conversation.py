@@ -10,13 +10,13 @@ from typing import Any
 from stenolog.adapters.conversation.queries.folds import SPACING
 from stenolog.adapters.conversation.queries.overviews import title_of
 from stenolog.adapters.conversation.queries.requests import keep_past
-from stenolog.apps.inspect.card import card
 from stenolog.apps.inspect.conversation_index import KINDS, nearest
-from stenolog.apps.inspect.listing import Listing, forks_of, lanes_of, listing
+from stenolog.apps.inspect.entries.card import card
+from stenolog.apps.inspect.entries.listing import Listing, forks_of, lanes_of, listing
+from stenolog.apps.inspect.entries.rows import MOST, place_of, rows
+from stenolog.apps.inspect.entries.ticks import COLUMNS, MOST_POSITIONS, band, drawn, runs_written
 from stenolog.apps.inspect.page import Page
 from stenolog.apps.inspect.query import Query
-from stenolog.apps.inspect.rows import MOST, place_of, rows
-from stenolog.apps.inspect.ticks import COLUMNS, MOST_POSITIONS, band, drawn, runs_written
 from stenolog.apps.views.envelope import Answer
 from stenolog.apps.views.lanes import lane
 from stenolog.domain.errors import StenologError

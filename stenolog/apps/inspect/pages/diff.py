@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from stenolog.apps.inspect.known_requests import known_request
 from stenolog.apps.inspect.page import Page
 from stenolog.apps.inspect.query import Query
+from stenolog.apps.inspect.requests.known import known_request
 from stenolog.apps.views.caches import cause_words
 from stenolog.apps.views.differences import Difference, at_call_before, difference, difference_data
 from stenolog.apps.views.envelope import Answer
@@ -19,9 +19,9 @@ from stenolog.apps.views.lanes import slip, unrecorded
 from stenolog.domain.errors import InvalidEventError
 from stenolog.projections.analysis.cache.changes import Change
 from stenolog.projections.analysis.word_diff import Span, word_diff
-from stenolog.projections.describe import describe
 from stenolog.projections.messages.rules import RULES
 from stenolog.projections.terminal_text import one_line
+from stenolog.projections.views.lines import describe
 
 WIDTH = 1_000
 """The width of the bar, in units of its own."""

@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 from pydantic_core import to_json
 
 from stenolog.adapters.conversation.queries.plain_json import entry_data
+from stenolog.apps.inspect.entries.rows import row
 from stenolog.apps.inspect.page import Page
 from stenolog.apps.inspect.query import Query
-from stenolog.apps.inspect.rows import row
 from stenolog.apps.views.entries import bill_of_answer, explained, explanation_data, rebuilt_notes
 from stenolog.apps.views.envelope import Answer
 from stenolog.domain.errors import StenologError
 from stenolog.projections.analysis.explain import Explanation
 from stenolog.projections.analysis.provider_bill import NO_BILL, Bill
-from stenolog.projections.describe import describe
 from stenolog.projections.messages.rules import RULES
+from stenolog.projections.views.lines import describe
 
 LONGEST = 50_000
 """The most letters of an entry that the page holds."""

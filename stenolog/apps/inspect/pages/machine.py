@@ -6,15 +6,15 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
+from stenolog.apps.inspect.entries.rows import row
 from stenolog.apps.inspect.page import Page
 from stenolog.apps.inspect.query import Query
-from stenolog.apps.inspect.rows import row
 from stenolog.apps.views.envelope import Answer
 from stenolog.apps.views.states import Standing, next_inputs, state_at, state_data
 from stenolog.domain.lifecycle import GUARDS, TRIGGERS, Status
 from stenolog.domain.state import Decision, decision
 from stenolog.domain.step import Transition
-from stenolog.projections.lifecycle_picture import Taken, lifecycle_picture
+from stenolog.projections.views.lifecycle_picture import Taken, lifecycle_picture
 
 MOST = 100
 """Lanes that the table has: those that the entry moved and those at work first."""

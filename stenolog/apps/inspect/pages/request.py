@@ -7,12 +7,12 @@ from urllib.parse import urlencode
 
 from stenolog.adapters.conversation.queries.bills import bill_of
 from stenolog.adapters.conversation.queries.plain_json import plain
-from stenolog.apps.inspect import request_facts
 from stenolog.apps.inspect.page import File, Page, TextPage
 from stenolog.apps.inspect.query import Query
-from stenolog.apps.inspect.request_lines import END, lines, read
-from stenolog.apps.inspect.request_marks import RequestMarks
-from stenolog.apps.inspect.sent_requests import Sent, explained_and_sent
+from stenolog.apps.inspect.requests import facts as request_facts
+from stenolog.apps.inspect.requests.lines import END, lines, read
+from stenolog.apps.inspect.requests.marks import RequestMarks
+from stenolog.apps.inspect.requests.sent import Sent, explained_and_sent
 from stenolog.apps.views.envelope import Answer
 from stenolog.apps.views.lanes import slip, unrecorded
 from stenolog.apps.views.requests import real_data, reasons_data

@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from stenolog.apps.inspect.known_requests import known_request
 from stenolog.apps.inspect.page import Page
 from stenolog.apps.inspect.query import Query
+from stenolog.apps.inspect.requests.known import known_request
 from stenolog.apps.views.envelope import Answer
 from stenolog.apps.views.lanes import slip, unrecorded
 from stenolog.apps.views.requests import AskedRequest, policy_asked, whatif_data

@@ -51,7 +51,7 @@ from stenolog.projections.messages.identifiers import (
 )
 from stenolog.projections.messages.message import Body, Message, Preamble
 from stenolog.projections.messages.quoting import placeholder, quote
-from stenolog.projections.tool_pairs import CallKey
+from stenolog.projections.views.tool_pairs import CallKey
 
 NAME = "gemini"
 VERSION = 1

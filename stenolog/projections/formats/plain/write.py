@@ -21,7 +21,7 @@ from stenolog.projections.messages.quoting import (
     unmarked,
     without_delimiters,
 )
-from stenolog.projections.tool_pairs import CallKey
+from stenolog.projections.views.tool_pairs import CallKey
 
 NAME = "plain"
 VERSION = 1

@@ -22,7 +22,7 @@ from stenolog.projections.requests.pipeline.edits import is_edit
 from stenolog.projections.requests.pipeline.lane import LaneId
 from stenolog.projections.requests.pipeline.prompt import tools_called
 from stenolog.projections.requests.pipeline.tool_groups import ToolGroup
-from stenolog.projections.tool_pairs import CallKey, Pair
+from stenolog.projections.views.tool_pairs import CallKey, Pair
 
 Unit = tuple[Message, ...]
 ENDLESS = 2**63 - 1

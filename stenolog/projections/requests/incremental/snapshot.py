@@ -8,11 +8,11 @@ from typing import NamedTuple
 from stenolog.domain.settings import NOTHING, Settings
 from stenolog.domain.state import State
 from stenolog.domain.step import INITIAL
-from stenolog.projections.entry_context import SummaryRecord
 from stenolog.projections.messages.explanation import Omission
 from stenolog.projections.requests.pipeline.lane_memory import LaneMemory
 from stenolog.projections.requests.pipeline.summaries import Scopes
-from stenolog.projections.tool_pairs import Call, Pair
+from stenolog.projections.views.context import SummaryRecord
+from stenolog.projections.views.tool_pairs import Call, Pair
 
 
 class WindowSnapshot(NamedTuple):

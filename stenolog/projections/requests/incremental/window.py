@@ -14,7 +14,6 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, ToolResult
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.policy import Policy
-from stenolog.projections.entry_context import read_context
 from stenolog.projections.messages.identifiers import called
 from stenolog.projections.messages.message import EMPTY_BLOBS
 from stenolog.projections.messages.rules import NO_ROOM
@@ -40,7 +39,8 @@ from stenolog.projections.requests.pipeline.view import (
     View,
 )
 from stenolog.projections.requests.pipeline.visibility import visible
-from stenolog.projections.tool_pairs import ToolCallIndex
+from stenolog.projections.views.context import read_context
+from stenolog.projections.views.tool_pairs import ToolCallIndex
 
 from .frozen import (
     FrozenAndTail,

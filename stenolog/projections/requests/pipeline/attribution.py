@@ -32,8 +32,6 @@ from stenolog.domain.policy import Transforms
 from stenolog.domain.registry import Registry
 from stenolog.domain.state import address
 from stenolog.domain.triggers import response_of
-from stenolog.projections.acts import act_in_words, is_act
-from stenolog.projections.describe import was_retried
 from stenolog.projections.messages.message import Message
 from stenolog.projections.messages.quoting import (
     UNREADABLE,
@@ -45,7 +43,9 @@ from stenolog.projections.messages.quoting import (
     under,
 )
 from stenolog.projections.messages.sizes import Counter, count_parts
-from stenolog.projections.tool_pairs import CallKey, Pair
+from stenolog.projections.views.acts import act_in_words, is_act
+from stenolog.projections.views.lines import was_retried
+from stenolog.projections.views.tool_pairs import CallKey, Pair
 
 from .attribution_style import AttributionStyle
 from .lane import INTERRUPTIONS

@@ -14,10 +14,10 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, LlmError, UserMessage
 from stenolog.domain.parts import says_something
 from stenolog.domain.policy import Budget, Policy
-from stenolog.projections.describe import was_retried
 from stenolog.projections.messages.message import Message
 from stenolog.projections.messages.rules import NO_ROOM
 from stenolog.projections.messages.sizes import Size, total
+from stenolog.projections.views.lines import was_retried
 
 from .lane import pinned
 from .prompt import Unit, reserved_size, stubs, tools_called

@@ -15,10 +15,10 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, Event, LlmError, UserMessage
 from stenolog.domain.parts import TextPart, says_something
 from stenolog.domain.policy import Pins
-from stenolog.projections.describe import was_retried
-from stenolog.projections.entry_context import Context, within
 from stenolog.projections.messages.message import Message
 from stenolog.projections.messages.quoting import note
+from stenolog.projections.views.context import Context, within
+from stenolog.projections.views.lines import was_retried
 
 from .lane import LaneId, pinned
 

@@ -8,7 +8,7 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, Event, LlmError, Unknown, UserMessage
 from stenolog.domain.policy import Pins
 from stenolog.domain.state import address
-from stenolog.projections.tool_pairs import Call
+from stenolog.projections.views.tool_pairs import Call
 
 SPEAKERS = (AssistantMessage, LlmError, Call)
 # They stay in context, since the seals of the calls that they cut off rest on them (see decision 6).

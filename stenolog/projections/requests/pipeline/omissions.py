@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ToolResult, UserMessage
 from stenolog.domain.parts import Part, ProviderPart
-from stenolog.projections.describe import was_retried
 from stenolog.projections.messages.explanation import Omission, Omitted
 from stenolog.projections.messages.message import Message
 from stenolog.projections.messages.rules import CUTS, NOT_CARRIED
 from stenolog.projections.messages.sizes import Counter, count_part, count_parts
+from stenolog.projections.views.lines import was_retried
 
 SPOKEN = (UserMessage, AssistantMessage, ToolResult, LlmError)
 

@@ -13,8 +13,8 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.settings import DEFAULT_SCOPE, Settings
 from stenolog.domain.summaries import Summary, without
 from stenolog.domain.values import PositionRange
-from stenolog.projections.entry_context import read_context
-from stenolog.projections.tool_pairs import ToolCallIndex
+from stenolog.projections.views.context import read_context
+from stenolog.projections.views.tool_pairs import ToolCallIndex
 
 from .edits import placed
 from .lane import LaneId

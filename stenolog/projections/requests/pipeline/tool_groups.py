@@ -16,7 +16,7 @@ from stenolog.domain.parts import TextPart
 from stenolog.domain.state import PAUSED
 from stenolog.projections.messages.message import Message
 from stenolog.projections.messages.quoting import note
-from stenolog.projections.tool_pairs import CallKey
+from stenolog.projections.views.tool_pairs import CallKey
 
 from .attribution import in_prose_result
 from .attribution_style import AttributionStyle

@@ -18,12 +18,12 @@ from stenolog.domain.state import State
 from stenolog.domain.step import INITIAL, evolve
 from stenolog.domain.summaries import Summary, address, summary_of
 from stenolog.domain.triggers import response_of
-from stenolog.projections.entry_context import SummaryRecord, read_context
 from stenolog.projections.messages.explanation import Omission
 from stenolog.projections.messages.message import EMPTY_BLOBS, PIPELINE, PIPELINES, Message
 from stenolog.projections.messages.rules import NO_ROOM
 from stenolog.projections.messages.sizes import ESTIMATE, Counter, count_parts
-from stenolog.projections.tool_pairs import CallKey, Pair, ToolCallIndex
+from stenolog.projections.views.context import SummaryRecord, read_context
+from stenolog.projections.views.tool_pairs import CallKey, Pair, ToolCallIndex
 
 from .attribution import attribute, chosen, rewritten
 from .attribution_style import attribution_style

@@ -23,8 +23,8 @@ from stenolog.domain.events import (
 )
 from stenolog.domain.parts import says_something
 from stenolog.domain.turn_taking import is_pass
-from stenolog.projections.entry_context import Context
-from stenolog.projections.tool_pairs import Call
+from stenolog.projections.views.context import Context
+from stenolog.projections.views.tool_pairs import Call
 
 from .lane import INTERRUPTIONS, LaneId
 

@@ -23,7 +23,16 @@ from stenolog.apps.cli.lines import CommandResult, Diagnostic, Piece
 from stenolog.apps.cli.terminal import width
 from stenolog.apps.views.conversations import short_name
 from stenolog.projections.prices import Prices
-from stenolog.projections.usage import NOTHING, By, Histogram, Usage, UsageTotals, together, usage, usage_of
+from stenolog.projections.views.usage import (
+    NOTHING,
+    By,
+    Histogram,
+    Usage,
+    UsageTotals,
+    together,
+    usage,
+    usage_of,
+)
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Conversation, Log

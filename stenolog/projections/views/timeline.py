@@ -32,7 +32,7 @@ from stenolog.domain.summaries import in_words as spans_in_words
 from stenolog.domain.values import ConversationRef, Receipt, TurnPolicy, WorkflowRun
 
 from .acts import acts, without_acts
-from .entry_context import Context, context
+from .context import Context, context
 from .tool_pairs import CallKey
 
 ItemKind: TypeAlias = Literal[
@@ -73,7 +73,7 @@ class Timeline(list[TimelineItem]):
     """The items of a timeline: a list, which a notebook shows as a table."""
 
     def _repr_html_(self) -> str:
-        from .html_table import table  # late: few programs show one
+        from stenolog.projections.html_table import table  # late: few programs show one
 
         return table(
             f"{len(self):,} items",

@@ -16,15 +16,14 @@ from itertools import takewhile
 from typing import Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult
+from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult
 from stenolog.domain.limits import Tokens, added
 from stenolog.domain.state import State, address, find_call
 from stenolog.domain.step import INITIAL, evolve
+from stenolog.projections.fold import Fold
+from stenolog.projections.prices import Prices, known_cost, unpriced
 
 from .acts import acts_and_failures
-from .copies import counts_elsewhere
-from .fold import Fold
-from .prices import Prices, known_cost, unpriced
 
 LARGEST = 86_400_000
 """A day in milliseconds; what is longer counts as this."""
@@ -87,6 +86,19 @@ def understates(event: AssistantMessage) -> bool:
         return False
     texts = (getattr(part, "text", "") or getattr(part, "arguments", "") for part in event.parts)
     return event.usage.output * CHARACTERS_PER_TOKEN < sum(map(len, texts))
+
+
+def counts_elsewhere(event: Event) -> bool:
+    """Return whether the event counts where it was made: in another conversation, or in an earlier entry.
+
+    A framework that writes a message of its state again names the earlier entry: `copy_of`. An answer that
+    a client has in its history, and that no tap has seen being made, is `restated`.
+    """
+    ours = getattr(event, "meta", {}).get("stenolog")
+    if not isinstance(ours, dict):
+        return False
+    is_copy = "copy_of" in ours or "restated" in ours
+    return is_copy or (isinstance(event, AssistantMessage) and "child" in ours)
 
 
 def is_new_session(error: LlmError) -> bool:

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.parts import Part, ProviderPart
-
-from .programs import PROGRAMS
+from stenolog.projections.programs import PROGRAMS
 
 ActStatus: TypeAlias = Literal["ok", "failed", "no result"]
 OWN = ("acp", "command-line")

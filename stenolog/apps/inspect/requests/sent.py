@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from stenolog.adapters.conversation.queries.bills import Answers, bill_by
+from stenolog.apps.inspect.query import Query
 from stenolog.apps.views.caches import answer_before, cache_line, call_after, receipt_of
 from stenolog.apps.views.differences import call_before
 from stenolog.apps.views.lanes import lane
@@ -17,8 +18,7 @@ from stenolog.projections.analysis.cache.difference import Shared, shared_beginn
 from stenolog.projections.analysis.provider_bill import Bill, answer_to, is_asked_before, program_of
 from stenolog.projections.requests import Request
 
-from .known_requests import known_request
-from .query import Query
+from .known import known_request
 
 BACK = 64
 """So many calls back is one looked for that states what it was billed."""

@@ -9,16 +9,15 @@ from pydantic_core import from_json, to_json
 
 from stenolog.domain.events import AssistantMessage, LlmError, ToolResult
 from stenolog.domain.parts import ReasoningPart, ToolCall
-from stenolog.projections.describe import describe, in_words, thoughts
+from stenolog.projections.views.lines import describe, in_words, thoughts
 
 from .rows import bar, kind_word
 from .rows import in_words as took_in_words
 
 if TYPE_CHECKING:
+    from stenolog.apps.inspect.query import Query
     from stenolog.domain.entry import Entry
     from stenolog.domain.parts import Part
-
-    from .query import Query
 
 LONGEST = 20_000
 """The most characters of a text; the page of the entry has all of it."""

@@ -8,13 +8,13 @@ from math import log10
 from typing import NamedTuple
 
 from stenolog.adapters.conversation.log import Conversation
+from stenolog.apps.inspect.conversation_index import ConversationIndex, addressed, letter_of
 from stenolog.domain.entry import EPOCH, Entry
 from stenolog.domain.erasure import is_erased
 from stenolog.domain.events import AssistantMessage, LlmError, ToolResult
-from stenolog.projections.describe import describe, thoughts
 from stenolog.projections.terminal_text import one_line
+from stenolog.projections.views.lines import describe, thoughts
 
-from .conversation_index import ConversationIndex, addressed, letter_of
 from .lane_graph import Gutter, LaneGraph
 
 MOST = 500

@@ -8,8 +8,7 @@ from typing import NamedTuple
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import ToolResult, UserMessage
 from stenolog.domain.parts import FilePart
-
-from .fold import fold
+from stenolog.projections.fold import fold
 
 ARTIFACTS = "@project/artifacts/"
 """Prefix of the name of such a file."""

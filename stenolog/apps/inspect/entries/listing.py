@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.store.store_values import Stream
+from stenolog.apps.inspect.conversation_index import KINDS, ConversationIndex
+from stenolog.apps.inspect.query import Query
 from stenolog.domain.errors import InvalidEventError
-
-from .conversation_index import KINDS, ConversationIndex
-from .query import Query
 
 HITS = 1000
 """The most entries with some words that a list shows."""

@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from html import escape
 
-from .describe import in_words
-from .terminal_text import safe
+from stenolog.projections.terminal_text import safe
+
+from .lines import in_words
 from .timeline import TimelineItem
 
 MARKS = {"ok": "✓", "failed": "✗", "no result": "-", "running": "…", "awaiting approval": "?"}

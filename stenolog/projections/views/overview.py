@@ -14,10 +14,9 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, UserMessage
 from stenolog.domain.limits import Tokens, added
 from stenolog.domain.values import Usage
+from stenolog.projections.fold import Fold
 
-from .copies import counts_elsewhere
-from .fold import Fold
-from .usage import is_new_session, understates
+from .usage import counts_elsewhere, is_new_session, understates
 
 LONGEST = 100
 """The characters of the first words."""
