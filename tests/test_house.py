@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import re
 import subprocess
 import sys
@@ -32,18 +33,18 @@ IMPURE_MODULES = {
     "urllib", "uuid", "warnings", "zoneinfo",
 }  # fmt: skip
 IMPURE_CALLS = {
-    "now",
-    "utcnow",
-    "today",
-    "astimezone",
-    "open",
-    "print",
-    "input",
-    "getenv",
-    "uuid4",
-    "hash",
-    "id",
-}
+    "now", "utcnow", "today", "astimezone", "open", "print", "input", "getenv", "uuid4", "hash", "id",
+}  # fmt: skip
+
+
+@cache
+def syntax(path: Path) -> ast.Module:
+    gc.disable()  # it would go through the nodes of all files again and again
+    try:
+        return ast.parse(path.read_text())
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def test_imports_run_from_adapters_through_projections_to_the_domain_and_never_back() -> None:
@@ -73,7 +74,7 @@ def test_nothing_on_the_three_floors_imports_the_package_itself() -> None:
 
 @pytest.mark.parametrize("path", PURE, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_domain_and_projections_touch_no_clock_chance_environment_or_file(path: Path) -> None:
-    tree = ast.parse(path.read_text())
+    tree = syntax(path)
     impure = (place for place in _imports(path) if place[0].split(".")[0] in IMPURE_MODULES)
     imported = {f"import {target}" for target, _ in impure}
     called = {f"{name}()" for node in ast.walk(tree) if (name := _impure_call(node))}
@@ -142,7 +143,7 @@ def test_functions_have_at_most_70_lines() -> None:
     long = {
         f"{path.relative_to(ROOT)}:{node.lineno} {node.name}": length
         for path in _tracked("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(syntax(path))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (length := (node.end_lineno or 0) - node.lineno + 1) > 70
     }
@@ -155,7 +156,7 @@ def test_every_public_name_has_a_docstring() -> None:
         f"{_name(path)}.{name}".removesuffix(".")
         for path in MODULES
         if path.stat().st_size
-        for name, node in _public(ast.parse(path.read_text()))
+        for name, node in _public(syntax(path))
         if ast.get_docstring(node) is None
     ]
 
@@ -175,7 +176,7 @@ def test_no_function_has_a_name_that_needs_its_docstring_to_be_understood() -> N
     vague = [
         f"{_name(path)}:{node.lineno} {node.name}"
         for path in MODULES
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(syntax(path))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.strip("_") in BANNED
     ]
 
@@ -189,7 +190,7 @@ def test_a_docstring_begins_with_a_verb_or_a_noun() -> None:
     headless = [
         f"{_name(path)}:{node.lineno} {node.value.value}"
         for path in MODULES
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(syntax(path))
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         if isinstance(node.value.value, str) and HEADLESS.match(node.value.value)
     ]
@@ -199,10 +200,7 @@ def test_a_docstring_begins_with_a_verb_or_a_noun() -> None:
 
 def test_no_class_name_is_used_more_than_twice() -> None:
     classes = Counter(
-        node.name
-        for path in MODULES
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ClassDef)
+        node.name for path in MODULES for node in ast.walk(syntax(path)) if isinstance(node, ast.ClassDef)
     )
 
     assert [name for name, uses in classes.items() if uses > 2] == []
@@ -299,7 +297,7 @@ def _imported(path: Path) -> tuple[tuple[str, str, int], ...]:
 
 def _imports_of(path: Path) -> Iterator[tuple[str, str, int]]:
     package = _name(path).split(".") if path.name == "__init__.py" else _name(path).split(".")[:-1]
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(syntax(path)):
         if isinstance(node, ast.Import):
             yield from ((alias.name, "", node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
