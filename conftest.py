@@ -132,7 +132,7 @@ def no_schema_stays(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture(autouse=True, scope="session")
 def every_request_is_built_again() -> Iterator[None]:
     """Have the engine check each call at dispatch, as `--paranoid` does."""
-    from stenolog.adapters.engine import dispatch
+    from stenolog.adapters.engine.model_calls import dispatch
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dispatch, "SAMPLED", 1.0)

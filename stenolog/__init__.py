@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from . import workers as workers
     from .adapters.conversation.aio import AsyncConversation, AsyncLog, open_async
     from .adapters.engine.agent import Agent
-    from .adapters.engine.team import Team
+    from .adapters.engine.team.team import Team
     from .apps.inspect import inspector as inspector
     from .projections.requests import Request
 
@@ -110,7 +110,7 @@ _LATE = {
     "Agent": "adapters.engine.agent",
     "Request": "projections.requests",
     "inspector": "apps.inspect",
-    "Team": "adapters.engine.team",
+    "Team": "adapters.engine.team.team",
 }
 """The names that are imported when they are first asked for: asyncio alone takes some 30 ms."""
 

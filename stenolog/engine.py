@@ -2,18 +2,18 @@
 
 from .adapters.engine.agent import Agent
 from .adapters.engine.approvals import PendingApproval
-from .adapters.engine.auto_context import AutoMemory, AutoSummary
-from .adapters.engine.auto_recall import AutoRecall
-from .adapters.engine.auto_score import AutoScore
-from .adapters.engine.compaction import compact
 from .adapters.engine.delegate import AgentTool
-from .adapters.engine.forks import regenerate
+from .adapters.engine.model_calls.retries import CircuitBreaker, RetryPolicy
 from .adapters.engine.options import EntryAppended, Options, RunEvent, Runtime, StreamDelta
 from .adapters.engine.replay import Replay
-from .adapters.engine.retries import CircuitBreaker, RetryPolicy
-from .adapters.engine.start import OnInput
-from .adapters.engine.team import Team
-from .adapters.team_file import load as load_team
+from .adapters.engine.team.start import OnInput
+from .adapters.engine.team.team import Team
+from .adapters.engine.team_file import load as load_team
+from .adapters.engine.upkeep.auto_context import AutoMemory, AutoSummary
+from .adapters.engine.upkeep.auto_recall import AutoRecall
+from .adapters.engine.upkeep.auto_score import AutoScore
+from .adapters.engine.upkeep.compaction import compact
+from .adapters.engine.upkeep.forks import regenerate
 from .domain.decide import decide
 from .domain.limits import LaneUsage, Limits, Tokens, UsageByLane, delegated_usage, limit_reached, track_usage
 from .domain.model import rule

@@ -16,7 +16,7 @@ from stenolog.adapters.agents.answer_buffer import ResponseBuilder
 from stenolog.adapters.agents.output_formats import OUTPUT_FORMATS
 from stenolog.adapters.agents.output_parser import LinesParser
 from stenolog.adapters.conversation.log import Conversation
-from stenolog.adapters.engine.model_call import StreamDraft, load_draft
+from stenolog.adapters.engine.model_calls.model_call import StreamDraft, load_draft
 from stenolog.context import LastN, Reminder
 from stenolog.context import SinceLastTurn as Only
 from stenolog.domain.errors import ModelError

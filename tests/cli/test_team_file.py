@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from stenolog import Agent
+from stenolog.adapters.engine.team_file import load
 from stenolog.adapters.models.model_names import model_from_string
-from stenolog.adapters.team_file import load
 from stenolog.context import Budget, LastN, Pins
 from stenolog.domain.errors import CallerError
 from stenolog.domain.turns import RoundRobin

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stenolog import Agent, AssistantMessage, Conversation, ModeSwitch, Team, TextPart, ToolCall
-from stenolog.adapters.engine.live_state import WATCH
+from stenolog.adapters.engine.journal.live_state import WATCH
 from stenolog.context import Budget, LastN, MemoriesAndRecent, SummaryAndRecent
 from stenolog.engine import AgentTool, AutoMemory, AutoSummary, Limits, RetryPolicy, RoundRobin, compact
 from stenolog.errors import CallerError, ModelError

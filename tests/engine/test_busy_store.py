@@ -108,7 +108,7 @@ def test_the_next_run_of_the_process_writes_a_result_that_could_not_be_written_b
             working.cancel()
             await asyncio.gather(working, return_exceptions=True)
 
-    monkeypatch.setattr("stenolog.adapters.engine.recovery.PATIENCE", 0.0)
+    monkeypatch.setattr("stenolog.adapters.engine.journal.recovery.PATIENCE", 0.0)
     paid = list[int]()
     with stenolog.open(tmp_path / "t.db", deadline=0.2) as log:
         run(main(log))

@@ -28,7 +28,7 @@ from stenolog import (
     UserMessage,
     evolve,
 )
-from stenolog.adapters.engine import compaction
+from stenolog.adapters.engine.upkeep import compaction
 from stenolog.context import Budget, LastN, Pins
 from stenolog.domain.decide import decide
 from stenolog.engine import compact

@@ -179,7 +179,7 @@ def test_words_that_come_during_a_run(tmp_path: Path, on_input: Any, kinds: list
 
 
 def test_a_message_that_waits_is_heard_after_a_crash(tmp_path: Path) -> None:
-    from stenolog.adapters.engine.live_state import enqueue
+    from stenolog.adapters.engine.journal.live_state import enqueue
 
     with opened(tmp_path / "t.db") as conversation:
         conversation.append(enqueue(UserMessage(text="and then?")))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stenolog import AssistantMessage, Conversation, Entry, LlmError, Team
-from stenolog.adapters.engine import dispatch
+from stenolog.adapters.engine.model_calls import dispatch
 from stenolog.adapters.engine.options import Options
 from stenolog.engine import Agent, Runtime
 from stenolog.models import Scripted

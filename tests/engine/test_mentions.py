@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stenolog import Team
-from stenolog.adapters.engine.effects import mentions
+from stenolog.adapters.engine.runner.effects import mentions
 from stenolog.engine import Agent, RoundRobin
 from stenolog.models import Scripted
 from tests.engine.given import answers, opened, run, worked

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import stenolog
 from stenolog import AssistantMessage, ModeSwitch, Team, UserMessage
-from stenolog.adapters.engine.journal import Journal
+from stenolog.adapters.engine.journal.journal import Journal
+from stenolog.adapters.engine.journal.recovery import DIED, recover
 from stenolog.adapters.engine.options import Options
-from stenolog.adapters.engine.recovery import DIED, recover
 from stenolog.adapters.store.claims import Claims
 from stenolog.adapters.store.store_values import Claim
 from stenolog.domain.effects import UNKNOWN

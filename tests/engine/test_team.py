@@ -11,7 +11,7 @@ import pytest
 
 import stenolog
 from stenolog import AssistantMessage, LlmError, ModeSwitch, Team, ToolResult, UserMessage
-from stenolog.adapters.engine import streaming
+from stenolog.adapters.engine.model_calls import streaming
 from stenolog.engine import Agent, CircuitBreaker, EntryAppended, Limits, RetryPolicy, RoundRobin
 from stenolog.errors import CallerError, ModelError
 from stenolog.events import Control, WorkflowRun

@@ -12,7 +12,7 @@ import pytest
 import stenolog
 from stenolog.adapters.conversation.log import open_existing
 from stenolog.adapters.conversation.verifying.integrity import verify
-from stenolog.adapters.engine.dispatch import rebuilt
+from stenolog.adapters.engine.model_calls.dispatch import rebuilt
 from stenolog.adapters.postgres_store.address import parse
 from stenolog.adapters.store.store_values import Claim
 from stenolog.apps.inspect.pages.proof import checked_anew

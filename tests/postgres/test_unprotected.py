@@ -13,7 +13,7 @@ import pytest
 
 import stenolog
 from stenolog import AssistantMessage, LlmError
-from stenolog.adapters.engine.recovery import DIED, UNPROTECTED
+from stenolog.adapters.engine.journal.recovery import DIED, UNPROTECTED
 from stenolog.adapters.postgres_store import presence
 from stenolog.models import ModelRequest, ModelResponse, ResponseDelta
 from tests.engine.workload import Ledger, lines

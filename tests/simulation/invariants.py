@@ -10,7 +10,7 @@ from functools import reduce
 import stenolog
 from stenolog import AssistantMessage, Conversation, Entry, LlmError, Log, State, ToolResult, evolve
 from stenolog.adapters.conversation.verifying.integrity import verify
-from stenolog.adapters.engine.live_state import queue
+from stenolog.adapters.engine.journal.live_state import queue
 from stenolog.adapters.store.claims import OpenClaim
 from stenolog.domain.decide import CANCELLED, LEFT, REFUSED
 from stenolog.domain.entry import GENESIS, make_record

@@ -18,8 +18,8 @@ from typing import Any, Protocol, cast
 from unittest import mock
 
 import stenolog
-import stenolog.adapters.engine.recovery as recovery
-import stenolog.adapters.engine.runner as runner
+import stenolog.adapters.engine.journal.recovery as recovery
+import stenolog.adapters.engine.runner.runner as runner
 from stenolog import Log, Team
 from stenolog.adapters.engine.options import WORLD
 from stenolog.adapters.store import liveness

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from stenolog import TextPart, Tool, ToolCall
-from stenolog.adapters.engine import dispatch
+from stenolog.adapters.engine.model_calls import dispatch
 from stenolog.adapters.tools.base import RetrySafety
 from stenolog.context import Budget, FullHistory, LastN, TruncateToolOutput
 from stenolog.engine import Agent, AgentTool, Parallel, RoundRobin, Team

@@ -8,7 +8,7 @@ import pytest
 
 import stenolog
 from stenolog.adapters.conversation.verifying.parallel import run_in_processes
-from stenolog.adapters.engine.dispatch import rebuilt
+from stenolog.adapters.engine.model_calls.dispatch import rebuilt
 from stenolog.apps.inspect.pages.proof import checked_anew
 from stenolog.events import UserMessage
 

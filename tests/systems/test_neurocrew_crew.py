@@ -14,7 +14,7 @@ import pytest
 
 import stenolog
 from stenolog import AssistantMessage, Entry, LlmError, ModeSwitch, UserMessage
-from stenolog.adapters.team_file import load
+from stenolog.adapters.engine.team_file import load
 from stenolog.apps.cli import run
 from stenolog.context import FullHistory, LastN, Pins, Reminder, SinceLastTurn
 from stenolog.engine import Agent, EntryAppended, RetryPolicy, RoundRobin, Team

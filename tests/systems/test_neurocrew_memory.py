@@ -9,7 +9,7 @@ import pytest
 
 import stenolog
 from stenolog import AssistantMessage
-from stenolog.adapters.team_file import load
+from stenolog.adapters.engine.team_file import load
 from stenolog.apps.cli import run
 from stenolog.errors import CallerError
 

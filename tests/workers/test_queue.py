@@ -13,7 +13,7 @@ import pytest
 
 import stenolog
 from stenolog import Agent, Log, Team
-from stenolog.adapters.engine.visits import visit
+from stenolog.adapters.engine.team.visits import visit
 from stenolog.apps.workers import procrastinate_queue, worker
 from stenolog.apps.workers.queues import queue_of
 from stenolog.engine import RetryPolicy

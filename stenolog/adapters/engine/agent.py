@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
@@ -12,17 +12,18 @@ from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.models.base import Model
 from stenolog.adapters.models.model_names import model_from_string
 from stenolog.adapters.tools.base import BaseTool
-from stenolog.adapters.tools.functions import ToolLike
+from stenolog.adapters.tools.functions import ToolLike, as_runnables
 from stenolog.domain.card import AgentCard
-from stenolog.domain.errors import CallerError
+from stenolog.domain.errors import CallerError, InvalidPolicyError
 from stenolog.domain.events import AssistantMessage
 from stenolog.domain.limits import Limits
+from stenolog.domain.near_names import closest
 from stenolog.domain.policy import PolicyLike, SinceLastTurn, policy
 from stenolog.domain.policy_text import policy_of
 from stenolog.domain.values import Tool
 
+from .model_calls.retries import RetryPolicy
 from .options import Options
-from .retries import RetryPolicy
 
 LIMITS, RETRIES = Limits(), RetryPolicy()
 
@@ -181,3 +182,33 @@ class WorkerTool(BaseTool):
 
         Raises `CallerError`.
         """
+
+
+def check_mode_tools(agents: Iterable[Agent]) -> None:
+    """Raise `CallerError` for a tool in `tools_in` that an agent without toolboxes does not have.
+
+    What is in a toolbox, such as an MCP server, is known once it is open.
+    """
+    for agent in agents:
+        tools = as_runnables(agent.tools)
+        names = [tool.spec.name for tool in tools if isinstance(tool, BaseTool)]
+        fault = unknown_mode_tool(agent, names) if len(names) == len(tools) else ""
+        if fault:
+            raise CallerError(f"agent {agent.name!r}: {fault}")
+
+
+def unknown_mode_tool(agent: Agent, names: Collection[str]) -> str:
+    """Return what is wrong with the first tool in `tools_in` that is none of these; empty if all are."""
+    try:
+        prompt = policy(agent.policy).instructions
+    # Whoever builds the request says what is wrong with the policy.
+    except InvalidPolicyError:
+        return ""
+    for mode, chosen in (prompt.tools_in if prompt else {}).items():
+        for name in chosen:
+            if name not in names:
+                near = closest(name, names)
+                hint = f"; did you mean {near!r}?" if near else ""
+                known = f"one of {', '.join(names)}" if names else "none, since it has no tools"
+                return f"tools_in of mode {mode!r}: expected {known}, found {name!r}{hint}"
+    return ""

@@ -20,7 +20,7 @@ from stenolog.projections.json_checks import misfit
 from stenolog.projections.terminal_text import call_code
 
 from .agent import WorkerTool
-from .effect_names import short_key, tool_key
+from .journal.effect_names import short_key, tool_key
 
 
 class PendingApproval(NamedTuple):

@@ -18,6 +18,11 @@ from pydantic import JsonValue
 
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.conversation.queries import folds
+from stenolog.adapters.engine.agent import Agent, Upkeep, WorkerTool
+from stenolog.adapters.engine.journal.effect_names import short_key
+from stenolog.adapters.engine.journal.live_state import WATCH
+from stenolog.adapters.engine.options import Options
+from stenolog.adapters.engine.team.team import Team
 from stenolog.adapters.tools.base import ToolContext, ToolOutput
 from stenolog.domain.entry import Entry, NewEntry
 from stenolog.domain.errors import CallerError, IllegalCommandError, ToolError, VersionConflictError
@@ -26,12 +31,6 @@ from stenolog.domain.lifecycle import BUSY
 from stenolog.domain.limits import Limits, Tokens
 from stenolog.domain.state import LaneState
 from stenolog.domain.values import Control, ConversationRef, Tool
-
-from .agent import Agent, Upkeep, WorkerTool
-from .effect_names import short_key
-from .live_state import WATCH
-from .options import Options
-from .team import Team
 
 Context: TypeAlias = Literal["fork", "scope", "fresh"]
 TASK: dict[str, JsonValue] = {

@@ -7,6 +7,9 @@ from contextlib import suppress
 from threading import Event, Thread
 
 from stenolog.adapters.conversation.log import Conversation
+from stenolog.adapters.engine.journal.journal import RECEIPT
+from stenolog.adapters.engine.journal.recovery import DIED
+from stenolog.adapters.engine.model_calls.model_call import Drafted, StreamDraft, keep_drafts, load_draft
 from stenolog.adapters.store.claims import Claims
 from stenolog.adapters.store.store_values import Claim
 from stenolog.domain.effects import MODEL, interrupted_call
@@ -15,10 +18,6 @@ from stenolog.domain.errors import OperationalError, VersionConflictError
 from stenolog.domain.state import address
 from stenolog.projections.formats.deltas import ResponseDelta
 from stenolog.projections.requests import Request
-
-from .journal import RECEIPT
-from .model_call import Drafted, StreamDraft, keep_drafts, load_draft
-from .recovery import DIED
 
 INTERVAL = 0.5
 """Seconds between two writes of a draft."""

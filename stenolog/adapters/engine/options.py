@@ -16,8 +16,8 @@ from stenolog.domain.errors import CallerError
 from stenolog.projections.formats.deltas import Kind
 from stenolog.projections.prices import Prices
 
-from . import dispatch
-from .retries import CircuitBreaker
+from .model_calls import dispatch
+from .model_calls.retries import CircuitBreaker
 
 
 @dataclass(frozen=True)

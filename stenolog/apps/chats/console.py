@@ -12,7 +12,7 @@ from typing import TextIO
 
 from stenolog.adapters.conversation.aio import AsyncLog
 from stenolog.adapters.conversation.log import Log
-from stenolog.adapters.engine.team import Team
+from stenolog.adapters.engine.team.team import Team
 from stenolog.domain.errors import CallerError
 from stenolog.domain.events import UserMessage
 

@@ -14,8 +14,8 @@ from pydantic_core import to_json
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.conversation.queries import folds
 from stenolog.adapters.conversation.queries.plain_json import event_from_json
-from stenolog.adapters.engine.model_call import CATEGORIES, classify_error
-from stenolog.adapters.engine.retries import RetryPolicy
+from stenolog.adapters.engine.model_calls.model_call import CATEGORIES, classify_error
+from stenolog.adapters.engine.model_calls.retries import RetryPolicy
 from stenolog.adapters.models.by_hand import answer_from, recording, with_own_names
 from stenolog.adapters.providers.errors import provider_error, retry_after
 from stenolog.adapters.tools.base import ToolOutput

@@ -13,13 +13,13 @@ from functools import cached_property
 from typing import NoReturn
 
 from stenolog.adapters.conversation.log import Conversation
-from stenolog.adapters.engine import recovery
 from stenolog.adapters.engine.agent import Agent
-from stenolog.adapters.engine.effect_names import key
-from stenolog.adapters.engine.effects import mentioned
-from stenolog.adapters.engine.journal import ClaimedEffect, Journal, Poll
-from stenolog.adapters.engine.model_call import StreamDraft, keep_drafts
+from stenolog.adapters.engine.journal import recovery
+from stenolog.adapters.engine.journal.effect_names import key
+from stenolog.adapters.engine.journal.journal import ClaimedEffect, Journal, Poll
+from stenolog.adapters.engine.model_calls.model_call import StreamDraft, keep_drafts
 from stenolog.adapters.engine.options import Options
+from stenolog.adapters.engine.runner.effects import mentioned
 from stenolog.adapters.models.base import Model, ModelRequest
 from stenolog.adapters.store.claim_recorder import Presence
 from stenolog.adapters.store.store_values import Claim

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.conversation.queries.plain_json import entry_data, plain, when
-from stenolog.adapters.engine.journal import ClaimedEffect
+from stenolog.adapters.engine.journal.journal import ClaimedEffect
 from stenolog.adapters.tools.calls import as_approved, call_at
 from stenolog.domain import effects
 from stenolog.domain.entry import Entry

@@ -8,7 +8,7 @@ from itertools import islice
 
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.engine.options import EntryAppended, RunEvent
-from stenolog.adapters.engine.team import AnyConversation
+from stenolog.adapters.engine.team.team import AnyConversation
 from stenolog.domain.entry import Entry
 
 from .live_reader import Channel, Snapshot, joined, reader_of

@@ -10,10 +10,10 @@ from functools import partial
 from stenolog.adapters.conversation.aio import AsyncConversation
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.engine.approvals import Arguments, approval
-from stenolog.adapters.engine.effects import agents_by_name, mentioned_agents
-from stenolog.adapters.engine.live_state import LiveState
-from stenolog.adapters.engine.start import Input, OnInput, TeamSettings, start_run
-from stenolog.adapters.engine.team import AnyConversation, Message
+from stenolog.adapters.engine.journal.live_state import LiveState
+from stenolog.adapters.engine.runner.effects import agents_by_name, mentioned_agents
+from stenolog.adapters.engine.team.start import Input, OnInput, TeamSettings, start_run
+from stenolog.adapters.engine.team.team import AnyConversation, Message
 from stenolog.adapters.store.appends import check_storable
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError

@@ -9,8 +9,8 @@ from contextlib import suppress
 from typing import Any
 
 from stenolog.adapters.conversation.log import Conversation, Log
-from stenolog.adapters.engine.team import Team
-from stenolog.adapters.engine.visits import version_of, visit
+from stenolog.adapters.engine.team.team import Team
+from stenolog.adapters.engine.team.visits import version_of, visit
 from stenolog.adapters.models.base import Model
 from stenolog.adapters.store.store_values import Stream
 

@@ -16,9 +16,9 @@ import click
 
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.engine.approvals import approval
-from stenolog.adapters.engine.auto_context import AutoSummary
 from stenolog.adapters.engine.options import RunEvent, StreamDelta
-from stenolog.adapters.engine.team import Message, Team
+from stenolog.adapters.engine.team.team import Message, Team
+from stenolog.adapters.engine.upkeep.auto_context import AutoSummary
 from stenolog.apps.cli.app import Terminated
 from stenolog.apps.cli.lines import CommandResult, envelope
 from stenolog.domain.effects import ref

@@ -19,8 +19,8 @@ from stenolog.apps.cli.terminal import say
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Conversation, Log
-    from stenolog.adapters.engine.auto_context import AutoSummary
-    from stenolog.adapters.engine.team import Team
+    from stenolog.adapters.engine.team.team import Team
+    from stenolog.adapters.engine.upkeep.auto_context import AutoSummary
     from stenolog.adapters.models.base import Model
     from stenolog.domain.card import AgentCard
     from stenolog.domain.policy import Policy
@@ -80,7 +80,7 @@ def chat_command(
 
     name, title, made, summary = target or NAME, "", None, summary_of(summary_over)
     if team is not None:
-        from stenolog.adapters.team_file import load
+        from stenolog.adapters.engine.team_file import load
 
         if given := [f"--{option}" for option in ALONE if alone[option]]:
             raise click.UsageError(f"the agents are those of --team: leave out {', '.join(given)}")
@@ -180,8 +180,8 @@ def _single(
     What the agent's card says of its persona and its policy stays, unless given.
     """
     from stenolog.adapters.engine.agent import Agent
-    from stenolog.adapters.engine.team import Team
-    from stenolog.adapters.team_file.load import tools_of
+    from stenolog.adapters.engine.team.team import Team
+    from stenolog.adapters.engine.team_file.load import tools_of
 
     settings = conversation.settings()
     members = settings.members

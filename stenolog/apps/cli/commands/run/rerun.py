@@ -49,7 +49,7 @@ def _now(conversation: Conversation, file: Path) -> Team:
     The tools of MCP servers are as they were recorded: no server is started.
     """
     from stenolog.adapters.engine.replay import Replay
-    from stenolog.adapters.team_file import load
+    from stenolog.adapters.engine.team_file import load
     from stenolog.adapters.tools.base import BaseTool
     from stenolog.domain.turns import TurnRule
     from stenolog.projections.analysis.rerun import Team

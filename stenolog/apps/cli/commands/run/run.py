@@ -54,7 +54,7 @@ def run_command(
     """
     if record is not None and record.exists():
         raise click.UsageError(f"{record} exists; a recording overwrites nothing")
-    from stenolog.adapters.team_file import load
+    from stenolog.adapters.engine.team_file import load
     from stenolog.apps.cli.chat.run import open_session, summary_of
     from stenolog.apps.cli.chat.status import Hints
 

@@ -43,7 +43,7 @@ def worker_command(db: Database, file: Path, name: str, concurrency: int, grace:
     Any number of workers may run, on any number of machines. SIGTERM or Ctrl-C: it begins nothing more, and
     stops when what is under way has ended; a second one stops it at once, and the log says so.
     """
-    from stenolog.adapters.team_file import load
+    from stenolog.adapters.engine.team_file import load
     from stenolog.apps.workers.worker import Worker
 
     described = load(file)

@@ -11,6 +11,9 @@ from typing import NamedTuple, TypeAlias
 
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.conversation.queries import folds
+from stenolog.adapters.engine.agent import Agent
+from stenolog.adapters.engine.model_calls.retries import Waits
+from stenolog.adapters.engine.options import Options
 from stenolog.adapters.store.claim_recorder import Presence
 from stenolog.adapters.store.claims import Claims
 from stenolog.adapters.store.store_values import Claim
@@ -35,11 +38,8 @@ from stenolog.domain.values import Receipt, Usage
 from stenolog.projections.prices import known_cost, unpriced
 from stenolog.projections.requests import Request
 
-from .agent import Agent
 from .effect_names import Key, key, model_key, tool_key
 from .live_state import LiveState
-from .options import Options
-from .retries import Waits
 
 RECEIPT = folds.Json(Receipt)
 Outcome: TypeAlias = Callable[[bool], Sequence[Event]]

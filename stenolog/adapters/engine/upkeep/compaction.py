@@ -16,6 +16,11 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from stenolog.adapters.conversation.log import Conversation
+from stenolog.adapters.engine.agent import Agent
+from stenolog.adapters.engine.delegate import worker_output
+from stenolog.adapters.engine.journal.effect_names import short_key
+from stenolog.adapters.engine.model_calls.cuts import last_cut, last_summarised
+from stenolog.adapters.engine.team.team import Team
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import IllegalCommandError, ModelError
 from stenolog.domain.events import AssistantMessage, UserMessage
@@ -28,12 +33,7 @@ from stenolog.domain.values import PositionRange
 from stenolog.projections.requests import LaneId
 from stenolog.projections.views.context import Context, context, middle
 
-from .agent import Agent
-from .cuts import last_cut, last_summarised
-from .delegate import worker_output
-from .effect_names import short_key
 from .forks import fork_of, hide_spans, merge_answer, spans_at
-from .team import Team
 
 TASK = (
     "Summarise the conversation up to here for whoever goes on with it: what was asked, what was found out "

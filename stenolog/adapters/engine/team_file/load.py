@@ -19,12 +19,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from stenolog.adapters.agents.command_line import HealthCheck
 from stenolog.adapters.engine.agent import Agent
-from stenolog.adapters.engine.auto_context import REMEMBER, AutoMemory, AutoSummary
-from stenolog.adapters.engine.auto_recall import AutoRecall
-from stenolog.adapters.engine.auto_score import JUDGE, AutoScore
-from stenolog.adapters.engine.compaction import TASK
-from stenolog.adapters.engine.retries import ATTEMPTS, CircuitBreaker, RetryPolicy
-from stenolog.adapters.engine.team import Team
+from stenolog.adapters.engine.model_calls.retries import ATTEMPTS, CircuitBreaker, RetryPolicy
+from stenolog.adapters.engine.team.team import Team
+from stenolog.adapters.engine.upkeep.auto_context import REMEMBER, AutoMemory, AutoSummary
+from stenolog.adapters.engine.upkeep.auto_recall import AutoRecall
+from stenolog.adapters.engine.upkeep.auto_score import JUDGE, AutoScore
+from stenolog.adapters.engine.upkeep.compaction import TASK
 from stenolog.adapters.models.base import Model
 from stenolog.adapters.models.model_names import model_from_string
 from stenolog.adapters.providers.prices import listed

@@ -12,6 +12,7 @@ import asyncio
 from hashlib import sha256
 
 from stenolog.adapters.conversation.log import Conversation
+from stenolog.adapters.engine.agent import Agent, Upkeep
 from stenolog.adapters.tools.recall import (
     MayRecall,
     Passage,
@@ -25,8 +26,6 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError, DuplicateIdError, VersionConflictError
 from stenolog.domain.events import AssistantMessage, UserMessage
 from stenolog.projections.fold import fold
-
-from .agent import Agent, Upkeep
 
 TITLE = "Recalled from other conversations:"
 # One common word is chance, and a passage about something else costs more than it helps.

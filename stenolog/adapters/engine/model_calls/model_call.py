@@ -6,9 +6,11 @@ changed.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, get_args
@@ -18,7 +20,7 @@ from stenolog.adapters.providers.failures import hide
 from stenolog.adapters.tools.results import error_text as words
 from stenolog.adapters.tools.results import leaves
 from stenolog.domain.effects import CallModel
-from stenolog.domain.errors import CallerError, InvalidEventError, ModelError
+from stenolog.domain.errors import CallerError, InvalidEventError, ModelError, OperationalError
 from stenolog.domain.events import AssistantMessage, ErrorCategory, LlmError
 from stenolog.domain.model import clean
 from stenolog.domain.parts import AssistantPart
@@ -89,6 +91,40 @@ def keep_drafts(drafts: Iterable[StreamDraft], write: Callable[[list[tuple[int, 
     write([(draft.fence, said) for draft, said, _ in news])
     for draft, _, mark in news:
         draft.keep(mark)
+
+
+class DraftKeeper:
+    """The drafts of a runner's model calls, stored as often as the log's store wants them."""
+
+    def __init__(self, interval: float, store: Callable[[Sequence[StreamDraft]], Awaitable[None]]) -> None:
+        self._interval = interval
+        self._store = store
+        self._drafts: dict[int, StreamDraft] = {}
+        self.task: asyncio.Task[None] | None = None
+        """The task that stores them, while there is something to store."""
+
+    def keep(self, draft: StreamDraft) -> None:
+        """Schedule a draft to be stored."""
+        self._drafts[draft.fence] = draft
+        if self.task is None:
+            self.task = asyncio.create_task(self._keep_soon())
+
+    def forget(self, draft: StreamDraft) -> None:
+        """Drop a draft whose answer is about to be appended."""
+        self._drafts.pop(draft.fence, None)
+
+    def of(self, fence: int) -> StreamDraft | None:
+        """Return the draft under a claim."""
+        return self._drafts.get(fence)
+
+    async def _keep_soon(self) -> None:
+        """Store the streamed pieces a little later, with those that arrive until then; repeat as needed."""
+        while not all(draft.is_kept for draft in self._drafts.values()):
+            await asyncio.sleep(self._interval)
+            # A draft is no truth; whether the log can be written shows when the entry is appended.
+            with suppress(OperationalError):
+                await self._store([*self._drafts.values()])
+        self.task = None
 
 
 def load_draft(kept: Iterable[bytes]) -> Drafted:

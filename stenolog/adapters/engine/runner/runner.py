@@ -22,6 +22,14 @@ from itertools import count
 from typing import ParamSpec, TypeVar
 
 from stenolog.adapters.conversation.log import Conversation
+from stenolog.adapters.engine.agent import Agent
+from stenolog.adapters.engine.approvals import are_delegates, only_waits
+from stenolog.adapters.engine.journal import recovery
+from stenolog.adapters.engine.journal.effect_names import Key, key
+from stenolog.adapters.engine.journal.journal import ClaimedEffect, Instead, Journal, Outcome, Poll
+from stenolog.adapters.engine.journal.live_state import dequeue
+from stenolog.adapters.engine.model_calls.model_call import DraftKeeper, StreamDraft, keep_drafts
+from stenolog.adapters.engine.options import EntryAppended, Options, RunEvent, StreamDelta
 from stenolog.adapters.store.store_values import Claim
 from stenolog.adapters.tools.base import BaseTool
 from stenolog.domain.decide import decide
@@ -32,18 +40,9 @@ from stenolog.domain.errors import ClaimLostError, InvalidEventError, StoreTimeo
 from stenolog.domain.events import Event
 from stenolog.domain.lifecycle import BUSY
 
-from . import recovery
-from .agent import Agent
-from .approvals import are_delegates, only_waits
 from .commit_listener import CommitListener
-from .draft_keeper import DraftKeeper
-from .effect_names import Key, key
 from .effects import auto_approvals, do, why_lost
-from .journal import ClaimedEffect, Instead, Journal, Outcome, Poll
-from .live_state import dequeue
-from .model_call import StreamDraft
-from .options import EntryAppended, Options, RunEvent, StreamDelta
-from .upkeep import UpkeepSchedule
+from .upkeep_schedule import UpkeepSchedule
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -76,7 +75,7 @@ class Runner:
         self._failures: list[BaseException] = []
         self._asked: set[Key] = set()
         self._asks: dict[Key, asyncio.Task[None]] = {}  # backends being asked whether they remember
-        self._drafts = DraftKeeper(self)
+        self.drafts = DraftKeeper(conversation.log.recorder.draft_interval, self._keep_drafts)
         self._queue: asyncio.Queue[StreamDelta | None] = asyncio.Queue()
         self._is_woken = False
         self._unprotected: list[tuple[Key, Claim]] = []  # stopped, as others may begin them
@@ -140,7 +139,7 @@ class Runner:
 
     async def close(self) -> None:
         """Stop the work under way: the log says so, and another runner continues from there."""
-        drafts = [self._drafts.task] if self._drafts.task else []
+        drafts = [self.drafts.task] if self.drafts.task else []
         running = {*(task for _, task in self._tasks.values()), *self._asks.values(), *drafts}
         for task in running:
             task.cancel()
@@ -176,15 +175,10 @@ class Runner:
     def stream(self, delta: StreamDelta, draft: StreamDraft) -> None:
         """Pass a piece of an answer on, and schedule the draft to be stored."""
         self._queue.put_nowait(delta)
-        self.keep(draft)
+        self.drafts.keep(draft)
 
-    def keep(self, draft: StreamDraft) -> None:
-        """Schedule a draft to be stored."""
-        self._drafts.keep(draft)
-
-    def forget(self, draft: StreamDraft) -> None:
-        """Drop a draft whose answer is about to be appended."""
-        self._drafts.forget(draft)
+    async def _keep_drafts(self, drafts: Sequence[StreamDraft]) -> None:
+        await self.write(keep_drafts, drafts, self.journal.claims.draft)
 
     def wake(self) -> None:
         """Poll again: something may be there to do."""
@@ -249,7 +243,7 @@ class Runner:
                 lambda: self._settle_now(self._if_still_wanted(outcome, claim), claim, instead)
             )
             return None
-        draft = self._drafts.of(claim.fence)
+        draft = self.drafts.of(claim.fence)
         return recovery.recover(self.journal, claim, self.agents, self.tools, self.options, why, draft)
 
     def _if_still_wanted(self, outcome: Outcome, claim: Claim) -> Outcome:

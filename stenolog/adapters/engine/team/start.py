@@ -6,6 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Literal, NamedTuple, TypeAlias
 
+from stenolog.adapters.engine.agent import Agent
+from stenolog.adapters.engine.approvals import refuse_at_workers
+from stenolog.adapters.engine.journal.live_state import LiveState, enqueue
 from stenolog.adapters.tools.base import BaseTool
 from stenolog.domain.card import AgentCard
 from stenolog.domain.decide import decide
@@ -18,10 +21,6 @@ from stenolog.domain.step import evolve
 from stenolog.domain.turns import TurnRule, load
 from stenolog.domain.values import Control, TurnPolicy
 from stenolog.projections.requests.sendable import no_agent
-
-from .agent import Agent
-from .approvals import refuse_at_workers
-from .live_state import LiveState, enqueue
 
 OnInput: TypeAlias = Literal["next", "queue", "cancel"]
 Tools: TypeAlias = Mapping[str, Mapping[str, BaseTool]]

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from hashlib import sha256
 
 from stenolog.adapters.conversation.log import Conversation
+from stenolog.adapters.engine.journal.journal import Journal
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.effects import effects
 
-from .journal import Journal
 from .start import settings_of
 from .team import Team
 

@@ -7,10 +7,9 @@ import logging
 from collections.abc import Iterator, Mapping
 
 from stenolog.adapters.conversation.log import Conversation
+from stenolog.adapters.engine.agent import Agent, Upkeep
+from stenolog.adapters.engine.journal.live_state import WATCH
 from stenolog.domain.errors import IllegalCommandError, ModelError, OperationalError
-
-from .agent import Agent, Upkeep
-from .live_state import WATCH
 
 LOGGER = logging.getLogger("stenolog.engine")
 # A summariser that is down would otherwise be asked, and paid, again for each entry.

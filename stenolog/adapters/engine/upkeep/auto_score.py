@@ -16,15 +16,15 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from stenolog.adapters.conversation.log import Conversation
+from stenolog.adapters.engine.agent import Agent, Upkeep
+from stenolog.adapters.engine.journal.effect_names import short_key
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage
 from stenolog.domain.state import address
 from stenolog.projections.fold import fold
 
-from .agent import Agent, Upkeep
 from .auto_context import check_by
 from .compaction import ask_in_fork
-from .effect_names import short_key
 from .forks import fork_of, merge_answer
 
 JUDGE = (

@@ -8,17 +8,17 @@ from dataclasses import replace
 from datetime import timedelta
 
 from stenolog.adapters.agents import groups
+from stenolog.adapters.engine.agent import Agent
+from stenolog.adapters.engine.model_calls.model_call import Drafted, StreamDraft, load_draft
+from stenolog.adapters.engine.model_calls.retries import NO_RETRIES
+from stenolog.adapters.engine.options import Options
 from stenolog.adapters.store.store_values import Claim
 from stenolog.adapters.tools.base import BaseTool
 from stenolog.domain.effects import MODEL, RunTool, effects, events_for, interrupted_call, unknown_outcome
 from stenolog.domain.errors import StoreTimeoutError
 
-from .agent import Agent
 from .effect_names import key
 from .journal import ClaimedEffect, Instead, Journal, Outcome
-from .model_call import Drafted, StreamDraft, load_draft
-from .options import Options
-from .retries import NO_RETRIES
 
 DIED = "the process that made this call died"
 STOPPED = "the engine was stopped"

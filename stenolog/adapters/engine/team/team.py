@@ -18,6 +18,14 @@ from typing import Any, TypeAlias
 
 from stenolog.adapters.conversation.aio import AsyncConversation
 from stenolog.adapters.conversation.log import Conversation
+from stenolog.adapters.engine.agent import Agent, Upkeep, WorkerTool, check_mode_tools, unknown_mode_tool
+from stenolog.adapters.engine.approvals import Arguments, PendingApproval, approval, waiting
+from stenolog.adapters.engine.journal.live_state import LiveState
+from stenolog.adapters.engine.model_calls.retries import CircuitBreaker
+from stenolog.adapters.engine.options import WORLD, EntryAppended, OnUnknown, Options, RunEvent, Runtime
+from stenolog.adapters.engine.runner.effects import agents_by_name, mentioned_agents
+from stenolog.adapters.engine.runner.runner import Runner
+from stenolog.adapters.engine.runner.upkeep_schedule import upkeeps
 from stenolog.adapters.providers.prices import listed
 from stenolog.adapters.tools.base import BaseTool
 from stenolog.adapters.tools.functions import as_runnables, opened
@@ -30,16 +38,7 @@ from stenolog.domain.turns import TurnRule
 from stenolog.domain.values import CallRef, Control, TurnPolicy
 from stenolog.projections.prices import Prices, price_of
 
-from .agent import Agent, Upkeep, WorkerTool
-from .approvals import Arguments, PendingApproval, approval, waiting
-from .effects import agents_by_name, mentioned_agents
-from .live_state import LiveState
-from .mode_tools import check_mode_tools, unknown_mode_tool
-from .options import WORLD, EntryAppended, OnUnknown, Options, RunEvent, Runtime
-from .retries import CircuitBreaker
-from .runner import Runner
 from .start import Input, OnInput, TeamSettings, start_run
-from .upkeep import upkeeps
 
 LOGGER = logging.getLogger("stenolog.engine")
 AnyConversation: TypeAlias = Conversation | AsyncConversation

@@ -10,6 +10,20 @@ from functools import cache, partial
 from typing import ParamSpec, Protocol, TypeVar
 
 from stenolog.adapters.conversation.log import Conversation
+from stenolog.adapters.engine.agent import Agent
+from stenolog.adapters.engine.journal.effect_names import Key, key
+from stenolog.adapters.engine.journal.journal import ClaimedEffect, Instead, Journal, Outcome
+from stenolog.adapters.engine.model_calls.cuts import last_cut, last_summarised
+from stenolog.adapters.engine.model_calls.dispatch import DispatchCheck
+from stenolog.adapters.engine.model_calls.model_call import (
+    DraftKeeper,
+    OngoingModelCall,
+    StreamDraft,
+    classify_error,
+)
+from stenolog.adapters.engine.model_calls.retries import CircuitBreaker
+from stenolog.adapters.engine.model_calls.streaming import BREATH, stream_with_timeouts
+from stenolog.adapters.engine.options import Options, StreamDelta
 from stenolog.adapters.models.base import Model, ModelRequest, Progress
 from stenolog.adapters.store.store_values import Claim
 from stenolog.adapters.tools.base import BaseTool, ToolContext
@@ -30,16 +44,6 @@ from stenolog.projections.formats.deltas import ModelResponse, ResponseDelta
 from stenolog.projections.requests import Request
 from stenolog.projections.requests.transport import Outgoing
 from stenolog.projections.views.timeline import cut_of
-
-from .agent import Agent
-from .cuts import last_cut, last_summarised
-from .dispatch import DispatchCheck
-from .effect_names import Key, key
-from .journal import ClaimedEffect, Instead, Journal, Outcome
-from .model_call import OngoingModelCall, StreamDraft, classify_error
-from .options import Options, StreamDelta
-from .retries import CircuitBreaker
-from .streaming import BREATH, stream_with_timeouts
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -65,6 +69,7 @@ class EffectHost(Protocol):
     """Per lane, the number of cuts of its window when the operator was last notified."""
     summaries: dict[str, int]
     """Per lane, the position of the last summary that the operator was notified of."""
+    drafts: DraftKeeper
 
     @property
     def journal(self) -> Journal:
@@ -78,12 +83,6 @@ class EffectHost(Protocol):
 
     def stream(self, delta: StreamDelta, draft: StreamDraft) -> None:
         """Pass a piece of an answer on, and schedule the draft to be stored."""
-
-    def keep(self, draft: StreamDraft) -> None:
-        """Schedule a draft to be stored."""
-
-    def forget(self, draft: StreamDraft) -> None:
-        """Stop keeping a draft: its answer is about to be appended."""
 
 
 async def do(host: EffectHost, claimed: ClaimedEffect) -> None:
@@ -113,7 +112,7 @@ async def _call_model(host: EffectHost, claimed: ClaimedEffect, effect: CallMode
     def take(piece: ResponseDelta | Progress) -> None:
         if isinstance(piece, Progress):
             ongoing.update(piece)
-            host.keep(ongoing.draft)
+            host.drafts.keep(ongoing.draft)
         else:
             ongoing.take(piece, watch())
             host.stream(StreamDelta(address, effect.cause, piece.text, piece.kind, piece.part), ongoing.draft)
@@ -147,7 +146,7 @@ async def _call_model(host: EffectHost, claimed: ClaimedEffect, effect: CallMode
         lambda error: partial(events_for, _failure(host, ongoing, error)),
     )
     # Only now: until its answer is appended, the draft is all that a crash would leave of it.
-    host.forget(ongoing.draft)
+    host.drafts.forget(ongoing.draft)
 
 
 def _tell_of_cut(host: EffectHost, where: str, request: Request) -> None:

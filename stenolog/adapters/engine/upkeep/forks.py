@@ -18,6 +18,10 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from stenolog.adapters.conversation.log import Conversation
+from stenolog.adapters.engine.agent import Agent
+from stenolog.adapters.engine.delegate import worker_output
+from stenolog.adapters.engine.journal.effect_names import short_key
+from stenolog.adapters.engine.team.team import Team
 from stenolog.domain.decide import decide
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import (
@@ -32,11 +36,6 @@ from stenolog.domain.settings import Settings
 from stenolog.domain.state import LaneState
 from stenolog.domain.values import PositionRange
 from stenolog.projections.views.context import Context, context
-
-from .agent import Agent
-from .delegate import worker_output
-from .effect_names import short_key
-from .team import Team
 
 
 def fork_of(conversation: Conversation, after: int, name: str) -> Conversation:

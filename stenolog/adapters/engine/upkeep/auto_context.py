@@ -15,6 +15,8 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from stenolog.adapters.conversation.log import Conversation
+from stenolog.adapters.engine.agent import Agent, Upkeep
+from stenolog.adapters.engine.journal.effect_names import short_key
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError
 from stenolog.domain.events import UNCHANGED, AssistantMessage, ModeSwitch
@@ -23,9 +25,7 @@ from stenolog.domain.turn_taking import is_pass
 from stenolog.domain.values import TurnPolicy
 from stenolog.projections.fold import fold
 
-from .agent import Agent, Upkeep
 from .compaction import TASK, ask_in_fork, compact
-from .effect_names import short_key
 from .forks import fork_of, merge_answer
 
 KEEP = 20

@@ -1,0 +1,1 @@
+"""The loop on one conversation: poll, claim, do, append."""

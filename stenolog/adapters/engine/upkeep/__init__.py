@@ -1,0 +1,1 @@
+"""Upkeep of an agent's context: summaries, memories, recalled passages and scores."""
