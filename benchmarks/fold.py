@@ -12,8 +12,8 @@ from benchmarks._ratio import Row, least
 from stenolog import AssistantMessage, Entry, Event, ModeSwitch, ToolCall, ToolResult, UserMessage
 from stenolog.context import Budget, FullHistory
 from stenolog.domain.entry import to_entry
+from stenolog.domain.lanes.step import fold
 from stenolog.domain.policy import Policy, policy
-from stenolog.domain.step import fold
 from stenolog.engine import RoundRobin
 from stenolog.projections.requests.incremental.session import window
 from stenolog.projections.requests.pipeline.lane import LaneId

@@ -11,7 +11,7 @@ from benchmarks._ratio import Row, compared
 from benchmarks.read import conversation
 from stenolog import Conversation, UserMessage
 from stenolog.adapters.conversation import log as logs
-from stenolog.domain.state import decision
+from stenolog.domain.lanes.state import decision
 
 SHORT, LONG = 1_000, 1_000_000
 BATCH = 10_000

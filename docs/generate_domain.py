@@ -14,13 +14,12 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from stenolog.domain import card, parts, values
+from stenolog.domain.base.model import FrozenJson, Integer, Json, Key, Utc
+from stenolog.domain.base.value_help import ATTRIBUTES
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.events import Common, Unchanged
-from stenolog.domain.frozen import FrozenJson
-from stenolog.domain.lifecycle import GUARDS, STATES, TABLE, TRIGGERS, Status
-from stenolog.domain.model import Integer, Json, Key, Utc
-from stenolog.domain.state import LaneState, State, decision
-from stenolog.domain.value_help import ATTRIBUTES
+from stenolog.domain.lanes.lifecycle import GUARDS, STATES, TABLE, TRIGGERS, Status
+from stenolog.domain.lanes.state import LaneState, State, decision
 from stenolog.testing import examples
 
 MADE = "<!-- Made by `python docs/generate.py`; change the code, not this page. -->"
@@ -35,7 +34,7 @@ DOES = {
 LIFECYCLE = """\
 A **lane** is one line of work: an agent, or an agent at one of its tasks. Where it stands follows from the
 log alone. Every event that concerns a lane is a **trigger**; the table below says where it leads. It is
-declared in `stenolog/domain/lifecycle.py` as a machine of the `transitions` library, and compiled at import.
+declared in `stenolog/domain/lanes/lifecycle.py` as a machine of the `transitions` library, compiled once.
 
 What the table does not list leaves the lane where it is, and is counted as an anomaly: an old or foreign log
 never fails to replay. `decide` refuses it before it is recorded.

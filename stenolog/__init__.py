@@ -26,7 +26,6 @@ from .adapters.conversation.log import Conversation, Log
 from .adapters.conversation.log import open as open
 from .adapters.programs import register as _register_programs
 from .domain.card import AgentCard
-from .domain.decide import decide
 from .domain.entry import Entry, NewEntry
 from .domain.errors import StenologError, VersionConflictError
 from .domain.events import (
@@ -38,10 +37,11 @@ from .domain.events import (
     ToolResult,
     UserMessage,
 )
+from .domain.lanes.decide import decide
+from .domain.lanes.state import State
+from .domain.lanes.step import evolve, step
 from .domain.parts import TextPart, ToolCall
 from .domain.settings import Settings
-from .domain.state import State
-from .domain.step import evolve, step
 from .domain.values import Tool
 from .projections.fold import Fold, fold
 

@@ -6,8 +6,8 @@ Each is a pure function of entries or of requests; `usage` is a fold. The short 
 
 from .adapters.conversation.verifying.trace import Reached, Trace, trace_value
 from .adapters.providers.prices import prices_of
+from .domain.lanes.state import decision
 from .domain.settings import members_after, settings
-from .domain.state import decision
 from .projections.analysis.bisection import Bisected, bisect
 from .projections.analysis.blame import Blame, BlameLink, blame
 from .projections.analysis.budget import BudgetRow, budget

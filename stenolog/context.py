@@ -7,7 +7,7 @@ policy = LastN(50) | Budget(tokens=16_000) | Pins(tags=("goal",))
 
 from __future__ import annotations
 
-from .domain.model import rule
+from .domain.base.model import rule
 from .domain.policy import (
     Attribution,
     Budget,

@@ -14,12 +14,20 @@ from .adapters.engine.upkeep.auto_recall import AutoRecall
 from .adapters.engine.upkeep.auto_score import AutoScore
 from .adapters.engine.upkeep.compaction import compact
 from .adapters.engine.upkeep.forks import regenerate
-from .domain.decide import decide
-from .domain.limits import LaneUsage, Limits, Tokens, UsageByLane, delegated_usage, limit_reached, track_usage
-from .domain.model import rule
-from .domain.state import Decision, LaneState, State, address, decision
-from .domain.step import INITIAL, StepResult, Transition, evolve, step
-from .domain.turns import (
+from .domain.base.model import rule
+from .domain.lanes.decide import decide
+from .domain.lanes.limits import (
+    LaneUsage,
+    Limits,
+    Tokens,
+    UsageByLane,
+    delegated_usage,
+    limit_reached,
+    track_usage,
+)
+from .domain.lanes.state import Decision, LaneState, State, address, decision
+from .domain.lanes.step import INITIAL, StepResult, Transition, evolve, step
+from .domain.lanes.turns import (
     ByAddress,
     NextTurn,
     Orchestrator,

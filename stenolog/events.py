@@ -4,6 +4,7 @@
 text can name a conversation or an entry, `check_json` whether a value can be stored as JSON.
 """
 
+from .domain.base.model import check_json
 from .domain.card import AgentCard
 from .domain.codec import dump_event, load_event
 from .domain.entry import EPOCH, LONGEST_NAME, OPENING_ID, Entry, NewEntry, check_name
@@ -22,9 +23,8 @@ from .domain.events import (
     Unknown,
     UserMessage,
 )
-from .domain.model import check_json
+from .domain.lanes.state import address
 from .domain.settings import DEFAULT_MODE
-from .domain.state import address
 from .domain.values import (
     CallRef,
     Control,

@@ -19,7 +19,7 @@ from .adapters.plugins import (
     load_plugins,
     named_plugins,
 )
-from .domain.registry import Reference, Registry
+from .domain.base.registry import Reference, Registry
 
 if TYPE_CHECKING:
     from .adapters.agents.output_formats import OUTPUT_FORMATS
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from .adapters.models.base import MODELS
     from .adapters.tables.table import TABLES
     from .apps.chats.channels import CHANNELS
+    from .domain.lanes.turns import TURN_RULES, register_turn_rule
     from .domain.policy import HISTORIES, register_history
-    from .domain.turns import TURN_RULES, register_turn_rule
     from .projections.formats import FORMATS, register_api
     from .projections.programs import (
         PROGRAMS,
@@ -65,11 +65,11 @@ _WHERE: dict[str, str] = {
     "TapLaunch": "projections.programs",
     "TABLES": "adapters.tables.table",
     "TRANSFORMS": "projections.requests.pipeline.attribution",
-    "TURN_RULES": "domain.turns",
+    "TURN_RULES": "domain.lanes.turns",
     "register_api": "projections.formats",
     "register_history": "domain.policy",
     "register_transform": "projections.requests.pipeline.attribution",
-    "register_turn_rule": "domain.turns",
+    "register_turn_rule": "domain.lanes.turns",
     "shows": "projections.programs",
 }
 """The names that are imported when they are first asked for, and the modules that they come from."""

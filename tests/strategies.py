@@ -31,10 +31,9 @@ from stenolog import (
     decide,
     evolve,
 )
+from stenolog.domain.base.model import FrozenJson, Integer, Json, Key, Name, Utc
 from stenolog.domain.codec import REGISTRY
-from stenolog.domain.frozen import FrozenJson
-from stenolog.domain.model import Integer, Json, Key, Name, Utc
-from stenolog.domain.step import INITIAL
+from stenolog.domain.lanes.step import INITIAL
 from stenolog.errors import IllegalCommandError, UnsupportedVersionError
 from stenolog.events import CallRef, Control, PositionRange
 from stenolog.parts import ReasoningPart

@@ -13,7 +13,7 @@ import pytest
 import stenolog
 from stenolog import AssistantMessage, Conversation, LlmError, TextPart, ToolCall, ToolResult
 from stenolog.adapters.providers.prices import listed
-from stenolog.domain.limits import Limits, delegated_usage, no_price
+from stenolog.domain.lanes.limits import Limits, delegated_usage, no_price
 from stenolog.engine import Agent, AgentTool, Team
 from stenolog.errors import CallerError
 from stenolog.events import Usage

@@ -18,8 +18,8 @@ from threading import RLock
 from traceback import walk_tb
 from typing import TYPE_CHECKING, TypeVar
 
+from stenolog.domain.base.registry import LateRegistry, Reference
 from stenolog.domain.errors import CallerError, PluginError
-from stenolog.domain.registry import LateRegistry, Reference
 from stenolog.projections.programs import PROGRAMS, Program
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
+from .base.model import Json, Many, frozen_value
 from .errors import InvalidEventError
-from .model import Json, Many, frozen_value
 from .policy import policy
 from .values import Tool
 

@@ -21,9 +21,9 @@ from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from stenolog.domain.erasure import ERASED
 
+from .base.model import first_error
 from .errors import CorruptLogError, InvalidEventError
 from .events import AssistantMessage, Event, Known, LlmError, ModeSwitch, ToolResult, Unknown, UserMessage
-from .model import first_error
 
 JsonObject: TypeAlias = dict[str, Any]
 

@@ -15,12 +15,12 @@ from typing import NamedTuple
 
 from stenolog.domain.erasure import ERASED, SWITCH, effects_of
 
+from .base.model import EPOCH as EPOCH
+from .base.model import in_utc
+from .base.value_help import quoted
 from .codec import REGISTRY, Registry
 from .errors import CorruptLogError, InvalidEventError
 from .events import Event, ModeSwitch
-from .model import EPOCH as EPOCH
-from .model import in_utc
-from .value_help import quoted
 
 GENESIS = b""
 MICROSECOND = timedelta(microseconds=1)

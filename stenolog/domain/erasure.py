@@ -7,9 +7,9 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from .base.model import construct
 from .card import AgentCard
 from .events import UNCHANGED, Event, ModeSwitch, Unknown, UserMessage
-from .model import construct
 from .values import Tool, WorkflowRun
 
 ERASED = "erased"

@@ -18,9 +18,9 @@ from typing import (
 
 from pydantic import Field
 
+from .base.model import Integer, Json, Key, Many, Name, Utc, frozen_value
 from .card import AgentCard
 from .errors import InvalidEventError
-from .model import Integer, Json, Key, Many, Name, Utc, frozen_value
 from .parts import AssistantPart, TextPart, ToolCall, UserPart, calls_of, text_of
 from .values import (
     CallRef,

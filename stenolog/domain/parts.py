@@ -5,7 +5,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from .model import frozen_value, tag
+from .base.model import frozen_value, tag
 
 
 @frozen_value

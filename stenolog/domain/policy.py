@@ -16,9 +16,9 @@ from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from pydantic import Field as Declared
 
+from .base.model import Many, Natural, Positive, construct, non_default_fields, rule
+from .base.registry import Registry
 from .errors import InvalidPolicyError
-from .model import Many, Natural, Positive, construct, non_default_fields, rule
-from .registry import Registry
 
 T = TypeVar("T")
 DEFAULT_COUNTER = "bytes4"

@@ -16,8 +16,8 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 
+from .base.near_names import closest
 from .errors import InvalidPolicyError
-from .near_names import closest
 from .policy import (
     FullHistory,
     History,

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from functools import reduce
 from typing import NamedTuple, TypeVar
 
+from .base.model import construct
 from .card import AgentCard
 from .entry import Entry
 from .errors import InvalidPolicyError
 from .events import UNCHANGED, ModeSwitch
-from .model import construct
 from .policy import policy
 from .values import ConversationRef, PositionRange, TurnPolicy, WorkflowRun
 

@@ -9,8 +9,7 @@ from typing import Literal, Protocol
 
 from pydantic import Field
 
-from .frozen import FrozenDict, FrozenJson
-from .model import Integer, Json, Many, Positive, frozen_value
+from .base.model import FrozenDict, FrozenJson, Integer, Json, Many, Positive, frozen_value
 
 
 @frozen_value

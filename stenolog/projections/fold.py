@@ -24,8 +24,8 @@ from typing import Any, Generic, TypeVar
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import Event
-from stenolog.domain.state import State
-from stenolog.domain.step import INITIAL, Transition, step
+from stenolog.domain.lanes.state import State
+from stenolog.domain.lanes.step import INITIAL, Transition, step
 
 S = TypeVar("S")
 

@@ -23,11 +23,11 @@ from stenolog.domain.events import (
     Unknown,
     UserMessage,
 )
-from stenolog.domain.lifecycle import BUSY
+from stenolog.domain.lanes.lifecycle import BUSY
+from stenolog.domain.lanes.state import OpenCall, State, address, find_call
+from stenolog.domain.lanes.step import INITIAL, Transition, step
 from stenolog.domain.parts import AssistantPart, ReasoningPart, TextPart, ToolCall
 from stenolog.domain.settings import NOTHING, Settings, configure
-from stenolog.domain.state import OpenCall, State, address, find_call
-from stenolog.domain.step import INITIAL, Transition, step
 
 from .formats import providers
 from .views.usage import is_new_session

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from typing import Any, NamedTuple, TypeAlias
 
 from stenolog.domain.errors import InvalidEventError
-from stenolog.domain.limits import MICRO_PER_USD, Tokens
+from stenolog.domain.lanes.limits import MICRO_PER_USD, Tokens
 
 
 class Price(NamedTuple):

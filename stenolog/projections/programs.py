@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from stenolog.domain.registry import LateRegistry
+from stenolog.domain.base.registry import LateRegistry
 
 
 class Signature(NamedTuple):

@@ -10,7 +10,7 @@ import stenolog
 from stenolog import AssistantMessage, Conversation, UserMessage
 from stenolog.context import Budget
 from stenolog.domain.policy import Policy
-from stenolog.projections.analysis.budget_room import BudgetRoom, budget_room
+from stenolog.projections.analysis.budget import BudgetRoom, budget_room
 from stenolog.projections.formats import FORMATS
 
 

@@ -14,7 +14,7 @@ from stenolog.adapters.engine.team_file import load
 from stenolog.adapters.models.model_names import model_from_string
 from stenolog.context import Budget, LastN, Pins
 from stenolog.domain.errors import CallerError
-from stenolog.domain.turns import RoundRobin
+from stenolog.domain.lanes.turns import RoundRobin
 from stenolog.models import (
     ACP,
     Anthropic,

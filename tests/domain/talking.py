@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from stenolog import AssistantMessage, Event, LlmError, ModeSwitch, State, ToolCall, UserMessage, evolve, step
-from stenolog.domain.lifecycle import BUSY
-from stenolog.domain.step import INITIAL, fold
-from stenolog.domain.turns import TurnRule
+from stenolog.domain.lanes.lifecycle import BUSY
+from stenolog.domain.lanes.step import INITIAL, fold
+from stenolog.domain.lanes.turns import TurnRule
 from stenolog.engine import Transition
 from stenolog.events import Control, Receipt, TurnPolicy
 from stenolog.testing import entries

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 
 from stenolog import AssistantMessage, Event, LlmError, ModeSwitch, ToolCall, ToolResult, UserMessage, evolve
-from stenolog.domain.decide import decide
-from stenolog.domain.limits import LaneUsage, UsageByLane, track_usage
-from stenolog.domain.step import fold
-from stenolog.domain.turns import RoundRobin
+from stenolog.domain.lanes.decide import decide
+from stenolog.domain.lanes.limits import LaneUsage, UsageByLane, track_usage
+from stenolog.domain.lanes.step import fold
+from stenolog.domain.lanes.turns import RoundRobin
 from stenolog.testing import entries
 from tests.strategies import histories
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from pydantic import Field
 
 from stenolog import AgentCard, Event, LlmError, ModeSwitch, Tool, UserMessage
+from stenolog.domain.base.model import DEEPEST, frozen_value
 from stenolog.domain.codec import REGISTRY, JsonObject, Registry, Upcast
 from stenolog.domain.events import Common, Known
-from stenolog.domain.model import DEEPEST, frozen_value
 from stenolog.errors import CorruptLogError, InvalidEventError
 from stenolog.events import Unknown
 from stenolog.testing import examples

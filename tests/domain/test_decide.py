@@ -21,9 +21,9 @@ from stenolog import (
     decide,
     step,
 )
-from stenolog.domain.decide import CANCELLED, LEFT, REFUSED
-from stenolog.domain.state import find_call
-from stenolog.domain.step import INITIAL, fold
+from stenolog.domain.lanes.decide import CANCELLED, LEFT, REFUSED
+from stenolog.domain.lanes.state import find_call
+from stenolog.domain.lanes.step import INITIAL, fold
 from stenolog.errors import IllegalCommandError, UnsupportedVersionError
 from stenolog.events import CallRef, Control, PositionRange, Unknown
 from stenolog.testing import START, entries, example_conversation

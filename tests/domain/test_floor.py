@@ -12,9 +12,9 @@ from hypothesis.strategies import SearchStrategy
 from pydantic import TypeAdapter
 
 from stenolog import AssistantMessage, Event, LlmError, ModeSwitch, State, ToolResult, decide, evolve
-from stenolog.domain.lifecycle import BUSY
-from stenolog.domain.step import INITIAL, fold
-from stenolog.domain.turns import (
+from stenolog.domain.lanes.lifecycle import BUSY
+from stenolog.domain.lanes.step import INITIAL, fold
+from stenolog.domain.lanes.turns import (
     TURN_RULES,
     ByAddress,
     NextTurn,

@@ -19,8 +19,8 @@ from stenolog import (
     UserMessage,
     step,
 )
-from stenolog.domain.state import LaneState
-from stenolog.domain.step import fold
+from stenolog.domain.lanes.state import LaneState
+from stenolog.domain.lanes.step import fold
 from stenolog.engine import Transition
 from stenolog.events import CallRef, Control, ConversationRef, PositionRange, Unknown
 from stenolog.testing import START, entries

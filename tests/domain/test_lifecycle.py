@@ -10,8 +10,8 @@ from typing import Any, get_args
 import pytest
 from transitions import Machine, MachineError
 
-from stenolog.domain.lifecycle import GUARDS, STATES, TABLE, Status, Trigger, compile_table, legal, move
-from stenolog.domain.lifecycle import machine as declared
+from stenolog.domain.lanes.lifecycle import GUARDS, STATES, TABLE, Status, Trigger, compile_table, legal, move
+from stenolog.domain.lanes.lifecycle import machine as declared
 
 TRIGGERS: tuple[Trigger, ...] = get_args(Trigger)
 TRUTHS = [dict(zip(GUARDS, truth, strict=True)) for truth in product((True, False), repeat=len(GUARDS))]

@@ -10,8 +10,16 @@ from hypothesis import given
 from pydantic import TypeAdapter
 
 from stenolog import AssistantMessage, Entry, Event, LlmError, ModeSwitch, ToolCall, ToolResult, UserMessage
-from stenolog.domain.limits import NEW, LaneUsage, Limits, Tokens, UsageByLane, limit_reached, track_usage
-from stenolog.domain.turns import RoundRobin
+from stenolog.domain.lanes.limits import (
+    NEW,
+    LaneUsage,
+    Limits,
+    Tokens,
+    UsageByLane,
+    limit_reached,
+    track_usage,
+)
+from stenolog.domain.lanes.turns import RoundRobin
 from stenolog.errors import InvalidPolicyError
 from stenolog.events import CallRef, Control, Usage
 from stenolog.parts import ImagePart

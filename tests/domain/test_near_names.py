@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stenolog.domain.near_names import closest
+from stenolog.domain.base.near_names import closest
 
 AGENTS = ["coder", "Reviewer", "planner", "tool_choice", "to"]
 

@@ -20,8 +20,8 @@ from stenolog import (
     evolve,
     step,
 )
-from stenolog.domain.lifecycle import GUARDS
-from stenolog.domain.step import HOLDS, INITIAL, fold
+from stenolog.domain.lanes.lifecycle import GUARDS
+from stenolog.domain.lanes.step import HOLDS, INITIAL, fold
 from stenolog.engine import Transition
 from stenolog.events import CallRef, Control, PositionRange, Unknown
 from stenolog.testing import entries, example_conversation

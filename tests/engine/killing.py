@@ -19,7 +19,7 @@ from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.conversation.verifying.requests import prove
 from stenolog.adapters.store.claims import Claims
 from stenolog.adapters.store.store_values import Claim
-from stenolog.domain.effects import MODEL, UNKNOWN
+from stenolog.domain.lanes.effects import MODEL, UNKNOWN
 from stenolog.projections.requests import lanes
 from stenolog.projections.requests.incremental.session import from_window, windows
 from stenolog.projections.requests.sendable import takes_part

@@ -30,7 +30,7 @@ from stenolog import (
 )
 from stenolog.adapters.engine.upkeep import compaction
 from stenolog.context import Budget, LastN, Pins
-from stenolog.domain.decide import decide
+from stenolog.domain.lanes.decide import decide
 from stenolog.engine import compact
 from stenolog.errors import IllegalCommandError, ModelError
 from stenolog.events import Control, PositionRange, Receipt

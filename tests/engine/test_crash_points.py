@@ -15,7 +15,7 @@ import stenolog
 from stenolog import Log, Team, ToolResult, UserMessage
 from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.store.claims import Claims
-from stenolog.domain.effects import UNKNOWN
+from stenolog.domain.lanes.effects import UNKNOWN
 from stenolog.engine import Agent, AgentTool
 from stenolog.errors import ModelError
 from stenolog.models import ModelRequest, Scripted

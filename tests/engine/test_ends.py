@@ -19,9 +19,9 @@ from stenolog.adapters.engine.runner.effects import GOES_ON
 from stenolog.adapters.store.claims import Claims
 from stenolog.adapters.tools.base import RetrySafety
 from stenolog.adapters.tools.results import result_of
-from stenolog.domain.decide import CANCELLED
-from stenolog.domain.effects import UNKNOWN, unknown_outcome
 from stenolog.domain.errors import StoreTimeoutError
+from stenolog.domain.lanes.decide import CANCELLED
+from stenolog.domain.lanes.effects import UNKNOWN, unknown_outcome
 from stenolog.domain.values import Control
 from stenolog.engine import Agent, StreamDelta
 from stenolog.events import CallRef

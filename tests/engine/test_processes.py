@@ -21,7 +21,7 @@ from stenolog.adapters.store import liveness
 from stenolog.adapters.store.claim_owner import Owner
 from stenolog.adapters.store.claims import Claims
 from stenolog.adapters.store.liveness import LivenessLock
-from stenolog.domain.effects import UNKNOWN
+from stenolog.domain.lanes.effects import UNKNOWN
 from tests.engine import together
 from tests.engine.together import TALK
 from tests.engine.workload import Files, lines

@@ -12,7 +12,7 @@ from stenolog.adapters.engine.journal.recovery import DIED, recover
 from stenolog.adapters.engine.options import Options
 from stenolog.adapters.store.claims import Claims
 from stenolog.adapters.store.store_values import Claim
-from stenolog.domain.effects import UNKNOWN
+from stenolog.domain.lanes.effects import UNKNOWN
 from stenolog.engine import Agent
 from stenolog.models import Scripted
 from stenolog.tools import ToolContext, tool

@@ -16,8 +16,8 @@ import stenolog
 from stenolog import Agent, AssistantMessage, ModeSwitch, Team, UserMessage
 from stenolog.apps import cli
 from stenolog.domain.errors import InvalidPolicyError
-from stenolog.domain.state import State
-from stenolog.domain.turns import TURN_RULES, NextTurn, TurnRule, TurnView, present, register_turn_rule
+from stenolog.domain.lanes.state import State
+from stenolog.domain.lanes.turns import TURN_RULES, NextTurn, TurnRule, TurnView, present, register_turn_rule
 from stenolog.domain.values import TurnPolicy
 from stenolog.models import Scripted
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from stenolog import Entry, Log, State, evolve
-from stenolog.domain.step import INITIAL
+from stenolog.domain.lanes.step import INITIAL
 from stenolog.projections.requests import PIPELINE
 from stenolog.requests import FORMATS, every_request, lanes
 

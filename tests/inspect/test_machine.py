@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 import stenolog
 from stenolog import AssistantMessage, ToolCall, ToolResult, UserMessage
 from stenolog.apps.views.states import next_inputs
-from stenolog.domain.lifecycle import TABLE, legal
+from stenolog.domain.lanes.lifecycle import TABLE, legal
 from stenolog.projections.views.lifecycle_picture import STYLE
 
 from .words import words

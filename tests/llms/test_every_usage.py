@@ -12,7 +12,7 @@ import pytest
 
 from stenolog import AssistantMessage, LlmError, Team, TextPart
 from stenolog.apps.cli import run as stenolog
-from stenolog.domain.limits import Limits
+from stenolog.domain.lanes.limits import Limits
 from stenolog.engine import Agent, RetryPolicy
 from stenolog.events import Usage
 from stenolog.models import ModelResponse, Progress, Timeouts

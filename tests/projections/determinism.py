@@ -16,8 +16,8 @@ from pydantic_core import to_json
 from stenolog import Entry, NewEntry, StenologError
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.entry import EPOCH, MICROSECOND, microseconds
+from stenolog.domain.lanes.step import fold
 from stenolog.domain.settings import settings
-from stenolog.domain.step import fold
 from stenolog.projections.fold import transitions
 from stenolog.projections.formats import FORMATS
 from stenolog.projections.requests import build, lanes

@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given
 
 from stenolog import AssistantMessage, Entry, Fold, UserMessage, fold
+from stenolog.domain.lanes.step import INITIAL, evolve
 from stenolog.domain.settings import NOTHING, configure
-from stenolog.domain.step import INITIAL, evolve
 from stenolog.testing import entries
 from tests.strategies import logs
 

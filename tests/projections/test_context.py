@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from stenolog import AssistantMessage, Entry, Event, LlmError, ModeSwitch, ToolCall, ToolResult, UserMessage
-from stenolog.domain.step import fold
+from stenolog.domain.lanes.step import fold
 from stenolog.events import CallRef, PositionRange
 from stenolog.projections.views.context import Context, context
 from stenolog.testing import entries

@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from stenolog.domain.lifecycle import STATES, TABLE, TRIGGERS
+from stenolog.domain.lanes.lifecycle import STATES, TABLE, TRIGGERS
 from stenolog.projections.views.lifecycle_picture import WAYS, Taken, Way, check, lifecycle_picture
 
 SVG = "{http://www.w3.org/2000/svg}"

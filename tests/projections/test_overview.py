@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stenolog import AgentCard, AssistantMessage, LlmError, ModeSwitch, UserMessage
-from stenolog.domain.limits import Tokens
+from stenolog.domain.lanes.limits import Tokens
 from stenolog.events import Control, Origin, Usage
 from stenolog.projections.views.overview import overview, person_words
 from stenolog.projections.views.usage import understates

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from stenolog import AssistantMessage, Entry, Event, LlmError, ToolCall, ToolResult, UserMessage
-from stenolog.domain.step import fold
+from stenolog.domain.lanes.step import fold
 from stenolog.events import CallRef
 from stenolog.projections.views.tool_pairs import CallKey, pair
 from stenolog.testing import entries, example_conversation

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 
 from stenolog import Entry, UserMessage
-from stenolog.domain.step import INITIAL, fold
+from stenolog.domain.lanes.step import INITIAL, fold
 from stenolog.projections.fold import transitions
 from stenolog.testing import entries, example_conversation
 from tests.strategies import logs

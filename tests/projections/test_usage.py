@@ -20,7 +20,7 @@ from stenolog import (
     ToolResult,
     UserMessage,
 )
-from stenolog.domain.limits import Tokens
+from stenolog.domain.lanes.limits import Tokens
 from stenolog.errors import InvalidEventError
 from stenolog.events import Usage as Counted
 from stenolog.projections.prices import PRICES, Price, cost, price_of, price_table

@@ -8,7 +8,7 @@ import pytest
 
 from stenolog import LlmError, ToolCall, ToolResult, UserMessage
 from stenolog.context import Policy
-from stenolog.domain.step import fold
+from stenolog.domain.lanes.step import fold
 from stenolog.events import CallRef, Origin, Receipt
 from stenolog.projections.requests import every_request, lanes
 from tests.requests.given import ASKED, CALL, calls, chat, said

@@ -22,7 +22,7 @@ from stenolog import (
     step,
 )
 from stenolog.context import Budget, LastN, Policy, Reminder, policy
-from stenolog.domain.step import INITIAL, fold
+from stenolog.domain.lanes.step import INITIAL, fold
 from stenolog.events import Origin
 from stenolog.projections.formats import FORMATS
 from stenolog.projections.requests import build

@@ -24,8 +24,8 @@ from stenolog import (
     UserMessage,
 )
 from stenolog.context import Budget, LastN, Policy, SinceLastTurn, policy
+from stenolog.domain.base.registry import HINT
 from stenolog.domain.errors import AgentNotFoundError, UnsupportedVersionError
-from stenolog.domain.registry import HINT
 from stenolog.domain.values import Receipt
 from stenolog.parts import ImagePart
 from stenolog.projections.formats import FORMATS

@@ -9,7 +9,7 @@ import pytest
 import stenolog
 from stenolog import AssistantMessage, LlmError, ModeSwitch, TextPart, ToolResult, UserMessage
 from stenolog.domain.events import ErrorCategory
-from stenolog.domain.step import fold
+from stenolog.domain.lanes.step import fold
 from stenolog.events import PositionRange, Receipt, Unknown
 from stenolog.parts import ReasoningPart
 from tests.requests.given import ASKED, CALL, calls, chat, log, said

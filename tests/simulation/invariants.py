@@ -12,11 +12,11 @@ from stenolog import AssistantMessage, Conversation, Entry, LlmError, Log, State
 from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.engine.journal.live_state import queue
 from stenolog.adapters.store.claims import OpenClaim
-from stenolog.domain.decide import CANCELLED, LEFT, REFUSED
 from stenolog.domain.entry import GENESIS, make_record
 from stenolog.domain.erasure import erasure_of, is_gone
-from stenolog.domain.lifecycle import BUSY
-from stenolog.domain.step import INITIAL
+from stenolog.domain.lanes.decide import CANCELLED, LEFT, REFUSED
+from stenolog.domain.lanes.lifecycle import BUSY
+from stenolog.domain.lanes.step import INITIAL
 from stenolog.engine import LaneState
 from stenolog.projections.requests.builder import build_reference
 from stenolog.requests import Request, validate

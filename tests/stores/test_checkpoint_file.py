@@ -16,7 +16,7 @@ from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.store import checkpoints
 from stenolog.adapters.store import sidecar as side_file
 from stenolog.adapters.store.checkpoints import CheckpointRun, Checkpoints
-from stenolog.domain.step import fold as state_of
+from stenolog.domain.lanes.step import fold as state_of
 from tests.stores.conftest import turns
 
 

@@ -21,8 +21,8 @@ from stenolog.adapters.conversation.queries import folds
 from stenolog.adapters.conversation.queries.folds import SETTINGS, STATE, persistent
 from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.store import checkpoints
+from stenolog.domain.lanes.step import fold as state_of
 from stenolog.domain.settings import settings as settings_of
-from stenolog.domain.step import fold as state_of
 from stenolog.testing import examples
 from tests.stores.conftest import said, turns
 

@@ -29,7 +29,7 @@ from stenolog.adapters.conversation.verifying.requests import prove
 from stenolog.context import LastN, Prompt
 from stenolog.domain.entry import effects_left
 from stenolog.domain.erasure import effects_of, erasure_of
-from stenolog.domain.step import fold
+from stenolog.domain.lanes.step import fold
 from stenolog.errors import (
     ConversationExistsError,
     ConversationNotFoundError,

@@ -15,8 +15,8 @@ from stenolog.adapters.conversation.verifying import one_conversation
 from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.conversation.verifying.report import Report
 from stenolog.adapters.store import durable_head, schema
-from stenolog.domain.state import State
-from stenolog.domain.step import Transition, step
+from stenolog.domain.lanes.state import State
+from stenolog.domain.lanes.step import Transition, step
 from stenolog.errors import CorruptLogError
 from stenolog.events import PositionRange
 from tests.stores.conftest import said, texts

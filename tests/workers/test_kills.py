@@ -21,7 +21,7 @@ from stenolog import AssistantMessage, Conversation, Log, ToolResult, UserMessag
 from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.apps.workers.procrastinate_queue import STALLED
 from stenolog.apps.workers.status import workers_status
-from stenolog.domain.effects import UNKNOWN
+from stenolog.domain.lanes.effects import UNKNOWN
 from stenolog.workers import submit_sync
 from tests.engine.workload import lines
 from tests.postgres.server import Server

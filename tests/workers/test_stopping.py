@@ -10,7 +10,7 @@ import pytest
 import stenolog
 from stenolog import Agent, LlmError, Team, ToolResult
 from stenolog.apps.workers import worker
-from stenolog.domain.effects import UNKNOWN
+from stenolog.domain.lanes.effects import UNKNOWN
 from stenolog.engine import AgentTool
 from stenolog.models import Scripted
 from stenolog.tools import tool

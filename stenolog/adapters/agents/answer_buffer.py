@@ -12,9 +12,9 @@ from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias, get_args
 
 from stenolog.adapters.models.base import Progress
 from stenolog.adapters.providers.failures import error_category as category_of
+from stenolog.domain.base.model import clean
 from stenolog.domain.errors import ModelError
 from stenolog.domain.events import ErrorCategory
-from stenolog.domain.model import clean
 from stenolog.domain.parts import AssistantPart, ProviderPart, ReasoningPart, TextPart
 from stenolog.domain.values import Usage
 from stenolog.projections.formats.deltas import ModelResponse, ResponseDelta

@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from stenolog.adapters.store.recorder import LogRecorder
 from stenolog.adapters.store.store_values import PendingEntry, PendingInsert, Stream
+from stenolog.domain.base.value_help import named_arguments
 from stenolog.domain.entry import Entry, NewEntry, Record, check_name
 from stenolog.domain.events import Event
+from stenolog.domain.lanes.state import State
+from stenolog.domain.lanes.step import Transition
 from stenolog.domain.settings import Settings
-from stenolog.domain.state import State
-from stenolog.domain.step import Transition
-from stenolog.domain.value_help import named_arguments
 from stenolog.projections.fold import Fold
 from stenolog.projections.views.timeline import TimelineItem
 

@@ -30,10 +30,10 @@ from stenolog.domain.errors import (
     VersionConflictError,
 )
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, Unknown, UserMessage
-from stenolog.domain.lifecycle import BUSY
+from stenolog.domain.lanes.lifecycle import BUSY
+from stenolog.domain.lanes.state import State
+from stenolog.domain.lanes.step import INITIAL, evolve
 from stenolog.domain.parts import FilePart, ImagePart
-from stenolog.domain.state import State
-from stenolog.domain.step import INITIAL, evolve
 from stenolog.domain.values import Control, Receipt
 
 WITHOUT_WORDS = "The summary of what came before was erased."

@@ -25,13 +25,13 @@ from stenolog.adapters.store.cursors import follow
 from stenolog.adapters.store.database import DEADLINE, Synchronous
 from stenolog.adapters.store.handle import LogHandle
 from stenolog.adapters.store.store_values import InTransaction, PendingEntry, Stream
+from stenolog.domain.base.value_help import named_arguments
 from stenolog.domain.codec import load_event
-from stenolog.domain.decide import decide
 from stenolog.domain.entry import EPOCH, MICROSECOND, Entry, NewEntry, Record, check_name, microseconds
 from stenolog.domain.errors import InvalidEventError, VersionConflictError
 from stenolog.domain.events import Event
+from stenolog.domain.lanes.decide import decide
 from stenolog.domain.settings import joining
-from stenolog.domain.value_help import named_arguments
 from stenolog.projections.views.timeline import TimelineItem as TimelineItem
 
 from .opening import open_application

@@ -13,11 +13,11 @@ from stenolog.adapters.models.base import Model
 from stenolog.adapters.models.model_names import model_from_string
 from stenolog.adapters.tools.base import BaseTool
 from stenolog.adapters.tools.functions import ToolLike, as_runnables
+from stenolog.domain.base.near_names import closest
 from stenolog.domain.card import AgentCard
 from stenolog.domain.errors import CallerError, InvalidPolicyError
 from stenolog.domain.events import AssistantMessage
-from stenolog.domain.limits import Limits
-from stenolog.domain.near_names import closest
+from stenolog.domain.lanes.limits import Limits
 from stenolog.domain.policy import PolicyLike, SinceLastTurn, policy
 from stenolog.domain.policy_text import policy_of
 from stenolog.domain.values import Tool

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.tools.base import BaseTool
 from stenolog.adapters.tools.calls import call_at
-from stenolog.domain.effects import Effect, RunTool, effects, ref
 from stenolog.domain.errors import IllegalCommandError, InvalidEventError
 from stenolog.domain.events import Event, UserMessage
-from stenolog.domain.state import LaneState, OpenCall, named_call
-from stenolog.domain.turn_taking import hearing
+from stenolog.domain.lanes.effects import Effect, RunTool, effects, ref
+from stenolog.domain.lanes.state import LaneState, OpenCall, named_call
+from stenolog.domain.lanes.turn_taking import hearing
 from stenolog.domain.values import CallRef, Control
 from stenolog.projections.json_checks import misfit
 from stenolog.projections.terminal_text import call_code

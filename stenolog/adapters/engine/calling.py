@@ -21,7 +21,7 @@ from stenolog.adapters.models.by_hand import (
 )
 from stenolog.domain.errors import CallerError, ModelError
 from stenolog.domain.events import AssistantMessage, LlmError
-from stenolog.domain.state import State, address
+from stenolog.domain.lanes.state import State, address
 from stenolog.projections.formats.deltas import ResponseDelta
 from stenolog.projections.requests import Request
 

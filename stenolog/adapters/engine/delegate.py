@@ -27,9 +27,9 @@ from stenolog.adapters.tools.base import ToolContext, ToolOutput
 from stenolog.domain.entry import Entry, NewEntry
 from stenolog.domain.errors import CallerError, IllegalCommandError, ToolError, VersionConflictError
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, UserMessage
-from stenolog.domain.lifecycle import BUSY
-from stenolog.domain.limits import Limits, Tokens
-from stenolog.domain.state import LaneState
+from stenolog.domain.lanes.lifecycle import BUSY
+from stenolog.domain.lanes.limits import Limits, Tokens
+from stenolog.domain.lanes.state import LaneState
 from stenolog.domain.values import Control, ConversationRef, Tool
 
 Context: TypeAlias = Literal["fork", "scope", "fresh"]

@@ -12,10 +12,10 @@ from stenolog.adapters.engine.journal.recovery import DIED
 from stenolog.adapters.engine.model_calls.model_call import Drafted, StreamDraft, keep_drafts, load_draft
 from stenolog.adapters.store.claims import Claims
 from stenolog.adapters.store.store_values import Claim
-from stenolog.domain.effects import MODEL, interrupted_call
 from stenolog.domain.entry import microseconds
 from stenolog.domain.errors import OperationalError, VersionConflictError
-from stenolog.domain.state import address
+from stenolog.domain.lanes.effects import MODEL, interrupted_call
+from stenolog.domain.lanes.state import address
 from stenolog.projections.formats.deltas import ResponseDelta
 from stenolog.projections.requests import Request
 

@@ -30,8 +30,8 @@ from stenolog.adapters.tools.functions import as_runnables
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import ModelError, ReplayMismatchError
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult, UserMessage
+from stenolog.domain.lanes.state import address
 from stenolog.domain.parts import AssistantPart, ProviderPart, RefusalPart, TextPart, ToolCall, UserPart
-from stenolog.domain.state import address
 from stenolog.domain.values import Receipt, Tool
 from stenolog.projections.formats import api_by
 from stenolog.projections.formats.base import Format

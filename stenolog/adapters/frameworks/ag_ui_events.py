@@ -17,10 +17,10 @@ from ag_ui.core import types
 from stenolog.adapters.engine.options import StreamDelta
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult, Unknown, UserMessage
+from stenolog.domain.lanes.state import State, address
+from stenolog.domain.lanes.step import INITIAL, evolve
 from stenolog.domain.parts import Part, ReasoningPart, RefusalPart, TextPart, text_of
 from stenolog.domain.settings import NOTHING, Settings, configure
-from stenolog.domain.state import State, address
-from stenolog.domain.step import INITIAL, evolve
 from stenolog.projections.views.lines import in_words
 from stenolog.projections.views.timeline import changes
 from stenolog.projections.views.tool_pairs import CallKey, ToolCallIndex

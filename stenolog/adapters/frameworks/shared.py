@@ -23,8 +23,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from stenolog.adapters.importers.steps import merged
+from stenolog.domain.base.model import clean, deep_copy_json
 from stenolog.domain.entry import Entry
-from stenolog.domain.model import clean, deep_copy_json
 from stenolog.domain.settings import Settings
 from stenolog.domain.values import PositionRange
 from stenolog.projections.messages.json_fields import compact_json

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple, TypeAlias
 
 from stenolog.adapters.plugins import ProgramRegistry
-from stenolog.domain.registry import Reference
+from stenolog.domain.base.registry import Reference
 from stenolog.projections.programs import FileFormat, Program, Signature
 
 if TYPE_CHECKING:  # `import stenolog` imports this module

@@ -18,12 +18,12 @@ from typing import Any, NamedTuple, TypeAlias
 from pydantic_core import from_json, to_json
 
 from stenolog.adapters.conversation.queries.plain_json import event_from_json
+from stenolog.domain.base.near_names import closest
+from stenolog.domain.base.value_help import no_such_field
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.entry import NewEntry
 from stenolog.domain.errors import InvalidEventError
 from stenolog.domain.events import Event
-from stenolog.domain.near_names import closest
-from stenolog.domain.value_help import no_such_field
 
 from .json_lines import Json, JsonObject
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from stenolog.adapters.models.sdk_answers import as_json
 from stenolog.adapters.tool_specs.given import ToolSpecLike, tool_specs
+from stenolog.domain.base.value_help import slips
 from stenolog.domain.card import AgentCard
 from stenolog.domain.errors import CallerError
 from stenolog.domain.events import AssistantMessage, AuthorKind, Known, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.parts import AssistantPart, RefusalPart, TextPart, ToolCall, calls_of
-from stenolog.domain.value_help import slips
 from stenolog.domain.values import Origin
 from stenolog.projections.formats import reader_for
 from stenolog.projections.formats.openai_chat.read import SLIPPED

@@ -10,8 +10,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 from stenolog.adapters.providers.errors import hiding
+from stenolog.domain.base.model import clean
 from stenolog.domain.errors import MissingExtraError, ModelError
-from stenolog.domain.model import clean
 from stenolog.domain.values import Usage
 from stenolog.projections.formats import format_of
 from stenolog.projections.formats.deltas import ResponseDelta

@@ -19,8 +19,8 @@ from typing import Any, TypeVar
 
 from stenolog.adapters.models.base import MODELS, Model
 from stenolog.adapters.plugins import load_plugins
+from stenolog.domain.base.registry import HINT
 from stenolog.domain.errors import CallerError
-from stenolog.domain.registry import HINT
 from stenolog.projections.formats import format_of
 
 T = TypeVar("T")

@@ -1,6 +1,6 @@
 """Agent programs: a room for each, registered here by name and imported when it is asked for."""
 
-from stenolog.domain.registry import Reference
+from stenolog.domain.base.registry import Reference
 from stenolog.projections.programs import PROGRAMS
 
 

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
 
+from stenolog.domain.base.model import clean
 from stenolog.domain.errors import ModelError
-from stenolog.domain.model import clean
 from stenolog.projections.formats.failures import failure
 
 from .failures import hide, secrets_in

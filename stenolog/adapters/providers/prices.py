@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from stenolog.domain.errors import InvalidEventError
-from stenolog.domain.limits import MICRO_PER_USD
+from stenolog.domain.lanes.limits import MICRO_PER_USD
 from stenolog.projections.prices import PRICES, PRICES_AS_OF, Price, Prices, price_table
 
 PACKAGE = "genai-prices"

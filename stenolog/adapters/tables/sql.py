@@ -13,9 +13,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from stenolog.adapters.store.store_values import LAST
+from stenolog.domain.base.model import clean
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import TableError
-from stenolog.domain.model import clean
 
 from .table import CONVERSATION, POSITION, Column, RowOf, Table, edited_by
 

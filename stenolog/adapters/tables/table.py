@@ -18,9 +18,9 @@ from hashlib import sha256
 from typing import Final, NamedTuple, TypeAlias
 
 from stenolog.adapters.plugins import LazyRegistry
+from stenolog.domain.base.model import in_utc
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError, TableError
-from stenolog.domain.model import in_utc
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
 USED = {"stream", "position", "nth", "key", "gone"}

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol, TypeAlias
 
+from stenolog.domain.base.value_help import slips
 from stenolog.domain.errors import CallerError, InvalidEventError
 from stenolog.domain.policy import PolicyLike
-from stenolog.domain.value_help import slips
 from stenolog.domain.values import Tool
 from stenolog.projections.formats.reading import SCHEMAS, own_tool, read_tool
 from stenolog.projections.messages.json_fields import Json, as_dict, as_str

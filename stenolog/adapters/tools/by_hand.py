@@ -16,12 +16,12 @@ from time import monotonic
 from typing import Any, Protocol, TypeVar
 
 from stenolog.adapters.conversation.log import Conversation
-from stenolog.domain.effects import ref
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError
 from stenolog.domain.events import ToolResult
+from stenolog.domain.lanes.effects import ref
+from stenolog.domain.lanes.state import OpenCall, address
 from stenolog.domain.parts import TextPart, ToolCall
-from stenolog.domain.state import OpenCall, address
 
 from .base import Attachment, BaseTool, ToolContext, ToolOutput, in_thread
 from .calls import as_approved, call_at, with_metadata

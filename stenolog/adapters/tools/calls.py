@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from stenolog.adapters.conversation.log import Conversation
-from stenolog.domain.effects import ref
 from stenolog.domain.events import AssistantMessage, UserMessage
+from stenolog.domain.lanes.effects import ref
+from stenolog.domain.lanes.state import OpenCall
 from stenolog.domain.parts import ToolCall
-from stenolog.domain.state import OpenCall
 
 from .base import ToolOutput
 

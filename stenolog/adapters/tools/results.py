@@ -14,9 +14,9 @@ from pydantic_core import PydanticSerializationError, from_json, to_json, to_jso
 from stenolog.adapters.conversation.queries.outputs import offload_large
 from stenolog.adapters.conversation.queries.read_output import read_output_tool, run_read_output
 from stenolog.adapters.providers.failures import hide, hide_known
+from stenolog.domain.base.model import check_json
 from stenolog.domain.errors import StenologError, ToolError
 from stenolog.domain.events import ToolResult
-from stenolog.domain.model import check_json
 from stenolog.domain.parts import FilePart, ImagePart, TextPart, UserPart
 from stenolog.domain.redaction import redacted_text
 from stenolog.domain.values import CallRef

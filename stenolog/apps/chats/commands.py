@@ -15,13 +15,13 @@ from stenolog.adapters.engine.approvals import PendingApproval, approval, waitin
 from stenolog.adapters.engine.runner.effects import agents_by_name as agents_by_name
 from stenolog.adapters.engine.runner.effects import mentioned_agents
 from stenolog.adapters.engine.team.team import Team
-from stenolog.domain.decide import decide
 from stenolog.domain.entry import Entry, NewEntry
 from stenolog.domain.errors import AgentNotFoundError, CallerError, VersionConflictError
 from stenolog.domain.events import Event, ModeSwitch, UserMessage
-from stenolog.domain.lifecycle import BUSY
+from stenolog.domain.lanes.decide import decide
+from stenolog.domain.lanes.lifecycle import BUSY
+from stenolog.domain.lanes.state import LaneState, State, address, decision
 from stenolog.domain.policy import policy
-from stenolog.domain.state import LaneState, State, address, decision
 from stenolog.domain.values import Control
 from stenolog.projections.formats.base import Format
 from stenolog.projections.requests import Omission, Request, RequestPart

@@ -14,10 +14,10 @@ from stenolog.adapters.engine.approvals import PendingApproval
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError
 from stenolog.domain.events import AssistantMessage, LlmError, UserMessage
+from stenolog.domain.lanes.state import address
+from stenolog.domain.lanes.turn_taking import is_pass
 from stenolog.domain.parts import RefusalPart
 from stenolog.domain.settings import Settings
-from stenolog.domain.state import address
-from stenolog.domain.turn_taking import is_pass
 from stenolog.domain.values import CallRef, TurnPolicy
 from stenolog.projections.terminal_text import CODE_LENGTH, LETTERS, call_code, shown_call
 from stenolog.projections.views.timeline import cut_of

@@ -16,8 +16,8 @@ from stenolog.adapters.engine.team.team import Message, Team
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import OperationalError
 from stenolog.domain.events import LlmError
+from stenolog.domain.lanes.state import address
 from stenolog.domain.settings import Settings
-from stenolog.domain.state import address
 from stenolog.projections.views.acts import act_in_words
 
 from .base import OutgoingMessage, Question, retry_forever

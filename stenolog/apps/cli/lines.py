@@ -12,7 +12,7 @@ from stenolog.apps.views.envelope import Diagnostic as Diagnostic
 from stenolog.apps.views.envelope import Severity as Severity
 from stenolog.apps.views.envelope import envelope as envelope
 from stenolog.domain.events import AssistantMessage
-from stenolog.domain.turn_taking import is_pass
+from stenolog.domain.lanes.turn_taking import is_pass
 from stenolog.domain.values import TurnPolicy
 from stenolog.projections.terminal_text import one_line, safe
 from stenolog.projections.views.lines import Description as Description

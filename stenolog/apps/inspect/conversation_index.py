@@ -17,7 +17,7 @@ from stenolog.adapters.conversation.queries import folds
 from stenolog.adapters.conversation.queries.folds import PersistentFold
 from stenolog.domain.entry import EPOCH, Entry
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, UserMessage
-from stenolog.domain.state import address
+from stenolog.domain.lanes.state import address
 from stenolog.projections.analysis.provider_bill import states_input
 from stenolog.projections.fold import Fold
 from stenolog.projections.requests import lanes

@@ -12,8 +12,8 @@ from stenolog.adapters.store import arguments
 from stenolog.apps.views.lanes import own_api
 from stenolog.apps.views.positions import is_number, position_ranges
 from stenolog.apps.views.requests import AskedRequest, edits_asked, policy_asked
+from stenolog.domain.base.near_names import closest
 from stenolog.domain.errors import AgentNotFoundError, InvalidEventError
-from stenolog.domain.near_names import closest
 
 from .conversation_index import ConversationIndex, IndexCache
 

@@ -21,13 +21,13 @@ from stenolog.adapters.providers.errors import provider_error, retry_after
 from stenolog.adapters.tools.base import ToolOutput
 from stenolog.adapters.tools.calls import with_metadata
 from stenolog.adapters.tools.results import redacted_output, result_of
+from stenolog.domain.base.model import first_error
 from stenolog.domain.entry import NewEntry
 from stenolog.domain.errors import InvalidEventError, ModelError
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ToolResult
-from stenolog.domain.limits import Limits
-from stenolog.domain.model import first_error
+from stenolog.domain.lanes.limits import Limits
+from stenolog.domain.lanes.state import OpenCall
 from stenolog.domain.parts import ToolCall
-from stenolog.domain.state import OpenCall
 from stenolog.domain.values import CallRef, Receipt, Tool
 from stenolog.projections.messages.identifiers import renamed_tools
 

@@ -25,11 +25,11 @@ from stenolog.adapters.store.claim_recorder import Presence
 from stenolog.adapters.store.store_values import Claim
 from stenolog.adapters.tools.base import BaseTool, ToolContext, ToolOutput
 from stenolog.adapters.tools.results import failed, result_of
-from stenolog.domain.effects import MODEL, RunTool, effects, events_for, late, ref
 from stenolog.domain.entry import Entry, NewEntry
 from stenolog.domain.errors import AgentNotFoundError, ClaimLostError, InvalidEventError, VersionConflictError
 from stenolog.domain.events import AssistantMessage, Event
-from stenolog.domain.state import State, named_call
+from stenolog.domain.lanes.effects import MODEL, RunTool, effects, events_for, late, ref
+from stenolog.domain.lanes.state import State, named_call
 from stenolog.domain.values import CallRef, Tool
 from stenolog.projections.formats.deltas import ResponseDelta
 from stenolog.projections.requests import DEFAULT_API

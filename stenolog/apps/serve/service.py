@@ -18,11 +18,11 @@ from pydantic import ValidationError
 from stenolog._version import __version__
 from stenolog.adapters.conversation.log import Conversation, Log
 from stenolog.adapters.conversation.queries.plain_json import event_from_json, plain
-from stenolog.domain import effects
+from stenolog.domain.base.near_names import closest
 from stenolog.domain.entry import NewEntry
 from stenolog.domain.errors import DuplicateIdError, InvalidEventError
-from stenolog.domain.near_names import closest
-from stenolog.domain.state import address, decision
+from stenolog.domain.lanes import effects
+from stenolog.domain.lanes.state import address, decision
 
 from . import messages as m
 from . import runner_messages as r

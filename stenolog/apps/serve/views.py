@@ -6,10 +6,10 @@ from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.conversation.queries.plain_json import entry_data, plain, when
 from stenolog.adapters.engine.journal.journal import ClaimedEffect
 from stenolog.adapters.tools.calls import as_approved, call_at
-from stenolog.domain import effects
 from stenolog.domain.entry import Entry
+from stenolog.domain.lanes import effects
+from stenolog.domain.lanes.state import OpenCall
 from stenolog.domain.parts import ToolCall
-from stenolog.domain.state import OpenCall
 from stenolog.projections.requests import Request
 
 from . import messages as m

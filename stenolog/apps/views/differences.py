@@ -11,7 +11,7 @@ from stenolog.adapters.providers.prices import are_examples, listed
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import InvalidEventError
 from stenolog.domain.events import AssistantMessage, LlmError
-from stenolog.domain.triggers import response_of
+from stenolog.domain.lanes.triggers import response_of
 from stenolog.domain.values import Usage
 from stenolog.projections.analysis.cache.calls import CacheCall, cost_anew, is_call
 from stenolog.projections.analysis.cache.difference import RequestDiff, diff

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stenolog.adapters.conversation.queries.folds import fold_at
 from stenolog.adapters.conversation.queries.overviews import OVERVIEW
-from stenolog.domain.lifecycle import TABLE, Status, Trigger, legal
+from stenolog.domain.lanes.lifecycle import TABLE, Status, Trigger, legal
+from stenolog.domain.lanes.state import State
+from stenolog.domain.lanes.step import Transition, step
 from stenolog.domain.settings import Settings
-from stenolog.domain.state import State
-from stenolog.domain.step import Transition, step
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Conversation

@@ -21,9 +21,9 @@ from stenolog.domain.events import (
     Unknown,
     UserMessage,
 )
-from stenolog.domain.state import State, address
-from stenolog.domain.step import fold
-from stenolog.domain.turn_taking import control_targets
+from stenolog.domain.lanes.state import State, address
+from stenolog.domain.lanes.step import fold
+from stenolog.domain.lanes.turn_taking import control_targets
 from stenolog.domain.values import Control
 from stenolog.projections.requests import build
 from stenolog.projections.views.lines import call_in_words, describe

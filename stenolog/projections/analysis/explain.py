@@ -10,8 +10,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import PositionNotFoundError
 from stenolog.domain.events import AssistantMessage, LlmError
+from stenolog.domain.lanes.step import Transition
 from stenolog.domain.policy import PolicyLike
-from stenolog.domain.step import Transition
 from stenolog.projections.fold import transitions
 from stenolog.projections.messages.explanation import Disposition, Omission, RequestPart
 from stenolog.projections.messages.message import EMPTY_BLOBS

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeGuard
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, UserMessage
-from stenolog.domain.state import address
+from stenolog.domain.lanes.state import address
 from stenolog.projections.fold import Fold
 from stenolog.projections.formats import FORMATS, api_by
 from stenolog.projections.programs import PROGRAMS

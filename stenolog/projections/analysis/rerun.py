@@ -12,14 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from stenolog.domain.base.registry import HINT
 from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError, NotRegisteredError
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch
-from stenolog.domain.registry import HINT
-from stenolog.domain.state import State, address, decision
-from stenolog.domain.step import INITIAL, evolve
-from stenolog.domain.turns import TURN_RULES, is_known
+from stenolog.domain.lanes.state import State, address, decision
+from stenolog.domain.lanes.step import INITIAL, evolve
+from stenolog.domain.lanes.turns import TURN_RULES, is_known
 from stenolog.domain.values import Receipt, TurnPolicy
 from stenolog.projections.formats import FORMATS
 from stenolog.projections.formats.base import Format

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.state import address
+from stenolog.domain.lanes.state import address
 from stenolog.projections.analysis.provider_bill import lane_apis
 from stenolog.projections.formats.base import Format
 from stenolog.projections.messages.message import EMPTY_BLOBS

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch
-from stenolog.domain.triggers import response_of
+from stenolog.domain.lanes.triggers import response_of
 from stenolog.projections.requests import LaneId
 from stenolog.projections.views.usage import counts_elsewhere
 

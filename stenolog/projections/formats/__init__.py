@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from stenolog.domain.base.registry import LateRegistry, Reference
 from stenolog.domain.errors import CallerError
-from stenolog.domain.registry import LateRegistry, Reference
 from stenolog.projections.messages.message import Body
 
 from .base import Format

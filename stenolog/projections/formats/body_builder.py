@@ -6,7 +6,7 @@ import base64
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
-from stenolog.domain.model import deep_copy_json
+from stenolog.domain.base.model import deep_copy_json
 from stenolog.domain.parts import FilePart, ImagePart, Part, ProviderPart, RefusalPart, TextPart, ToolCall
 from stenolog.domain.values import Tool
 from stenolog.projections.formats.readable import pictures

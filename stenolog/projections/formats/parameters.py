@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from stenolog.domain.base.model import deep_copy_json
 from stenolog.domain.card import AgentCard
 from stenolog.domain.errors import CallerError
-from stenolog.domain.model import deep_copy_json
 from stenolog.projections.messages.identifiers import tool_name
 from stenolog.projections.messages.message import Body, Preamble
 

@@ -8,8 +8,8 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from stenolog.domain.base.model import clean
 from stenolog.domain.errors import ModelError
-from stenolog.domain.model import clean
 from stenolog.domain.parts import AssistantPart, ProviderPart, ReasoningPart, RefusalPart, TextPart, ToolCall
 from stenolog.domain.values import Usage
 from stenolog.projections.messages.json_fields import Json, as_dict, compact_json

@@ -14,7 +14,7 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
-from stenolog.domain.model import check_json
+from stenolog.domain.base.model import check_json
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.values import Tool
 from stenolog.projections.views.tool_pairs import CallKey

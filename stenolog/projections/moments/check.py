@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from stenolog.domain.errors import CallerError
-from stenolog.domain.state import address
+from stenolog.domain.lanes.state import address
 from stenolog.domain.values import Receipt
 from stenolog.projections.analysis.byte_ranges import byte_ranges
 from stenolog.projections.json_checks import JsonDifference, first_difference

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import InvalidEventError, StenologError
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, Unknown
-from stenolog.domain.state import address
+from stenolog.domain.lanes.state import address
 from stenolog.domain.values import Receipt
 from stenolog.projections.messages.message import EMPTY_BLOBS
 from stenolog.projections.messages.sizes import COUNTERS, Counter

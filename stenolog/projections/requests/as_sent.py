@@ -20,10 +20,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from stenolog.domain.base.model import clean
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError, StoredDataError
 from stenolog.domain.events import AssistantMessage, LlmError
-from stenolog.domain.model import clean
 from stenolog.domain.values import Receipt
 from stenolog.projections.formats.caching import MARK
 from stenolog.projections.messages.body_digest import escape, unescape

@@ -9,12 +9,12 @@ from hashlib import sha256
 from itertools import chain, takewhile
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from stenolog.domain.base.registry import HINT
 from stenolog.domain.entry import Entry
 from stenolog.domain.erasure import erasure_of, is_effects, is_erased, is_gone
 from stenolog.domain.errors import CallerError, InvalidPolicyError, StenologError, StoredDataError
 from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.policy import policy
-from stenolog.domain.registry import HINT
 from stenolog.domain.settings import NOTHING
 from stenolog.domain.values import Receipt
 from stenolog.projections.formats import FORMATS, validator_of

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 from stenolog.domain.errors import InvalidPolicyError, RequestNotSendableError
+from stenolog.domain.lanes.state import address
 from stenolog.domain.policy import Policy, policy
-from stenolog.domain.state import address
 from stenolog.domain.values import Receipt
 from stenolog.projections.formats.readable import texts
 from stenolog.projections.messages.body_digest import (

@@ -7,9 +7,9 @@ from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
 
+from stenolog.domain.base.near_names import closest
 from stenolog.domain.errors import AgentNotFoundError
-from stenolog.domain.near_names import closest
-from stenolog.domain.state import PAUSED, LaneState, blocked_error
+from stenolog.domain.lanes.state import PAUSED, LaneState, blocked_error
 from stenolog.projections.formats.base import Format
 from stenolog.projections.formats.body_builder import OPENING
 from stenolog.projections.formats.plain import write as plain

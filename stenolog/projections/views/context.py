@@ -15,12 +15,12 @@ from stenolog.domain.events import (
     Unknown,
     UserMessage,
 )
-from stenolog.domain.lifecycle import BUSY
+from stenolog.domain.lanes.lifecycle import BUSY
+from stenolog.domain.lanes.state import State
+from stenolog.domain.lanes.step import INITIAL, evolve
+from stenolog.domain.lanes.summaries import Summary, address, fault, joined, summary_of
+from stenolog.domain.lanes.triggers import cover_fault
 from stenolog.domain.settings import Settings, settings
-from stenolog.domain.state import State
-from stenolog.domain.step import INITIAL, evolve
-from stenolog.domain.summaries import Summary, address, fault, joined, summary_of
-from stenolog.domain.triggers import cover_fault
 from stenolog.domain.values import PositionRange
 
 from .tool_pairs import ToolCallIndex, pair

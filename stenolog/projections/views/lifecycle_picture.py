@@ -11,7 +11,7 @@ from html import escape
 from math import hypot
 from typing import NamedTuple
 
-from stenolog.domain.lifecycle import STATES, TABLE, Row, Status, Trigger
+from stenolog.domain.lanes.lifecycle import STATES, TABLE, Row, Status, Trigger
 
 WIDE, HIGH = 170, 56
 PLACES: dict[Status, tuple[int, int]] = {

@@ -18,6 +18,7 @@ from stenolog.domain.events import (
     Unknown,
     UserMessage,
 )
+from stenolog.domain.lanes.state import address
 from stenolog.domain.parts import (
     FilePart,
     ImagePart,
@@ -28,7 +29,6 @@ from stenolog.domain.parts import (
     TextPart,
     ToolCall,
 )
-from stenolog.domain.state import address
 from stenolog.domain.values import Control, WorkflowRun
 
 from .acts import act_in_words, is_act, is_of_program, is_result

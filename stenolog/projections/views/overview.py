@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, UserMessage
-from stenolog.domain.limits import Tokens, added
+from stenolog.domain.lanes.limits import Tokens, added
 from stenolog.domain.values import Usage
 from stenolog.projections.fold import Fold
 

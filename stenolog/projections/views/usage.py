@@ -17,9 +17,9 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult
-from stenolog.domain.limits import Tokens, added
-from stenolog.domain.state import State, address, find_call
-from stenolog.domain.step import INITIAL, evolve
+from stenolog.domain.lanes.limits import Tokens, added
+from stenolog.domain.lanes.state import State, address, find_call
+from stenolog.domain.lanes.step import INITIAL, evolve
 from stenolog.projections.fold import Fold
 from stenolog.projections.prices import Prices, known_cost, unpriced
 

@@ -28,14 +28,14 @@ from stenolog.adapters.store import reader as reader_module
 from stenolog.adapters.store.checkpoints import RUN, CheckpointRun, interval_for
 from stenolog.adapters.store.handle import StreamHandle
 from stenolog.adapters.store.store_values import LAST, Head
-from stenolog.domain import turns
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import PositionNotFoundError
 from stenolog.domain.events import Damaged, ModeSwitch
+from stenolog.domain.lanes import turns
+from stenolog.domain.lanes.state import State
+from stenolog.domain.lanes.step import INITIAL, evolve
 from stenolog.domain.policy import HISTORIES
 from stenolog.domain.settings import NOTHING, Settings, configure
-from stenolog.domain.state import State
-from stenolog.domain.step import INITIAL, evolve
 from stenolog.projections.fold import Fold
 
 S = TypeVar("S")

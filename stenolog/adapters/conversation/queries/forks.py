@@ -5,8 +5,8 @@ from __future__ import annotations
 from stenolog.adapters.store import appends, arguments, reader
 from stenolog.adapters.store.handle import StreamHandle
 from stenolog.adapters.store.store_values import Head, Stream
-from stenolog.domain.decide import not_run_results
 from stenolog.domain.entry import NewEntry, check_name
+from stenolog.domain.lanes.decide import not_run_results
 
 from . import folds
 

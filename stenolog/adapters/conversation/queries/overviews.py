@@ -7,8 +7,8 @@ from typing import NamedTuple
 from stenolog.adapters.store.handle import StreamHandle
 from stenolog.domain.entry import EPOCH, Entry
 from stenolog.domain.erasure import erasure_of
+from stenolog.domain.lanes.state import State
 from stenolog.domain.settings import Settings
-from stenolog.domain.state import State
 from stenolog.projections.views.overview import Overview, overview
 
 from .folds import SETTINGS, STATE, fold_at, folds_at, persistent

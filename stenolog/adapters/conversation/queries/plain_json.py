@@ -10,14 +10,14 @@ from typing import Any
 import pydantic_core
 from pydantic import ValidationError
 
+from stenolog.domain.base.model import first_error
+from stenolog.domain.base.near_names import closest
+from stenolog.domain.base.value_help import no_such_field
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.entry import Entry
 from stenolog.domain.erasure import DAMAGED
 from stenolog.domain.errors import InvalidEventError
 from stenolog.domain.events import Damaged, Event, Known, Unknown
-from stenolog.domain.model import first_error
-from stenolog.domain.near_names import closest
-from stenolog.domain.value_help import no_such_field
 
 KINDS: Mapping[str, type[Known]] = {cls.kind: cls for cls in REGISTRY.events.values()}
 """The class of each kind of event."""

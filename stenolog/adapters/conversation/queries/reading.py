@@ -14,9 +14,9 @@ from stenolog.adapters.store import arguments
 from stenolog.adapters.store.handle import StreamHandle
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import AgentNotFoundError, InvalidEventError
+from stenolog.domain.lanes.state import State
+from stenolog.domain.lanes.step import Transition
 from stenolog.domain.settings import Settings
-from stenolog.domain.state import State
-from stenolog.domain.step import Transition
 from stenolog.projections.fold import Fold, transitions
 from stenolog.projections.views.lines import describe
 from stenolog.projections.views.timeline import TimelineItem, timeline

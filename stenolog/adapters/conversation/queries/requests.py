@@ -21,10 +21,10 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.erasure import DAMAGED
 from stenolog.domain.errors import PositionNotFoundError, StenologError
 from stenolog.domain.events import Damaged
+from stenolog.domain.lanes.state import Blocked, blocked_error
 from stenolog.domain.policy import Policy, PolicyLike
 from stenolog.domain.policy import policy as policy_of
 from stenolog.domain.settings import NOTHING
-from stenolog.domain.state import Blocked, blocked_error
 from stenolog.projections.fold import Fold
 from stenolog.projections.formats.base import Format
 from stenolog.projections.messages.message import PIPELINES

@@ -20,9 +20,9 @@ from stenolog.domain.entry import GENESIS, Entry, Record, digest_of, left_hash, 
 from stenolog.domain.erasure import erasure_of
 from stenolog.domain.errors import StenologError
 from stenolog.domain.events import AssistantMessage, Event, ModeSwitch, Unknown
+from stenolog.domain.lanes.state import State
+from stenolog.domain.lanes.step import INITIAL, step
 from stenolog.domain.settings import NOTHING, Settings, configure
-from stenolog.domain.state import State
-from stenolog.domain.step import INITIAL, step
 from stenolog.projections.json_checks import first_difference
 from stenolog.projections.views.usage import counts_elsewhere
 

@@ -14,7 +14,7 @@ from stenolog.domain.entry import Entry, to_entry
 from stenolog.domain.erasure import DAMAGED
 from stenolog.domain.errors import CallerError, StenologError, StoredDataError
 from stenolog.domain.events import Damaged, ModeSwitch
-from stenolog.domain.state import Blocked, blocked_error
+from stenolog.domain.lanes.state import Blocked, blocked_error
 from stenolog.projections.formats import FORMATS
 from stenolog.projections.messages.sizes import Counter
 from stenolog.projections.requests.proofs import Checked, Proof, checked, proofs

@@ -28,7 +28,7 @@ from stenolog.domain.errors import (
 )
 from stenolog.domain.events import ModeSwitch, UserMessage
 from stenolog.domain.history import ERASED, Listed
-from stenolog.domain.lifecycle import BUSY
+from stenolog.domain.lanes.lifecycle import BUSY
 from stenolog.domain.values import Control, ConversationRef
 
 from .intact import Digests, FoundRows, LostEntry, Walked, walk

@@ -19,7 +19,7 @@ from stenolog.adapters.store.sqlite_recorder import SqliteLogRecorder
 from stenolog.domain.entry import Record, to_entry
 from stenolog.domain.errors import CallerError, StenologError
 from stenolog.domain.events import AssistantMessage, LlmError
-from stenolog.domain.state import address
+from stenolog.domain.lanes.state import address
 from stenolog.domain.values import Receipt
 from stenolog.projections.requests.request import sent_under
 

@@ -6,7 +6,7 @@ from hashlib import sha256
 from typing import TypeAlias
 
 from stenolog.adapters.conversation.log import Conversation
-from stenolog.domain.effects import CallModel, Effect, RunTool
+from stenolog.domain.lanes.effects import CallModel, Effect, RunTool
 
 Key: TypeAlias = tuple[str, str]
 """The lane and the name of an effect: what it is claimed by."""

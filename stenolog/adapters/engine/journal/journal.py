@@ -18,7 +18,10 @@ from stenolog.adapters.store.claim_recorder import Presence
 from stenolog.adapters.store.claims import Claims
 from stenolog.adapters.store.store_values import Claim
 from stenolog.adapters.tools.calls import as_approved
-from stenolog.domain.effects import (
+from stenolog.domain.entry import Entry, microseconds
+from stenolog.domain.errors import CallerError, InvalidEventError, InvalidPolicyError, VersionConflictError
+from stenolog.domain.events import AssistantMessage, ErrorCategory, Event, LlmError
+from stenolog.domain.lanes.effects import (
     CallModel,
     Effect,
     RunTool,
@@ -27,13 +30,10 @@ from stenolog.domain.effects import (
     needs_confirmation,
     unknown_outcome,
 )
-from stenolog.domain.entry import Entry, microseconds
-from stenolog.domain.errors import CallerError, InvalidEventError, InvalidPolicyError, VersionConflictError
-from stenolog.domain.events import AssistantMessage, ErrorCategory, Event, LlmError
-from stenolog.domain.limits import LaneUsage, Tokens, limit_reached
+from stenolog.domain.lanes.limits import LaneUsage, Tokens, limit_reached
+from stenolog.domain.lanes.state import OpenCall, address
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.policy import policy
-from stenolog.domain.state import OpenCall, address
 from stenolog.domain.values import Receipt, Usage
 from stenolog.projections.prices import known_cost, unpriced
 from stenolog.projections.requests import Request

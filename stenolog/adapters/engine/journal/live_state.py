@@ -14,9 +14,9 @@ from stenolog.adapters.store.store_values import InTransaction
 from stenolog.domain.entry import Entry, NewEntry
 from stenolog.domain.erasure import erasure_of
 from stenolog.domain.events import Event, ModeSwitch, Unknown, UserMessage
-from stenolog.domain.limits import UsageByLane, track_usage
+from stenolog.domain.lanes.limits import UsageByLane, track_usage
+from stenolog.domain.lanes.state import State, blocked_error
 from stenolog.domain.settings import Settings
-from stenolog.domain.state import State, blocked_error
 from stenolog.projections.fold import Fold
 
 # A restart reads no more entries than these, and few writes are made for it.

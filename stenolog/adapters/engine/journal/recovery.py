@@ -14,8 +14,15 @@ from stenolog.adapters.engine.model_calls.retries import NO_RETRIES
 from stenolog.adapters.engine.options import Options
 from stenolog.adapters.store.store_values import Claim
 from stenolog.adapters.tools.base import BaseTool
-from stenolog.domain.effects import MODEL, RunTool, effects, events_for, interrupted_call, unknown_outcome
 from stenolog.domain.errors import StoreTimeoutError
+from stenolog.domain.lanes.effects import (
+    MODEL,
+    RunTool,
+    effects,
+    events_for,
+    interrupted_call,
+    unknown_outcome,
+)
 
 from .effect_names import key
 from .journal import ClaimedEffect, Instead, Journal, Outcome

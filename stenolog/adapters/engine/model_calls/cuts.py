@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stenolog.domain.state import State
+from stenolog.domain.lanes.state import State
 from stenolog.projections.messages.rules import CUTS
 from stenolog.projections.requests import Request
 

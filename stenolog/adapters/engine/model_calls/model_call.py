@@ -19,10 +19,10 @@ from stenolog.adapters.models.base import Progress
 from stenolog.adapters.providers.failures import hide
 from stenolog.adapters.tools.results import error_text as words
 from stenolog.adapters.tools.results import leaves
-from stenolog.domain.effects import CallModel
+from stenolog.domain.base.model import clean
 from stenolog.domain.errors import CallerError, InvalidEventError, ModelError, OperationalError
 from stenolog.domain.events import AssistantMessage, ErrorCategory, LlmError
-from stenolog.domain.model import clean
+from stenolog.domain.lanes.effects import CallModel
 from stenolog.domain.parts import AssistantPart
 from stenolog.domain.values import Receipt, Usage
 from stenolog.projections.formats.deltas import ModelResponse, ResponseDelta, drafted_parts, joined

@@ -8,10 +8,10 @@ from datetime import datetime
 from types import MappingProxyType
 
 from stenolog.adapters.conversation.log import Conversation
-from stenolog.domain.effects import CallModel, Effect
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import ErrorCategory, LlmError
-from stenolog.domain.state import address
+from stenolog.domain.lanes.effects import CallModel, Effect
+from stenolog.domain.lanes.state import address
 
 ATTEMPTS: Mapping[str, int] = MappingProxyType(
     {

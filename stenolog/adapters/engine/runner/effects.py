@@ -31,14 +31,14 @@ from stenolog.adapters.tools.base import ToolOutput as ToolOutcome
 from stenolog.adapters.tools.calls import with_metadata
 from stenolog.adapters.tools.execute import execute, needs_approval
 from stenolog.adapters.tools.results import failed, failure, redacted_output, result_of
-from stenolog.domain.effects import CallModel, RunTool, events_for, late, ref
 from stenolog.domain.errors import ModelError, OperationalError, ReplayMismatchError, StoredDataError
 from stenolog.domain.events import AssistantMessage, LlmError, UserMessage
+from stenolog.domain.lanes.effects import CallModel, RunTool, events_for, late, ref
+from stenolog.domain.lanes.state import LaneState
+from stenolog.domain.lanes.summaries import in_words
+from stenolog.domain.lanes.turns import rule_of
 from stenolog.domain.parts import text_of
 from stenolog.domain.policy import SummaryAndRecent
-from stenolog.domain.state import LaneState
-from stenolog.domain.summaries import in_words
-from stenolog.domain.turns import rule_of
 from stenolog.domain.values import Control, TurnPolicy
 from stenolog.projections.formats.deltas import ModelResponse, ResponseDelta
 from stenolog.projections.requests import Request

@@ -32,13 +32,13 @@ from stenolog.adapters.engine.model_calls.model_call import DraftKeeper, StreamD
 from stenolog.adapters.engine.options import EntryAppended, Options, RunEvent, StreamDelta
 from stenolog.adapters.store.store_values import Claim
 from stenolog.adapters.tools.base import BaseTool
-from stenolog.domain.decide import decide
-from stenolog.domain.effects import CallModel, effects
 from stenolog.domain.entry import Entry
 from stenolog.domain.erasure import is_erased
 from stenolog.domain.errors import ClaimLostError, InvalidEventError, StoreTimeoutError
 from stenolog.domain.events import Event
-from stenolog.domain.lifecycle import BUSY
+from stenolog.domain.lanes.decide import decide
+from stenolog.domain.lanes.effects import CallModel, effects
+from stenolog.domain.lanes.lifecycle import BUSY
 
 from .commit_listener import CommitListener
 from .effects import auto_approvals, do, why_lost

@@ -11,14 +11,14 @@ from stenolog.adapters.engine.approvals import refuse_at_workers
 from stenolog.adapters.engine.journal.live_state import LiveState, enqueue
 from stenolog.adapters.tools.base import BaseTool
 from stenolog.domain.card import AgentCard
-from stenolog.domain.decide import decide
 from stenolog.domain.entry import Entry, NewEntry
 from stenolog.domain.errors import AgentNotFoundError, VersionConflictError
 from stenolog.domain.events import UNCHANGED, Event, ModeSwitch, UserMessage
-from stenolog.domain.lifecycle import BUSY
-from stenolog.domain.state import State, blocked_error
-from stenolog.domain.step import evolve
-from stenolog.domain.turns import TurnRule, load
+from stenolog.domain.lanes.decide import decide
+from stenolog.domain.lanes.lifecycle import BUSY
+from stenolog.domain.lanes.state import State, blocked_error
+from stenolog.domain.lanes.step import evolve
+from stenolog.domain.lanes.turns import TurnRule, load
 from stenolog.domain.values import Control, TurnPolicy
 from stenolog.projections.requests.sendable import no_agent
 

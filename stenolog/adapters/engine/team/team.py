@@ -32,9 +32,9 @@ from stenolog.adapters.tools.functions import as_runnables, opened
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError, IllegalCommandError, ModelError
 from stenolog.domain.events import AssistantMessage, LlmError, UserMessage
-from stenolog.domain.limits import no_price
-from stenolog.domain.state import State, address
-from stenolog.domain.turns import TurnRule
+from stenolog.domain.lanes.limits import no_price
+from stenolog.domain.lanes.state import State, address
+from stenolog.domain.lanes.turns import TurnRule
 from stenolog.domain.values import CallRef, Control, TurnPolicy
 from stenolog.projections.prices import Prices, price_of
 

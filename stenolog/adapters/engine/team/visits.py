@@ -8,7 +8,7 @@ from hashlib import sha256
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.engine.journal.journal import Journal
 from stenolog.domain.codec import REGISTRY
-from stenolog.domain.effects import effects
+from stenolog.domain.lanes.effects import effects
 
 from .start import settings_of
 from .team import Team

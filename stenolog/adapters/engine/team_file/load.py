@@ -33,11 +33,11 @@ from stenolog.adapters.tools.functions import ToolLike, as_runnables, tool
 from stenolog.adapters.tools.functions import checked as checked_function
 from stenolog.adapters.tools.mcp import MCPServer
 from stenolog.domain.errors import CallerError
-from stenolog.domain.limits import Limits
+from stenolog.domain.lanes.limits import Limits
+from stenolog.domain.lanes.turns import TURN_RULES, TurnRule
+from stenolog.domain.lanes.turns import load as rule
 from stenolog.domain.policy import Policy, policy
 from stenolog.domain.policy_text import policy_of
-from stenolog.domain.turns import TURN_RULES, TurnRule
-from stenolog.domain.turns import load as rule
 from stenolog.domain.values import TurnPolicy
 from stenolog.projections.prices import price_table
 

@@ -20,8 +20,8 @@ from stenolog.adapters.engine.journal.effect_names import short_key
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError
 from stenolog.domain.events import UNCHANGED, AssistantMessage, ModeSwitch
+from stenolog.domain.lanes.turn_taking import is_pass
 from stenolog.domain.policy import FullHistory, SummaryAndRecent, policy
-from stenolog.domain.turn_taking import is_pass
 from stenolog.domain.values import TurnPolicy
 from stenolog.projections.fold import fold
 

@@ -20,7 +20,7 @@ from stenolog.adapters.engine.agent import Agent, Upkeep
 from stenolog.adapters.engine.journal.effect_names import short_key
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage
-from stenolog.domain.state import address
+from stenolog.domain.lanes.state import address
 from stenolog.projections.fold import fold
 
 from .auto_context import check_by

@@ -22,7 +22,6 @@ from stenolog.adapters.engine.agent import Agent
 from stenolog.adapters.engine.delegate import worker_output
 from stenolog.adapters.engine.journal.effect_names import short_key
 from stenolog.adapters.engine.team.team import Team
-from stenolog.domain.decide import decide
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import (
     ConversationExistsError,
@@ -32,8 +31,9 @@ from stenolog.domain.errors import (
     VersionConflictError,
 )
 from stenolog.domain.events import AssistantMessage, ModeSwitch, UserMessage
+from stenolog.domain.lanes.decide import decide
+from stenolog.domain.lanes.state import LaneState
 from stenolog.domain.settings import Settings
-from stenolog.domain.state import LaneState
 from stenolog.domain.values import PositionRange
 from stenolog.projections.views.context import Context, context
 

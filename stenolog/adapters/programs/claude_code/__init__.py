@@ -4,7 +4,7 @@ import json
 import re
 from contextlib import suppress
 
-from stenolog.domain.registry import Reference
+from stenolog.domain.base.registry import Reference
 from stenolog.projections.programs import FileFormat, Foreign, Program, RequestSigns, SubAgentFiles, shows
 
 SUB_AGENTS = SubAgentFiles(

@@ -12,7 +12,7 @@ from typing import Any
 
 from stenolog.adapters.agents.answer_buffer import ResponseBuilder
 from stenolog.adapters.agents.output_formats import JsonLines
-from stenolog.domain.limits import Tokens
+from stenolog.domain.lanes.limits import Tokens
 from stenolog.domain.values import Usage
 from stenolog.projections.formats.anthropic.read import usage as anthropic_usage
 from stenolog.projections.messages.json_fields import as_dict, as_list, as_str

@@ -1,6 +1,6 @@
 """Codex."""
 
-from stenolog.domain.registry import Reference
+from stenolog.domain.base.registry import Reference
 from stenolog.projections.programs import AccountUpstream, FileFormat, Foreign, Program, RequestSigns, shows
 
 TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")

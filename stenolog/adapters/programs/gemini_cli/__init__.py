@@ -1,6 +1,6 @@
 """Gemini CLI."""
 
-from stenolog.domain.registry import Reference
+from stenolog.domain.base.registry import Reference
 from stenolog.projections.programs import FileFormat, Foreign, Program, RequestSigns, shows
 
 PROGRAM = Program(

@@ -1,6 +1,6 @@
 """Qwen Code, whose sessions have the parts of Gemini CLI's and whose output is like Claude Code's."""
 
-from stenolog.domain.registry import Reference
+from stenolog.domain.base.registry import Reference
 from stenolog.projections.programs import FileFormat, Foreign, Program, RequestSigns, shows
 
 PROGRAM = Program(

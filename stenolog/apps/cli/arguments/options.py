@@ -12,8 +12,8 @@ from click.shell_completion import CompletionItem
 
 from stenolog.adapters.store.home import VARIABLE, default_database
 from stenolog.apps.cli.suggest import did_you_mean
+from stenolog.domain.base.registry import HINT
 from stenolog.domain.errors import StenologError
-from stenolog.domain.registry import HINT
 
 from .database import Database, DatabaseParameter, database_of
 from .lookup import opened

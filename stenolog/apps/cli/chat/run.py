@@ -21,11 +21,11 @@ from stenolog.adapters.engine.team.team import Message, Team
 from stenolog.adapters.engine.upkeep.auto_context import AutoSummary
 from stenolog.apps.cli.app import Terminated
 from stenolog.apps.cli.lines import CommandResult, envelope
-from stenolog.domain.effects import ref
 from stenolog.domain.errors import IllegalCommandError, InvalidEventError
 from stenolog.domain.events import UNCHANGED, ModeSwitch, UserMessage
+from stenolog.domain.lanes.effects import ref
+from stenolog.domain.lanes.state import LaneState, OpenCall
 from stenolog.domain.parts import ToolCall
-from stenolog.domain.state import LaneState, OpenCall
 from stenolog.domain.values import Control
 from stenolog.projections.prices import Prices
 from stenolog.projections.terminal_text import safe_json

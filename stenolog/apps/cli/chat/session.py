@@ -13,11 +13,11 @@ from stenolog.apps.chats.commands import pinned_words
 from stenolog.apps.cli.app import Terminated
 from stenolog.apps.cli.draw.entry_lines import entry_line
 from stenolog.apps.cli.lines import Piece, counted
+from stenolog.domain.base.near_names import closest
 from stenolog.domain.errors import InvalidEventError, StenologError
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch
-from stenolog.domain.lifecycle import BUSY
-from stenolog.domain.near_names import closest
-from stenolog.domain.state import address
+from stenolog.domain.lanes.lifecycle import BUSY
+from stenolog.domain.lanes.state import address
 from stenolog.domain.values import PositionRange
 
 from .run import RunSession

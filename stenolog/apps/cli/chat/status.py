@@ -9,7 +9,7 @@ from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.conversation.queries.backwards import backwards
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, UserMessage
-from stenolog.domain.state import LaneState, OpenCall, State, address, decision
+from stenolog.domain.lanes.state import LaneState, OpenCall, State, address, decision
 
 from .terminal import error_words, minute
 

@@ -25,9 +25,9 @@ from stenolog.adapters.conversation.log import Conversation
 from stenolog.apps.cli.lines import Piece, counted, in_words, line, styled
 from stenolog.apps.cli.terminal import Color, coloured, draw, width
 from stenolog.domain.events import AssistantMessage, LlmError, ToolResult
-from stenolog.domain.limits import MICRO_PER_USD
+from stenolog.domain.lanes.limits import MICRO_PER_USD
+from stenolog.domain.lanes.state import OpenCall
 from stenolog.domain.parts import ToolCall
-from stenolog.domain.state import OpenCall
 from stenolog.projections.prices import Prices, unpriced
 from stenolog.projections.terminal_text import safe, shown_call
 from stenolog.projections.views.usage import UsageTotals

@@ -9,8 +9,8 @@ from stenolog.adapters.engine.options import EntryAppended, RunEvent, StreamDelt
 from stenolog.apps.cli.lines import describe, in_words, pass_token, passes
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult, UserMessage
+from stenolog.domain.lanes.state import State, address, find_call
 from stenolog.domain.parts import ReasoningPart, RefusalPart, TextPart
-from stenolog.domain.state import State, address, find_call
 from stenolog.domain.values import Control
 from stenolog.projections.prices import Prices
 from stenolog.projections.views.acts import act_in_words

@@ -10,7 +10,7 @@ from typing import Any
 from stenolog.apps.cli.arguments.time import in_zone
 from stenolog.apps.cli.lines import Piece, ago, shortened
 from stenolog.apps.views.conversations import short_model
-from stenolog.domain.limits import MICRO_PER_USD
+from stenolog.domain.lanes.limits import MICRO_PER_USD
 
 from .layout import Cell, table
 

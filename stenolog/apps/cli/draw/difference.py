@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from stenolog.apps.cli.lines import Piece, counted, line
 from stenolog.apps.views.caches import cause_words
 from stenolog.apps.views.differences import Difference
-from stenolog.domain.limits import MICRO_PER_USD
+from stenolog.domain.lanes.limits import MICRO_PER_USD
+from stenolog.domain.lanes.state import address
 from stenolog.domain.policy_text import in_short
-from stenolog.domain.state import address
 from stenolog.projections.analysis.cache.changes import Change
 from stenolog.projections.analysis.cache.difference import RequestDiff
 from stenolog.projections.requests import Request

@@ -8,7 +8,7 @@ from stenolog.apps.cli.lines import STYLES, Piece, counted, describe, line, para
 from stenolog.domain.entry import Entry
 from stenolog.domain.erasure import ERASED
 from stenolog.projections.analysis.blame import Blame, BlameLink, Reference
-from stenolog.projections.analysis.budget_room import BudgetRoom
+from stenolog.projections.analysis.budget import BudgetRoom
 from stenolog.projections.analysis.explain import (
     Explanation,
     Form,

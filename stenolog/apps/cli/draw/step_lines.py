@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from stenolog.apps.cli.lines import Piece
 from stenolog.domain.erasure import ERASED, is_erased
-from stenolog.domain.step import Transition
+from stenolog.domain.lanes.step import Transition
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Conversation

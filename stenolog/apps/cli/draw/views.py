@@ -10,7 +10,7 @@ from typing import TypeAlias, TypeVar
 from stenolog.adapters.providers.prices import usd
 from stenolog.apps.cli.lines import Piece, counted, describe, line
 from stenolog.domain.entry import Entry
-from stenolog.domain.state import address
+from stenolog.domain.lanes.state import address
 from stenolog.projections.analysis.explain import Missing
 from stenolog.projections.analysis.provider_bill import NO_BILL, Bill, not_recorded
 from stenolog.projections.messages.rules import HAD, HELD, NOT_CARRIED

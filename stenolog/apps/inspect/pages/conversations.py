@@ -22,7 +22,7 @@ from stenolog.apps.views.conversations import (
 )
 from stenolog.apps.views.envelope import Answer
 from stenolog.domain.errors import InvalidEventError
-from stenolog.domain.limits import MICRO_PER_USD
+from stenolog.domain.lanes.limits import MICRO_PER_USD
 from stenolog.projections.context_curve.sparkline import sparkline
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from stenolog.apps.inspect.page import Page
 from stenolog.apps.inspect.query import Query
 from stenolog.apps.views.envelope import Answer
 from stenolog.apps.views.states import Standing, next_inputs, state_at, state_data
-from stenolog.domain.lifecycle import GUARDS, TRIGGERS, Status
-from stenolog.domain.state import Decision, decision
-from stenolog.domain.step import Transition
+from stenolog.domain.lanes.lifecycle import GUARDS, TRIGGERS, Status
+from stenolog.domain.lanes.state import Decision, decision
+from stenolog.domain.lanes.step import Transition
 from stenolog.projections.views.lifecycle_picture import Taken, lifecycle_picture
 
 MOST = 100

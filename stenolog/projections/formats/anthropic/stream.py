@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from stenolog.domain.base.model import clean
 from stenolog.domain.errors import ModelError
-from stenolog.domain.model import clean
 from stenolog.domain.parts import AssistantPart
 from stenolog.projections.formats.deltas import Kind, ModelResponse, ResponseDelta
 from stenolog.projections.formats.reading import call_name

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import partial
 from itertools import chain, groupby, islice
 
+from stenolog.domain.lanes.state import PAUSED
 from stenolog.domain.parts import (
     FilePart,
     ImagePart,
@@ -24,7 +25,6 @@ from stenolog.domain.parts import (
     TextPart,
     ToolCall,
 )
-from stenolog.domain.state import PAUSED
 from stenolog.domain.values import Tool
 from stenolog.projections.formats.body_builder import (
     OPENING,

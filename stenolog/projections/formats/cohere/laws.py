@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..chat_laws import (
+from stenolog.projections.formats.chats import (
     arguments_are_objects,
     call_ids,
     content_present,
@@ -15,6 +15,7 @@ from ..chat_laws import (
     messages_present,
     tool_names,
 )
+
 from ..checks import Body, Finding, Law, blank, law, per_message
 
 ROLES = frozenset({"system", "user", "assistant", "tool"})

@@ -18,13 +18,13 @@ from stenolog.domain.parts import (
     ToolCall,
 )
 from stenolog.domain.values import Tool
+from stenolog.projections.formats.chats import ToolMessageWriter, flat, function_shape, in_words, picture
 from stenolog.projections.messages.message import Body, Message
 
 from ..body_builder import (
     provider_form,
     tool_shapes,
 )
-from ..chat_writer import ToolMessageWriter, flat, function_shape, in_words, picture
 from ..model_families import goes_back
 from ..parameters import parameters
 

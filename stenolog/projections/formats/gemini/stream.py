@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from stenolog.domain.base.model import clean
 from stenolog.domain.errors import ModelError
-from stenolog.domain.model import clean
 from stenolog.domain.parts import AssistantPart, ReasoningPart, TextPart, ToolCall
 from stenolog.domain.values import Usage
 from stenolog.projections.formats.deltas import Kind, ResponseDelta

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stenolog.domain.registry import Reference
+from stenolog.domain.base.registry import Reference
 
 from ..base import Format
 from ..endpoint import Endpoint, Provider, Sdk

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from stenolog.projections.formats.chat_laws import (
+from stenolog.projections.formats.chats import (
     arguments_are_objects,
     call_ids,
     content_present,

@@ -24,7 +24,7 @@ from stenolog.domain.values import Tool
 from stenolog.projections.formats.body_builder import (
     tool_shapes,
 )
-from stenolog.projections.formats.chat_writer import (
+from stenolog.projections.formats.chats import (
     ToolMessageWriter,
     data_url,
     flat,

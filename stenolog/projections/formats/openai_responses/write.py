@@ -34,7 +34,7 @@ from stenolog.projections.formats.body_builder import (
     texts,
     tool_shapes,
 )
-from stenolog.projections.formats.chat_writer import NO_OUTPUT
+from stenolog.projections.formats.chats import NO_OUTPUT
 from stenolog.projections.formats.model_families import encrypts_reasoning, goes_back, same_family
 from stenolog.projections.formats.openai_chat.write import LARGEST, PDF, described, json_note
 from stenolog.projections.formats.own_parts import NOTES, PROGRAMS, STANDING, caller_of, has_program

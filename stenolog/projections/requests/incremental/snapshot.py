@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from stenolog.domain.lanes.state import State
+from stenolog.domain.lanes.step import INITIAL
 from stenolog.domain.settings import NOTHING, Settings
-from stenolog.domain.state import State
-from stenolog.domain.step import INITIAL
 from stenolog.projections.messages.explanation import Omission
 from stenolog.projections.requests.pipeline.lane_memory import LaneMemory
 from stenolog.projections.requests.pipeline.summaries import Scopes

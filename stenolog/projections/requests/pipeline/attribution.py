@@ -15,9 +15,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
+from stenolog.domain.base.registry import Registry
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import InvalidPolicyError
 from stenolog.domain.events import AssistantMessage, LlmError, ToolResult, UserMessage
+from stenolog.domain.lanes.state import address
+from stenolog.domain.lanes.triggers import response_of
 from stenolog.domain.parts import (
     FilePart,
     ImagePart,
@@ -29,9 +32,6 @@ from stenolog.domain.parts import (
     ToolCall,
 )
 from stenolog.domain.policy import Transforms
-from stenolog.domain.registry import Registry
-from stenolog.domain.state import address
-from stenolog.domain.triggers import response_of
 from stenolog.projections.messages.message import Message
 from stenolog.projections.messages.quoting import (
     UNREADABLE,

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, Event, LlmError, Unknown, UserMessage
+from stenolog.domain.lanes.state import address
 from stenolog.domain.policy import Pins
-from stenolog.domain.state import address
 from stenolog.projections.views.tool_pairs import Call
 
 SPEAKERS = (AssistantMessage, LlmError, Call)

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import UNCHANGED, AssistantMessage, Event, LlmError, ModeSwitch, UserMessage
+from stenolog.domain.lanes.state import LaneState as Standing
+from stenolog.domain.lanes.triggers import ends_sessions, goes_on, takes_turn
+from stenolog.domain.lanes.turn_taking import is_pass
 from stenolog.domain.settings import Settings
-from stenolog.domain.state import LaneState as Standing
-from stenolog.domain.triggers import ends_sessions, goes_on, takes_turn
-from stenolog.domain.turn_taking import is_pass
 
 from .lane import LaneId
 

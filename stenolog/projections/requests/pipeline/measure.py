@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 
+from stenolog.domain.base.model import construct
 from stenolog.domain.card import AgentCard
-from stenolog.domain.model import construct
 from stenolog.domain.parts import (
     FilePart,
     ImagePart,

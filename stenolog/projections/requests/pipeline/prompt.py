@@ -15,10 +15,10 @@ from functools import cache
 from itertools import chain
 from typing import NamedTuple
 
+from stenolog.domain.base.model import construct
 from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, UserMessage
-from stenolog.domain.model import construct
 from stenolog.domain.parts import TextPart, ToolCall, text_of
 from stenolog.domain.policy import History, MissedMessages, Prompt, Reminder
 from stenolog.domain.values import Tool, WorkflowRun

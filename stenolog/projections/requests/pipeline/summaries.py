@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
+from stenolog.domain.lanes.summaries import Summary, without
 from stenolog.domain.settings import DEFAULT_SCOPE, Settings
-from stenolog.domain.summaries import Summary, without
 from stenolog.domain.values import PositionRange
 from stenolog.projections.views.context import read_context
 from stenolog.projections.views.tool_pairs import ToolCallIndex

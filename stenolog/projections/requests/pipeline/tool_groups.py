@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Protocol
 
+from stenolog.domain.lanes.state import PAUSED
 from stenolog.domain.parts import TextPart
-from stenolog.domain.state import PAUSED
 from stenolog.projections.messages.message import Message
 from stenolog.projections.messages.quoting import note
 from stenolog.projections.views.tool_pairs import CallKey

@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage
+from stenolog.domain.lanes.state import State
+from stenolog.domain.lanes.step import INITIAL, evolve
+from stenolog.domain.lanes.summaries import Summary, address, summary_of
+from stenolog.domain.lanes.triggers import response_of
 from stenolog.domain.policy import Policy
 from stenolog.domain.settings import NOTHING, Settings, configure
-from stenolog.domain.state import State
-from stenolog.domain.step import INITIAL, evolve
-from stenolog.domain.summaries import Summary, address, summary_of
-from stenolog.domain.triggers import response_of
 from stenolog.projections.messages.explanation import Omission
 from stenolog.projections.messages.message import EMPTY_BLOBS, PIPELINE, PIPELINES, Message
 from stenolog.projections.messages.rules import NO_ROOM

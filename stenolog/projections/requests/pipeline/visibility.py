@@ -21,8 +21,8 @@ from stenolog.domain.events import (
     Unknown,
     UserMessage,
 )
+from stenolog.domain.lanes.turn_taking import is_pass
 from stenolog.domain.parts import says_something
-from stenolog.domain.turn_taking import is_pass
 from stenolog.projections.views.context import Context
 from stenolog.projections.views.tool_pairs import Call
 

@@ -159,7 +159,7 @@ def _reasons(asked: AskedRequest, message: int | None) -> CommandResult:
 
 def _dropped(asked: AskedRequest) -> CommandResult:
     """Show what was left out."""
-    from stenolog.projections.analysis.budget_room import budget_room
+    from stenolog.projections.analysis.budget import budget_room
     from stenolog.projections.analysis.explain import left_out
 
     request, log = asked.request(), list(asked.conversation.entries(at=asked.at))

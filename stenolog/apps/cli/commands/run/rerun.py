@@ -51,7 +51,7 @@ def _now(conversation: Conversation, file: Path) -> Team:
     from stenolog.adapters.engine.replay import Replay
     from stenolog.adapters.engine.team_file import load
     from stenolog.adapters.tools.base import BaseTool
-    from stenolog.domain.turns import TurnRule
+    from stenolog.domain.lanes.turns import TurnRule
     from stenolog.projections.analysis.rerun import Team
 
     recording, team = Replay(conversation), load(file, keys=False).team

@@ -16,13 +16,13 @@ from stenolog.apps.cli.framework import command
 from stenolog.apps.cli.lines import CommandResult, Diagnostic, Piece, line, paragraph
 from stenolog.apps.cli.terminal import say
 from stenolog.domain.errors import IllegalCommandError
-from stenolog.domain.lifecycle import BUSY
+from stenolog.domain.lanes.lifecycle import BUSY
 from stenolog.projections.terminal_text import shown_call
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Conversation
     from stenolog.adapters.engine.approvals import PendingApproval
-    from stenolog.domain.state import State
+    from stenolog.domain.lanes.state import State
 TEAM = "team"
 LOOK = 0.5
 """Seconds without an entry after which a look at the delegates says whether they wait for a person."""

@@ -19,9 +19,9 @@ from stenolog.apps.cli.framework import command
 from stenolog.apps.cli.lines import CommandResult, Piece, counted
 from stenolog.apps.views.states import state_at, state_data
 from stenolog.domain.events import ModeSwitch
-from stenolog.domain.state import State
-from stenolog.domain.step import Transition
-from stenolog.domain.turns import TURN_RULES
+from stenolog.domain.lanes.state import State
+from stenolog.domain.lanes.step import Transition
+from stenolog.domain.lanes.turns import TURN_RULES
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Conversation

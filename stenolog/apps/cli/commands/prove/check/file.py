@@ -22,10 +22,10 @@ from stenolog.apps.cli.lines import CommandResult, Diagnostic, Piece, line
 from stenolog.apps.cli.terminal import FILES, Bytes, say, there
 from stenolog.apps.views.lanes import request_of
 from stenolog.apps.views.requests import request_data
-from stenolog.domain.decide import not_run_results
 from stenolog.domain.entry import NewEntry
 from stenolog.domain.errors import StenologError
 from stenolog.domain.events import ToolResult
+from stenolog.domain.lanes.decide import not_run_results
 from stenolog.projections.analysis.explain import PREVIEW
 from stenolog.projections.formats import FORMATS
 from stenolog.projections.messages.rules import RULES

@@ -12,8 +12,8 @@ from stenolog.apps.cli.draw.step_lines import erased_among, step_lines
 from stenolog.apps.cli.framework import command
 from stenolog.apps.cli.lines import CommandResult, Piece, line
 from stenolog.apps.cli.terminal import progress
-from stenolog.domain.state import State
-from stenolog.domain.step import INITIAL, Transition, step
+from stenolog.domain.lanes.state import State
+from stenolog.domain.lanes.step import INITIAL, Transition, step
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Conversation

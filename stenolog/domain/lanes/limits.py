@@ -9,19 +9,19 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field, JsonValue
 
-from .entry import Entry
-from .events import AssistantMessage, LlmError, ModeSwitch, ToolResult, UserMessage
-from .model import Natural, rule
-from .parts import FilePart, ProviderPart, TextPart, ToolCall, UserPart
+from stenolog.domain.base.model import Natural, rule
+from stenolog.domain.entry import Entry
+from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult, UserMessage
+from stenolog.domain.parts import FilePart, ProviderPart, TextPart, ToolCall, UserPart
+from stenolog.domain.values import TurnPolicy, Usage
+
 from .state import address
-from .values import TurnPolicy, Usage
 
 # More than any call can use, so a report beyond it is not believed.
 MAX_TOKENS_PER_CALL = 10**12
 """Tokens of one call, as a tool may report them."""
 # Whole micro-dollars, so that sums of prices are exact.
 MICRO_PER_USD = 1_000_000
-"""Micro-dollars in a dollar."""
 MAX_QUOTED = 60
 """The number of characters of a call that a reason quotes."""
 

@@ -9,15 +9,24 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 
-from .errors import IllegalCommandError, UnsupportedVersionError
-from .events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, Unknown, UserMessage
+from stenolog.domain.errors import IllegalCommandError, UnsupportedVersionError
+from stenolog.domain.events import (
+    AssistantMessage,
+    Event,
+    LlmError,
+    ModeSwitch,
+    ToolResult,
+    Unknown,
+    UserMessage,
+)
+from stenolog.domain.values import CallRef, Control, TurnPolicy
+
 from .lifecycle import Trigger, legal
 from .state import LaneState, OpenCall, State, address, blocked_error, find_call, named_call
 from .summaries import summary_of
 from .triggers import cover_fault, takes_turn, turns_fault
 from .turn_taking import addressed, control_targets, hearing
 from .turns import TURN_RULES
-from .values import CallRef, Control, TurnPolicy
 
 REFUSED = "The user refused this call; it was not run."
 CANCELLED = "Cancelled by the user before a result was there."

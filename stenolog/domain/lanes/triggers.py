@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from stenolog.domain.base.model import FrozenDict
+from stenolog.domain.entry import Entry
 from stenolog.domain.erasure import DAMAGED, ERASED, LOST
-
-from .entry import Entry
-from .errors import InvalidPolicyError
-from .events import (
+from stenolog.domain.errors import InvalidPolicyError
+from stenolog.domain.events import (
     LATE,
     UNCHANGED,
     AssistantMessage,
@@ -23,9 +23,10 @@ from .events import (
     Unknown,
     UserMessage,
 )
-from .frozen import FrozenDict
+from stenolog.domain.settings import members_after
+from stenolog.domain.values import Control, TurnPolicy
+
 from .lifecycle import Trigger
-from .settings import members_after
 from .state import PAUSED, Blocked, LaneState, OpenCall, State, address, find_call, named_call
 from .summaries import Summary, fault, joined, summary_of
 from .turn_taking import (
@@ -37,7 +38,6 @@ from .turn_taking import (
     resume_turn,
 )
 from .turns import NextTurn, load
-from .values import Control, TurnPolicy
 
 
 class LaneTrigger(NamedTuple):

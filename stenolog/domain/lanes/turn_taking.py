@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from .entry import Entry
-from .events import AssistantMessage, Event, LlmError, UserMessage
+from stenolog.domain.entry import Entry
+from stenolog.domain.events import AssistantMessage, Event, LlmError, UserMessage
+from stenolog.domain.values import Control, TurnPolicy
+
 from .lifecycle import BUSY
 from .state import LaneState, State, TurnState, address
 from .turns import CANCELLED, How, NextTurn, TurnView, around, rule_of
-from .values import Control, TurnPolicy
 
 
 def is_pass(message: AssistantMessage, pass_token: str) -> bool:

@@ -11,15 +11,15 @@ from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 from pydantic import AfterValidator
 
+from stenolog.domain.base.model import FrozenDict
 from stenolog.domain.erasure import DAMAGED
+from stenolog.domain.errors import CorruptLogError, StoredDataError, UnsupportedVersionError
+from stenolog.domain.events import ToolResult
+from stenolog.domain.values import CallRef, TurnPolicy
 
-from .errors import CorruptLogError, StoredDataError, UnsupportedVersionError
-from .events import ToolResult
-from .frozen import FrozenDict
 from .lifecycle import Status
 from .summaries import Summary
 from .summaries import address as address
-from .values import CallRef, TurnPolicy
 
 PAUSED = "pause_turn"
 """The finish reason of an answer that its provider goes on with, once it is sent back."""

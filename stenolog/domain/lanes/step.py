@@ -35,8 +35,9 @@ from functools import reduce
 from types import MappingProxyType
 from typing import NamedTuple
 
-from .entry import Entry
-from .frozen import FrozenDict
+from stenolog.domain.base.model import FrozenDict
+from stenolog.domain.entry import Entry
+
 from .lifecycle import Row, Status, Trigger, move
 from .state import Decision, LaneState, State, decision
 from .triggers import LaneTrigger, following, interpret

@@ -21,7 +21,8 @@ from typing import (
     get_type_hints,
 )
 
-from .errors import CallerError
+from stenolog.domain.errors import CallerError
+
 from .near_names import closest
 
 P = ParamSpec("P")

@@ -10,11 +10,12 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple, TypeAlias
 
-from .entry import Entry
-from .events import LATE, AssistantMessage, Event, LlmError, ToolResult, UserMessage
-from .parts import AssistantPart
+from stenolog.domain.entry import Entry
+from stenolog.domain.events import LATE, AssistantMessage, Event, LlmError, ToolResult, UserMessage
+from stenolog.domain.parts import AssistantPart
+from stenolog.domain.values import CallRef, Receipt
+
 from .state import LaneState, OpenCall, State, address, decision, named_call
-from .values import CallRef, Receipt
 
 MODEL = "model"
 UNKNOWN: dict[str, Any] = {"stenolog": {"outcome": "unknown"}}

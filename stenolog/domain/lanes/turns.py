@@ -14,11 +14,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar
 
-from .errors import InvalidPolicyError
-from .model import Many, Natural, non_default_fields, rule
-from .registry import Registry
+from stenolog.domain.base.model import Many, Natural, non_default_fields, rule
+from stenolog.domain.base.registry import Registry
+from stenolog.domain.errors import InvalidPolicyError
+from stenolog.domain.values import TurnPolicy
+
 from .state import State
-from .values import TurnPolicy
 
 NOBODY = "nobody is there to take a turn"
 SPOKEN = "a person has spoken"

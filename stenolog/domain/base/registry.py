@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Generic, TypeVar
 
-from .errors import CallerError, NotRegisteredError
+from stenolog.domain.errors import CallerError, NotRegisteredError
+
 from .near_names import closest
 
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""Machinery of the domain's values: their JSON types, and frozen strict dataclasses.
+"""Machinery of the domain's values: JSON types, frozen strict dataclasses, frozen dictionaries and lists.
 
 `frozen_value` makes one. `rule` makes one whose fields may be given by place as well, as those of a policy
 are: `LastN(50)`.
@@ -12,13 +12,14 @@ from datetime import UTC, datetime
 from inspect import Signature
 from itertools import takewhile
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, cast, dataclass_transform
+from typing import TYPE_CHECKING, Annotated, Any, Never, TypeAlias, TypeVar, cast, dataclass_transform
 
 from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field, JsonValue, ValidationError
 from pydantic.dataclasses import dataclass
 from pydantic.fields import FieldInfo
 
-from .errors import InvalidEventError, InvalidPolicyError
+from stenolog.domain.errors import InvalidEventError, InvalidPolicyError
+
 from .value_help import field_names, no_such_field, quoted, short_repr, signature, with_inherited_attributes
 
 # With `defer_build` a program that merely imports stenolog pays for no validator. Strict, since what is
@@ -291,3 +292,46 @@ Integer: TypeAlias = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 Key: TypeAlias = Annotated[str, AfterValidator(check_utf8)]
 Json: TypeAlias = Annotated[dict[str, JsonValue], AfterValidator(check_json)]
 Utc: TypeAlias = Annotated[AwareDatetime, AfterValidator(in_utc)]
+
+
+def _refuse(self: object, *_: object, **__: object) -> Never:
+    """Raise the error for a change in place."""
+    raise TypeError(f"a {type(self).__name__} never changes: make a new state, as `evolve` does")
+
+
+class FrozenDict(dict[str, T]):
+    """A dictionary that refuses every change; it equals a plain one, and its `copy` is plain."""
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
+
+    # Copies and pickles are filled item by item otherwise.
+    def __reduce__(self) -> tuple[type[FrozenDict[T]], tuple[dict[str, T]]]:
+        return type(self), (dict(self),)
+
+
+class FrozenList(list[T]):
+    """A list that refuses every change; it equals a plain one, and its `copy` is plain."""
+
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
+    append = extend = insert = remove = pop = clear = sort = reverse = _refuse
+
+    def __reduce__(self) -> tuple[type[FrozenList[T]], tuple[list[T]]]:
+        return type(self), (list(self),)
+
+
+def frozen_json(value: Any) -> Any:
+    """Return the JSON value with objects and lists that never change."""
+    match value:
+        case FrozenDict() | FrozenList():
+            return value
+        case dict():
+            return FrozenDict({key: frozen_json(inner) for key, inner in value.items()})
+        case list():
+            return FrozenList(map(frozen_json, value))
+        case _:
+            return value
+
+
+FrozenJson: TypeAlias = Annotated[Json, AfterValidator(frozen_json)]
+"""A JSON object within a state."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from .events import AssistantMessage, Event
-from .values import PositionRange, Receipt
+from stenolog.domain.events import AssistantMessage, Event
+from stenolog.domain.values import PositionRange, Receipt
 
 Spans = Sequence[PositionRange]
 

@@ -1,0 +1,1 @@
+"""Base of values: frozen dataclasses, errors that name their fields, and registries."""
