@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,7 @@ def test_a_person_has_few_commands_to_choose_from() -> None:
 def test_a_new_command_is_one_file_and_no_list_names_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stenolog.apps.cli.app.COMMANDS", tmp_path)
+    monkeypatch.setitem(vars(sys.modules[Commands.__module__]), "COMMANDS", tmp_path)
     for name in ("see/hello.py", "see/import_.py", "see/_shared.py", "see/group/inner.py", "see/data.json"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
