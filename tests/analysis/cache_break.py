@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tests.recorder.programs import BODIES, WORDS, Json, said, tool
+from tests.recording.programs import BODIES, WORDS, Json, said, tool
 
 LONG = WORDS * 8
 TOOLS = ("Alpha", "Bravo", "Charlie", "Delta", "Echo", "Foxtrot")

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.analysis.cache_break import APIS, LONG, TEXTS, TOOLS, Break, Expected, Form, base
 from tests.analysis.cache_settings import harmless_ones, of_forms, of_marks, of_models, of_settings, of_time
-from tests.recorder.programs import Json, said, tool
+from tests.recording.programs import Json, said, tool
 
 
 def breaks() -> list[Break]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tests.analysis.cache_break import APIS, LONG, MARK, NEXT, TEXTS, Break, Expected
-from tests.recorder.programs import WORDS, Json
+from tests.recording.programs import WORDS, Json
 
 
 def put(**fields: Any) -> Callable[[Json], object]:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from tests.recorder.programs import Json
+from tests.recording.programs import Json
 
 
 class Provider:

@@ -13,7 +13,7 @@ from stenolog.events import PositionRange, Usage
 from tests.analysis.cache_break import REPLY, Break, bodies
 from tests.analysis.cache_breaks import breaks
 from tests.analysis.provider_cache import Provider
-from tests.recorder.programs import Tap, answered, said
+from tests.recording.programs import Tap, answered, said
 
 ALL = breaks()
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stenolog.projections.analysis.drift import RoleDrift, drift, masked
-from tests.recorder.programs import BEGIN, BODIES, Tap, answered, tool, turns
+from tests.recording.programs import BEGIN, BODIES, Tap, answered, tool, turns
 
 PROMPT = """\
 You are Claude Code.

@@ -13,7 +13,7 @@ from tests.analysis.cache_break import REPLY, Break, bodies
 from tests.analysis.cache_breaks import breaks
 from tests.analysis.provider_cache import Provider
 from tests.cli.conftest import Ran
-from tests.recorder.programs import BODIES, WORDS, Tap, answered, tool, turns
+from tests.recording.programs import BODIES, WORDS, Tap, answered, tool, turns
 
 Cli = Callable[..., Ran]
 

@@ -140,7 +140,7 @@ def import_session(folder: Path) -> Counts:
 def tapped_exchange(folder: Path) -> Counts:
     """Record one exchange of a session behind the tap."""
     import stenolog
-    from tests.recorder.given import Tap, anthropic, assistant, user
+    from tests.recording.given import Tap, anthropic, assistant, user
 
     with stenolog.open(folder / "tap.db") as log:
         tap = Tap(log)

@@ -31,7 +31,7 @@ from stenolog.testing import entries
 from tests.llms.api import KEY
 from tests.llms.server import Reply, Server
 from tests.llms.wire_cohere import API
-from tests.recorder.given import Tap
+from tests.recording.given import Tap
 
 MODEL = "command-a-03-2025"
 SCALE = {"name": "scale", "description": "Weigh", "parameters": {"type": "object", "properties": {}}}

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stenolog import AssistantMessage, ToolCall
-from stenolog.apps.recorder.answers import Answered, answer_of
-from stenolog.apps.recorder.exchange import RecordedExchange
+from stenolog.apps.tap.exchanges.answers import Answered, answer_of
+from stenolog.apps.tap.exchanges.exchange import RecordedExchange
 from stenolog.domain.codec import REGISTRY
 from stenolog.errors import ModelError
 from stenolog.events import Usage

@@ -13,10 +13,10 @@ import pytest
 import stenolog
 from stenolog.adapters.agents.command import inherited
 from stenolog.adapters.agents.output_formats import OUTPUT_FORMATS, split_command
-from stenolog.apps.recorder.exchange import RecordedExchange
-from stenolog.apps.recorder.identity import client_of
-from stenolog.apps.recorder.message_events import is_by_client
+from stenolog.apps.tap.exchanges.exchange import RecordedExchange
+from stenolog.apps.tap.exchanges.identity import client_of
 from stenolog.apps.tap.launch import launch
+from stenolog.apps.tap.recording.message_events import is_by_client
 from stenolog.apps.tap.upstreams import upstreams
 from stenolog.errors import UnknownFormatError
 from stenolog.importers import IMPORTERS, Importer, files_in, recognise

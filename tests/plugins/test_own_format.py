@@ -12,13 +12,13 @@ from starlette.testclient import TestClient
 import stenolog
 from stenolog import AssistantMessage, Conversation, Log, TextPart, ToolCall, ToolResult, UserMessage
 from stenolog.analysis import diff
-from stenolog.apps.recorder.wire import api_of
+from stenolog.apps.tap.exchanges.wire import api_of
 from stenolog.apps.tap.upstreams import upstreams
 from stenolog.importers import events_from
 from stenolog.models import answer_from
 from stenolog.requests import DEFAULT_API, FORMATS, Block, CacheRules, proofs, register_api, validate
 from tests.plugins.courier import COURIER
-from tests.recorder.given import Tap
+from tests.recording.given import Tap
 
 KIT = [{"name": "scale", "description": "Weigh", "parameters": {"type": "object", "properties": {}}}]
 ASKS = [{"ref": "r-1", "tool": "scale", "with": '{"grams":5}'}]

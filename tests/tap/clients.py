@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import stenolog
-from stenolog.apps.recorder.exchange import RecordedExchange
-from stenolog.apps.recorder.recording import ExchangeRecorder
+from stenolog.apps.tap.exchanges.exchange import RecordedExchange
+from stenolog.apps.tap.recording.transcriber import Transcriber
 from tests import npm
 from tests.tap import reading
 from tests.tap.corpus import Verdict, judged, recorded
@@ -219,7 +219,7 @@ def replayed(exchanges: Sequence[Mapping[str, Any]], database: Path) -> tuple[li
     moments = [(one[name], name == "ended", one) for one in exchanges for name in ("begun", "ended")]
     start, built, sent = datetime.now(UTC), dict[int, RecordedExchange](), []
     with stenolog.open(database) as log:
-        recording = ExchangeRecorder(log)
+        recording = Transcriber(log)
         for at, has_ended, one in sorted(moments, key=lambda moment: moment[0]):
             if not one["plain_sha256"]:
                 continue

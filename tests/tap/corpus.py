@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from stenolog import Log
 from stenolog.adapters.conversation.verifying.requests import prove
-from stenolog.apps.recorder.exchange import RecordedExchange
+from stenolog.apps.tap.exchanges.exchange import RecordedExchange
 from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.values import Receipt
 from stenolog.projections.requests.proofs import Proof

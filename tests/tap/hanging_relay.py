@@ -9,7 +9,8 @@ import sys
 import time
 from pathlib import Path
 
-from stenolog.apps.tap import journal_writer, recording, relay
+from stenolog.apps.tap import journal_writer
+from stenolog.apps.tap.relay import copies, process
 
 HANGS = Path(sys.argv[1]) / "hangs"
 _append = journal_writer._SegmentFile.append
@@ -24,5 +25,5 @@ def append(self: journal_writer._SegmentFile, buffers: list[bytes]) -> None:
 
 journal_writer._SegmentFile.append = append  # type: ignore[method-assign]
 journal_writer.CLOSE_SECONDS = 0.5
-recording.COMMIT_SECONDS = 0.3
-relay.main()
+copies.COMMIT_SECONDS = 0.3
+process.main()

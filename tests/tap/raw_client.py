@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import zstandard
 
-from stenolog.apps.recorder.exchange import RecordedExchange, decoded
+from stenolog.apps.tap.exchanges.exchange import RecordedExchange, decoded
 
 PATIENCE_SECONDS = 60.0
 CHUNK_BYTES = 8192

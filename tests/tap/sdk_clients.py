@@ -16,7 +16,7 @@ import openai
 from google import genai
 from google.genai import types
 
-from stenolog.apps.recorder.exchange import RecordedExchange
+from stenolog.apps.tap.exchanges.exchange import RecordedExchange
 from tests.tap.answered import answered
 from tests.tap.dialogues import PIXELS
 from tests.tap.raw_client import Label, Observer, Sent

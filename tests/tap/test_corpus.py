@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import stenolog
-from stenolog.apps.recorder.exchange import RecordedExchange
-from stenolog.apps.recorder.recording import ExchangeRecorder
+from stenolog.apps.tap.exchanges.exchange import RecordedExchange
+from stenolog.apps.tap.recording.transcriber import Transcriber
 from tests.tap.corpus import Recorded, Unique, altered, judged, performed, recorded
 from tests.tap.fake_provider import Provider
 from tests.tap.plays import Play, plays
@@ -26,7 +26,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 def perform(what: list[Play], database: Path) -> tuple[list[Sent], list[Recorded]]:
     """Perform sessions against a provider, record what passes, and build it again from the log."""
     with stenolog.open(database) as log, Provider() as provider:
-        recording = ExchangeRecorder(log)
+        recording = Transcriber(log)
 
         def observe(exchange: RecordedExchange, has_ended: bool) -> None:
             if has_ended:

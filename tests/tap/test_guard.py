@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stenolog.apps.cli import run
-from stenolog.apps.tap.guard import Guard
+from stenolog.apps.tap.relay.guard import Guard
 from tests.tap.conftest import Pair
 from tests.tap.given import TOKEN, read_all
 

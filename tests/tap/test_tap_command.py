@@ -95,7 +95,7 @@ def listening(folder: Path, upstream: Server, **environ: str) -> Iterator[tuple[
         assert process.stdout is not None
         try:
             url = json.loads(process.stdout.readline())["base_urls"]["openai"]
-            until(lambda: {"relay", "recorder_process"} <= children(process.pid).keys())
+            until(lambda: {"relay", "recording"} <= children(process.pid).keys())
             yield process, url
         finally:
             process.kill()
@@ -213,10 +213,10 @@ def test_a_relay_that_is_killed_starts_again_at_the_same_port(tmp_path: Path, up
 def test_a_recorder_that_is_killed_starts_again_and_finishes(tmp_path: Path, upstream: Server) -> None:
     with listening(tmp_path, upstream) as (process, url):
         for _ in range(2):
-            recorder = children(process.pid)["recorder_process"]
+            recorder = children(process.pid)["recording"]
             os.kill(recorder, signal.SIGKILL)
             assert ask(url, 3).returncode == 0
-            until(lambda: children(process.pid).get("recorder_process", recorder) != recorder)  # noqa: B023
+            until(lambda: children(process.pid).get("recording", recorder) != recorder)  # noqa: B023
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE) == 0
 
@@ -232,7 +232,7 @@ def test_relay_and_recorder_end_with_a_supervisor_that_was_killed_and_finish_the
         process.kill()
         until(lambda: all(is_gone(pid) for pid in pids.values()))
 
-    assert sorted(pids) == ["recorder_process", "relay"]
+    assert sorted(pids) == ["recording", "relay"]
     assert not list((tmp_path / "talks-tap").glob("*/*"))
 
 
@@ -243,7 +243,7 @@ def test_a_journal_that_nobody_has_recorded_is_recorded_by_the_next_tap(
         assert ask(url, 2).returncode == 0
         pids = children(process.pid)
         os.kill(process.pid, signal.SIGSTOP)
-        for name in ("recorder_process", "relay"):
+        for name in ("recording", "relay"):
             os.kill(pids[name], signal.SIGKILL)
         process.kill()
     (left,) = (tmp_path / "talks-tap").iterdir()

@@ -1,4 +1,4 @@
-"""Journal of a tap: append-only segment files between the relay that writes and the recorder that reads.
+"""Journal of a tap: append-only segment files between the relay and the recording process.
 
 A segment is `GENERATION-NUMBER.segment`; each relay process is a generation of its own. A segment holds
 records one after the other. A record whose length or checksum is wrong ends its segment: the writer was
@@ -20,7 +20,7 @@ relay-stopped; with a text behind a colon upstream-failed, request-not-understoo
 and not-recorded.
 An `end` may stand alone: of an exchange whose request was lost in a gap.
 
-The reader yields every record at least once. A recorder that was killed reads the exchanges again that it
+The reader yields every record at least once. A process that was killed reads the exchanges again that it
 had not marked as done, and some that it had: an exchange number is unique in its run, so it can tell.
 """
 
@@ -48,7 +48,7 @@ MAX_PAYLOAD_BYTES = 1 << 24
 """A length beyond this is no length: the relay writes pieces of at most some hundred kilobytes."""
 READ_BYTES = 1 << 20
 GATHER_SECONDS = 0.01
-"""The pause after a notification, so that a busy relay does not wake the recorder for each chunk."""
+"""The pause after a notification, so that a busy relay does not wake its reader for each chunk."""
 SUFFIX = ".segment"
 CUT = "relay-stopped"
 """Reason of the `end` that the reader adds for an exchange whose relay died."""

@@ -97,7 +97,7 @@ class _SegmentFile:
 class JournalWriter:
     """Appends records to the segments of one generation.
 
-    `notify` is the write end of the pipe that wakes the recorder. Any thread may call the methods.
+    `notify` is the write end of the pipe that wakes the recording process. Any thread may call the methods.
     `handled_bytes` counts the payloads that were written, or dropped for a `problem`.
     """
 
@@ -167,7 +167,7 @@ class JournalWriter:
         for committed in waiting:
             committed(self.problem)
         if entries and self._notify is not None and not self.problem:
-            with suppress(OSError):  # full: the recorder has a notification already; closed: it will be back
+            with suppress(OSError):  # full: a notification waits already; closed: its reader will be back
                 os.write(self._notify, b"\0")
 
     def _append(self, entries: Iterable[JournalEntry]) -> None:

@@ -1,4 +1,4 @@
-"""Child processes of a tap: a relay and a recorder, which are started again when they die."""
+"""Child processes of a tap: the relay and recording, which are started again when they die."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if module == "relay":
     package.__path__ = [os.path.join(root, "stenolog")]
 else:
     os.nice(10)  # forwarding goes before recording, from the first import on
-runpy.run_module(f"stenolog.apps.tap.{module}", {}, "__main__")
+runpy.run_module(f"stenolog.apps.tap.{module}.process", {}, "__main__")
 """
 QUICK_SECONDS = 5.0
 """A process that ends sooner than this after its start is started again with a delay."""

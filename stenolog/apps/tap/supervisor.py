@@ -1,6 +1,6 @@
-"""Supervisor of a tap: it holds the socket, runs relay, recorder and the user's command, and ends them.
+"""Supervisor of a tap: it holds the socket, runs relay, recording and the user's command, and ends them.
 
-When it dies, even by kill -9, the relay sees the end of a pipe and stops. The recorder finishes the journal
+When it dies, even by kill -9, the relay sees the end of a pipe and stops. Recording finishes the journal
 when the last process that could write to it has ended.
 """
 
@@ -25,8 +25,8 @@ from typing import IO, NamedTuple
 
 from .launch import launch
 from .processes import Restarted, start
-from .recorder_process import RecorderConfig
-from .relay import RelayConfig
+from .recording.process import RecordingConfig
+from .relay.process import RelayConfig
 from .upstreams import Upstream
 
 RELAY_END_SECONDS = 5.0
@@ -163,8 +163,8 @@ class _Supervisor:
         for number in (self._lock, self._alive, self._alive_end, self._notify):
             stack.callback(os.close, number)
         self._relay = Restarted(self._start_relay)
-        self._recorder = Restarted(self._start_recorder)
-        self._earlier = list(self._recorders_of_earlier_runs())
+        self._recording = Restarted(self._start_recording)
+        self._earlier = list(self._recordings_of_earlier_runs())
 
     def run(self, command: list[str] | None, signals: _Signals) -> int:
         """Keep the processes running until the command ends, or this process is told to."""
@@ -196,7 +196,7 @@ class _Supervisor:
             raise
 
     def end(self) -> None:
-        """End the relay, and wait until the recorder has finished the journal."""
+        """End the relay, and wait until recording has finished the journal."""
         relay = self._relay.process
         if relay:
             relay.terminate()
@@ -208,9 +208,9 @@ class _Supervisor:
         if self._notify_end >= 0:
             os.close(self._notify_end)
             self._notify_end = -1
-        recorder = self._recorder.process
-        if recorder and recorder.wait():
-            self._start_recorder(0).wait()
+        recording = self._recording.process
+        if recording and recording.wait():
+            self._start_recording(0).wait()
         for process in self._earlier:
             process.wait()
         with suppress(OSError):
@@ -218,7 +218,7 @@ class _Supervisor:
 
     def _ensure(self) -> float | None:
         """Start what does not run; return the seconds until the next try, None for no need of one."""
-        waits = [wait for each in (self._relay, self._recorder) if (wait := each.ensure()) is not None]
+        waits = [wait for each in (self._relay, self._recording) if (wait := each.ensure()) is not None]
         return min(waits, default=None)
 
     def _start_relay(self, generation: int) -> subprocess.Popen[bytes]:
@@ -245,17 +245,17 @@ class _Supervisor:
         descriptors = (listener, self._alive, self._notify_end, self._lock)
         return start("relay", config.to_json(), descriptors, self._errors)
 
-    def _start_recorder(self, _: int) -> subprocess.Popen[bytes]:
-        config = RecorderConfig(str(self._folder), self._tap.database, self._notify, self._cwd)
-        return start("recorder_process", config.to_json(), (self._notify, self._lock), self._errors)
+    def _start_recording(self, _: int) -> subprocess.Popen[bytes]:
+        config = RecordingConfig(str(self._folder), self._tap.database, self._notify, self._cwd)
+        return start("recording", config.to_json(), (self._notify, self._lock), self._errors)
 
-    def _recorders_of_earlier_runs(self) -> Iterator[subprocess.Popen[bytes]]:
-        """Start a recorder for each journal that a killed tap and its recorder have left."""
+    def _recordings_of_earlier_runs(self) -> Iterator[subprocess.Popen[bytes]]:
+        """Start a process for each journal that a killed tap has left."""
         for folder in sorted(self._tap.folder.iterdir()):
             lock = _locked(folder) if folder.is_dir() and folder != self._folder else None
             if lock is not None:
-                config = RecorderConfig(str(folder), self._tap.database, None)
-                yield start("recorder_process", config.to_json(), (lock,), self._errors)
+                config = RecordingConfig(str(folder), self._tap.database, None)
+                yield start("recording", config.to_json(), (lock,), self._errors)
                 os.close(lock)
 
 

@@ -25,7 +25,7 @@ from stenolog.apps.servers.sockets import UNIX, server_socket, socket_path
 from stenolog.domain.errors import InvalidEventError, MissingExtraError, StenologError
 
 if TYPE_CHECKING:
-    from stenolog.apps.recorder.summary import Recorded
+    from stenolog.apps.tap.recording.summary import Recorded
     from stenolog.apps.tap.supervisor import Tap
 
 SHOWN = 10
@@ -102,8 +102,8 @@ def _summarise(db: Database, tap: Tap, run: str, began: datetime) -> None:
     """Say what a run has recorded, and what it could not record."""
     # Late: the command waits for none of it.
     from stenolog.adapters.conversation.log import open as open_log
-    from stenolog.apps.recorder.recording import GAPS
-    from stenolog.apps.recorder.summary import recorded_in
+    from stenolog.apps.tap.recording.summary import recorded_in
+    from stenolog.apps.tap.recording.transcriber import GAPS
 
     try:
         with open_log(tap.database) as log:

@@ -1,1 +1,0 @@
-"""The recorder of a tap: exchanges with models' providers to entries of conversations."""

@@ -1,0 +1,1 @@
+"""Exchanges with a provider: requests and answers read from recorded bytes, and the secrets in them."""

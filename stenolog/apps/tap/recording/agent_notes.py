@@ -1,0 +1,61 @@
+"""Notes of a client on its sub-agents, beside its transcripts: what an agent is, and which call began it.
+
+On the wire a sub-agent is an id and no more. A program may write a note when it begins one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+from stenolog.apps.tap.exchanges.identity import Identity
+from stenolog.projections.messages.json_fields import as_dict, as_str
+from stenolog.projections.programs import PROGRAMS, Program, SubAgentFiles
+
+LARGEST = 64 * 1024
+"""Bytes of a note that are read."""
+_SAFE = re.compile(r"[\w-]{1,100}")
+
+
+class AgentNote(NamedTuple):
+    """A note on a sub-agent: its type, what it is to do, and the id of the call that began it."""
+
+    type: str = ""
+    description: str = ""
+    call: str = ""
+
+
+Notes: TypeAlias = Callable[[Identity], AgentNote]
+NO_NOTE = AgentNote()
+
+
+def agent_note(identity: Identity, environ: Mapping[str, str] = os.environ) -> AgentNote:
+    """Return the note on the sub-agent of an identity; an empty one where its client has written none."""
+    session, agent = identity.session, identity.agent
+    # Both come from outside, and become a path.
+    if not (_SAFE.fullmatch(session) and _SAFE.fullmatch(agent)):
+        return NO_NOTE
+    for files in (each.sub_agents for each in PROGRAMS.values() if _is_of(each, identity.client)):
+        if files is not None and (note := _read(files, session, agent, environ)) is not None:
+            return note
+    return NO_NOTE
+
+
+def _is_of(program: Program, client: str) -> bool:
+    return program.requests is not None and program.requests.client == client
+
+
+def _read(files: SubAgentFiles, session: str, agent: str, environ: Mapping[str, str]) -> AgentNote | None:
+    home = environ.get(files.home) or str(Path(environ.get("HOME", "~")).expanduser() / files.usual)
+    for path in Path(home).glob(files.place.format(session=session, agent=agent)):
+        try:
+            with path.open("rb") as file:
+                given = as_dict(json.loads(file.read(LARGEST)))
+        except (OSError, ValueError):
+            continue
+        return AgentNote(*(as_str(given.get(name)) for name in files.fields))
+    return None

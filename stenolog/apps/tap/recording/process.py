@@ -1,0 +1,52 @@
+"""Process that records: it reads the journal of a run, and appends to the log."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from pydantic_core import from_json, to_json
+
+from stenolog.adapters.conversation.log import open as open_log
+from stenolog.apps.tap.journal import JournalReader
+
+from .assembling import Assembler
+from .transcriber import Transcriber
+from .working_place import working_place
+
+
+@dataclass(frozen=True)
+class RecordingConfig:
+    """Configuration of the process; `database` is a path or an address.
+
+    `notify` is the inherited read end of the pipe in which relays announce records; None reads a run that
+    is over. `cwd` is the folder that the recorded command works in, "" if not known.
+    """
+
+    folder: str
+    database: str
+    notify: int | None
+    cwd: str = ""
+
+    def to_json(self) -> bytes:
+        """Return the configuration as the process reads it."""
+        return to_json(asdict(self))
+
+
+def record(config: RecordingConfig) -> int:
+    """Record the exchanges of a run until its last relay has ended; return their number."""
+    reader = JournalReader(Path(config.folder), config.notify)
+    recorded = 0
+    with open_log(config.database) as log:
+        assembler = Assembler(Transcriber(log, work=working_place(config.cwd)))
+        for each in reader:
+            for exchange in assembler.take(each):
+                recorded += each.kind == "end"
+                reader.done(exchange)
+    reader.close()
+    return recorded
+
+
+if __name__ == "__main__":
+    record(RecordingConfig(**from_json(sys.stdin.buffer.read())))
