@@ -16,8 +16,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from .adapters.importers.answers import Answer
-from .adapters.importers.converter import (
+from .adapters.importers.conversion.answers import Answer
+from .adapters.importers.conversion.converter import (
     Converter,
     Reader,
     RecordConverter,
@@ -25,12 +25,28 @@ from .adapters.importers.converter import (
     entry_converter,
     source_conversation,
 )
-from .adapters.importers.detect import SUFFIXES, files_in, recognise, size_of
-from .adapters.importers.door import SQLITE, dict_row, regular_file, sqlite_database, tables_in
-from .adapters.importers.event_writer import EventWriter
-from .adapters.importers.formats import IMPORTERS, FolderFormat, Importer, LineFormat, mappings_beside
-from .adapters.importers.importer import Refused, import_conversations, import_file, import_files
-from .adapters.importers.json_lines import (
+from .adapters.importers.conversion.event_writer import EventWriter
+from .adapters.importers.conversion.settings_writer import SettingsWriter
+from .adapters.importers.conversion.steps import (
+    Append,
+    Branch,
+    ExistingLog,
+    Step,
+    approvals_on,
+    merged,
+    position_ranges,
+)
+from .adapters.importers.detection.detect import recognise
+from .adapters.importers.detection.folders import SUFFIXES, files_in, size_of
+from .adapters.importers.detection.formats import (
+    IMPORTERS,
+    FolderFormat,
+    Importer,
+    LineFormat,
+    mappings_beside,
+)
+from .adapters.importers.door.files import SQLITE, dict_row, regular_file, sqlite_database, tables_in
+from .adapters.importers.door.json_lines import (
     LONGEST_LINE,
     JsonLinesReader,
     JsonObject,
@@ -39,21 +55,10 @@ from .adapters.importers.json_lines import (
     StreamedRecords,
     csv_rows,
 )
-from .adapters.importers.jsonl import export_jsonl
-from .adapters.importers.known_sessions import LeftOut
-from .adapters.importers.settings_writer import SettingsWriter
-from .adapters.importers.steps import (
-    Append,
-    Branch,
-    ExistingLog,
-    Imported,
-    Report,
-    Step,
-    approvals_on,
-    merged,
-    position_ranges,
-)
-from .adapters.importers.times import as_time
+from .adapters.importers.door.times import as_time
+from .adapters.importers.importer import import_conversations, import_file, import_files
+from .adapters.importers.intake.report import Imported, LeftOut, Refused, Report
+from .adapters.importers.own.jsonl import export_jsonl
 from .projections.formats.reading import read_tool
 from .projections.messages.json_fields import (
     Blobs,
@@ -77,10 +82,8 @@ from .projections.messages.json_fields import (
 if TYPE_CHECKING:
     from .adapters.conversation.queries.exporters import EXPORTERS, Exporter
     from .adapters.conversation.queries.outputs import offload_large
-    from .adapters.importers.in_memory import events_from
-    from .adapters.importers.litellm import litellm_answer, litellm_usage
-    from .adapters.importers.openai.export import export_openai
-    from .adapters.importers.part_tables import (
+    from .adapters.importers.conversion.litellm import litellm_answer, litellm_usage
+    from .adapters.importers.conversion.part_tables import (
         BlockContext,
         Maker,
         PartTable,
@@ -91,9 +94,11 @@ if TYPE_CHECKING:
         reasoning_maker,
         text_maker,
     )
-    from .adapters.importers.record_spool import RecordSpool
-    from .adapters.importers.session_converter import SessionConverter, text_parts
-    from .adapters.importers.yaml_file import yaml_document
+    from .adapters.importers.conversion.session_converter import SessionConverter, text_parts
+    from .adapters.importers.door.record_spool import RecordSpool
+    from .adapters.importers.door.yaml_file import yaml_document
+    from .adapters.importers.openai.export import export_openai
+    from .adapters.importers.openai.in_memory import events_from
     from .adapters.providers.failures import error_category
     from .projections.formats.gemini.read import answer_parts as gemini_answer_parts
     from .projections.formats.gemini.read import responses as gemini_responses
@@ -108,27 +113,27 @@ if TYPE_CHECKING:
     from .projections.moments.moment import Moment
 
 _LATE = {
-    "litellm_answer": "adapters.importers.litellm:litellm_answer",
-    "litellm_usage": "adapters.importers.litellm:litellm_usage",
-    "BlockContext": "adapters.importers.part_tables:BlockContext",
+    "litellm_answer": "adapters.importers.conversion.litellm:litellm_answer",
+    "litellm_usage": "adapters.importers.conversion.litellm:litellm_usage",
+    "BlockContext": "adapters.importers.conversion.part_tables:BlockContext",
     "EXPORTERS": "adapters.conversation.queries.exporters:EXPORTERS",
     "Exporter": "adapters.conversation.queries.exporters:Exporter",
-    "Maker": "adapters.importers.part_tables:Maker",
+    "Maker": "adapters.importers.conversion.part_tables:Maker",
     "Moment": "projections.moments.moment:Moment",
-    "PartTable": "adapters.importers.part_tables:PartTable",
-    "RecordSpool": "adapters.importers.record_spool:RecordSpool",
-    "SessionConverter": "adapters.importers.session_converter:SessionConverter",
-    "blocks_in": "adapters.importers.part_tables:blocks_in",
-    "call_maker": "adapters.importers.part_tables:call_maker",
+    "PartTable": "adapters.importers.conversion.part_tables:PartTable",
+    "RecordSpool": "adapters.importers.door.record_spool:RecordSpool",
+    "SessionConverter": "adapters.importers.conversion.session_converter:SessionConverter",
+    "blocks_in": "adapters.importers.conversion.part_tables:blocks_in",
+    "call_maker": "adapters.importers.conversion.part_tables:call_maker",
     "error_category": "adapters.providers.failures:error_category",
-    "events_from": "adapters.importers.in_memory:events_from",
+    "events_from": "adapters.importers.openai.in_memory:events_from",
     "export_openai": "adapters.importers.openai.export:export_openai",
     "gemini_answer_parts": "projections.formats.gemini.read:answer_parts",
     "gemini_responses": "projections.formats.gemini.read:responses",
     "gemini_usage": "projections.formats.gemini.read:usage",
     "gemini_user_part": "projections.formats.gemini.read:user_part",
-    "media_maker": "adapters.importers.part_tables:media_maker",
-    "media_part": "adapters.importers.part_tables:media_part",
+    "media_maker": "adapters.importers.conversion.part_tables:media_maker",
+    "media_part": "adapters.importers.conversion.part_tables:media_part",
     "offload_large": "adapters.conversation.queries.outputs:offload_large",
     "openai_answer_message": "projections.formats.openai_chat.content:openai_answer_message",
     "openai_answer_parts": "projections.formats.openai_chat.read:answer_parts",
@@ -137,10 +142,10 @@ _LATE = {
     "openai_item_parts": "projections.formats.openai_responses.read:assistant_parts",
     "openai_tool_call": "projections.formats.openai_chat.read:tool_call",
     "openai_user_parts": "projections.formats.openai_chat.read:user_parts",
-    "reasoning_maker": "adapters.importers.part_tables:reasoning_maker",
-    "text_maker": "adapters.importers.part_tables:text_maker",
-    "text_parts": "adapters.importers.session_converter:text_parts",
-    "yaml_document": "adapters.importers.yaml_file:yaml_document",
+    "reasoning_maker": "adapters.importers.conversion.part_tables:reasoning_maker",
+    "text_maker": "adapters.importers.conversion.part_tables:text_maker",
+    "text_parts": "adapters.importers.conversion.session_converter:text_parts",
+    "yaml_document": "adapters.importers.door.yaml_file:yaml_document",
 }
 """Names that few importers need, and what is imported for them at their first use."""
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from stenolog.adapters.importers import batch
+from stenolog.adapters.importers.intake import batch
 from stenolog.apps.cli import terminal
 from stenolog.apps.cli.commands.change import import_ as import_command
 from stenolog.apps.cli.commands.change.import_ import summary

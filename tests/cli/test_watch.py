@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog.adapters.importers.importer import Refused, import_files
-from stenolog.adapters.importers.steps import Report
+from stenolog.adapters.importers.importer import import_files
+from stenolog.adapters.importers.intake.report import Refused, Report
 from stenolog.adapters.importers.watching import rounds
 from stenolog.apps.cli.commands.change import watch as watch_command
 

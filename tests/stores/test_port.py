@@ -11,7 +11,7 @@ import stenolog
 
 PACKAGE = Path(stenolog.__file__).parent
 ABOUT_SQLITE = {
-    "adapters/importers/door.py": "reads databases of other programs",
+    "adapters/importers/door/files.py": "reads databases of other programs",
     "contrib/adk/files.py": "reads databases of other programs",
     "contrib/deepseek_harness/files.py": "reads databases of other programs",
     "contrib/goose/files.py": "reads databases of other programs",

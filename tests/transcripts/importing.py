@@ -6,7 +6,7 @@ import os
 from multiprocessing.connection import Connection
 
 import stenolog
-from stenolog.adapters.importers import batch
+from stenolog.adapters.importers.intake import batch
 from stenolog.importers import import_files
 
 

@@ -16,7 +16,7 @@ import pytest
 import stenolog
 from stenolog import Log, StenologError, UserMessage
 from stenolog.adapters.conversation.verifying.integrity import verify
-from stenolog.adapters.importers import batch
+from stenolog.adapters.importers.intake import batch
 from stenolog.domain.errors import TableError
 from stenolog.importers import Refused, Report, import_file, import_files
 from tests.stores.workers import CONTEXT, started

@@ -19,7 +19,7 @@ from stenolog import (
     ToolResult,
     UserMessage,
 )
-from stenolog.adapters.importers import known_files
+from stenolog.adapters.importers.intake import known_files
 from stenolog.domain.events import UNCHANGED, Known
 from stenolog.events import Origin, WorkflowRun
 from stenolog.importers import import_file, recognise

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from stenolog.adapters.importers import json_lines
-from stenolog.adapters.importers.json_lines import DEEPEST, JsonLinesReader
+from stenolog.adapters.importers.door import json_lines
+from stenolog.adapters.importers.door.json_lines import DEEPEST, JsonLinesReader
 from stenolog.errors import UnknownFormatError
 
 NUMBERS = some.integers() | some.floats(allow_nan=False, allow_infinity=False)

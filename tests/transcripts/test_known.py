@@ -10,7 +10,7 @@ import pytest
 
 import stenolog
 from stenolog import Log, UserMessage
-from stenolog.adapters.importers.detect import recognise_stream
+from stenolog.adapters.importers.detection.detect import recognise_stream
 from stenolog.importers import Report, import_file, import_files
 from tests.file_bytes import words_in
 from tests.transcripts.given import SESSION, assistant, item, lines, message, meta, text, user

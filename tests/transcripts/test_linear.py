@@ -14,7 +14,7 @@ import pytest
 
 import stenolog
 from stenolog.adapters.conversation.verifying.integrity import verify
-from stenolog.adapters.importers import json_lines
+from stenolog.adapters.importers.door import json_lines
 from stenolog.adapters.programs.claude_code import branches as branches_module
 from stenolog.domain.errors import CallerError, UnknownFormatError
 from stenolog.domain.values import PositionRange

@@ -14,9 +14,9 @@ import pytest
 
 import stenolog
 from stenolog.adapters.conversation.verifying.integrity import verify
-from stenolog.adapters.importers import log_file
 from stenolog.adapters.importers.importer import import_stream
-from stenolog.adapters.importers.jsonl import export_jsonl
+from stenolog.adapters.importers.own import log_file
+from stenolog.adapters.importers.own.jsonl import export_jsonl
 from stenolog.adapters.store import reader
 from stenolog.adapters.store.reader import imported_spans
 from stenolog.adapters.store.store_values import Continuation, ExportPart

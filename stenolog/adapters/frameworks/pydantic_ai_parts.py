@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeAlias
 
-from stenolog.adapters.importers.times import as_time
+from stenolog.adapters.importers.door.times import as_time
 from stenolog.domain.entry import NewEntry
 from stenolog.domain.events import AssistantMessage, ToolResult, UserMessage
 from stenolog.domain.parts import (

@@ -22,7 +22,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from stenolog.adapters.importers.steps import merged
+from stenolog.adapters.importers.conversion.steps import merged
 from stenolog.domain.base.model import clean, deep_copy_json
 from stenolog.domain.entry import Entry
 from stenolog.domain.settings import Settings

@@ -17,17 +17,19 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias, cast
 
 from stenolog.domain.errors import CallerError, OperationalError, StenologError, UnknownFormatError
 
-from . import jsonl, known_files
-from .batch import Batch
-from .converter import Naming, SourceConversation, is_held
-from .detect import folder_of, recognise, recognise_stream, size_of
-from .door import decompressed, regular_file
-from .formats import IMPORTERS, Importer
-from .json_lines import NOBODY, JsonLinesReader, Record, is_list
-from .known_sessions import LeftOut
-from .session import ConversationImport, Sessions
-from .steps import Imported, Report
-from .times import times_in
+from .conversion.converter import SourceConversation
+from .detection.detect import recognise, recognise_stream
+from .detection.folders import folder_of, size_of
+from .detection.formats import IMPORTERS, Importer
+from .door.files import decompressed, regular_file
+from .door.json_lines import NOBODY, JsonLinesReader, Record, is_list
+from .door.times import times_in
+from .intake import known_files
+from .intake.batch import Batch
+from .intake.known_sessions import Naming, is_held
+from .intake.report import Imported, LeftOut, Refused, Report
+from .intake.sessions import ConversationImport, Sessions
+from .own import jsonl
 
 if TYPE_CHECKING:
     from io import BufferedReader
@@ -40,14 +42,6 @@ BUFFER = 1024 * 1024
 """The bytes of a file that are read at a time."""
 STDIN = "stdin"
 """The name of a stream that is no file."""
-
-
-class Refused(NamedTuple):
-    """A file that was not imported, and why; `as_before` if it is unchanged since that was told."""
-
-    file: str
-    error: StenologError | OSError
-    as_before: bool = False
 
 
 def import_file(
@@ -318,7 +312,7 @@ class _Importing:
             option = "keep_raw" if self._name is None else "name"
             raise CallerError(f"{option}: a stenolog database comes in with its own names, and as it is")
         self.batch.flush()
-        from . import log_file  # late: few imports are of a log, and it is verified first
+        from .own import log_file  # late: few imports are of a log, and it is verified first
 
         log_file.import_log(self.log, stream, report, again=self._again)
 

@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from .detect import files_in
-from .importer import Refused
-from .steps import Report
+from .detection.folders import files_in
+from .intake.report import Refused, Report
 
 Stamp: TypeAlias = tuple[tuple[str, int, int], ...]
 Importing: TypeAlias = Callable[[Sequence[Path]], Iterable[Report | Refused]]

@@ -42,7 +42,7 @@ class Exporter:
 
 EXPORTERS: LazyRegistry[Exporter] = LazyRegistry("a format to export")
 """Every exporter by its name."""
-_SHIPPED = "stenolog.adapters.importers.shipped_exporters"
+_SHIPPED = "stenolog.adapters.importers.own.shipped_exporters"
 _PAGE = "stenolog.apps.inspect.one_file.exporter"  # by its name, as a plugin's: an app is above us
 for _name in ("jsonl", "openai", "markdown", "html", "json", "curl", "python", "pytest"):
     EXPORTERS.add_reference(_name, f"{_PAGE if _name == 'html' else _SHIPPED}:TO_{_name.upper()}")

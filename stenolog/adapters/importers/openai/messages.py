@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any, BinaryIO
 
-from stenolog.adapters.importers.converter import RecordConverter, SourceConversation
-from stenolog.adapters.importers.event_writer import EventWriter
-from stenolog.adapters.importers.json_lines import JsonLinesReader, Record, Skipped, StreamedRecords
-from stenolog.adapters.importers.steps import ExistingLog, Step
-from stenolog.adapters.importers.times import as_time
+from stenolog.adapters.importers.conversion.converter import RecordConverter, SourceConversation
+from stenolog.adapters.importers.conversion.event_writer import EventWriter
+from stenolog.adapters.importers.conversion.steps import ExistingLog, Step
+from stenolog.adapters.importers.door.json_lines import JsonLinesReader, Record, Skipped, StreamedRecords
+from stenolog.adapters.importers.door.times import as_time
 from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import EPOCH
 from stenolog.domain.events import AssistantMessage, ModeSwitch, ToolResult, UserMessage

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from stenolog.adapters.importers.converter import SourceConversation
-from stenolog.adapters.importers.json_lines import JsonLinesReader, JsonObject
-from stenolog.adapters.importers.sub_agents import read_note
+from stenolog.adapters.importers.conversion.converter import SourceConversation
+from stenolog.adapters.importers.detection.sub_agents import read_note
+from stenolog.adapters.importers.door.json_lines import JsonLinesReader, JsonObject
 from stenolog.projections.messages.json_fields import Json, as_dict, as_str
 
 from . import SUB_AGENTS

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stenolog.adapters.importers.formats import Importer, LineFormat
-from stenolog.adapters.importers.json_lines import JsonObject, Record
+from stenolog.adapters.importers.detection.formats import Importer, LineFormat
+from stenolog.adapters.importers.door.json_lines import JsonObject, Record
 from stenolog.projections.messages.json_fields import as_dict, as_str
 
 from . import ASIDE, agent_notes, stream

@@ -9,10 +9,10 @@ from datetime import timedelta
 from itertools import chain, groupby
 from typing import Any, Literal, TypeAlias
 
-from stenolog.adapters.importers.answers import Answer, PlacedCall
-from stenolog.adapters.importers.event_writer import EventWriter
-from stenolog.adapters.importers.settings_writer import SettingsWriter, settings_id
-from stenolog.adapters.importers.steps import ExistingLog, merged, position_ranges
+from stenolog.adapters.importers.conversion.answers import Answer, PlacedCall
+from stenolog.adapters.importers.conversion.event_writer import EventWriter
+from stenolog.adapters.importers.conversion.settings_writer import SettingsWriter, settings_id
+from stenolog.adapters.importers.conversion.steps import ExistingLog, merged, position_ranges
 from stenolog.adapters.providers.failures import error_category
 from stenolog.domain.events import AssistantMessage, ErrorCategory, LlmError, ToolResult, UserMessage
 from stenolog.domain.parts import TextPart

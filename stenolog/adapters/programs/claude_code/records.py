@@ -9,10 +9,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from stenolog.adapters.importers.json_lines import Record
-from stenolog.adapters.importers.settings_writer import settings_id
-from stenolog.adapters.importers.steps import ExistingLog, Step
-from stenolog.adapters.importers.times import as_time
+from stenolog.adapters.importers.conversion.settings_writer import settings_id
+from stenolog.adapters.importers.conversion.steps import ExistingLog, Step
+from stenolog.adapters.importers.door.json_lines import Record
+from stenolog.adapters.importers.door.times import as_time
 from stenolog.domain.entry import EPOCH
 from stenolog.projections.formats.anthropic.read import call_block, result, result_block
 from stenolog.projections.messages.json_fields import as_dict, as_int, as_list, as_str, key_of

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from stenolog.adapters.importers.converter import SourceConversation
-from stenolog.adapters.importers.json_lines import JsonLinesReader, Record
-from stenolog.adapters.importers.other_formats import other_stream
+from stenolog.adapters.importers.conversion.converter import SourceConversation
+from stenolog.adapters.importers.detection.other_formats import other_stream
+from stenolog.adapters.importers.door.json_lines import JsonLinesReader, Record
 from stenolog.projections.messages.json_fields import Json, as_dict, as_list, as_str
 
 from .records import ClaudeCode

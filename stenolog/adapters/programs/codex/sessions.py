@@ -13,12 +13,12 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from stenolog.adapters.importers.answers import Answer
-from stenolog.adapters.importers.event_writer import EventWriter
-from stenolog.adapters.importers.json_lines import Record
-from stenolog.adapters.importers.settings_writer import SettingsWriter
-from stenolog.adapters.importers.steps import ExistingLog, Step, merged, position_ranges
-from stenolog.adapters.importers.times import as_time
+from stenolog.adapters.importers.conversion.answers import Answer
+from stenolog.adapters.importers.conversion.event_writer import EventWriter
+from stenolog.adapters.importers.conversion.settings_writer import SettingsWriter
+from stenolog.adapters.importers.conversion.steps import ExistingLog, Step, merged, position_ranges
+from stenolog.adapters.importers.door.json_lines import Record
+from stenolog.adapters.importers.door.times import as_time
 from stenolog.adapters.providers.failures import error_category
 from stenolog.domain.entry import EPOCH
 from stenolog.domain.events import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from stenolog.adapters.importers.session_converter import SessionConverter
+from stenolog.adapters.importers.conversion.session_converter import SessionConverter
 from stenolog.domain.events import AuthorKind
 from stenolog.domain.parts import AssistantPart, TextPart
 from stenolog.domain.values import Usage

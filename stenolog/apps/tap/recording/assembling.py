@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
-from stenolog.adapters.importers.times import as_time
+from stenolog.adapters.importers.door.times import as_time
 from stenolog.apps.tap.exchanges.exchange import RecordedExchange
 from stenolog.apps.tap.exchanges.websocket import Websocket
 from stenolog.domain.errors import OperationalError

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from stenolog.adapters.conversation.log import Conversation
-from stenolog.adapters.importers.steps import position_ranges
+from stenolog.adapters.importers.conversion.steps import position_ranges
 from stenolog.apps.tap.exchanges.answers import Answered, answer_of, counted_tokens, without_secrets
 from stenolog.apps.tap.exchanges.exchange import RecordedExchange, decoded
 from stenolog.apps.tap.exchanges.identity import SIDE, Identity, asks_for_summary

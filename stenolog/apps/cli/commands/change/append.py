@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stenolog.adapters.importers.given_entries import Placed, on_lines, parsed, read_given
+from stenolog.adapters.importers.own.given_entries import Placed, on_lines, parsed, read_given
 from stenolog.apps.cli.arguments.database import Database
 from stenolog.apps.cli.arguments.lookup import open_log
 from stenolog.apps.cli.arguments.options import names, takes_db

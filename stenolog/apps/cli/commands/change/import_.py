@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stenolog.adapters.importers.detect import SUFFIXES, files_in, size_of, supported
-from stenolog.adapters.importers.importer import Refused, import_file, import_files, import_stream
-from stenolog.adapters.importers.steps import Imported, Report
+from stenolog.adapters.importers.detection.detect import supported
+from stenolog.adapters.importers.detection.folders import SUFFIXES, files_in, size_of
+from stenolog.adapters.importers.importer import import_file, import_files, import_stream
+from stenolog.adapters.importers.intake.report import Imported, Refused, Report
 from stenolog.adapters.programs.claude_code import SESSIONS
 from stenolog.apps.cli.arguments.database import Database
 from stenolog.apps.cli.arguments.lookup import open_log

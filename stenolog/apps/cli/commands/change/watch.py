@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stenolog.adapters.importers.detect import size_of
-from stenolog.adapters.importers.importer import Refused, import_files
-from stenolog.adapters.importers.steps import Report
+from stenolog.adapters.importers.detection.folders import size_of
+from stenolog.adapters.importers.importer import import_files
+from stenolog.adapters.importers.intake.report import Refused, Report
 from stenolog.adapters.importers.watching import rounds
 from stenolog.adapters.programs.claude_code import SESSIONS
 from stenolog.apps.cli.arguments.database import Database

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from stenolog.adapters.conversation.log import open as open_log
-from stenolog.adapters.importers.answers import INTERRUPTED, NO_RESULT
-from stenolog.adapters.importers.detect import size_of
+from stenolog.adapters.importers.conversion.answers import INTERRUPTED, NO_RESULT
+from stenolog.adapters.importers.detection.folders import size_of
 from stenolog.adapters.importers.importer import import_file
 from stenolog.apps.cli.arguments.agent import print_raw, takes_agent_else
 from stenolog.apps.cli.arguments.options import RegisteredName

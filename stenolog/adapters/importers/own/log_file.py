@@ -14,6 +14,9 @@ from typing import BinaryIO, NamedTuple
 from stenolog.adapters.conversation.log import Log
 from stenolog.adapters.conversation.log import open as open_log
 from stenolog.adapters.conversation.verifying.integrity import verify
+from stenolog.adapters.importers.door.files import copy_database
+from stenolog.adapters.importers.intake import known_sessions
+from stenolog.adapters.importers.intake.report import Imported, LeftOut, Report
 from stenolog.adapters.store import reader
 from stenolog.adapters.store.inspection import ConversationRow, Inspection
 from stenolog.adapters.store.store_values import (
@@ -26,11 +29,6 @@ from stenolog.adapters.store.store_values import (
     Stream,
 )
 from stenolog.domain.errors import ConversationExistsError, CorruptLogError, VersionConflictError
-
-from . import known_sessions
-from .door import copy_database
-from .known_sessions import LeftOut
-from .steps import Imported, Report
 
 ATTEMPTS = 3
 """Others may append to the same conversations between the look at them and the transaction."""

@@ -15,6 +15,8 @@ from datetime import datetime
 from hashlib import sha256
 from typing import IO, TYPE_CHECKING, BinaryIO, NamedTuple, TypeAlias
 
+from stenolog.adapters.importers.door.json_lines import Json, JsonLinesReader, JsonObject
+from stenolog.adapters.importers.intake.report import Imported, Report
 from stenolog.adapters.store.store_values import BlobContent, Continuation, ExportPart
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.entry import (
@@ -35,9 +37,6 @@ from stenolog.domain.errors import (
     UnsupportedVersionError,
 )
 from stenolog.projections.messages.json_fields import compact_json
-
-from .json_lines import Json, JsonLinesReader, JsonObject
-from .steps import Imported, Report
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Conversation, Log

@@ -18,14 +18,13 @@ from typing import Any, NamedTuple, TypeAlias
 from pydantic_core import from_json, to_json
 
 from stenolog.adapters.conversation.queries.plain_json import event_from_json
+from stenolog.adapters.importers.door.json_lines import Json, JsonObject
 from stenolog.domain.base.near_names import closest
 from stenolog.domain.base.value_help import no_such_field
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.entry import NewEntry
 from stenolog.domain.errors import InvalidEventError
 from stenolog.domain.events import Event
-
-from .json_lines import Json, JsonObject
 
 CONTENT = ("event", "payload", "payload_base64")
 PLACE = ("kind", "topic", "id", "time", "at")

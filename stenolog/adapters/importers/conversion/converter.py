@@ -4,25 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeAlias
 
+from stenolog.adapters.importers.door.json_lines import Json, JsonLinesReader, Record
 from stenolog.domain.entry import EPOCH, NewEntry
 from stenolog.domain.errors import CallerError
 from stenolog.domain.events import Unknown
-from stenolog.projections.messages.json_fields import conversation_name
 
-from . import known_sessions
 from .event_writer import EventWriter
-from .json_lines import Json, JsonLinesReader, Record
-from .known_sessions import Place
-from .steps import ExistingLog, Step, read_existing
+from .steps import ExistingLog, Step
 
 if TYPE_CHECKING:
-    from stenolog.adapters.conversation.log import Conversation, Log
+    pass
 
 
 class Converter(Protocol):
@@ -117,80 +112,3 @@ class _EntryConverter(RecordConverter):
             return list(self._convert(record))
         except (LookupError, TypeError, AttributeError) as error:
             raise ValueError(f"{type(error).__name__}: {error}") from error
-
-
-class Naming:
-    """Names for the conversations of a file: the name asked for, else their own.
-
-    One that the log has by the name asked for keeps it, wherever it stands in the file by now. `is_alone`:
-    there is no other in the file, so that what the log has by that name is to be this one.
-
-    `file` is the place in which the conversations' own names are unique; without it no conversation is found
-    again by its id. With `is_session`, their own names are the ids of sessions, unique everywhere. With
-    `again`, deleted conversations are imported again.
-    """
-
-    def __init__(
-        self,
-        log: Log,
-        stem: str,
-        asked: str | None,
-        *,
-        file: str = "",
-        is_session: bool = False,
-        again: bool = False,
-    ) -> None:
-        self._log = log
-        self._file = file
-        self._is_session = is_session
-        self._again = again
-        self._stem = stem
-        self._asked = [] if asked is None else [asked]
-        self._used: set[str] = set()
-        self.is_alone = True
-
-    def find_place(self, own: str, is_held: Callable[[Conversation], bool] = lambda _: False) -> Place:
-        """Return the place of another conversation: where an earlier import put it, else by its name."""
-        id = own if own and self._is_session else self._file and f"{self._file}\n{own}"
-        if not id:
-            return Place(self.name(own, is_held))
-        first = known_sessions.mark_of(id)
-        mark = known_sessions.mark_of("\n".join([id, *self._asked])) if self._asked else first
-        if (now := known_sessions.name_now(self._log, mark)) is not None:
-            self._used.add(now)
-            return Place(now, (mark,))
-        usual = conversation_name(own or self._stem)
-        # One that came back by its own export is there by its name.
-        is_back = bool(own) and self._is_session and usual in self._log
-        if not (self._again or is_back) and known_sessions.is_deleted(self._log, mark):
-            return Place(usual, (mark,), is_deleted=True)
-        # A copy under a name that was asked for is not the session's, where it is in the log already.
-        is_copy = bool(self._asked) and known_sessions.name_now(self._log, first) is not None
-        return Place(self.name(own, is_held), (mark,) if is_copy else tuple(dict.fromkeys((mark, first))))
-
-    def name(self, own: str, is_held: Callable[[Conversation], bool] = lambda _: False) -> str:
-        """Return a name for another conversation, whose own name may be empty or already in the log."""
-        inner = "/".join([*self._asked, conversation_name(own or self._stem)])
-        kept = (name for name in (*self._asked, inner) if self._asked and name in self._log)
-        free = self._asked if self.is_alone or not any(name in self._log for name in self._asked) else []
-        names = chain(free, [inner], (f"{inner}-{number}" for number in count(2)))
-        found = next((name for name in kept if name not in self._used and is_held(self._log[name])), None)
-        name = found or next(name for name in names if name not in self._used)
-        self._used.add(name)
-        return name
-
-
-def is_held(told: SourceConversation, conversation: Conversation) -> bool:
-    """Return whether a conversation of the log is the one in the file.
-
-    It is if it has more than the settings in common with the file.
-    """
-    converter = told.make(read_existing(conversation.entries()))
-    try:
-        for record in told.records:
-            with suppress(ValueError, ArithmeticError, RecursionError):
-                converter.take(record)
-        converter.end()
-    except CallerError:
-        return False
-    return converter.writer.already > 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
+from stenolog.adapters.importers.door.json_lines import JsonObject
 from stenolog.domain.parts import FilePart, ImagePart, ProviderPart, ReasoningPart, TextPart, ToolCall
 from stenolog.projections.messages.json_fields import (
     Blobs,
@@ -19,8 +20,6 @@ from stenolog.projections.messages.json_fields import (
     compact_json,
     keep_base64,
 )
-
-from .json_lines import JsonObject
 
 ANY_FILE = "application/octet-stream"
 P = TypeVar("P")

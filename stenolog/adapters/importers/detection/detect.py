@@ -7,18 +7,17 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-from stenolog.domain.errors import StenologError, UnknownFormatError
+from stenolog.adapters.importers.door.files import SQLITE, decompressed, regular_file, tables_in
+from stenolog.adapters.importers.door.json_lines import Json, JsonLinesReader, Record
+from stenolog.domain.errors import UnknownFormatError
 from stenolog.projections.programs import PROGRAMS, Signature
 
-from .door import SQLITE, decompressed, regular_file, tables_in
-from .formats import IMPORTERS, MAPPING_SUFFIXES, FolderFormat, Importer
-from .json_lines import Json, JsonLinesReader, Record
+from .formats import IMPORTERS, Importer
 from .other_formats import NO_IMPORTER, described, other_stream
-from .sub_agents import depth_of, note_suffixes, noted_file
 
 LOOKED_AT = 200
 """The number of records by which a file's format is recognised."""
@@ -230,137 +229,3 @@ def _of_lines(stream: BinaryIO) -> str | None:
 
 def _of_record(value: Json, asked: bool) -> str:
     return next((name for name, each in _claimants(value, asked) if each.is_record(value)), "")
-
-
-SUFFIXES = frozenset({".jsonl", ".ndjson", ".json", ".csv", ".traj", ".zst", ".zstd"})
-"""The suffixes, in small letters, of the files that are looked for in a folder."""
-DATABASES = frozenset({".db", ".sqlite", ".sqlite3"})
-"""The suffixes of files that are imported from a folder if they hold a program's sessions."""
-_SETTINGS = frozenset({"settings.json", "projects.json", "state.json", "installation_id"})
-"""Files that programs keep beside their sessions."""
-
-
-def files_in(path: Path, *, passed_over: Callable[[Path], object] = lambda _: None) -> Iterator[Path]:
-    """Yield the files to import at a path: the file itself, or those in and below the folder.
-
-    A folder of conversations in a format of its own counts as one file. Hidden files and folders are skipped,
-    unless a format names their suffix, as are settings of programs. No folder is entered twice, whatever
-    links lead to it; a folder that cannot be entered is yielded itself, to be refused. A folder's own files
-    come before those below it, by their names, sub-agents' files of Claude Code after their sessions', those
-    of agents that others started after theirs. For a note of Claude Code on a sub-agent its file is yielded.
-    `passed_over` is called with each file that is skipped for its suffix.
-    """
-    if path.is_dir():
-        yield from _inside(path, set(), passed_over)
-    else:
-        yield noted_file(path) or path
-
-
-def folder_of(path: Path) -> tuple[Path, Importer | None]:
-    """Return the folder that a path belongs to, and its importer; None if no importer has it.
-
-    Raises `UnknownFormatError` for a folder in which no importer finds a conversation.
-    """
-    refused: UnknownFormatError | None = None
-    formats = [*_folder_formats(path)]
-    if not formats and path.is_dir():
-        formats = [*_folder_formats()]
-    for importer, format in formats:
-        try:
-            if (found := format.find(path)) is not None:
-                return found, importer
-        except UnknownFormatError as error:
-            refused = refused or error
-    if refused is not None:
-        raise refused
-    return path, None
-
-
-def _folder_formats(path: Path | None = None) -> Iterator[tuple[Importer, FolderFormat]]:
-    """Yield the importers whose format is a folder; given a path, those of which it shows a signature."""
-    is_folder = path is not None and path.is_dir()
-    for name, _, signatures in IMPORTERS.in_order("folder"):
-        for each in signatures or ():
-            if path is None or (_has(path, each.folder) if is_folder else path.name in each.folder):
-                break
-        else:
-            if signatures is not None:
-                continue
-        if (importer := IMPORTERS[name]).folder is not None:
-            yield importer, importer.folder
-
-
-def _has(folder: Path, patterns: Iterable[str]) -> bool:
-    """Return whether a folder has a file of one of the patterns.
-
-    A name is asked for itself: a folder that cannot be entered raises, and is refused where it is read.
-    """
-    return any(
-        any(islice(folder.glob(each), 1)) if "*" in each else (folder / each).is_file() for each in patterns
-    )
-
-
-def _inside(
-    folder: Path, entered: set[tuple[int, int]], passed_over: Callable[[Path], object]
-) -> Iterator[Path]:
-    there = folder.stat()
-    if (there.st_dev, there.st_ino) in entered:
-        return
-    entered.add((there.st_dev, there.st_ino))
-    try:
-        with os.scandir(folder) as found:
-            seen = sorted((each for each in found if _is_seen(each)), key=_sort_key)
-        is_one = any(each.holds(folder) for _, each in _folder_formats(folder))
-    except OSError:
-        is_one = True  # it is refused where it is read; its neighbours are read
-    if is_one:
-        yield folder
-        return
-    for file in (Path(each) for each in seen if each.is_file()):
-        notes = (*note_suffixes(), *MAPPING_SUFFIXES)
-        is_wanted = file.suffix.lower() in SUFFIXES and file.name not in _SETTINGS
-        if (is_wanted or _is_session(file)) and not file.name.endswith(notes):
-            yield file
-        elif noted_file(file) is None:
-            passed_over(file)
-    for each in seen:
-        if each.is_dir():
-            yield from _inside(Path(each), entered, passed_over)
-
-
-def _is_session(file: Path) -> bool:
-    """Return whether a database, or a file named like settings or by a format, holds conversations.
-
-    A log does not.
-    """
-    is_asked = file.suffix.lower() in DATABASES or file.name in _SETTINGS
-    if not is_asked and not _is_named(file.name):
-        return False
-    with suppress(StenologError, OSError):
-        return recognise(file) != "stenolog-db"
-    return False
-
-
-def _is_named(name: str) -> bool:
-    """Return whether a format looks for files of such a name."""
-    return name.lower().endswith(IMPORTERS.suffixes())
-
-
-def _is_seen(each: os.DirEntry[str]) -> bool:
-    """Return whether an entry is not hidden, or a file that a format looks for."""
-    return each.name[0] != "." or (_is_named(each.name) and each.is_file())
-
-
-def _sort_key(each: os.DirEntry[str]) -> tuple[bool, int, str]:
-    depth = depth_of(Path(each))
-    return depth is not None, depth or 0, each.name
-
-
-def size_of(path: Path) -> int:
-    """Return the bytes to read of a file, or of a format's folder; 0 if that is unknown."""
-    files: Iterable[Path] = [path]
-    if path.is_dir():
-        files = chain.from_iterable(each.files(path) for _, each in _folder_formats(path))
-    with suppress(OSError):
-        return sum(found.stat().st_size for found in files)
-    return 0

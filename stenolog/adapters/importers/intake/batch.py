@@ -11,7 +11,7 @@ from stenolog.adapters.store.store_values import PendingEntry, Share, Stream
 from stenolog.domain.entry import NewEntry, check_name
 from stenolog.domain.errors import CallerError
 
-from .steps import Imported
+from .report import Imported
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Log

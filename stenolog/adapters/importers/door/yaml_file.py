@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 
 from stenolog.domain.errors import MissingExtraError, UnknownFormatError
 
-from .door import MIB
+from .files import MIB
 
 DEEPEST_YAML = 100
 MOST_OF_YAML = 1_000_000

@@ -23,7 +23,7 @@ from stenolog.projections.formats.openai_chat.read import SLIPPED
 from stenolog.projections.formats.reading import SYSTEM_ROLES, Item, MessageReader, Reply, Result, call_name
 from stenolog.projections.messages.json_fields import Blobs, Json, as_dict, as_str
 
-from .openai.messages import MAIN, persona_of
+from .messages import MAIN, persona_of
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Log

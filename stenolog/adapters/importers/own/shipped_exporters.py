@@ -6,6 +6,7 @@ import json
 from typing import IO, TYPE_CHECKING
 
 from stenolog.adapters.conversation.queries.exporters import Exporter
+from stenolog.adapters.importers.openai.export import export_openai
 from stenolog.projections.moments.as_curl import as_curl
 from stenolog.projections.moments.as_json import as_json
 from stenolog.projections.moments.as_pytest import as_pytest
@@ -13,7 +14,6 @@ from stenolog.projections.moments.as_python import as_python
 from stenolog.projections.views import transcript
 
 from .jsonl import export_jsonl
-from .openai.export import export_openai
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Conversation

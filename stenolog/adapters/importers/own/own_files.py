@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from stenolog.adapters.importers.detection.formats import Importer
+from stenolog.adapters.importers.door.files import is_log
 from stenolog.projections.formats import DEFAULT_API
 from stenolog.projections.programs import FileFormat, Program, Signature, shows
-
-from .door import is_log
-from .formats import Importer
 
 SESSIONS = (
     FileFormat(
         DEFAULT_API,
         "OpenAI chat messages",
-        f"{__package__}.openai.files:OPENAI_CHAT",
+        "stenolog.adapters.importers.openai.files:OPENAI_CHAT",
         (shows("role", inside=("messages", "traj")), shows("messages")),
         precedence=-2,
     ),

@@ -6,12 +6,11 @@ from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 
+from stenolog.adapters.importers.door.files import regular_file
+from stenolog.adapters.importers.door.json_lines import JsonLinesReader, JsonObject
 from stenolog.domain.errors import StenologError
 from stenolog.projections.messages.json_fields import as_dict, as_int
 from stenolog.projections.programs import PROGRAMS, SubAgentFiles
-
-from .door import regular_file
-from .json_lines import JsonLinesReader, JsonObject
 
 _LARGEST = 64 * 1024
 """A note has a few hundred bytes; what is larger is something else."""

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
 from stenolog._version import __version__
+from stenolog.adapters.importers.detection.formats import IMPORTERS, mappings_beside
+from stenolog.adapters.importers.door.json_lines import Skipped
 from stenolog.adapters.store import reader
 from stenolog.adapters.store.checkpoints import WHOLE_LOG, CheckpointRun
 from stenolog.domain.entry import Entry
@@ -24,10 +26,7 @@ from stenolog.domain.events import ModeSwitch
 from stenolog.projections.messages.json_fields import Json, as_dict, as_int, as_list, as_str
 
 from . import known_sessions
-from .formats import IMPORTERS, mappings_beside
-from .json_lines import Skipped
-from .known_sessions import LeftOut
-from .steps import Imported, Report
+from .report import Imported, LeftOut, Report
 
 if TYPE_CHECKING:
     from io import BufferedReader

@@ -16,9 +16,9 @@ from stenolog.domain.base.registry import Reference
 from stenolog.projections.programs import FileFormat, Program, Signature
 
 if TYPE_CHECKING:  # `import stenolog` imports this module
-    from .converter import Converter, Reader, SourceConversation
-    from .json_lines import Json, JsonLinesReader, JsonObject, Record
-    from .steps import ExistingLog
+    from stenolog.adapters.importers.conversion.converter import Converter, Reader, SourceConversation
+    from stenolog.adapters.importers.conversion.steps import ExistingLog
+    from stenolog.adapters.importers.door.json_lines import Json, JsonLinesReader, JsonObject, Record
 
 Check: TypeAlias = "Callable[[Json], bool]"
 MAPPING_SUFFIXES = (".mapping.toml", ".mapping.json")

@@ -6,10 +6,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
+from stenolog.adapters.importers.door.json_lines import Json
 from stenolog.projections.messages.json_fields import as_dict
 from stenolog.projections.programs import PROGRAMS, Foreign, shows
-
-from .json_lines import Json
 
 NO_IMPORTER = "which has no importer"
 _DIGEST = re.compile(r"[0-9a-f]{64}")

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from stenolog.adapters.importers.conversion.converter import Converter
+from stenolog.adapters.importers.conversion.steps import Append, ExistingLog, Step, read_existing
+from stenolog.adapters.importers.detection.formats import LineFormat
+from stenolog.adapters.importers.door.json_lines import Record, Skipped
 from stenolog.domain.errors import CallerError
 
 from . import known_sessions
 from .batch import Batch, PendingWrites, branch_name
-from .converter import Converter, Naming
-from .formats import LineFormat
-from .json_lines import Record, Skipped
-from .known_sessions import LeftOut, Place
-from .steps import Append, ExistingLog, Imported, Step, read_existing
+from .known_sessions import Naming, Place
+from .report import Imported, LeftOut
 
 
 class ConversationImport:

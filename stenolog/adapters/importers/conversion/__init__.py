@@ -1,0 +1,1 @@
+"""Converters: foreign records to events, for a log that may hold some of them."""

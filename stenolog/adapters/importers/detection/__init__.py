@@ -1,0 +1,1 @@
+"""Formats and their importers, and which of them a file is of."""

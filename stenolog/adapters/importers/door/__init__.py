@@ -1,0 +1,1 @@
+"""Foreign bytes: files opened, decompressed and parsed, each within a budget."""

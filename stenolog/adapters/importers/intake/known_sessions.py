@@ -1,0 +1,136 @@
+"""Conversations of earlier imports, found again by the id that each has in its file.
+
+So one that was renamed is continued under its new name, and one that was deleted stays deleted. The log keeps
+a hash of the id beside the conversation's number, which is never used again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from hashlib import sha256
+from itertools import chain, count
+from typing import TYPE_CHECKING, NamedTuple
+
+from stenolog.adapters.importers.conversion.converter import SourceConversation
+from stenolog.adapters.importers.conversion.steps import read_existing
+from stenolog.adapters.store.store_values import Cursor
+from stenolog.domain.errors import CallerError
+from stenolog.projections.messages.json_fields import conversation_name
+
+if TYPE_CHECKING:
+    from stenolog.adapters.conversation.log import Conversation, Log
+
+PREFIX = "imported "
+"""The beginning of the names under which the log notes conversations of earlier imports."""
+
+
+class Place(NamedTuple):
+    """The name of a file's conversation in the log, and the marks by which later imports find it again."""
+
+    name: str
+    marks: tuple[str, ...] = ()
+    is_deleted: bool = False
+
+
+def mark_of(id: str) -> str:
+    """Return the name in the log under which a conversation of that id is noted."""
+    # A hash, since of a deleted conversation no word stays.
+    return f"{PREFIX}{sha256(id.encode(errors='surrogatepass')).hexdigest()}"
+
+
+def name_now(log: Log, mark: str) -> str | None:
+    """Return the name that a conversation of an earlier import has now; None where there is none."""
+    key = log.recorder.load_cursor(mark).position
+    return log.recorder.name_of(key) if key else None
+
+
+def is_deleted(log: Log, mark: str) -> bool:
+    """Return whether the conversation that was imported under this mark is deleted."""
+    key = log.recorder.load_cursor(mark).position
+    return key > 0 and log.recorder.name_of(key) is None
+
+
+def note(log: Log, place: Place) -> None:
+    """Note a conversation that the log has without a mark, such as one from its own export."""
+    key = log.recorder.find(place.name)
+    for mark in place.marks:
+        if key is not None and name_now(log, mark) is None:
+            log.recorder.save_cursor(mark, Cursor(key))
+
+
+class Naming:
+    """Names for the conversations of a file: the name asked for, else their own.
+
+    One that the log has by the name asked for keeps it, wherever it stands in the file by now. `is_alone`:
+    there is no other in the file, so that what the log has by that name is to be this one.
+
+    `file` is the place in which the conversations' own names are unique; without it no conversation is found
+    again by its id. With `is_session`, their own names are the ids of sessions, unique everywhere. With
+    `again`, deleted conversations are imported again.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        stem: str,
+        asked: str | None,
+        *,
+        file: str = "",
+        is_session: bool = False,
+        again: bool = False,
+    ) -> None:
+        self._log = log
+        self._file = file
+        self._is_session = is_session
+        self._again = again
+        self._stem = stem
+        self._asked = [] if asked is None else [asked]
+        self._used: set[str] = set()
+        self.is_alone = True
+
+    def find_place(self, own: str, is_held: Callable[[Conversation], bool] = lambda _: False) -> Place:
+        """Return the place of another conversation: where an earlier import put it, else by its name."""
+        id = own if own and self._is_session else self._file and f"{self._file}\n{own}"
+        if not id:
+            return Place(self.name(own, is_held))
+        first = mark_of(id)
+        mark = mark_of("\n".join([id, *self._asked])) if self._asked else first
+        if (now := name_now(self._log, mark)) is not None:
+            self._used.add(now)
+            return Place(now, (mark,))
+        usual = conversation_name(own or self._stem)
+        # One that came back by its own export is there by its name.
+        is_back = bool(own) and self._is_session and usual in self._log
+        if not (self._again or is_back) and is_deleted(self._log, mark):
+            return Place(usual, (mark,), is_deleted=True)
+        # A copy under a name that was asked for is not the session's, where it is in the log already.
+        is_copy = bool(self._asked) and name_now(self._log, first) is not None
+        return Place(self.name(own, is_held), (mark,) if is_copy else tuple(dict.fromkeys((mark, first))))
+
+    def name(self, own: str, is_held: Callable[[Conversation], bool] = lambda _: False) -> str:
+        """Return a name for another conversation, whose own name may be empty or already in the log."""
+        inner = "/".join([*self._asked, conversation_name(own or self._stem)])
+        kept = (name for name in (*self._asked, inner) if self._asked and name in self._log)
+        free = self._asked if self.is_alone or not any(name in self._log for name in self._asked) else []
+        names = chain(free, [inner], (f"{inner}-{number}" for number in count(2)))
+        found = next((name for name in kept if name not in self._used and is_held(self._log[name])), None)
+        name = found or next(name for name in names if name not in self._used)
+        self._used.add(name)
+        return name
+
+
+def is_held(told: SourceConversation, conversation: Conversation) -> bool:
+    """Return whether a conversation of the log is the one in the file.
+
+    It is if it has more than the settings in common with the file.
+    """
+    converter = told.make(read_existing(conversation.entries()))
+    try:
+        for record in told.records:
+            with suppress(ValueError, ArithmeticError, RecursionError):
+                converter.take(record)
+        converter.end()
+    except CallerError:
+        return False
+    return converter.writer.already > 1

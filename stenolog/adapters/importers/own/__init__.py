@@ -1,0 +1,1 @@
+"""Files of stenolog itself: exports, databases and events written by hand."""
