@@ -11,8 +11,8 @@ from pathlib import Path
 import psycopg
 from eventsourcing.postgres import PostgresApplicationRecorder, PostgresDatastore
 
-from stenolog.adapters.postgres_store.appends import APPEND_ONE
-from stenolog.adapters.postgres_store.datastore import turns_of
+from stenolog.adapters.store.postgres.appends import APPEND_ONE
+from stenolog.adapters.store.postgres.connection.datastore import turns_of
 from tests.postgres.server import Server
 
 PAYLOAD = "ab" * 500

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from benchmarks._ratio import Row, compared
 from stenolog.adapters.conversation import log as logs
-from stenolog.adapters.store.database import Synchronous
-from stenolog.adapters.store.event_rows import INSERT
-from stenolog.adapters.store.schema import MIGRATIONS
+from stenolog.adapters.store.contract.values import Synchronous
+from stenolog.adapters.store.sqlite.statements.event_rows import INSERT
+from stenolog.adapters.store.sqlite.statements.schema import MIGRATIONS
 from stenolog.domain.events import UserMessage
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -20,7 +20,7 @@ import stenolog
 from benchmarks._ratio import Row
 from stenolog import Log, UserMessage
 from stenolog.adapters.conversation.aio import AsyncConversation
-from stenolog.adapters.store.group_commit import GroupCommit, PendingWrite
+from stenolog.adapters.store.sqlite.turn.group_commit import GroupCommit, PendingWrite
 
 WRITERS = 64
 EACH = 50

@@ -17,8 +17,9 @@ from benchmarks._ratio import Row, compared
 from benchmarks.read import conversation
 from stenolog import Log, UserMessage
 from stenolog.adapters.conversation import log as logs
-from stenolog.adapters.store import appends, event_rows
-from stenolog.adapters.store.store_values import START, PendingEntry
+from stenolog.adapters.store.contract import appends
+from stenolog.adapters.store.contract.values import START, PendingEntry
+from stenolog.adapters.store.sqlite.statements import event_rows
 from stenolog.apps.cli import run as cli
 from stenolog.apps.cli.app import app
 from stenolog.apps.cli.arguments import options

@@ -16,10 +16,10 @@ from eventsourcing.persistence import StoredEvent
 
 from benchmarks import _pgbench
 from benchmarks._ratio import Row, compared
-from stenolog.adapters.postgres_store.recorder import PostgresLogRecorder
-from stenolog.adapters.store.eventsourcing_app import LogApplication
-from stenolog.adapters.store.recorder import LogRecorder
-from stenolog.adapters.store.store_values import LAST, Stream
+from stenolog.adapters.store.contract.recorder import LogRecorder
+from stenolog.adapters.store.contract.values import LAST, Stream
+from stenolog.adapters.store.postgres.recorder import PostgresLogRecorder
+from stenolog.adapters.store.sqlite.application import SqliteLogApplication
 from tests.postgres.load import opened, said
 from tests.postgres.server import DURABLE, Server, programs, running
 
@@ -171,7 +171,7 @@ def stored(server: Server) -> Iterator[Row]:
 def reading(server: Server) -> Row:
     count = 5000
     with tempfile.TemporaryDirectory() as folder, log(server) as (ours, _):
-        beside = LogApplication({"SQLITE_DBNAME": str(Path(folder, "talks.db"))})
+        beside = SqliteLogApplication({"SQLITE_DBNAME": str(Path(folder, "talks.db"))})
         for recorder in (ours, beside.recorder):
             for first in range(0, count, 500):
                 items = [said(f"{number}", WORDS) for number in range(first, first + 500)]

@@ -13,7 +13,7 @@ from statistics import median
 from benchmarks._ratio import Row, compared, cpu_seconds
 from stenolog import AssistantMessage, Event, Log, ToolCall, ToolResult, UserMessage
 from stenolog.adapters.conversation import log as logs
-from stenolog.adapters.store.search_index import TOKENIZER
+from stenolog.adapters.store.sidecar.search_index import TOKENIZER
 from stenolog.projections.views.lines import searchable_text
 
 INDEXED, SHORT, LONG = 100_000, 10_000, 1_000_000

@@ -14,7 +14,7 @@ from benchmarks.read import conversation
 from stenolog import Conversation, Entry, Request
 from stenolog.adapters.conversation import log as logs
 from stenolog.adapters.conversation.queries.window_cache import windows_of
-from stenolog.adapters.store import reader
+from stenolog.adapters.store.reading import reader
 from stenolog.context import Budget, LastN
 from stenolog.domain.policy import Policy, policy
 from stenolog.projections.requests.incremental.session import from_window, window

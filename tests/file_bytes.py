@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from stenolog.adapters.store.compression import decompressed
-from stenolog.adapters.store.raw_pages import PageFile
+from stenolog.adapters.store.repair.raw_pages import PageFile
+from stenolog.adapters.store.sqlite.statements.compression import decompressed
 
 BEGINNING = re.compile(rb"\x78[\x01\x5e\x9c\xda]")
 """The first bytes of what zlib compressed, at any of its levels."""

@@ -113,8 +113,8 @@ def test_the_stages_of_a_request_know_nothing_of_how_a_window_is_kept_up_with_th
     assert against == []
 
 
-def test_the_library_under_the_stores_is_imported_by_the_stores_alone() -> None:
-    assert _importers("eventsourcing") <= {"stenolog.adapters.store", "stenolog.adapters.postgres_store"}
+def test_the_library_under_the_stores_is_imported_only_by_them() -> None:
+    assert _importers("eventsourcing") == {"stenolog.adapters.store"}
 
 
 @pytest.mark.parametrize("library", ["click", "rich"])

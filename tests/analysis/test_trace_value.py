@@ -19,7 +19,7 @@ from stenolog import (
     ToolResult,
     UserMessage,
 )
-from stenolog.adapters.store.store_values import Claim
+from stenolog.adapters.store.contract.values import Claim
 from stenolog.analysis import Reached, trace_value
 from stenolog.errors import CallerError
 from stenolog.parts import ImagePart

@@ -11,10 +11,10 @@ from typing import Any
 import click
 import pytest
 
-from stenolog.adapters.postgres_store.schema import LogNotFoundError
-from stenolog.adapters.store.address import without_password
-from stenolog.adapters.store.appends import Sources
-from stenolog.adapters.store.eventsourcing_app import LogApplication
+from stenolog.adapters.store.contract.address import without_password
+from stenolog.adapters.store.contract.appends import Sources
+from stenolog.adapters.store.postgres.connection.schema import LogNotFoundError
+from stenolog.adapters.store.sqlite.application import SqliteLogApplication
 from stenolog.apps.cli.arguments.database import DatabaseParameter, ServerDatabase, database_of
 from stenolog.apps.cli.arguments.options import names
 from stenolog.errors import InvalidEventError
@@ -26,7 +26,7 @@ ADDRESS = f"postgresql://me:{HOSTILE}@db.example:5432/talks"
 NAME = "postgresql://me@db.example:5432/talks"
 
 
-class OnAServer(LogApplication):
+class OnAServer(SqliteLogApplication):
     """An application of an address whose log is in a file; `made` are the settings of each."""
 
     made: list[Mapping[str, str]]
@@ -46,7 +46,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> type[OnAServer]:
     """Stand in for PostgreSQL's application."""
     monkeypatch.setattr(OnAServer, "made", [], raising=False)
     monkeypatch.setattr(OnAServer, "file", tmp_path / "server.db", raising=False)
-    name = "stenolog.adapters.postgres_store.application"
+    name = "stenolog.adapters.store.postgres.application"
     module: Any = ModuleType(name)
     module.PostgresLogApplication = OnAServer
     monkeypatch.setitem(sys.modules, name, module)

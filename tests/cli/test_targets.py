@@ -15,7 +15,7 @@ import pytest
 
 import stenolog
 from stenolog import ModeSwitch, UserMessage
-from stenolog.adapters.store.home import default_database, home_database
+from stenolog.adapters.store.contract.address import default_database, home_database
 from stenolog.apps.cli.arguments import time as time_argument
 from stenolog.apps.cli.arguments.time import moment
 from stenolog.apps.cli.suggest import closest, did_you_mean

@@ -14,7 +14,7 @@ from typing import Any
 
 import stenolog
 from stenolog import Agent, AssistantMessage, Team, TextPart, ToolCall
-from stenolog.adapters.store.liveness import LivenessLock
+from stenolog.adapters.store.sqlite.liveness import LivenessLock
 from stenolog.engine import StreamDelta
 from stenolog.models import Model, ModelRequest, ModelResponse, ResponseDelta
 from stenolog.tools import ToolContext, tool

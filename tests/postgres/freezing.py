@@ -9,7 +9,7 @@ from typing import Any
 
 import stenolog
 from stenolog import Agent, Team, TextPart
-from stenolog.adapters.postgres_store import presence
+from stenolog.adapters.store.postgres import presence
 from stenolog.engine import RetryPolicy
 from stenolog.models import Model, ModelRequest, ModelResponse, ResponseDelta
 from tests.engine.workload import Ledger

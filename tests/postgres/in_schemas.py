@@ -17,8 +17,8 @@ from typing import Any
 
 import stenolog
 from stenolog.adapters.conversation import log, opening
-from stenolog.adapters.store.address import is_address
-from stenolog.adapters.store.eventsourcing_app import LogApplication
+from stenolog.adapters.store.contract.address import is_address
+from stenolog.adapters.store.contract.application import LogApplication
 
 from .server import VERSIONS, running
 

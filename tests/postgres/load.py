@@ -9,10 +9,18 @@ from contextlib import contextmanager
 from itertools import count
 from random import Random
 
-from stenolog.adapters.postgres_store.application import PostgresLogApplication
-from stenolog.adapters.postgres_store.recorder import PostgresLogRecorder
-from stenolog.adapters.store.appends import Sources, prepare
-from stenolog.adapters.store.store_values import LAST, CommittedRow, Head, PendingEntry, Share, Stream, Which
+from stenolog.adapters.store.contract.appends import Sources, prepare
+from stenolog.adapters.store.contract.values import (
+    LAST,
+    CommittedRow,
+    Head,
+    PendingEntry,
+    Share,
+    Stream,
+    Which,
+)
+from stenolog.adapters.store.postgres.application import PostgresLogApplication
+from stenolog.adapters.store.postgres.recorder import PostgresLogRecorder
 from stenolog.domain.entry import NewEntry, Record, digest_of
 from stenolog.domain.events import UserMessage
 

@@ -14,16 +14,17 @@ import pytest
 
 import stenolog
 from stenolog.adapters.conversation.verifying.integrity import restore, verify
-from stenolog.adapters.store import backups, copied_log, schema
-from stenolog.adapters.store.reader import imported_spans
-from stenolog.adapters.store.store_values import Claim, Cursor, Stream
+from stenolog.adapters.store.contract.values import Claim, Cursor, Stream
+from stenolog.adapters.store.reading.reader import imported_spans
+from stenolog.adapters.store.sqlite import copied_log, copies
+from stenolog.adapters.store.sqlite.statements import schema
 from stenolog.errors import CorruptLogError, StoreError
 from stenolog.events import UserMessage
 from stenolog.importers import import_file
 from tests.postgres.server import EACH_VERSION, Server
 
 psycopg = pytest.importorskip("psycopg")
-from stenolog.adapters.postgres_store.backup import PostgresLogRows  # noqa: E402
+from stenolog.adapters.store.postgres.backup import PostgresLogRows  # noqa: E402
 
 SESSION = Path(__file__).parents[2] / "docs" / "examples" / "session.jsonl"
 
@@ -166,7 +167,7 @@ def test_a_backup_that_breaks_off_leaves_nothing(
         raise error
 
     with monkeypatch.context() as patch:
-        patch.setattr(backups, "publish", broken)
+        patch.setattr(copies, "publish", broken)
         with pytest.raises((KeyboardInterrupt, StoreError)):
             log.backup(tmp_path / "home.db")
 

@@ -15,10 +15,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from stenolog.adapters.postgres_store import appends
-from stenolog.adapters.postgres_store.application import PostgresLogApplication
-from stenolog.adapters.postgres_store.recorder import PostgresLogRecorder
-from stenolog.adapters.store.store_values import Stream
+from stenolog.adapters.store.contract.values import Stream
+from stenolog.adapters.store.postgres import appends
+from stenolog.adapters.store.postgres.application import PostgresLogApplication
+from stenolog.adapters.store.postgres.recorder import PostgresLogRecorder
 from stenolog.domain.errors import StenologError, StoreError
 from tests.postgres.load import PATIENCE, Writers, all_ended, chained, opened, said
 from tests.postgres.server import Server

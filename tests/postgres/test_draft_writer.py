@@ -9,10 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import stenolog
 from stenolog import Log, UserMessage
-from stenolog.adapters.postgres_store import claim_rows
-from stenolog.adapters.postgres_store.datastore import LogConnection
-from stenolog.adapters.postgres_store.recorder import PostgresLogRecorder
-from stenolog.adapters.store.store_values import Claim
+from stenolog.adapters.store.contract.values import Claim
+from stenolog.adapters.store.postgres.connection.datastore import LogConnection
+from stenolog.adapters.store.postgres.recorder import PostgresLogRecorder
+from stenolog.adapters.store.postgres.statements import claim_rows
 from tests.postgres.server import Server
 
 ANSWERS = 12

@@ -19,8 +19,8 @@ from random import Random
 import psycopg
 import pytest
 
-from stenolog.adapters.postgres_store.recorder import PostgresLogRecorder
-from stenolog.adapters.store.store_values import Claim, PendingEntry, Share, Stream
+from stenolog.adapters.store.contract.values import Claim, PendingEntry, Share, Stream
+from stenolog.adapters.store.postgres.recorder import PostgresLogRecorder
 from stenolog.domain.errors import StoreError
 from tests.postgres.cutting_proxy import cutting
 from tests.postgres.load import PATIENCE, Writers, chained, opened, said
@@ -172,7 +172,7 @@ def opened_at_last(address: str) -> Iterator[PostgresLogRecorder]:
 
 def freeze_within_a_transaction(address: str) -> None:
     """Stop this process within an append's transaction; it goes on when it is told to."""
-    from stenolog.adapters.postgres_store import event_rows
+    from stenolog.adapters.store.postgres.statements import event_rows
 
     with opened(address, deadline=1) as recorder:
         stream, by_ids, frozen = Stream("talk"), event_rows.by_ids, [False]

@@ -9,8 +9,9 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 
-from stenolog.adapters.postgres_store import appends, batches, followed
-from stenolog.adapters.store.store_values import Stream
+from stenolog.adapters.store.contract.values import Stream
+from stenolog.adapters.store.postgres import appends, batches
+from stenolog.adapters.store.postgres.statements import followed
 from tests.postgres.load import faults_of_followers, opened, said
 from tests.postgres.server import Server
 

@@ -13,7 +13,7 @@ import pytest
 import stenolog
 from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.conversation.verifying.report import Report
-from stenolog.adapters.store.store_values import Cursor
+from stenolog.adapters.store.contract.values import Cursor
 from stenolog.errors import StoreTimeoutError
 from stenolog.events import UserMessage
 from tests.postgres.server import EACH_VERSION, Server

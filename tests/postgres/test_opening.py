@@ -13,8 +13,8 @@ import stenolog
 from stenolog.adapters.conversation.log import open_existing
 from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.engine.model_calls.dispatch import rebuilt
-from stenolog.adapters.postgres_store.address import parse
-from stenolog.adapters.store.store_values import Claim
+from stenolog.adapters.store.contract.values import Claim
+from stenolog.adapters.store.postgres.connection.address import parse
 from stenolog.apps.inspect.pages.proof import checked_anew
 from stenolog.apps.views.checks import log_check
 from stenolog.errors import CallerError, StenologError, StoreError

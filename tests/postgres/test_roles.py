@@ -13,7 +13,7 @@ import pytest
 
 import stenolog
 from stenolog.adapters.conversation.verifying.integrity import verify
-from stenolog.adapters.store.store_values import Claim, Cursor, Stream
+from stenolog.adapters.store.contract.values import Claim, Cursor, Stream
 from stenolog.apps.workers.queues import queue_of
 from stenolog.errors import StoreError
 from stenolog.events import UserMessage
@@ -56,7 +56,7 @@ def roles(request: pytest.FixtureRequest, postgres: Callable[[str], Server]) -> 
 
 
 def test_the_addresses_of_the_page_can_be_read() -> None:
-    from stenolog.adapters.postgres_store.address import parse
+    from stenolog.adapters.store.postgres.connection.address import parse
 
     found = re.findall(r"(?:--db |STENOLOG_DB=)'?(postgresql:[^\s']*)", PAGE.read_text())
     pooled = parse(found[-1])

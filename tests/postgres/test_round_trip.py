@@ -10,7 +10,7 @@ import pytest
 
 import stenolog
 from stenolog.adapters.conversation.verifying.integrity import verify
-from stenolog.adapters.store.reader import imported_spans
+from stenolog.adapters.store.reading.reader import imported_spans
 from stenolog.apps.cli.commands.see.demo import record_all
 from stenolog.errors import StenologError, UnknownFormatError
 from stenolog.events import UserMessage

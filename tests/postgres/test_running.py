@@ -13,7 +13,7 @@ import pytest
 
 import stenolog
 from stenolog import Agent, Team
-from stenolog.adapters.postgres_store.presence import LEASE
+from stenolog.adapters.store.postgres.presence import LEASE
 from stenolog.models import Scripted
 from stenolog.tools import tool
 from tests.engine.given import answers, call, results, worked

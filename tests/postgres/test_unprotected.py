@@ -14,7 +14,7 @@ import pytest
 import stenolog
 from stenolog import AssistantMessage, LlmError
 from stenolog.adapters.engine.journal.recovery import DIED, UNPROTECTED
-from stenolog.adapters.postgres_store import presence
+from stenolog.adapters.store.postgres import presence
 from stenolog.models import ModelRequest, ModelResponse, ResponseDelta
 from tests.engine.workload import Ledger, lines
 from tests.postgres.freezing import SHORT, TALK, Half, work, work_under_a_short_lease

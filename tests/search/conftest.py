@@ -9,7 +9,7 @@ import pytest
 
 from stenolog import Log
 from stenolog.adapters.conversation.search import indexing
-from stenolog.adapters.store.store_values import CommittedRow
+from stenolog.adapters.store.contract.values import CommittedRow
 from tests.stores.conftest import conversation, log, path
 
 __all__ = ["conversation", "log", "path"]

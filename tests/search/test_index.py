@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 import stenolog
 from stenolog import Conversation, Log, ToolResult, UserMessage
 from stenolog.adapters.conversation.search import indexing
-from stenolog.adapters.store import conversation_rows, search_index
+from stenolog.adapters.store.sidecar import search_index
+from stenolog.adapters.store.sqlite.statements import conversation_rows
 from stenolog.errors import StoreError
 from tests.search.conftest import places
 from tests.stores.conftest import said

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from stenolog.adapters.conversation.search.lookup import snippets
-from stenolog.adapters.store.search_index import TOKENIZER, expression, folded, unfolded
+from stenolog.adapters.store.sidecar.search_index import TOKENIZER, expression, folded, unfolded
 from stenolog.errors import InvalidEventError
 
 SYNTAX = ['"', "'", "*", "-", "+", "^", ":", "(", ")", "{", "}", "\\", "\0", "\ud800", "%", ";", "--", "/*"]

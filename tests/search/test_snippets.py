@@ -9,7 +9,7 @@ import pytest
 
 from stenolog import Log, UserMessage
 from stenolog.adapters.conversation.search.lookup import CUT, LONGEST, Snippet, snippets
-from stenolog.adapters.store.search_index import folded
+from stenolog.adapters.store.sidecar.search_index import folded
 
 MEGABYTE = 1_000_000
 QUADRATIC = 10_000
@@ -45,7 +45,7 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     def counting(path: str, **given: Any) -> sqlite3.Connection:
         return connect(path, **({"factory": Counting} | given))
 
-    monkeypatch.setattr("stenolog.adapters.store.index_checks.sqlite3.connect", counting)
+    monkeypatch.setattr("stenolog.adapters.store.sidecar.index_checks.sqlite3.connect", counting)
     return Counting.longest
 
 

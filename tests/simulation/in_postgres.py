@@ -10,8 +10,8 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from stenolog import Log
-from stenolog.adapters.postgres_store import presence
-from stenolog.adapters.store.claim_owner import Owner
+from stenolog.adapters.store.contract.claim_owner import Owner
+from stenolog.adapters.store.postgres import presence
 
 if TYPE_CHECKING:
     from .process import Process

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from stenolog.adapters.conversation.queries import folds
-from stenolog.adapters.store import sqlite_appends
-from stenolog.adapters.store.transaction import Transaction
+from stenolog.adapters.store.sqlite import appends as sqlite_appends
+from stenolog.adapters.store.sqlite.statements import claim_rows
+from stenolog.adapters.store.sqlite.turn.transaction import Transaction
 from tests.postgres.in_schemas import is_chosen
 from tests.simulation.simulation import Outcome, simulate
 
@@ -23,14 +24,15 @@ def lost_fence(patch: pytest.MonkeyPatch) -> None:
     """Append an effect's result though another process has taken it over."""
 
     def settle(connection: sqlite3.Connection, fence: int) -> None:
-        connection.execute(sqlite_appends.DELETE_CLAIM, (fence,))
+        connection.execute(claim_rows.DELETE, (fence,))
 
     patch.setattr(sqlite_appends, "settle", settle)
 
 
 def lost_fence_in_postgres(patch: pytest.MonkeyPatch) -> None:
     """Do what `lost_fence` does, in the other store."""
-    from stenolog.adapters.postgres_store import appends, claim_rows
+    from stenolog.adapters.store.postgres import appends
+    from stenolog.adapters.store.postgres.statements import claim_rows
 
     write = appends.write_behind
 

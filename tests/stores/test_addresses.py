@@ -14,14 +14,20 @@ from psycopg.conninfo import conninfo_to_dict
 
 import stenolog
 from stenolog.adapters.conversation.log import open_existing
-from stenolog.adapters.postgres_store.address import parse
-from stenolog.adapters.store import home
-from stenolog.adapters.store.address import hide_passwords, is_address, is_postgres, split, without_password
-from stenolog.adapters.store.appends import Sources
-from stenolog.adapters.store.eventsourcing_app import LogApplication
+from stenolog.adapters.store.contract import address
+from stenolog.adapters.store.contract.address import (
+    hide_passwords,
+    is_address,
+    is_postgres,
+    split,
+    without_password,
+)
+from stenolog.adapters.store.contract.appends import Sources
+from stenolog.adapters.store.postgres.connection.address import parse
+from stenolog.adapters.store.sqlite.application import SqliteLogApplication
 from stenolog.errors import InvalidEventError, MissingExtraError
 
-ROOM = "stenolog.adapters.postgres_store"
+ROOM = "stenolog.adapters.store.postgres"
 APPLICATION = f"{ROOM}.application"
 SECRET = "hunter2"
 ADDRESS = f"postgresql://me:{SECRET}@db.example/talks"
@@ -161,7 +167,7 @@ class TestTakingApart:
         assert SECRET not in f"{parse(ADDRESS)!r} {split(ADDRESS)!r}"
 
 
-class Recording(LogApplication):
+class Recording(SqliteLogApplication):
     """An application that remembers how it was made, and keeps its log in memory."""
 
     made: Mapping[str, str]
@@ -206,7 +212,7 @@ class TestOpening:
         monkeypatch.setenv("STENOLOG_DB", ADDRESS)
         stenolog.open().close()
 
-        assert home.default_database() == ADDRESS
+        assert address.default_database() == ADDRESS
         assert recording.made["POSTGRES_ADDRESS"] == ADDRESS
 
 

@@ -13,9 +13,9 @@ import stenolog
 from stenolog import UserMessage
 from stenolog.adapters.conversation.queries.folds import STATE
 from stenolog.adapters.conversation.verifying.integrity import verify
-from stenolog.adapters.store import checkpoints
-from stenolog.adapters.store import sidecar as side_file
-from stenolog.adapters.store.checkpoints import CheckpointRun, Checkpoints
+from stenolog.adapters.store.sidecar import checkpoints
+from stenolog.adapters.store.sidecar import file as side_file
+from stenolog.adapters.store.sidecar.checkpoints import CheckpointRun, Checkpoints
 from stenolog.domain.lanes.step import fold as state_of
 from tests.stores.conftest import turns
 

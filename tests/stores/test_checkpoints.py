@@ -20,7 +20,7 @@ from stenolog import (
 from stenolog.adapters.conversation.queries import folds
 from stenolog.adapters.conversation.queries.folds import SETTINGS, STATE, persistent
 from stenolog.adapters.conversation.verifying.integrity import verify
-from stenolog.adapters.store import checkpoints
+from stenolog.adapters.store.sidecar import checkpoints
 from stenolog.domain.lanes.step import fold as state_of
 from stenolog.domain.settings import settings as settings_of
 from stenolog.testing import examples

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 import stenolog
 from stenolog import AgentCard, AssistantMessage, Log, ModeSwitch, ToolResult, UserMessage
 from stenolog.adapters.conversation.verifying.integrity import verify
-from stenolog.adapters.store import blob_rows
-from stenolog.adapters.store.blob_shas import SHA, shas_in
-from stenolog.adapters.store.claims import Claims
-from stenolog.adapters.store.store_values import Claim, Collected
+from stenolog.adapters.store.contract.blobs import SHA, shas_in
+from stenolog.adapters.store.contract.values import Claim, Collected
+from stenolog.adapters.store.reading.claims import Claims
+from stenolog.adapters.store.sqlite import pins
 from stenolog.errors import BlobNotFoundError
 from stenolog.events import dump_event
 from stenolog.parts import ImagePart
@@ -23,7 +23,7 @@ from tests.file_bytes import words_in
 from tests.stores import workers
 
 WORD = "canaryword"
-pytestmark = pytest.mark.skipif(not blob_rows.PINS_SUPPORTED, reason="blobs are collected on Linux alone")
+pytestmark = pytest.mark.skipif(not pins.PINS_SUPPORTED, reason="blobs are collected on Linux alone")
 
 
 def holding(path: Path) -> set[str]:
@@ -119,7 +119,7 @@ def test_a_process_that_has_the_conversation_in_memory_leaves_no_word_of_it_when
 def test_while_another_reads_the_write_ahead_log_has_it_and_collecting_takes_it_out(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stenolog.adapters.store.database.CHECKPOINT_MS", 1)
+    monkeypatch.setattr("stenolog.adapters.store.sqlite.turn.database.CHECKPOINT_MS", 1)
     with stenolog.open(path) as log, stenolog.open(path) as other:
         victim(log)
         with other.datastore.reading() as connection:
@@ -242,7 +242,7 @@ class TestRaces:
 
 
 def test_collecting_says_where_it_cannot_know(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blob_rows, "PINS_SUPPORTED", False)
+    monkeypatch.setattr(pins, "PINS_SUPPORTED", False)
     sha = TestBlobs().named(log, b"a", "a")
     log["a"].delete()
 

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from stenolog.adapters.store.appends import Sources, new_id
+from stenolog.adapters.store.contract.appends import Sources, new_id
 
 
 def test_no_two_are_the_same_even_where_threads_draw_at_once() -> None:
@@ -29,7 +29,7 @@ def test_salts_of_an_edge_differ() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot fork here")
 def test_a_process_that_forks_gives_none_of_its_own_to_its_child() -> None:
     code = (
-        "import os; from stenolog.adapters.store.appends import new_id\n"
+        "import os; from stenolog.adapters.store.contract.appends import new_id\n"
         "new_id(); child = os.fork(); os.write(1, f'{new_id()} '.encode())\n"
         "if child: os.waitpid(child, 0)"
     )

@@ -27,7 +27,7 @@ from stenolog import (
 )
 from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.conversation.verifying.requests import prove
-from stenolog.adapters.store import erasures
+from stenolog.adapters.store.sidecar import erasures
 from stenolog.context import LastN
 from stenolog.errors import InvalidEventError
 from stenolog.parts import ImagePart
@@ -219,7 +219,7 @@ def demo_of(folder: Path) -> list[Entry]:
 KILLED = """
 import os, signal, sys, sqlite3, threading, time
 import stenolog
-from stenolog.adapters.store import erasures
+from stenolog.adapters.store.sidecar import erasures
 
 path, after = sys.argv[1], float(sys.argv[2])
 with stenolog.open(path) as log:

@@ -18,10 +18,11 @@ from eventsourcing.utils import get_topic
 import stenolog
 from stenolog import Log, ModeSwitch, UserMessage
 from stenolog.adapters.conversation.verifying.integrity import verify
-from stenolog.adapters.store import eventsourcing_app
-from stenolog.adapters.store.eventsourcing_app import LogApplication, Recorded
-from stenolog.adapters.store.sqlite_recorder import SqliteLogRecorder
-from stenolog.adapters.store.store_values import StoredEntries
+from stenolog.adapters.store.contract.application import Recorded
+from stenolog.adapters.store.contract.values import StoredEntries
+from stenolog.adapters.store.sqlite import application as sqlite_application
+from stenolog.adapters.store.sqlite.application import SqliteLogApplication
+from stenolog.adapters.store.sqlite.recorder import SqliteLogRecorder
 from stenolog.errors import CorruptLogError, InvalidEventError
 from stenolog.events import Unknown
 from tests.stores.conftest import said, texts
@@ -53,8 +54,8 @@ class WordsProjection(Projection[Words]):
 
 
 @pytest.fixture
-def app(path: Path) -> Iterator[LogApplication]:
-    with LogApplication(env={"SQLITE_DBNAME": str(path)}) as application:
+def app(path: Path) -> Iterator[SqliteLogApplication]:
+    with SqliteLogApplication(env={"SQLITE_DBNAME": str(path)}) as application:
         yield application
 
 
@@ -66,7 +67,7 @@ def test_the_librarys_projection_runner_runs_on_the_log(path: Path) -> None:
     with stenolog.open(path) as log:
         said(log["demo"], "before")
         runner = ProjectionRunner(
-            application_class=LogApplication,
+            application_class=SqliteLogApplication,
             projection_class=WordsProjection,
             view_class=Words,
             env={"SQLITE_DBNAME": str(path)},
@@ -81,7 +82,7 @@ def test_the_librarys_projection_runner_runs_on_the_log(path: Path) -> None:
     assert view.max_tracking_id("stenolog") == 5
 
 
-def test_saved_events_are_entries_of_the_log(app: LogApplication, path: Path) -> None:
+def test_saved_events_are_entries_of_the_log(app: SqliteLogApplication, path: Path) -> None:
     recordings = app.save(Recorded("demo", 1, ModeSwitch(mode="chat")), hi("demo", 2), hi("other", 1))
 
     assert [recording.notification.id for recording in recordings] == [1, 2, 3]
@@ -93,7 +94,7 @@ def test_saved_events_are_entries_of_the_log(app: LogApplication, path: Path) ->
 
 
 @pytest.mark.parametrize("version", [1, 3])
-def test_a_taken_version_or_a_gap_is_the_librarys_conflict(app: LogApplication, version: int) -> None:
+def test_a_taken_version_or_a_gap_is_the_librarys_conflict(app: SqliteLogApplication, version: int) -> None:
     app.save(hi("demo", 1))
 
     with pytest.raises(IntegrityError, match="expected version 2"):
@@ -101,7 +102,7 @@ def test_a_taken_version_or_a_gap_is_the_librarys_conflict(app: LogApplication, 
     assert app.recorder.select_events("other") == []
 
 
-def test_events_are_selected_by_ranges(app: LogApplication) -> None:
+def test_events_are_selected_by_ranges(app: SqliteLogApplication) -> None:
     app.save(*(hi("demo", n) for n in range(1, 8)))
 
     def versions(**range_: Any) -> list[int]:
@@ -156,7 +157,7 @@ class Counting(SqliteLogRecorder):
 def test_every_append_and_every_read_goes_through_the_recorder(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(eventsourcing_app, "SqliteLogRecorder", Counting)
+    monkeypatch.setattr(sqlite_application, "SqliteLogRecorder", Counting)
     with stenolog.open(path) as log:
         recorder = log.recorder
         assert isinstance(recorder, Counting)
@@ -182,7 +183,7 @@ def test_tasks_append_by_the_same_recorder(path: Path) -> None:
     assert asyncio.run(append()) == 21
 
 
-def test_notifications_are_selected_by_ranges_and_topics(app: LogApplication) -> None:
+def test_notifications_are_selected_by_ranges_and_topics(app: SqliteLogApplication) -> None:
     app.save(Recorded("demo", 1, ModeSwitch(mode="chat")), *(hi("demo", n) for n in range(2, 8)))
 
     def ids(start: int | None, limit: int, **options: Any) -> list[int]:
@@ -206,7 +207,7 @@ def test_the_id_of_a_deleted_entry_is_never_used_again(path: Path) -> None:
     assert [notification.id for notification in found] == [4, 5]
 
 
-def test_an_empty_log_has_no_last_notification(app: LogApplication) -> None:
+def test_an_empty_log_has_no_last_notification(app: SqliteLogApplication) -> None:
     assert not app.recorder.max_notification_id()
 
 
@@ -237,7 +238,7 @@ def test_what_is_recorded_during_the_first_look_is_delivered(
         assert [next(subscription).id for _ in range(3)] == [1, 2, 3]
 
 
-def test_a_subscription_ends_when_it_is_stopped(app: LogApplication) -> None:
+def test_a_subscription_ends_when_it_is_stopped(app: SqliteLogApplication) -> None:
     app.save(hi("demo", 1))
     with app.recorder.subscribe() as subscription:
         assert next(subscription).id == 1
@@ -246,7 +247,7 @@ def test_a_subscription_ends_when_it_is_stopped(app: LogApplication) -> None:
         assert list(subscription) == []
 
 
-def test_nothing_is_imported_because_the_database_names_it(app: LogApplication) -> None:
+def test_nothing_is_imported_because_the_database_names_it(app: SqliteLogApplication) -> None:
     topic = get_topic(os.path.join.__class__).replace("function", "os:system")
     app.recorder.insert_events([StoredEvent("demo", 1, topic, b"{}")])
 
@@ -255,7 +256,7 @@ def test_nothing_is_imported_because_the_database_names_it(app: LogApplication) 
     assert recorded.event == Unknown(topic=topic, payload=b"{}")
 
 
-def test_a_payload_that_looks_like_the_librarys_own_is_left_alone(app: LogApplication) -> None:
+def test_a_payload_that_looks_like_the_librarys_own_is_left_alone(app: SqliteLogApplication) -> None:
     hostile = UserMessage(text="x", meta={"_type_": "uuid_hex", "_data_": "nonsense"})
     app.save(Recorded("demo", 1, hostile))
 
@@ -274,7 +275,7 @@ def test_the_environment_of_the_process_changes_nothing(path: Path, monkeypatch:
     assert record.payload.startswith(b"{")
 
 
-def test_what_is_no_event_of_ours_cannot_be_saved(app: LogApplication) -> None:
+def test_what_is_no_event_of_ours_cannot_be_saved(app: SqliteLogApplication) -> None:
     class Foreign:
         originator_id = "demo"
         originator_version = 1
@@ -283,7 +284,7 @@ def test_what_is_no_event_of_ours_cannot_be_saved(app: LogApplication) -> None:
         app.save(Foreign())
 
 
-def test_a_payload_that_does_not_decode_is_named_by_its_position(app: LogApplication) -> None:
+def test_a_payload_that_does_not_decode_is_named_by_its_position(app: SqliteLogApplication) -> None:
     app.recorder.insert_events([StoredEvent("demo", 1, "user_message@1", b"nonsense")])
 
     with pytest.raises(CorruptLogError, match="'demo' at position 1"):

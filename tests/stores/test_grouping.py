@@ -28,9 +28,9 @@ from stenolog import (
     VersionConflictError,
 )
 from stenolog.adapters.conversation.verifying.integrity import verify
-from stenolog.adapters.store.claims import Claims
-from stenolog.adapters.store.group_commit import PendingWrite, Savepoint
-from stenolog.adapters.store.store_values import Claim
+from stenolog.adapters.store.contract.values import Claim
+from stenolog.adapters.store.reading.claims import Claims
+from stenolog.adapters.store.sqlite.turn.group_commit import PendingWrite, Savepoint
 from stenolog.domain.errors import ClaimLostError
 from stenolog.errors import ConversationNotFoundError, DuplicateIdError, InvalidEventError, StoreError
 from tests.stores.conftest import fixed_clock, fixed_ids, said, texts

@@ -16,9 +16,9 @@ import pytest
 import stenolog
 from stenolog import Conversation, Entry, Log, NewEntry, UserMessage
 from stenolog.adapters.conversation.verifying.integrity import verify
-from stenolog.adapters.store import file_locks
-from stenolog.adapters.store.file_locks import FileLock
-from stenolog.adapters.store.group_commit import PendingWrite
+from stenolog.adapters.store.sqlite import file_locks
+from stenolog.adapters.store.sqlite.file_locks import FileLock
+from stenolog.adapters.store.sqlite.turn.group_commit import PendingWrite
 from stenolog.errors import StoreError, StoreTimeoutError
 from tests.stores.conftest import said, texts
 from tests.stores.together import at_once, in_groups, outcome, sealing

@@ -14,7 +14,8 @@ from stenolog import Entry, Log
 from stenolog.adapters.conversation.verifying import one_conversation
 from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.conversation.verifying.report import Report
-from stenolog.adapters.store import durable_head, schema
+from stenolog.adapters.store.sqlite.statements import schema
+from stenolog.adapters.store.sqlite.turn import durable_head
 from stenolog.domain.lanes.state import State
 from stenolog.domain.lanes.step import Transition, step
 from stenolog.errors import CorruptLogError
@@ -195,9 +196,10 @@ def test_a_name_that_is_erased_from_the_history_of_a_living_conversation_is_foun
 
 
 def test_what_is_written_by_the_librarys_recorder_stands_in_the_history_too(path: Path) -> None:
-    from stenolog.adapters.store.eventsourcing_app import LogApplication, Recorded
+    from stenolog.adapters.store.contract.application import Recorded
+    from stenolog.adapters.store.sqlite.application import SqliteLogApplication
 
-    with LogApplication(env={"SQLITE_DBNAME": str(path)}) as application:
+    with SqliteLogApplication(env={"SQLITE_DBNAME": str(path)}) as application:
         application.save(Recorded("demo", 1, stenolog.UserMessage(text="a")))
     assert checked(path).ok
 

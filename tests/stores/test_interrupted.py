@@ -22,9 +22,10 @@ import pytest
 import stenolog
 from stenolog import Log, UserMessage
 from stenolog.adapters.conversation.verifying.integrity import verify
-from stenolog.adapters.store import file_locks, reader
-from stenolog.adapters.store.database import LogDatastore
-from stenolog.adapters.store.file_locks import FileLock
+from stenolog.adapters.store.reading import reader
+from stenolog.adapters.store.sqlite import file_locks
+from stenolog.adapters.store.sqlite.file_locks import FileLock
+from stenolog.adapters.store.sqlite.turn.database import LogDatastore
 from tests.stores.conftest import said, texts
 from tests.stores.workers import PATIENCE
 

@@ -12,8 +12,8 @@ import stenolog
 from stenolog import Conversation, Event, Fold, ModeSwitch, ToolResult, UserMessage
 from stenolog.adapters.conversation.queries import folds
 from stenolog.adapters.conversation.queries.folds import SETTINGS, persistent
-from stenolog.adapters.store import reader
-from stenolog.adapters.store.reader import DECODERS
+from stenolog.adapters.store.reading import reader
+from stenolog.adapters.store.reading.reader import DECODERS
 from stenolog.domain.settings import settings as settings_of
 from stenolog.errors import CorruptLogError
 from stenolog.events import Unknown

@@ -14,9 +14,9 @@ from eventsourcing.projection import Projection, ProjectionRunner
 
 import stenolog
 from stenolog import Log, UserMessage
-from stenolog.adapters.store import reader
-from stenolog.adapters.store.eventsourcing_app import LogApplication
-from stenolog.adapters.store.store_values import CommittedRow, Stream
+from stenolog.adapters.store.contract.values import CommittedRow, Stream
+from stenolog.adapters.store.reading import reader
+from stenolog.adapters.store.sqlite.application import SqliteLogApplication
 from stenolog.adapters.tables.sql import Committed, Intake, inherit, make, prepare
 from stenolog.adapters.tables.sqlite import InSQLite
 from tests.stores.conftest import said
@@ -87,7 +87,7 @@ def follow(path: Path, log: Log, projection: Any, view: Any) -> Any:
     view.log = log
     said(log["demo"], "one", "two")
     runner: Any = ProjectionRunner(
-        application_class=LogApplication,
+        application_class=SqliteLogApplication,
         projection_class=projection,
         view_class=view,
         env={"SQLITE_DBNAME": str(path)},

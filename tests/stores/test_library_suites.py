@@ -29,8 +29,8 @@ from uuid import UUID, uuid4
 import pytest
 from eventsourcing.persistence import Notification, StoredEvent
 
-from stenolog.adapters.store.recorder import LogRecorder
-from stenolog.adapters.store.store_values import LAST
+from stenolog.adapters.store.contract.recorder import LogRecorder
+from stenolog.adapters.store.contract.values import LAST
 from tests.postgres.server import NEWEST, VERSIONS
 from tests.stores.contract.stores import Servers, opened
 

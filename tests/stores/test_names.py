@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import stenolog
 from stenolog import Log, UserMessage
-from stenolog.adapters.store.handle import LogHandle
+from stenolog.adapters.store.reading.handle import LogHandle
 from tests.stores.conftest import START, said
 
 NAMES = ["mail 10", "Mail 9", "Émile", "50%", "a_b", "a~b"]

@@ -14,7 +14,7 @@ import pytest
 
 import stenolog
 from stenolog.adapters.conversation.verifying.integrity import verify
-from stenolog.adapters.store import durable_head
+from stenolog.adapters.store.sqlite.turn import durable_head
 from stenolog.errors import CorruptLogError, StoreError
 from tests.stores.conftest import said, texts
 

@@ -17,7 +17,7 @@ import pytest
 import stenolog
 from stenolog import Log, StenologError, ToolResult, UserMessage
 from stenolog.adapters.conversation.verifying.integrity import verify
-from stenolog.adapters.store import schema
+from stenolog.adapters.store.sqlite.statements import schema
 from stenolog.errors import (
     CorruptLogError,
     NotADatabaseError,

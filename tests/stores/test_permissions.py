@@ -11,8 +11,8 @@ import pytest
 
 import stenolog
 from stenolog import AssistantMessage, UserMessage
-from stenolog.adapters.store import backups
-from stenolog.adapters.store.liveness import LivenessLock
+from stenolog.adapters.store.sqlite import copies
+from stenolog.adapters.store.sqlite.liveness import LivenessLock
 from stenolog.domain.errors import NotADatabaseError
 from tests.cli.conftest import cli
 from tests.stores.conftest import path
@@ -64,13 +64,13 @@ def test_a_backup_is_for_its_owner_alone_also_while_it_is_written(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: dict[str, int] = {}
-    fill = backups.fill
+    fill = copies.fill
 
     def filled(*args: object) -> None:
         fill(*args)  # type: ignore[arg-type]
         seen.update(modes(path.parent))
 
-    monkeypatch.setattr(backups, "fill", filled)
+    monkeypatch.setattr(copies, "fill", filled)
     with stenolog.open(path) as log:
         log["demo"].append(UserMessage(text="a word"))
         path.chmod(0o644)

@@ -23,6 +23,9 @@ ABOUT_SQLITE = {
     "apps/cli/framework.py": "tells a damaged file from other errors, and names what mends one",
     "adapters/tables/sqlite.py": "writes the user's tables, in the log's own database where it is in SQLite",
     "testing/crash_points.py": "copies the file at each commit",
+    "adapters/conversation/opening.py": "opens a log in SQLite or in PostgreSQL",
+    "adapters/conversation/search/indexing.py": "keeps the index of words, a file of SQLite's",
+    "adapters/conversation/verifying/integrity.py": "restores a copy of a file",
     "adapters/conversation/verifying/salvage.py": "reads the pages of a damaged file, and writes a new one",
     "adapters/conversation/verifying/trace.py": "looks for a value in the tables beside the log",
 }
@@ -36,9 +39,9 @@ ABOUT_POSTGRES = {
     "apps/workers/worker_rows.py": "keeps who works in a table beside the jobs",
 }
 """What may know PostgreSQL, and why."""
-STORES = ("adapters/store/", "adapters/postgres_store/")
+STORE = "adapters/store/"
+SQLITE = "stenolog.adapters.store.sqlite"
 WORDS = {"datastore", "execute", "executemany"}
-MODULES = ("_rows", "sqlite_appends", "sqlite_batches", "sqlite_recorder", "group_commit", "transaction")
 
 
 def knows_psycopg(path: Path) -> bool:
@@ -65,9 +68,8 @@ def knows_sqlite(path: Path) -> set[str]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             found |= {name.name for name in node.names if name.name == "sqlite3"}
-        elif isinstance(node, ast.ImportFrom) and "store" in (node.module or "").split("."):
-            names = {(node.module or "").rpartition(".")[2], *(name.name for name in node.names)}
-            found |= {name for name in names if name.endswith(MODULES)}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(SQLITE):
+            found |= {name.name for name in node.names}
         elif isinstance(node, ast.Attribute) and node.attr in WORDS:
             found.add(node.attr)
     return found
@@ -76,7 +78,7 @@ def knows_sqlite(path: Path) -> set[str]:
 def above() -> dict[str, Path]:
     """Return the modules above the stores, by their paths in the package."""
     found = {path.relative_to(PACKAGE).as_posix(): path for path in PACKAGE.rglob("*.py")}
-    return {name: path for name, path in found.items() if not name.startswith(STORES)}
+    return {name: path for name, path in found.items() if not name.startswith(STORE)}
 
 
 def test_only_what_is_about_postgres_knows_its_driver() -> None:

@@ -19,7 +19,7 @@ import pytest
 import stenolog
 from stenolog import Log, UserMessage, VersionConflictError
 from stenolog.adapters.conversation.verifying.integrity import verify
-from stenolog.adapters.store.file_locks import FileLock
+from stenolog.adapters.store.sqlite.file_locks import FileLock
 from stenolog.errors import StoreError, StoreTimeoutError
 from tests.stores import workers
 from tests.stores.conftest import said, texts

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import stenolog
 from stenolog import AssistantMessage, Conversation, Entry, Log, UserMessage
 from stenolog.adapters.conversation.verifying.integrity import verify
-from stenolog.adapters.store import event_rows
+from stenolog.adapters.store.sqlite.statements import event_rows
 from stenolog.domain.entry import digest_of
 from stenolog.domain.events import Damaged
 from stenolog.errors import ConversationNotFoundError, CorruptLogError, PositionNotFoundError

@@ -13,7 +13,8 @@ import pytest
 import stenolog
 from stenolog import UserMessage
 from stenolog.adapters.conversation.verifying.integrity import verify
-from stenolog.adapters.store import backups
+from stenolog.adapters.store.repair import restoring
+from stenolog.adapters.store.sqlite.turn.gate import RESTORE_MARK
 from stenolog.errors import CorruptLogError, NotADatabaseError, StoreError, StoreTimeoutError
 from tests.cli.conftest import cli
 from tests.stores import workers
@@ -143,7 +144,7 @@ class TestRefused:
         def fail(*_: object) -> None:
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr(backups, "publish", fail)
+        monkeypatch.setattr(restoring, "publish", fail)
         with pytest.raises(StoreError, match="No space left"):
             stenolog.maintenance.restore(backup, path)
 
@@ -155,7 +156,7 @@ def test_one_that_is_killed_anywhere_leaves_the_log_as_it_was_or_is_done_again(
     process = workers.started(workers.restore_and_die, str(path), str(backup), steps)
     process.join(workers.PATIENCE)
 
-    if path.with_name(f"{path.name}{backups.RESTORE_MARK}").exists():
+    if path.with_name(f"{path.name}{RESTORE_MARK}").exists():
         with pytest.raises(StoreError, match="a restore was interrupted: run `stenolog db restore` again"):
             stenolog.open(path)
         stenolog.maintenance.restore(backup, path)

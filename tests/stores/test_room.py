@@ -12,8 +12,8 @@ import pytest
 
 import stenolog
 from stenolog.adapters.conversation.verifying.integrity import verify
-from stenolog.adapters.store.database import WAL_BYTES
-from stenolog.adapters.store.transaction import STEP, WalPreallocator
+from stenolog.adapters.store.sqlite.turn.database import WAL_BYTES
+from stenolog.adapters.store.sqlite.turn.transaction import STEP, WalPreallocator
 from tests.stores.conftest import said, texts
 
 

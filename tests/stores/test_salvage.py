@@ -16,7 +16,7 @@ import stenolog
 from stenolog import AssistantMessage, ToolCall, ToolResult, UserMessage
 from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.conversation.verifying.salvage import Salvaged, salvage
-from stenolog.adapters.store import raw_pages
+from stenolog.adapters.store.repair import raw_pages
 from stenolog.domain.entry import Record, to_entry
 from stenolog.domain.erasure import LOST
 from stenolog.domain.errors import CallerError, NotADatabaseError, StenologError

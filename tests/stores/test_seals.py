@@ -11,8 +11,8 @@ import pytest
 import stenolog
 from stenolog import AgentCard, AssistantMessage, ModeSwitch, UserMessage
 from stenolog.adapters.conversation.queries.folds import STATE
-from stenolog.adapters.store import checkpoints
-from stenolog.adapters.store.file_safety import Seals
+from stenolog.adapters.store.sidecar import checkpoints
+from stenolog.adapters.store.sqlite.file_safety import Seals
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.values import Tool
 

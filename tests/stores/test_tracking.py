@@ -9,8 +9,8 @@ import pytest
 
 import stenolog
 from stenolog import UserMessage
-from stenolog.adapters.store.store_values import Cursor
-from stenolog.adapters.store.tracking_rows import advance, forget, load_cursor
+from stenolog.adapters.store.contract.values import Cursor
+from stenolog.adapters.store.sqlite.statements.tracking_rows import advance, forget, load_cursor
 
 
 def test_a_follower_begins_at_the_beginning_and_goes_on_where_it_was(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from stenolog import AgentCard, AssistantMessage, Conversation, Entry, ModeSwitc
 from stenolog.adapters.conversation.queries.folds import rules_version
 from stenolog.adapters.conversation.queries.window_cache import windows_of
 from stenolog.adapters.conversation.verifying.integrity import verify
-from stenolog.adapters.store import reader
+from stenolog.adapters.store.reading import reader
 from stenolog.context import Budget, LastN
 from stenolog.projections.requests import build
 from stenolog.projections.requests.incremental.snapshot import WindowSnapshot

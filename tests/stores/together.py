@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from stenolog import Conversation, Log, NewEntry, StenologError
-from stenolog.adapters.store.group_commit import PendingWrite
-from stenolog.adapters.store.sqlite_appends import Append
+from stenolog.adapters.store.sqlite.appends import Append
+from stenolog.adapters.store.sqlite.turn.group_commit import PendingWrite
 from tests.stores.workers import PATIENCE
 
 

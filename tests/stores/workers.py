@@ -18,8 +18,8 @@ from unittest.mock import patch
 
 import stenolog
 from stenolog import NewEntry, UserMessage, VersionConflictError
-from stenolog.adapters.store import backups
-from stenolog.adapters.store.file_locks import FileLock
+from stenolog.adapters.store.sqlite import copies
+from stenolog.adapters.store.sqlite.file_locks import FileLock
 from stenolog.errors import StoreTimeoutError
 from stenolog.parts import ImagePart
 
@@ -86,7 +86,7 @@ def back_up_for_ever(path: str, target: str, sender: Connection) -> None:
         sender.send("copied")
         time.sleep(PATIENCE)
 
-    with stenolog.open(path) as log, patch.object(backups, "publish", waiting):
+    with stenolog.open(path) as log, patch.object(copies, "publish", waiting):
         log.backup(target)
 
 

@@ -23,7 +23,7 @@ from stenolog import (
     UserMessage,
 )
 from stenolog.adapters.conversation.verifying.integrity import verify
-from stenolog.adapters.store import reader
+from stenolog.adapters.store.reading import reader
 from stenolog.context import Attribution, MissedMessages, SinceLastTurn
 from stenolog.engine import Agent, Orchestrator, RetryPolicy, Team
 from stenolog.errors import CorruptLogError, ModelError

@@ -17,9 +17,9 @@ from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.importers.importer import import_stream
 from stenolog.adapters.importers.own import log_file
 from stenolog.adapters.importers.own.jsonl import export_jsonl
-from stenolog.adapters.store import reader
-from stenolog.adapters.store.reader import imported_spans
-from stenolog.adapters.store.store_values import Continuation, ExportPart
+from stenolog.adapters.store.contract.values import Continuation, ExportPart
+from stenolog.adapters.store.reading import reader
+from stenolog.adapters.store.reading.reader import imported_spans
 from stenolog.errors import CallerError, ConversationExistsError, CorruptLogError
 from stenolog.events import UserMessage
 from stenolog.importers import import_file, recognise
@@ -203,7 +203,7 @@ def breaking_off(records: Callable[..., Iterator[Any]], entries: int = 6) -> Cal
 KILLED = """
 import os, signal, sys
 import stenolog
-from stenolog.adapters.store import reader
+from stenolog.adapters.store.reading import reader
 from stenolog.adapters.importers.importer import import_stream
 from stenolog.importers import import_file
 records = reader.records

@@ -11,7 +11,7 @@ from benchmarks.peers.libraries import chat
 from benchmarks.peers.peer import Peer
 from benchmarks.peers.workload import STEPS, Alphabet, Event, Said, events
 from stenolog import AssistantMessage, Conversation, ModeSwitch, ToolCall, ToolResult, UserMessage
-from stenolog.adapters.store.database import Synchronous
+from stenolog.adapters.store.contract.values import Synchronous
 from stenolog.context import Budget
 from stenolog.domain.policy import PolicyLike
 

@@ -21,8 +21,8 @@ from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from stenolog.adapters.store.recorder import LogRecorder
-from stenolog.adapters.store.store_values import PendingEntry, PendingInsert, Stream
+from stenolog.adapters.store.contract.recorder import LogRecorder
+from stenolog.adapters.store.contract.values import PendingEntry, PendingInsert, Stream
 from stenolog.domain.base.value_help import named_arguments
 from stenolog.domain.entry import Entry, NewEntry, Record, check_name
 from stenolog.domain.events import Event

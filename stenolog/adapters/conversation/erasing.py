@@ -9,10 +9,11 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from stenolog.adapters.conversation.search.indexing import Source, forgetting
-from stenolog.adapters.store import appends, erasures
-from stenolog.adapters.store.blob_shas import shas_in
-from stenolog.adapters.store.handle import StreamHandle
-from stenolog.adapters.store.store_values import PendingEntry, Stream
+from stenolog.adapters.store.contract import appends
+from stenolog.adapters.store.contract.blobs import shas_in
+from stenolog.adapters.store.contract.values import PendingEntry, Stream
+from stenolog.adapters.store.reading.handle import StreamHandle
+from stenolog.adapters.store.sidecar import erasures
 from stenolog.domain.entry import Entry, NewEntry
 from stenolog.domain.erasure import (
     ERASED,

@@ -19,12 +19,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from stenolog.adapters.plugins import load_plugins
-from stenolog.adapters.store import appends, arguments, home
-from stenolog.adapters.store.appends import Sources, new_id, now
-from stenolog.adapters.store.cursors import follow
-from stenolog.adapters.store.database import DEADLINE, Synchronous
-from stenolog.adapters.store.handle import LogHandle
-from stenolog.adapters.store.store_values import InTransaction, PendingEntry, Stream
+from stenolog.adapters.store.contract import address, appends
+from stenolog.adapters.store.contract.appends import Sources, new_id, now
+from stenolog.adapters.store.contract.values import DEADLINE, InTransaction, PendingEntry, Stream, Synchronous
+from stenolog.adapters.store.reading import arguments
+from stenolog.adapters.store.reading.handle import LogHandle
+from stenolog.adapters.store.reading.reader import follow
 from stenolog.domain.base.value_help import named_arguments
 from stenolog.domain.codec import load_event
 from stenolog.domain.entry import EPOCH, MICROSECOND, Entry, NewEntry, Record, check_name, microseconds
@@ -39,7 +39,7 @@ from .queries import forks
 from .queries.reading import ReadableConversation
 
 if TYPE_CHECKING:
-    from stenolog.adapters.store.claims import OpenClaim
+    from stenolog.adapters.store.reading.claims import OpenClaim
     from stenolog.adapters.tool_specs.given import ToolSpecLike
     from stenolog.domain.policy import PolicyLike
 
@@ -80,8 +80,8 @@ def open(
     `MissingExtraError`.
     """
     if path is None:
-        path = home.default_database()
-        home.make_home(path)
+        path = address.default_database()
+        address.make_home(path)
     load_plugins()
     edge = Sources(clock, ids, entropy, _keys(redact))
     return Log(open_application(path, edge, synchronous=synchronous, deadline=deadline))
@@ -161,7 +161,7 @@ class Log(LogHandle):
 
         Raises `ConversationNotFoundError`.
         """
-        from stenolog.adapters.store import claims as claims_module  # late, as above
+        from stenolog.adapters.store.reading import claims as claims_module  # late, as above
 
         return claims_module.open_claims(self, conversation)
 
@@ -172,7 +172,7 @@ class Log(LogHandle):
         settles them as those of a dead one. `owner`: only those of this process id, or of this runner.
         Raises `ConversationNotFoundError`.
         """
-        from stenolog.adapters.store import claims as claims_module  # late, as above
+        from stenolog.adapters.store.reading import claims as claims_module  # late, as above
 
         return claims_module.take_over(self, conversation, owner)
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from typing import get_args
 
-from stenolog.adapters.store.address import checked, is_postgres
-from stenolog.adapters.store.appends import Sources
-from stenolog.adapters.store.database import DEADLINE, Synchronous
-from stenolog.adapters.store.eventsourcing_app import LogApplication
+from stenolog.adapters.store.contract.address import checked, is_postgres
+from stenolog.adapters.store.contract.appends import Sources
+from stenolog.adapters.store.contract.application import LogApplication
+from stenolog.adapters.store.contract.values import DEADLINE, Synchronous
+from stenolog.adapters.store.sqlite.application import SqliteLogApplication
 from stenolog.domain.errors import MissingExtraError
 
 
@@ -32,7 +33,7 @@ def open_application(
             "SQLITE_SYNCHRONOUS": synchronous,
             "SQLITE_LOCK_TIMEOUT": str(deadline),
         }
-        return LogApplication(env, edge)
+        return SqliteLogApplication(env, edge)
     if synchronous not in get_args(Synchronous):
         raise ValueError(f"synchronous: expected 'full' or 'normal', found {synchronous!r}")
     env = {"POSTGRES_ADDRESS": text, "POSTGRES_TIMEOUT": str(deadline)}
@@ -47,7 +48,7 @@ def _in_postgres() -> type[LogApplication]:
     """Return the class of applications in PostgreSQL. Raises `MissingExtraError`."""
     # Late: an SQLite log needs no driver of PostgreSQL.
     try:
-        from stenolog.adapters.postgres_store.application import PostgresLogApplication
+        from stenolog.adapters.store.postgres.application import PostgresLogApplication
     except ImportError as error:
         # Without its binary part, or libpq, psycopg raises an error without a name.
         if (error.name or "psycopg").startswith("psycopg"):

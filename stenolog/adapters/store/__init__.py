@@ -1,1 +1,1 @@
-"""Storage of logs in SQLite, through the `eventsourcing` library, which only this package imports."""
+"""Stores of logs, in SQLite or PostgreSQL, by the `eventsourcing` library: only this package imports it."""

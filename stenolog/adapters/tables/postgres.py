@@ -18,10 +18,10 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from stenolog.adapters.postgres_store.address import parse
-from stenolog.adapters.store import reader
-from stenolog.adapters.store.address import is_postgres
-from stenolog.adapters.store.store_values import CommittedRow, LogMoment
+from stenolog.adapters.store.contract.address import is_postgres
+from stenolog.adapters.store.contract.values import CommittedRow, LogMoment
+from stenolog.adapters.store.postgres.connection.address import parse
+from stenolog.adapters.store.reading import reader
 from stenolog.domain.errors import CallerError, MissingExtraError, StoreError, TableError
 
 from .sql import Committed, Intake, drop, inherit, load_table, make, note_fault, prepare

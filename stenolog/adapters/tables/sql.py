@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from stenolog.adapters.store.store_values import LAST
+from stenolog.adapters.store.contract.values import LAST
 from stenolog.domain.base.model import clean
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import TableError

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from stenolog.adapters.store import event_rows, reader, schema, tracking_rows
-from stenolog.adapters.store.database import LogDatastore
-from stenolog.adapters.store.sqlite_recorder import SqliteLogRecorder
-from stenolog.adapters.store.store_values import Cursor
+from stenolog.adapters.store.contract.values import Cursor
+from stenolog.adapters.store.reading import reader
+from stenolog.adapters.store.sqlite.recorder import SqliteLogRecorder
+from stenolog.adapters.store.sqlite.statements import event_rows, schema, tracking_rows
+from stenolog.adapters.store.sqlite.turn.database import LogDatastore
 from stenolog.domain.errors import CallerError, TableError
 
 from .sql import Committed, Intake, drop, inherit, load_table, make, note_fault, prepare

@@ -8,7 +8,7 @@ from functools import partial, reduce
 from itertools import islice
 
 from stenolog.adapters.conversation.log import Conversation
-from stenolog.adapters.store.store_values import Cursor
+from stenolog.adapters.store.contract.values import Cursor
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import OperationalError
 from stenolog.domain.settings import NOTHING, configure

@@ -8,7 +8,7 @@ from typing import get_args
 
 import click
 
-from stenolog.adapters.store.address import hide_passwords
+from stenolog.adapters.store.contract.address import hide_passwords
 from stenolog.domain.errors import PluginError
 
 from .app import app

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import click
 
 from stenolog.adapters.plugins import plugin_at_fault
-from stenolog.adapters.store.address import hide_passwords
+from stenolog.adapters.store.contract.address import hide_passwords
 from stenolog.domain.errors import CorruptLogError, PluginError, StenologError
 from stenolog.projections.terminal_text import safe_json
 

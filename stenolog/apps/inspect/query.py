@@ -8,7 +8,7 @@ from functools import cached_property
 from starlette.requests import Request as HttpRequest
 
 from stenolog.adapters.conversation.log import Conversation, Log
-from stenolog.adapters.store import arguments
+from stenolog.adapters.store.reading import arguments
 from stenolog.apps.views.lanes import own_api
 from stenolog.apps.views.positions import is_number, position_ranges
 from stenolog.apps.views.requests import AskedRequest, edits_asked, policy_asked

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
-from stenolog.adapters.store.store_values import Order
+from stenolog.adapters.store.contract.values import Order
 from stenolog.domain.entry import LONGEST_NAME
 
 Object: TypeAlias = dict[str, Any]

@@ -21,8 +21,8 @@ from stenolog.adapters.engine.model_calls.model_call import StreamDraft, keep_dr
 from stenolog.adapters.engine.options import Options
 from stenolog.adapters.engine.runner.effects import mentioned
 from stenolog.adapters.models.base import Model, ModelRequest
-from stenolog.adapters.store.claim_recorder import Presence
-from stenolog.adapters.store.store_values import Claim
+from stenolog.adapters.store.contract.roles import Presence
+from stenolog.adapters.store.contract.values import Claim
 from stenolog.adapters.tools.base import BaseTool, ToolContext, ToolOutput
 from stenolog.adapters.tools.results import failed, result_of
 from stenolog.domain.entry import Entry, NewEntry

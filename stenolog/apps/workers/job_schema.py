@@ -13,7 +13,7 @@ from psycopg import errors as pg
 from stenolog.domain.errors import InvalidEventError, StoreError
 
 if TYPE_CHECKING:
-    from stenolog.adapters.postgres_store.datastore import LogConnection, PostgresLogDatastore
+    from stenolog.adapters.store.postgres.connection.datastore import LogConnection, PostgresLogDatastore
 
 SUFFIX = "_jobs"
 MOST = 63

@@ -19,9 +19,9 @@ from weakref import WeakKeyDictionary
 
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.engine.options import StreamDelta
-from stenolog.adapters.store import reader
-from stenolog.adapters.store.recorder import LogRecorder
-from stenolog.adapters.store.store_values import CommittedRow, DraftRow, Stream
+from stenolog.adapters.store.contract.recorder import LogRecorder
+from stenolog.adapters.store.contract.values import CommittedRow, DraftRow, Stream
+from stenolog.adapters.store.reading import reader
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import OperationalError, StenologError
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from stenolog.adapters.conversation.log import Conversation, Log
-from stenolog.adapters.store.store_values import Stream
+from stenolog.adapters.store.contract.values import Stream
 
 from .queue import Advance
 from .roots import root_of

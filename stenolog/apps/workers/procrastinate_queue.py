@@ -24,7 +24,7 @@ from procrastinate.jobs import DeleteJobCondition, Job, Status
 from procrastinate.schema import SchemaManager
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from stenolog.adapters.postgres_store.recorder import PostgresLogRecorder
+from stenolog.adapters.store.postgres.recorder import PostgresLogRecorder
 
 from .job_schema import ensure
 from .queue import Advance

@@ -5,7 +5,7 @@ from __future__ import annotations
 from weakref import WeakKeyDictionary
 
 from stenolog.adapters.conversation.log import Log
-from stenolog.adapters.store.address import is_postgres
+from stenolog.adapters.store.contract.address import is_postgres
 from stenolog.domain.errors import MissingExtraError
 
 from .local_queue import LocalQueue
@@ -32,7 +32,7 @@ def registry_of(log: Log, team: str, concurrency: int) -> WorkerRegistry:
     """Return the registry of a worker of a team. Raises as `queue_of`."""
     if not is_postgres(log.recorder.address):
         return OnlyWorker()
-    from stenolog.adapters.postgres_store.recorder import PostgresLogRecorder
+    from stenolog.adapters.store.postgres.recorder import PostgresLogRecorder
 
     from .procrastinate_queue import ProcrastinateQueue
     from .worker_rows import PostgresRegistry
@@ -45,7 +45,7 @@ def registry_of(log: Log, team: str, concurrency: int) -> WorkerRegistry:
 
 def _in_postgres(log: Log) -> Queue:
     # Late: a log in a file needs no driver of PostgreSQL, and no queue.
-    from stenolog.adapters.postgres_store.recorder import PostgresLogRecorder
+    from stenolog.adapters.store.postgres.recorder import PostgresLogRecorder
 
     try:
         from .procrastinate_queue import ProcrastinateQueue

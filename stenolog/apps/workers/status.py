@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from stenolog.adapters.conversation.log import Log
-from stenolog.adapters.store.address import is_postgres
+from stenolog.adapters.store.contract.address import is_postgres
 
 if TYPE_CHECKING:
-    from stenolog.adapters.postgres_store.holders import Holder
+    from stenolog.adapters.store.postgres.connection.holders import Holder
 
     from .worker_rows import LivingWorker, QueueDepth
 
@@ -27,8 +27,8 @@ def workers_status(log: Log) -> WorkersStatus | None:
     """Return the state of the workers; None for a log in a file, which keeps no list of them."""
     if not is_postgres(log.recorder.address):
         return None
-    from stenolog.adapters.postgres_store.holders import holders
-    from stenolog.adapters.postgres_store.recorder import PostgresLogRecorder
+    from stenolog.adapters.store.postgres.connection.holders import holders
+    from stenolog.adapters.store.postgres.recorder import PostgresLogRecorder
 
     from .job_schema import found
     from .worker_rows import living_workers, queue_depths
@@ -49,7 +49,7 @@ def has_worker(log: Log, team: str) -> bool | None:
     """Return whether a worker of the team lives; None for a log in a file, which keeps no list of them."""
     if not is_postgres(log.recorder.address):
         return None
-    from stenolog.adapters.postgres_store.recorder import PostgresLogRecorder
+    from stenolog.adapters.store.postgres.recorder import PostgresLogRecorder
 
     from .job_schema import found
     from .worker_rows import living_workers

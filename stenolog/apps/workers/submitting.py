@@ -14,7 +14,7 @@ from stenolog.adapters.engine.journal.live_state import LiveState
 from stenolog.adapters.engine.runner.effects import agents_by_name, mentioned_agents
 from stenolog.adapters.engine.team.start import Input, OnInput, TeamSettings, start_run
 from stenolog.adapters.engine.team.team import AnyConversation, Message
-from stenolog.adapters.store.appends import check_storable
+from stenolog.adapters.store.contract.appends import check_storable
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError
 from stenolog.domain.events import UserMessage

@@ -12,7 +12,7 @@ from stenolog.adapters.conversation.log import Conversation, Log
 from stenolog.adapters.engine.team.team import Team
 from stenolog.adapters.engine.team.visits import version_of, visit
 from stenolog.adapters.models.base import Model
-from stenolog.adapters.store.store_values import Stream
+from stenolog.adapters.store.contract.values import Stream
 
 from .queue import Queue
 from .queues import queue_of, registry_of

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from stenolog.adapters.postgres_store.datastore import LogConnection, PostgresLogDatastore
+from stenolog.adapters.store.postgres.connection.datastore import LogConnection, PostgresLogDatastore
 
 ALIVE = 8.0
 """Seconds without a sign of life after which a worker counts as dead."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stenolog.adapters.store.recorder import LogRecorder
+from stenolog.adapters.store.contract.recorder import LogRecorder
 from tests.postgres.server import EACH_VERSION
 
 from .lost import Way, way_to

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from stenolog.adapters.store.appends import Sources, prepare
-from stenolog.adapters.store.recorder import LogRecorder
-from stenolog.adapters.store.store_values import Claim, Head, PendingEntry, Stream
+from stenolog.adapters.store.contract.appends import Sources, prepare
+from stenolog.adapters.store.contract.recorder import LogRecorder
+from stenolog.adapters.store.contract.values import Claim, Head, PendingEntry, Stream
 from stenolog.domain.entry import NewEntry
 from stenolog.domain.events import Event, UserMessage
 

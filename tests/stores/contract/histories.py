@@ -14,9 +14,9 @@ from typing import Any
 
 from eventsourcing.persistence import IntegrityError, StoredEvent, Tracking
 
-from stenolog.adapters.store.appends import Sources, prepare
-from stenolog.adapters.store.recorder import LogRecorder
-from stenolog.adapters.store.store_values import (
+from stenolog.adapters.store.contract.appends import Sources, prepare
+from stenolog.adapters.store.contract.recorder import LogRecorder
+from stenolog.adapters.store.contract.values import (
     LAST,
     Claim,
     Cursor,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stenolog.adapters.store.inspection import ConversationRow, DamagedRow, Inspection
-from stenolog.adapters.store.recorder import LogRecorder
-from stenolog.adapters.store.store_values import LAST
+from stenolog.adapters.store.contract.inspection import ConversationRow, DamagedRow, Inspection
+from stenolog.adapters.store.contract.recorder import LogRecorder
+from stenolog.adapters.store.contract.values import LAST
 from stenolog.domain import history
 from stenolog.domain.entry import GENESIS, digest_of
 

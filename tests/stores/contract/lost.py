@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from stenolog.adapters.store.appends import Sources
-from stenolog.adapters.store.recorder import LogRecorder
-from stenolog.adapters.store.store_values import Stream
+from stenolog.adapters.store.contract.appends import Sources
+from stenolog.adapters.store.contract.recorder import LogRecorder
+from stenolog.adapters.store.contract.values import Stream
 from tests.postgres.proxy import Proxy, proxied
 from tests.postgres.server import Server
 

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Barrier
 
-from stenolog.adapters.store.recorder import LogRecorder
-from stenolog.adapters.store.store_values import Stream
+from stenolog.adapters.store.contract.recorder import LogRecorder
+from stenolog.adapters.store.contract.values import Stream
 from stenolog.domain.errors import VersionConflictError
 from tests.stores.workers import PATIENCE
 

@@ -12,9 +12,10 @@ from typing import Any, ClassVar, TypeAlias
 
 import pytest
 
-from stenolog.adapters.store.appends import Sources
-from stenolog.adapters.store.eventsourcing_app import LogApplication
-from stenolog.adapters.store.recorder import LogRecorder
+from stenolog.adapters.store.contract.appends import Sources
+from stenolog.adapters.store.contract.application import LogApplication
+from stenolog.adapters.store.contract.recorder import LogRecorder
+from stenolog.adapters.store.sqlite.application import SqliteLogApplication
 from tests.postgres.server import EACH_VERSION, Server
 
 Servers: TypeAlias = Callable[[str], Server]
@@ -25,10 +26,10 @@ def application(env: Env, edge: Sources | None = None) -> LogApplication:
     """Return a log opened as another process opens it: by settings in words."""
     if "POSTGRES_ADDRESS" in env:
         # Imported here: psycopg is an extra, and the contract runs on SQLite without it.
-        from stenolog.adapters.postgres_store.application import PostgresLogApplication
+        from stenolog.adapters.store.postgres.application import PostgresLogApplication
 
         return PostgresLogApplication(dict(env), edge)
-    return LogApplication(dict(env), edge)
+    return SqliteLogApplication(dict(env), edge)
 
 
 class Store(ABC):

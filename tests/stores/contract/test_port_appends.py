@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from stenolog.adapters.store.recorder import LogRecorder
-from stenolog.adapters.store.store_values import Inserted, PendingEntry, Stream, Which
+from stenolog.adapters.store.contract.recorder import LogRecorder
+from stenolog.adapters.store.contract.values import Inserted, PendingEntry, Stream, Which
 from stenolog.domain.entry import GENESIS, digest_of
 from stenolog.domain.errors import (
     ClaimLostError,

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from stenolog.adapters.store.recorder import LogRecorder
-from stenolog.adapters.store.store_values import (
+from stenolog.adapters.store.contract.recorder import LogRecorder
+from stenolog.adapters.store.contract.values import (
     LAST,
     BlobContent,
     Continuation,

@@ -7,15 +7,8 @@ from hashlib import sha256
 
 import pytest
 
-from stenolog.adapters.store.recorder import LogRecorder
-from stenolog.adapters.store.store_values import (
-    BlobContent,
-    Claim,
-    Collected,
-    Continuation,
-    Share,
-    Stream,
-)
+from stenolog.adapters.store.contract.recorder import LogRecorder
+from stenolog.adapters.store.contract.values import BlobContent, Claim, Collected, Continuation, Share, Stream
 from stenolog.domain.errors import StoreError
 
 from .given import claim, item, key_of, put, taken

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from stenolog.adapters.store.recorder import LogRecorder
-from stenolog.adapters.store.store_values import Claim, Stream
+from stenolog.adapters.store.contract.recorder import LogRecorder
+from stenolog.adapters.store.contract.values import Claim, Stream
 from stenolog.domain.errors import ClaimLostError, VersionConflictError
 
 from .given import claim, item, key_of, positions, put, taken

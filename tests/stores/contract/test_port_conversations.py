@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from stenolog.adapters.store.recorder import LogRecorder
-from stenolog.adapters.store.store_values import Cursor, Order, PendingEntry, Stream, Which
+from stenolog.adapters.store.contract.recorder import LogRecorder
+from stenolog.adapters.store.contract.values import Cursor, Order, PendingEntry, Stream, Which
 from stenolog.domain.errors import (
     ConversationExistsError,
     ConversationNotFoundError,

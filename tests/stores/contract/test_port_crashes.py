@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from stenolog.adapters.store.recorder import LogRecorder
-from stenolog.adapters.store.store_values import Stream
+from stenolog.adapters.store.contract.recorder import LogRecorder
+from stenolog.adapters.store.contract.values import Stream
 from stenolog.domain.errors import OperationalError
 from tests.postgres.server import DURABLE, EACH_VERSION, VERSIONS, Server, running
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from stenolog.adapters.store.inspection import ConversationRow
-from stenolog.adapters.store.recorder import LogRecorder
-from stenolog.adapters.store.store_values import EVERYWHERE, LAST, Cursor, Segment, Stream
+from stenolog.adapters.store.contract.inspection import ConversationRow
+from stenolog.adapters.store.contract.recorder import LogRecorder
+from stenolog.adapters.store.contract.values import EVERYWHERE, LAST, Cursor, Segment, Stream
 from stenolog.domain.entry import Record
 
 from .given import fork, item, key_of, put

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stenolog.adapters.store.recorder import LogRecorder
-from stenolog.adapters.store.store_values import LAST, Stream
+from stenolog.adapters.store.contract.recorder import LogRecorder
+from stenolog.adapters.store.contract.values import LAST, Stream
 from stenolog.domain.entry import GENESIS, content_hash, digest_of, effects_left, left_hash
 from stenolog.domain.errors import VersionConflictError
 from stenolog.domain.history import BEGUN, ERASED, Change

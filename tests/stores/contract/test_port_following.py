@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from stenolog.adapters.store.recorder import LogRecorder
-from stenolog.adapters.store.store_values import LAST, CommittedRow, Cursor, Segment, Share, Stream
+from stenolog.adapters.store.contract.recorder import LogRecorder
+from stenolog.adapters.store.contract.values import LAST, CommittedRow, Cursor, Segment, Share, Stream
 
 from .given import fork, item, key_of, positions, put
 

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import pytest
 
-from stenolog.adapters.store.recorder import LogRecorder
-from stenolog.adapters.store.store_values import LAST, START, Head, Segment, Stream, Which
+from stenolog.adapters.store.contract.recorder import LogRecorder
+from stenolog.adapters.store.contract.values import LAST, START, Head, Segment, Stream, Which
 from stenolog.domain.entry import GENESIS, digest_of
 from stenolog.domain.errors import (
     ConversationExistsError,

@@ -10,10 +10,10 @@ from typing import get_type_hints
 import pytest
 from eventsourcing.persistence import ApplicationRecorder, TrackingRecorder
 
-from stenolog.adapters.store import recorder as port
-from stenolog.adapters.store import store_values
-from stenolog.adapters.store.inspection import Inspection
-from stenolog.adapters.store.recorder import LogRecorder
+from stenolog.adapters.store.contract import recorder as port
+from stenolog.adapters.store.contract import values as store_values
+from stenolog.adapters.store.contract.inspection import Inspection
+from stenolog.adapters.store.contract.recorder import LogRecorder
 
 HERE = Path(__file__).parent
 LIBRARY = {

@@ -9,8 +9,8 @@ from uuid import UUID
 import pytest
 from eventsourcing.persistence import IntegrityError, StoredEvent, Tracking
 
-from stenolog.adapters.store.recorder import LogRecorder
-from stenolog.adapters.store.store_values import Stream
+from stenolog.adapters.store.contract.recorder import LogRecorder
+from stenolog.adapters.store.contract.values import Stream
 from stenolog.domain.entry import GENESIS, digest_of
 from stenolog.domain.errors import InvalidEventError
 

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from stenolog.adapters.store.recorder import LogRecorder
-from stenolog.adapters.store.store_values import Stream
+from stenolog.adapters.store.contract.recorder import LogRecorder
+from stenolog.adapters.store.contract.values import Stream
 
 from .given import claim, fork, item, key_of, put, taken
 

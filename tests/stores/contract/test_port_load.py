@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from eventsourcing.persistence import StoredEvent
 
-from stenolog.adapters.store.recorder import LogRecorder
-from stenolog.adapters.store.store_values import LAST, PendingEntry, Share, Stream, Written
+from stenolog.adapters.store.contract.recorder import LogRecorder
+from stenolog.adapters.store.contract.values import LAST, PendingEntry, Share, Stream, Written
 from stenolog.domain.entry import GENESIS, digest_of
 from stenolog.domain.errors import VersionConflictError
 from stenolog.domain.history import Change

@@ -13,8 +13,8 @@ from collections.abc import Callable
 import pytest
 from eventsourcing.persistence import StoredEvent
 
-from stenolog.adapters.store.recorder import LogRecorder
-from stenolog.adapters.store.store_values import PendingEntry, Share, Stream
+from stenolog.adapters.store.contract.recorder import LogRecorder
+from stenolog.adapters.store.contract.values import PendingEntry, Share, Stream
 from stenolog.domain.errors import ClaimLostError, OperationalError, VersionConflictError
 from tests.postgres.proxy import Cut, Lost
 
@@ -171,7 +171,8 @@ def test_a_claim_that_was_lost_meanwhile_is_told_and_nothing_is_written(way: Way
 
 
 def test_a_recorder_that_never_looks_again_would_be_caught(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
-    from stenolog.adapters.postgres_store import appends, datastore
+    from stenolog.adapters.store.postgres import appends
+    from stenolog.adapters.store.postgres.connection import datastore
 
     stream = known(way.behind)
     monkeypatch.setattr(appends, "is_lost", lambda _: False)

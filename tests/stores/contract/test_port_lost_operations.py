@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import pytest
 
-from stenolog.adapters.store.inspection import DamagedRow
-from stenolog.adapters.store.store_values import LAST, Continuation, ExportPart, Stream
+from stenolog.adapters.store.contract.inspection import DamagedRow
+from stenolog.adapters.store.contract.values import LAST, Continuation, ExportPart, Stream
 from stenolog.domain.errors import StoreError
 from tests.postgres.proxy import Cut, Lost
 

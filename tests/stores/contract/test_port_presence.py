@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import stenolog
-from stenolog.adapters.store.claim_owner import Owner
-from stenolog.adapters.store.recorder import LogRecorder
-from stenolog.adapters.store.store_values import Stream
+from stenolog.adapters.store.contract.claim_owner import Owner
+from stenolog.adapters.store.contract.recorder import LogRecorder
+from stenolog.adapters.store.contract.values import Stream
 
 from .given import claim, put
 from .stores import SHARED

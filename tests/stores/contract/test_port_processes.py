@@ -8,8 +8,8 @@ import signal
 import time
 from itertools import chain
 
-from stenolog.adapters.store.recorder import LogRecorder
-from stenolog.adapters.store.store_values import LAST, Share, Stream, Which
+from stenolog.adapters.store.contract.recorder import LogRecorder
+from stenolog.adapters.store.contract.values import LAST, Share, Stream, Which
 from tests.stores import workers
 
 from . import processes

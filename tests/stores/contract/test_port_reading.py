@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from eventsourcing.persistence import StoredEvent
 
-from stenolog.adapters.store.recorder import LogRecorder
-from stenolog.adapters.store.store_values import START, Cursor, Segment, Stream
+from stenolog.adapters.store.contract.recorder import LogRecorder
+from stenolog.adapters.store.contract.values import START, Cursor, Segment, Stream
 from stenolog.domain.errors import ConversationExistsError, ConversationNotFoundError
 
 from .given import fork, item, positions, put

@@ -6,14 +6,8 @@ from hashlib import sha256
 
 import pytest
 
-from stenolog.adapters.store.recorder import LogRecorder
-from stenolog.adapters.store.store_values import (
-    BlobContent,
-    Continuation,
-    ExportPart,
-    Stream,
-    Which,
-)
+from stenolog.adapters.store.contract.recorder import LogRecorder
+from stenolog.adapters.store.contract.values import BlobContent, Continuation, ExportPart, Stream, Which
 from stenolog.domain.entry import content_hash, digest_of
 from stenolog.domain.errors import ConversationExistsError, StoreError, VersionConflictError
 

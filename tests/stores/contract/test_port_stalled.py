@@ -13,8 +13,8 @@ from contextlib import contextmanager
 import pytest
 from eventsourcing.persistence import StoredEvent
 
-from stenolog.adapters.store.recorder import LogRecorder
-from stenolog.adapters.store.store_values import Share, Stream, Written
+from stenolog.adapters.store.contract.recorder import LogRecorder
+from stenolog.adapters.store.contract.values import Share, Stream, Written
 from tests.postgres.server import EACH_VERSION
 
 from .given import claim, fork, item, key_of, put

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from eventsourcing.persistence import StoredEvent, Tracking
 
-from stenolog.adapters.store.eventsourcing_app import LogApplication
-from stenolog.adapters.store.recorder import LogRecorder
-from stenolog.adapters.store.store_values import LAST, START, Cursor, Share, Stream, Which
+from stenolog.adapters.store.contract.recorder import LogRecorder
+from stenolog.adapters.store.contract.values import LAST, START, Cursor, Share, Stream, Which
+from stenolog.adapters.store.sqlite.application import SqliteLogApplication
 from stenolog.domain.errors import StoreError, StoreTimeoutError
 
 from .given import claim, fork, item, key_of, put
@@ -83,7 +83,7 @@ def test_a_backup_is_an_sqlite_log_with_the_same_records(
     recorder.backup(tmp_path / "copy.db")
     put(recorder, demo, "later")
 
-    copy = LogApplication({"SQLITE_DBNAME": str(tmp_path / "copy.db")})
+    copy = SqliteLogApplication({"SQLITE_DBNAME": str(tmp_path / "copy.db")})
     with copy:
         found = copy.recorder
         assert found.names(Which(archived=True)) == ["demo", "child"]

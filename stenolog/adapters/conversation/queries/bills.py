@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from stenolog.adapters.store.handle import StreamHandle
+from stenolog.adapters.store.reading.handle import StreamHandle
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage
 from stenolog.projections.analysis.provider_bill import (

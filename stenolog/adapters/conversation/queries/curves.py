@@ -11,8 +11,8 @@ from collections.abc import Callable
 from math import inf
 from time import perf_counter
 
-from stenolog.adapters.store import reader
-from stenolog.adapters.store.handle import StreamHandle
+from stenolog.adapters.store.reading import reader
+from stenolog.adapters.store.reading.handle import StreamHandle
 from stenolog.domain.errors import PositionNotFoundError
 from stenolog.projections.context_curve import ContextCurve
 from stenolog.projections.context_curve.sparkline import context_points

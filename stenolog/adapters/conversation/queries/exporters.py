@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stenolog.adapters.plugins import LazyRegistry
-from stenolog.adapters.store.handle import StreamHandle
+from stenolog.adapters.store.reading.handle import StreamHandle
 from stenolog.domain.errors import CallerError
 from stenolog.domain.policy import PolicyLike
 

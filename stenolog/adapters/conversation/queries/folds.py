@@ -24,10 +24,10 @@ from typing import (
 from pydantic import TypeAdapter
 
 from stenolog._version import __version__
-from stenolog.adapters.store import reader as reader_module
-from stenolog.adapters.store.checkpoints import RUN, CheckpointRun, interval_for
-from stenolog.adapters.store.handle import StreamHandle
-from stenolog.adapters.store.store_values import LAST, Head
+from stenolog.adapters.store.contract.values import LAST, Head
+from stenolog.adapters.store.reading import reader as reader_module
+from stenolog.adapters.store.reading.handle import StreamHandle
+from stenolog.adapters.store.sidecar.checkpoints import RUN, CheckpointRun, interval_for
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import PositionNotFoundError
 from stenolog.domain.events import Damaged, ModeSwitch

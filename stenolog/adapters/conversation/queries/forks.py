@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from stenolog.adapters.store import appends, arguments, reader
-from stenolog.adapters.store.handle import StreamHandle
-from stenolog.adapters.store.store_values import Head, Stream
+from stenolog.adapters.store.contract import appends
+from stenolog.adapters.store.contract.values import Head, Stream
+from stenolog.adapters.store.reading import arguments, reader
+from stenolog.adapters.store.reading.handle import StreamHandle
 from stenolog.domain.entry import NewEntry, check_name
 from stenolog.domain.lanes.decide import not_run_results
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stenolog.adapters.store.handle import StreamHandle
+from stenolog.adapters.store.reading.handle import StreamHandle
 from stenolog.projections.analysis.provider_bill import lane_apis
 from stenolog.projections.requests import LaneId
 

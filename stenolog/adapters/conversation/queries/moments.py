@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from stenolog.adapters.store import reader
-from stenolog.adapters.store.handle import StreamHandle
+from stenolog.adapters.store.reading import reader
+from stenolog.adapters.store.reading.handle import StreamHandle
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import AgentNotFoundError, InvalidEventError
 from stenolog.domain.events import ModeSwitch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stenolog.adapters.store.handle import StreamHandle
+from stenolog.adapters.store.reading.handle import StreamHandle
 from stenolog.domain.events import Event
 from stenolog.domain.values import Origin
 

@@ -20,7 +20,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stenolog.adapters.store.handle import LogHandle, StreamHandle
+from stenolog.adapters.store.reading.handle import LogHandle, StreamHandle
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import (
     BlobNotFoundError,

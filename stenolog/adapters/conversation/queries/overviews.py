@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from stenolog.adapters.store.handle import StreamHandle
+from stenolog.adapters.store.reading.handle import StreamHandle
 from stenolog.domain.entry import EPOCH, Entry
 from stenolog.domain.erasure import erasure_of
 from stenolog.domain.lanes.state import State

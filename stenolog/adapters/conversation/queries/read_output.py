@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, TypeVar
 
-from stenolog.adapters.store.handle import StreamHandle
+from stenolog.adapters.store.reading.handle import StreamHandle
 from stenolog.domain.errors import CallerError, PositionNotFoundError, StenologError
 from stenolog.domain.events import ToolResult, UserMessage
 from stenolog.domain.parts import ToolCall

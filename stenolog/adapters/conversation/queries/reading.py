@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, TypeVar, overload
 
-from stenolog.adapters.store import arguments
-from stenolog.adapters.store.handle import StreamHandle
+from stenolog.adapters.store.reading import arguments
+from stenolog.adapters.store.reading.handle import StreamHandle
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import AgentNotFoundError, InvalidEventError
 from stenolog.domain.lanes.state import State

@@ -13,10 +13,10 @@ from dataclasses import replace
 from time import perf_counter
 from typing import Literal, NamedTuple
 
-from stenolog.adapters.store import reader
-from stenolog.adapters.store.checkpoints import Checkpoints
-from stenolog.adapters.store.handle import StreamHandle
-from stenolog.adapters.store.reader import SOME, peek
+from stenolog.adapters.store.reading import reader
+from stenolog.adapters.store.reading.handle import StreamHandle
+from stenolog.adapters.store.reading.reader import SOME, peek
+from stenolog.adapters.store.sidecar.checkpoints import Checkpoints
 from stenolog.domain.entry import Entry
 from stenolog.domain.erasure import DAMAGED
 from stenolog.domain.errors import PositionNotFoundError, StenologError

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from stenolog.adapters.store.handle import StreamHandle
+from stenolog.adapters.store.reading.handle import StreamHandle
 from stenolog.domain.policy import PolicyLike
 from stenolog.domain.values import PositionRange
 from stenolog.projections.analysis.whatif import check_hidden, switch_for, with_edits

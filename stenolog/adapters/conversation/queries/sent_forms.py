@@ -7,7 +7,7 @@ from threading import Lock
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from stenolog.adapters.store.handle import StreamHandle
+from stenolog.adapters.store.reading.handle import StreamHandle
 from stenolog.domain.errors import InvalidPolicyError, StoredDataError
 from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.values import Receipt

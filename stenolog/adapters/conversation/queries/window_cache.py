@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
-from stenolog.adapters.store.handle import LogHandle
+from stenolog.adapters.store.reading.handle import LogHandle
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import ModeSwitch
 from stenolog.domain.policy import Policy, PolicyLike, PolicyRule

@@ -7,12 +7,13 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from stenolog._version import __version__
-from stenolog.adapters.store import index_checks, reader, search_index
-from stenolog.adapters.store.errors import RAISED
-from stenolog.adapters.store.handle import LogHandle
-from stenolog.adapters.store.index_checks import Indexed
-from stenolog.adapters.store.recorder import LogRecorder
-from stenolog.adapters.store.search_index import (
+from stenolog.adapters.store.contract.recorder import LogRecorder
+from stenolog.adapters.store.contract.values import LAST, CommittedRow
+from stenolog.adapters.store.reading import reader
+from stenolog.adapters.store.reading.handle import LogHandle
+from stenolog.adapters.store.sidecar import index_checks, search_index
+from stenolog.adapters.store.sidecar.index_checks import Indexed
+from stenolog.adapters.store.sidecar.search_index import (
     End,
     Index,
     IndexConnection,
@@ -21,7 +22,7 @@ from stenolog.adapters.store.search_index import (
     Stale,
     folded,
 )
-from stenolog.adapters.store.store_values import LAST, CommittedRow
+from stenolog.adapters.store.sqlite.errors import RAISED
 from stenolog.domain.errors import StenologError, StoredDataError
 from stenolog.domain.events import Event, ToolResult
 from stenolog.projections.views.lines import agent_of, searchable_text

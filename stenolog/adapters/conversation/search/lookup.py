@@ -9,9 +9,11 @@ from itertools import takewhile
 from typing import NamedTuple
 from unicodedata import category
 
-from stenolog.adapters.store import arguments, index_checks, search_index
-from stenolog.adapters.store.handle import LogHandle
-from stenolog.adapters.store.search_index import (
+from stenolog.adapters.store.contract.values import Stream
+from stenolog.adapters.store.reading import arguments
+from stenolog.adapters.store.reading.handle import LogHandle
+from stenolog.adapters.store.sidecar import index_checks, search_index
+from stenolog.adapters.store.sidecar.search_index import (
     BEGIN,
     END,
     Filter,
@@ -21,7 +23,6 @@ from stenolog.adapters.store.search_index import (
     expression,
     unfolded,
 )
-from stenolog.adapters.store.store_values import Stream
 from stenolog.domain.entry import EPOCH, MICROSECOND, Entry
 from stenolog.projections.views.lines import describe
 

@@ -17,9 +17,10 @@ from typing import NamedTuple
 
 from stenolog.adapters.conversation.log import Conversation, Log
 from stenolog.adapters.conversation.log import open as open_log
-from stenolog.adapters.store import backups
-from stenolog.adapters.store.database import DEADLINE
-from stenolog.adapters.store.inspection import ConversationRow, DamagedRow, Inspection
+from stenolog.adapters.store.contract.inspection import ConversationRow, DamagedRow, Inspection
+from stenolog.adapters.store.contract.values import DEADLINE
+from stenolog.adapters.store.repair import restoring
+from stenolog.adapters.store.sqlite import copies
 from stenolog.domain.entry import Record
 from stenolog.domain.errors import (
     CallerError,
@@ -316,10 +317,10 @@ def restore(
         raise CallerError(f"{path}: the backup itself cannot be replaced by the backup")
     if not target.parent.is_dir():
         raise StoreError(f"{path}: the directory {target.parent} does not exist")
-    with backups.part(target) as part:
-        backups.copy_database(source, part)
+    with copies.part(target) as part:
+        copies.copy_database(source, part)
         conversations, entries = _verified(part, source)
-        moved = backups.replace_database(part, target, deadline)
+        moved = restoring.replace_database(part, target, deadline)
     return Restored(str(target), conversations, entries, tuple(map(str, moved)))
 
 

@@ -12,9 +12,9 @@ from stenolog.adapters.conversation.log import Log
 from stenolog.adapters.conversation.queries import requests
 from stenolog.adapters.conversation.queries.folds import SETTINGS, STATE, PersistentFold
 from stenolog.adapters.conversation.queries.token_counters import COUNTERS
-from stenolog.adapters.store.checkpoints import CheckpointRun
-from stenolog.adapters.store.inspection import ConversationRow, DamagedRow, Inspection
-from stenolog.adapters.store.store_values import LAST, Segment
+from stenolog.adapters.store.contract.inspection import ConversationRow, DamagedRow, Inspection
+from stenolog.adapters.store.contract.values import LAST, Segment
+from stenolog.adapters.store.sidecar.checkpoints import CheckpointRun
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.entry import GENESIS, Entry, Record, digest_of, left_hash, to_entry
 from stenolog.domain.erasure import erasure_of

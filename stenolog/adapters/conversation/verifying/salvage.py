@@ -16,7 +16,11 @@ from typing import NamedTuple, TypeVar
 
 from stenolog.adapters.conversation.log import Log
 from stenolog.adapters.conversation.log import open as open_log
-from stenolog.adapters.store import backups, conversation_rows, durable_head, event_rows, raw_pages
+from stenolog.adapters.store.repair import raw_pages
+from stenolog.adapters.store.repair.intact import Digests, FoundRows, LostEntry, Walked, walk
+from stenolog.adapters.store.sqlite import copies
+from stenolog.adapters.store.sqlite.statements import conversation_rows, event_rows
+from stenolog.adapters.store.sqlite.turn import durable_head
 from stenolog.domain.codec import dump_event
 from stenolog.domain.entry import GENESIS, Record, check_name, digest_of, left_hash, make_record
 from stenolog.domain.erasure import LOST
@@ -31,7 +35,6 @@ from stenolog.domain.history import ERASED, Listed
 from stenolog.domain.lanes.lifecycle import BUSY
 from stenolog.domain.values import Control, ConversationRef
 
-from .intact import Digests, FoundRows, LostEntry, Walked, walk
 from .integrity import verify
 from .report import Problem
 
@@ -96,9 +99,9 @@ def salvage(path: str | os.PathLike[str], output: str | os.PathLike[str]) -> Sal
         raise StoreError(f"{path}: {error.strerror}") from error
     if not found.conversations and not found.orphans() and not found.blobs:
         raise NotADatabaseError(f"{path}: expected a log, found no conversation and no blob in it")
-    with backups.part(target) as part:
+    with copies.part(target) as part:
         kept, problems = _filled(part, found)
-        backups.publish(part, target)
+        copies.publish(part, target)
     missing = {problem.expected for problem in problems if problem.code == "blob"}
     odd = [
         f"{one.conversation!r} at {one.position}: {one.code}: expected {one.expected}, found {one.found}"

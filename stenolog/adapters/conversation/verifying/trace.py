@@ -14,8 +14,8 @@ from pydantic_core import from_json
 
 from stenolog.adapters.conversation.log import Conversation, Log
 from stenolog.adapters.conversation.queries.sent_forms import in_sent_form
-from stenolog.adapters.store.integrity import inspecting
-from stenolog.adapters.store.sqlite_recorder import SqliteLogRecorder
+from stenolog.adapters.store.sqlite.inspection import inspecting
+from stenolog.adapters.store.sqlite.recorder import SqliteLogRecorder
 from stenolog.domain.entry import Record, to_entry
 from stenolog.domain.errors import CallerError, StenologError
 from stenolog.domain.events import AssistantMessage, LlmError

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.conversation.queries import folds
-from stenolog.adapters.store.store_values import InTransaction
+from stenolog.adapters.store.contract.values import InTransaction
 from stenolog.domain.entry import Entry, NewEntry
 from stenolog.domain.erasure import erasure_of
 from stenolog.domain.events import Event, ModeSwitch, Unknown, UserMessage

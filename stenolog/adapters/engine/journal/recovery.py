@@ -12,7 +12,7 @@ from stenolog.adapters.engine.agent import Agent
 from stenolog.adapters.engine.model_calls.model_call import Drafted, StreamDraft, load_draft
 from stenolog.adapters.engine.model_calls.retries import NO_RETRIES
 from stenolog.adapters.engine.options import Options
-from stenolog.adapters.store.store_values import Claim
+from stenolog.adapters.store.contract.values import Claim
 from stenolog.adapters.tools.base import BaseTool
 from stenolog.domain.errors import StoreTimeoutError
 from stenolog.domain.lanes.effects import (

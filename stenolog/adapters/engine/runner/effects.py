@@ -25,7 +25,7 @@ from stenolog.adapters.engine.model_calls.retries import CircuitBreaker
 from stenolog.adapters.engine.model_calls.streaming import BREATH, stream_with_timeouts
 from stenolog.adapters.engine.options import Options, StreamDelta
 from stenolog.adapters.models.base import Model, ModelRequest, Progress
-from stenolog.adapters.store.store_values import Claim
+from stenolog.adapters.store.contract.values import Claim
 from stenolog.adapters.tools.base import BaseTool, ToolContext
 from stenolog.adapters.tools.base import ToolOutput as ToolOutcome
 from stenolog.adapters.tools.calls import with_metadata

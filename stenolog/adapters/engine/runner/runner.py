@@ -30,7 +30,7 @@ from stenolog.adapters.engine.journal.journal import ClaimedEffect, Instead, Jou
 from stenolog.adapters.engine.journal.live_state import dequeue
 from stenolog.adapters.engine.model_calls.model_call import DraftKeeper, StreamDraft, keep_drafts
 from stenolog.adapters.engine.options import EntryAppended, Options, RunEvent, StreamDelta
-from stenolog.adapters.store.store_values import Claim
+from stenolog.adapters.store.contract.values import Claim
 from stenolog.adapters.tools.base import BaseTool
 from stenolog.domain.entry import Entry
 from stenolog.domain.erasure import is_erased

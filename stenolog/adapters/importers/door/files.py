@@ -20,8 +20,8 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile, TemporaryFile
 from typing import Any, BinaryIO, cast
 
-from stenolog.adapters.store import backups
-from stenolog.adapters.store.schema import APPLICATION_ID
+from stenolog.adapters.store.sqlite import copies
+from stenolog.adapters.store.sqlite.statements.schema import APPLICATION_ID
 from stenolog.domain.errors import MissingExtraError, UnknownFormatError
 
 MIB = 1024 * 1024
@@ -312,10 +312,10 @@ def is_log(first: bytes, stream: BinaryIO) -> bool:
 def copy_database(stream: BinaryIO, path: Path) -> None:
     """Copy the database of a stream, as it is at one moment, into a file. Raises `StoreError`."""
     if isinstance(name := getattr(stream, "name", None), str):
-        backups.copy_database(Path(name).absolute(), path)
+        copies.copy_database(Path(name).absolute(), path)
         return
     with closing(_connect(stream)) as connection:
-        backups.fill(connection, path)
+        copies.fill(connection, path)
 
 
 def tables_in(stream: BinaryIO) -> dict[str, frozenset[str]]:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from stenolog.adapters.store import appends
-from stenolog.adapters.store.store_values import PendingEntry, Share, Stream
+from stenolog.adapters.store.contract import appends
+from stenolog.adapters.store.contract.values import PendingEntry, Share, Stream
 from stenolog.domain.entry import NewEntry, check_name
 from stenolog.domain.errors import CallerError
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from stenolog.adapters.importers.conversion.converter import SourceConversation
 from stenolog.adapters.importers.conversion.steps import read_existing
-from stenolog.adapters.store.store_values import Cursor
+from stenolog.adapters.store.contract.values import Cursor
 from stenolog.domain.errors import CallerError
 from stenolog.projections.messages.json_fields import conversation_name
 

@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, BinaryIO, NamedTuple, TypeAlias
 
 from stenolog.adapters.importers.door.json_lines import Json, JsonLinesReader, JsonObject
 from stenolog.adapters.importers.intake.report import Imported, Report
-from stenolog.adapters.store.store_values import BlobContent, Continuation, ExportPart
+from stenolog.adapters.store.contract.values import BlobContent, Continuation, ExportPart
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.entry import (
     EPOCH,

@@ -17,9 +17,8 @@ from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.importers.door.files import copy_database
 from stenolog.adapters.importers.intake import known_sessions
 from stenolog.adapters.importers.intake.report import Imported, LeftOut, Report
-from stenolog.adapters.store import reader
-from stenolog.adapters.store.inspection import ConversationRow, Inspection
-from stenolog.adapters.store.store_values import (
+from stenolog.adapters.store.contract.inspection import ConversationRow, Inspection
+from stenolog.adapters.store.contract.values import (
     EVERYWHERE,
     LAST,
     BlobContent,
@@ -28,6 +27,7 @@ from stenolog.adapters.store.store_values import (
     ExportPart,
     Stream,
 )
+from stenolog.adapters.store.reading import reader
 from stenolog.domain.errors import ConversationExistsError, CorruptLogError, VersionConflictError
 
 ATTEMPTS = 3

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import click
 
-from stenolog.adapters.store import address
+from stenolog.adapters.store.contract import address
 from stenolog.domain.errors import InvalidEventError
 
 

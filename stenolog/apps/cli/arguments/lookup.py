@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stenolog.adapters.store.home import make_home
+from stenolog.adapters.store.contract.address import make_home
 from stenolog.apps.cli.suggest import closest
 from stenolog.apps.cli.terminal import say
 from stenolog.domain.errors import ConversationNotFoundError

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from stenolog.adapters.store.home import VARIABLE, default_database
+from stenolog.adapters.store.contract.address import VARIABLE, default_database
 from stenolog.apps.cli.suggest import did_you_mean
 from stenolog.domain.base.registry import HINT
 from stenolog.domain.errors import StenologError

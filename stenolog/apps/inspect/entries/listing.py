@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from stenolog.adapters.conversation.log import Conversation
-from stenolog.adapters.store.store_values import Stream
+from stenolog.adapters.store.contract.values import Stream
 from stenolog.apps.inspect.conversation_index import KINDS, ConversationIndex
 from stenolog.apps.inspect.query import Query
 from stenolog.domain.errors import InvalidEventError

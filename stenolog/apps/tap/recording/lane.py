@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from stenolog.adapters.store.store_values import LAST
+from stenolog.adapters.store.contract.values import LAST
 from stenolog.apps.tap.exchanges.wire import WireRequest, short_hash
 from stenolog.domain.card import AgentCard
 from stenolog.domain.codec import dump_event

@@ -10,7 +10,7 @@ import click
 
 from stenolog.adapters.conversation.queries.openings import origin_of
 from stenolog.adapters.programs.claude_code import COMMAND
-from stenolog.adapters.store import reader
+from stenolog.adapters.store.reading import reader
 from stenolog.apps.cli.arguments.database import Database
 from stenolog.apps.cli.arguments.lookup import open_log
 from stenolog.apps.cli.arguments.options import takes_db

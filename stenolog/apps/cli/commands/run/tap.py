@@ -15,7 +15,7 @@ import click
 from pydantic_core import to_json
 
 from stenolog.adapters.programs.claude_code import COMMAND
-from stenolog.adapters.store.home import default_database, make_home
+from stenolog.adapters.store.contract.address import default_database, make_home
 from stenolog.apps.cli.arguments.database import Database, ServerDatabase
 from stenolog.apps.cli.arguments.options import takes_db, typed
 from stenolog.apps.cli.framework import command

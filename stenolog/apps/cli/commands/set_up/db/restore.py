@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stenolog.adapters.store.home import make_home
+from stenolog.adapters.store.contract.address import make_home
 from stenolog.apps.cli.arguments.database import (
     DATABASE,
     Database,

@@ -1,0 +1,77 @@
+"""Blobs: content that is kept once by its sha256, for as long as an entry names it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import sha256
+
+from stenolog.domain.errors import BlobNotFoundError
+
+from .recorder import LogRecorder
+
+SHA = re.compile(rb"[0-9a-f]{64}")
+_IS_HEX = bytes(chr(byte) in "0123456789abcdef" for byte in range(256))
+# Among 64 digits in a row, eight of every eighth byte are digits, one behind the other.
+_ALL_HEX = bytes([True] * 8)
+
+
+def key_of(sha: object) -> bytes | None:
+    """Return the stored form of a hash; None, which no row has, for any other text."""
+    if not isinstance(sha, str) or len(sha) != 64 or sha != sha.lower():
+        return None
+    try:
+        return bytes.fromhex(sha)
+    except ValueError:
+        return None
+
+
+def shas_in(payload: bytes) -> set[str]:
+    """Return all that looks like the sha256 of a blob."""
+    # Of 64 digits in a row every eighth is one. That is seen sooner than the pattern fails at each digit.
+    if _ALL_HEX not in payload[7::8].translate(_IS_HEX):
+        return set()
+    return {sha.decode() for sha in SHA.findall(payload)}
+
+
+class Blobs(Mapping[str, bytes]):
+    """The blobs of a log by their sha256 (64 hexadecimal digits), as a mapping that can be added to.
+
+    `blobs[sha]` raises `BlobNotFoundError` (a KeyError) for one that is not there, or no longer whole.
+    """
+
+    def __init__(self, recorder: LogRecorder) -> None:
+        self._recorder = recorder
+
+    def put(self, content: bytes) -> str:
+        """Keep the content, unless it is there already; its sha256.
+
+        Put it before each append that names it: a blob that no entry names, and that no living process has
+        put for an entry still to come, is removed by `Log.collect`.
+        """
+        return self.put_all([content])[0]
+
+    def put_all(self, contents: Iterable[bytes]) -> list[str]:
+        """Store several blobs in one transaction and return their sha256 names."""
+        named = [(sha256(content).hexdigest(), content) for content in contents]
+        # Also where the blob is there already: putting it pins it until an entry names it.
+        self._recorder.put_blobs(named)
+        return [sha for sha, _ in named]
+
+    def __getitem__(self, sha: str) -> bytes:
+        content = self._recorder.blob(sha)
+        if content is None:
+            raise BlobNotFoundError(f"{self._recorder.path}: no blob with the sha256 {sha}")
+        # The hash is what the entry says, so bytes that have another one are not what was put.
+        if sha256(content).hexdigest() != sha:
+            raise BlobNotFoundError(f"{self._recorder.path}: the blob {sha} is damaged")
+        return content
+
+    def __contains__(self, sha: object) -> bool:
+        return isinstance(sha, str) and self._recorder.has_blob(sha)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._recorder.blob_shas())
+
+    def __len__(self) -> int:
+        return len(self._recorder.blob_shas())

@@ -1,0 +1,113 @@
+"""Threads of a store: how they begin, and how commits wake those that follow the log."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager, suppress
+from threading import Thread
+from typing import TypeAlias
+
+from eventsourcing.persistence import ListenNotifySubscription
+
+from stenolog.domain.errors import StoreError
+
+from .recorder import LogRecorder
+
+
+def started(thread: Thread, where: str) -> None:
+    """Start a thread. Raises `StoreError` where the machine has none to give."""
+    try:
+        thread.start()
+    # "can't start new thread": the machine's limit, and not a fault of ours.
+    except RuntimeError as error:
+        raise StoreError(f"{where}: {error}") from error
+
+
+Listener: TypeAlias = Callable[[], object]
+Versions: TypeAlias = Callable[[], Generator[int, None, None]]
+POLL = 0.05
+"""Seconds between two looks at what other processes have committed."""
+
+
+class CommitNotifier:
+    """Calls its listeners whenever the log has grown; now and then also when it has not.
+
+    `versions` makes a generator whose value changes with every commit of another process; None where there
+    can be no other. One thread asks it, while there are listeners, and pauses for so many seconds in between.
+    """
+
+    def __init__(self, versions: Versions | None, *, pause: float = POLL) -> None:
+        self._versions = versions
+        self._pause = pause
+        self._listeners: dict[object, tuple[Listener, bool]] = {}
+        self._guard = threading.Lock()
+        self._stop: threading.Event | None = None
+
+    def notify(self, *, drafts: bool = False) -> None:
+        """Call every listener, or with `drafts` those that asked for them. They must be quick."""
+        # A copy, because listeners come and go in other threads meanwhile.
+        for listener, wants_drafts in tuple(self._listeners.values()):
+            if drafts and not wants_drafts:
+                continue
+            # The event loop of a listener may have ended.
+            with suppress(RuntimeError):
+                listener()
+
+    @contextmanager
+    def subscribe(self, listener: Listener, *, drafts: bool = False) -> Iterator[None]:
+        """Have `listener` called from now on; with `drafts` also when nothing but a draft has grown.
+
+        Look at the log once more after this begins: it may have grown before.
+        """
+        key = object()
+        with self._guard:
+            self._listeners[key] = listener, drafts
+            self._start()
+        try:
+            yield
+        finally:
+            with self._guard:
+                del self._listeners[key]
+                if not self._listeners:
+                    self._end()
+
+    def close(self) -> None:
+        """Stop looking, and wake every listener."""
+        with self._guard:
+            self._end()
+        # Listeners that wait see that the log is closed only when they are woken.
+        self.notify()
+
+    def _start(self) -> None:
+        if self._stop is None and self._versions is not None:
+            self._stop = threading.Event()
+            # Each thread has its own event: one that is ending must not see the event of its successor.
+            work = (self._versions(), self._stop)
+            threading.Thread(target=self._poll, args=work, name="stenolog-tail", daemon=True).start()
+
+    def _end(self) -> None:
+        if self._stop is not None:
+            self._stop.set()
+            self._stop = None
+
+    def _poll(self, versions: Generator[int, None, None], stop: threading.Event) -> None:
+        with closing(versions):
+            # None differs from any version: this rings at once, as an entry may have come before the look.
+            seen = None
+            while True:
+                seen, before = next(versions), seen
+                if seen != before:
+                    self.notify()
+                if stop.wait(self._pause):
+                    return
+
+
+class LogSubscription(ListenNotifySubscription[LogRecorder]):
+    """A subscription that a log's own news of commits wakes."""
+
+    def _loop_on_pull(self) -> None:
+        # From before the first look. The library's own subscriptions begin to listen after it. There an entry
+        # that is recorded in between waits for the next append.
+        with self._recorder.listening(self._has_been_notified.set):
+            super()._loop_on_pull()

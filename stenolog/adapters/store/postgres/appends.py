@@ -1,0 +1,332 @@
+"""Appends in PostgreSQL: strict or commuting, all or nothing, idempotent by id.
+
+Behind the head as this process knows it, an append is one statement: it takes the turn of the conversation,
+moves its row from that head to the new one, settles the claim, and inserts the rows. Where it moves nothing,
+another process was first; then it is done again after a look at the log, with the turn taken first.
+
+An append whose connection was lost may have been committed. It is done again after a look, too, and finds its
+entries by their ids.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from eventsourcing.persistence import IntegrityError, StoredEvent, Tracking
+from psycopg import errors as pg
+
+from stenolog.adapters.store.contract.appends import (
+    Sources,
+    check_same,
+    claim_lost,
+    make_records,
+    once,
+    prepare_stored,
+    switches,
+    unwritten,
+)
+from stenolog.adapters.store.contract.values import Head, InTransaction, PendingEntry, Stream
+from stenolog.domain.entry import Record
+from stenolog.domain.erasure import is_receipt
+from stenolog.domain.errors import (
+    ConversationNotFoundError,
+    InvalidEventError,
+    VersionConflictError,
+)
+
+from .connection.datastore import HISTORY, LogConnection, PostgresLogDatastore, take_turns
+from .connection.errors import RAISED, is_lost, to_store_error
+from .connection.schema import MARK_BITS, MOST_MARKS
+from .statements import claim_rows, conversation_rows, event_rows, tracking_rows
+
+TURN = "turn AS MATERIALIZED (SELECT pg_advisory_xact_lock({class}, %(turn)s))"
+# The claim is locked before the head is moved: whoever moves it has the claim to settle.
+CLAIM = """claim AS MATERIALIZED (
+    SELECT fence FROM {s}.claims, turn WHERE fence = %(fence)s FOR UPDATE OF claims)"""
+MOVED = """moved AS (UPDATE {{s}}.conversations SET head = %(last)s, digest = %(digest)s,
+        last_at = coalesce(%(at)s, last_at)
+    {source} WHERE stream = %(key)s AND head = %(before)s {turn} RETURNING stream)"""
+# Looked at last: a head that has been moved already keeps nobody waiting. The lock is there before the row is
+# changed, which is the first write.
+WITH_TURN = "AND pg_advisory_xact_lock({class}, %(turn)s) IS NOT NULL"
+SETTLED = """settled AS (DELETE FROM {s}.claims USING moved WHERE fence = %(fence)s RETURNING fence),
+    said AS (DELETE FROM {s}.drafts USING moved WHERE fence = %(fence)s)"""
+# `place`: the number of entries that the transaction has written before these.
+MARK = f"(SELECT base FROM {{s}}.meta) + (pg_current_xact_id()::text::bigint << {MARK_BITS}) + %(place)s"
+INTO = """INSERT INTO {s}.stored_events
+        (notification, stream, position, entry_id, at, topic, salt, digest, size, erased, state)"""
+# Faster than arrays of one, for the server and for the driver.
+INSERT_ONE = f"""{INTO} SELECT {MARK} + 1, %(key)s, %(before)s + 1, %(id)s::text, %(time)s::bigint,
+    %(topic)s::text, %(salt)s::bytea, %(digest)s, %(size)s::bigint, %(erased)s::bytea, %(state)s::bytea"""
+INSERT = f"""{INTO} SELECT {MARK} + n, %(key)s, %(before)s + n,
+        r.id, r.at, r.topic, r.salt, r.digest, r.size, r.erased, r.state
+    FROM {{from}} unnest(%(ids)s::text[], %(ats)s::bigint[], %(topics)s::text[], %(salts)s::bytea[],
+        %(digests)s::bytea[], %(sizes)s::bigint[], %(erased)s::bytea[], %(states)s::bytea[])
+        WITH ORDINALITY AS r (id, at, topic, salt, digest, size, erased, state, n)"""
+APPEND = f"WITH {MOVED.format(source='', turn=WITH_TURN)} {INSERT.replace('{from}', 'moved,')}"
+APPEND_ONE = f"WITH {MOVED.format(source='', turn=WITH_TURN)} {INSERT_ONE} FROM moved"
+SETTLING = f"WITH {TURN}, {CLAIM}, {MOVED.format(source='FROM claim', turn='')}, {SETTLED}"
+SETTLE = f"{SETTLING} {INSERT.replace('{from}', 'settled,')}"
+SETTLE_ONE = f"{SETTLING} {INSERT_ONE} FROM settled"
+MOVE = """UPDATE {s}.conversations SET head = %(last)s, digest = %(digest)s,
+    last_at = coalesce(%(at)s, last_at) WHERE stream = %(key)s"""
+ROWS = INSERT.replace("{from}", "")
+CROWDED = 0.2
+"""Seconds for which a conversation counts as crowded after another process was first."""
+
+
+class AskedAppend(NamedTuple):
+    """Items on their way into a conversation; see `LogRecorder.insert_events`.
+
+    `exact`: as the library wants it, with no opening of ours.
+    """
+
+    stream: Stream
+    items: Sequence[PendingEntry]
+    expected: int | None
+    edge: Sources
+    fence: int | None = None
+    exact: bool = False
+    also: InTransaction | None = None
+
+
+class Appended(NamedTuple):
+    """The outcome of an append: the key of its stream, where that stands now, and the records."""
+
+    key: int
+    head: Head
+    records: list[Record]
+
+
+class Crowds:
+    """Conversations to which other processes append just now, so that no known head is tried in vain."""
+
+    def __init__(self) -> None:
+        self._until: dict[int, float] = {}
+
+    def note(self, key: int) -> None:
+        """Note that another process was first."""
+        if len(self._until) > 1000:
+            self._until.clear()
+        self._until[key] = time.monotonic() + CROWDED
+
+    def __contains__(self, key: int) -> bool:
+        return self._until.get(key, 0.0) > time.monotonic()
+
+
+def append(store: PostgresLogDatastore, crowds: Crowds, asked: AskedAppend) -> list[Record]:
+    """Write the items behind the last entry, durably, and return their records.
+
+    Raises what `LogRecorder.insert_events` names; nothing is written then.
+    """
+    stream, is_lost_answer = asked.stream, False
+    key, head = stream.key, stream.head
+    if key is not None and head is not None and _may_be_fast(asked, head) and key not in crowds:
+        records = make_records(head, asked.items)
+        try:
+            if store.once(lambda connection: _write_fast(connection, key, head, records, asked)):
+                stream.head = _last(records)
+                return records
+            crowds.note(key)
+        except RAISED as error:
+            is_lost_answer = is_lost(error)
+            # An id that stands there already is found by the look below.
+            if not is_lost_answer and not isinstance(error, pg.UniqueViolation):
+                raise to_store_error(error, store.path) from error
+    done = store.repeat(
+        lambda connection, again: append_checked(connection, asked, again=again), again=is_lost_answer
+    )
+    stream.key, stream.head = done.key, done.head
+    return done.records
+
+
+def _write_fast(
+    connection: LogConnection, key: int, head: Head, records: Sequence[Record], asked: AskedAppend
+) -> bool:
+    if asked.also is None:
+        return write_behind(connection, key, head, records, asked.fence)
+    with connection.transaction():
+        if is_written := write_behind(connection, key, head, records, asked.fence):
+            asked.also(connection, key)
+        return is_written
+
+
+def _may_be_fast(asked: AskedAppend, head: Head) -> bool:
+    """Return whether an append behind the head that this process knows needs no look at the log."""
+    # A switch without `expected` is refused, but not one that repeats an earlier append.
+    if asked.expected is None:
+        return not switches(asked.items)
+    return asked.expected == head.position
+
+
+def write_behind(
+    connection: LogConnection, key: int, head: Head, records: Sequence[Record], fence: int | None
+) -> bool:
+    """Write records by one statement, if the stream stands at `head` and has the claim; return whether."""
+    values = {**_values(connection, key, head, records), "turn": key & 0x7FFFFFFF, "fence": fence}
+    if len(records) == 1:
+        statement = APPEND_ONE if fence is None else SETTLE_ONE
+    else:
+        statement = APPEND if fence is None else SETTLE
+    return connection.run(statement, values).rowcount > 0
+
+
+def write_rows(connection: LogConnection, key: int, head: Head, records: Sequence[Record]) -> None:
+    """Write records behind the head, in a transaction that has the stream's turn, or has made the stream."""
+    values = _values(connection, key, head, records)
+    connection.run(INSERT_ONE if len(records) == 1 else ROWS, values)
+    connection.run(MOVE, values)
+    connection.placed += len(records)
+
+
+def _values(connection: LogConnection, key: int, head: Head, records: Sequence[Record]) -> dict[str, Any]:
+    if connection.placed + len(records) > MOST_MARKS:
+        raise InvalidEventError(f"expected at most {MOST_MARKS} entries in one transaction, found more")
+    times = [record.time for record in records if not is_receipt(record.payload)]
+    values = {
+        "key": key,
+        "before": head.position,
+        "last": records[-1].position,
+        "digest": records[-1].digest,
+        "at": times[-1] if times else None,
+        "place": connection.placed,
+    }
+    if len(records) == 1:
+        (one,) = records
+        given = one._asdict()
+        return {**given, **values, "state": one.payload, "size": None if one.erased is None else one.size}
+    return {
+        **values,
+        "ids": [record.id for record in records],
+        "ats": [record.time for record in records],
+        "topics": [record.topic for record in records],
+        "salts": [record.salt for record in records],
+        "digests": [record.digest for record in records],
+        "sizes": [None if record.erased is None else record.size for record in records],
+        "erased": [record.erased for record in records],
+        "states": [record.payload for record in records],
+    }
+
+
+def append_checked(connection: LogConnection, asked: AskedAppend, *, again: bool = False) -> Appended:
+    """Append after a look at the head, and at the ids that may exist already.
+
+    `again`: an attempt before this one may have been committed, so that these very items may be there.
+    """
+    name = asked.stream.name
+    key = _key(connection, asked.stream)
+    take_turns(connection, [key])
+    head = event_rows.head(connection, key)
+    if head is None:
+        raise ConversationNotFoundError(f"{name!r}: the conversation was deleted")
+    items = once(name, asked.items)
+    standing = _existing_records(connection, name, key, items, again) if head.position else {}
+    if fresh := unwritten(
+        name, items, standing, head, expected=asked.expected, edge=asked.edge, exact=asked.exact
+    ):
+        records = make_records(head, fresh)
+        write_rows(connection, key, head, records)
+        if asked.also is not None:
+            asked.also(connection, key)
+        head = _last(records)
+        standing.update((record.id, record) for record in records)
+        if asked.fence is not None:
+            settle(connection, asked.fence)
+    elif asked.fence is not None and not again:
+        settle(connection, asked.fence)
+    return Appended(key, head, [standing[item.id] for item in asked.items])
+
+
+def settle(connection: LogConnection, fence: int) -> None:
+    """Remove a claim, in the transaction that appends its result. Raises `ClaimLostError`."""
+    # In the same transaction as the result: a process killed in between leaves both or neither.
+    if not claim_rows.delete(connection, fence):
+        raise claim_lost(fence)
+
+
+class ExactAppend(NamedTuple):
+    """Events of any conversations, each at the version it names: an append as the library makes it.
+
+    Their ids are drawn once, so that another attempt finds what the one before it has written.
+    """
+
+    groups: list[tuple[str, list[PendingEntry]]]
+    tracking: Tracking | None
+    edge: Sources
+
+
+def exact_append(events: Sequence[StoredEvent], tracking: Tracking | None, edge: Sources) -> ExactAppend:
+    """Return the library's append, with what the edge adds to its events."""
+    groups = groupby(events, key=lambda event: str(event.originator_id))
+    prepared = [(name, [prepare_stored(edge, event) for event in group]) for name, group in groups]
+    return ExactAppend(prepared, tracking, edge)
+
+
+def append_exactly(connection: LogConnection, asked: ExactAppend, *, again: bool = False) -> list[int]:
+    """Write the events, and return their notification ids. Raises the library's `IntegrityError`.
+
+    `again` as in `append_checked`.
+    """
+    take_turns_of(connection, {name for name, _ in asked.groups})
+    found: list[int] = []
+    for name, items in asked.groups:
+        found += _append_exactly(connection, name, items, asked.edge, again)
+    # Events that were there came in one transaction with their tracking.
+    was_written = again and asked.groups and not connection.placed
+    if asked.tracking is not None and not was_written:
+        tracking_rows.insert(connection, asked.tracking)
+    return found
+
+
+def _append_exactly(
+    connection: LogConnection, name: str, items: list[PendingEntry], edge: Sources, again: bool
+) -> list[int]:
+    before = items[0].originator_version - 1
+    for version, item in enumerate(items, before + 1):
+        if item.originator_version != version:
+            raise IntegrityError(f"{name!r}: expected version {version}, found {item.originator_version}")
+    try:
+        asked = AskedAppend(Stream(name), items, before, edge, exact=True)
+        done = append_checked(connection, asked, again=again)
+    except VersionConflictError as error:
+        raise IntegrityError(f"{name!r}: expected version {error.found + 1}, found {before + 1}") from None
+    records = done.records
+    return event_rows.notifications(connection, done.key, records[0].position, records[-1].position)
+
+
+def take_turns_of(connection: LogConnection, names: set[str]) -> None:
+    """Take the turns of several conversations before the first write; of new ones, that of the history."""
+    keys = conversation_rows.find_all(connection, sorted(names))
+    if len(keys) < len(names):
+        take_turns(connection, [HISTORY])
+        # Others may have begun some of them meanwhile; from now on nobody can.
+        keys = conversation_rows.find_all(connection, sorted(names))
+    if keys:
+        take_turns(connection, keys.values())
+
+
+def _last(records: Sequence[Record]) -> Head:
+    return Head(records[-1].position, records[-1].digest)
+
+
+def _key(connection: LogConnection, stream: Stream) -> int:
+    """Return the stream's key; a conversation that was never appended to is created."""
+    key = stream.key
+    if key is None and (key := conversation_rows.find(connection, stream.name)) is None:
+        take_turns(connection, [HISTORY])
+        key = conversation_rows.find(connection, stream.name)
+    return conversation_rows.create(connection, stream.name) if key is None else key
+
+
+def _existing_records(
+    connection: LogConnection, name: str, key: int, items: list[PendingEntry], again: bool
+) -> dict[str, Record]:
+    """Return the existing records of items that repeat an earlier append."""
+    standing = event_rows.by_ids(connection, key, [item.id for item in items])
+    for item in items:
+        if (record := standing.get(item.id)) is not None:
+            check_same(name, record, item, again=again)
+    return standing

@@ -1,0 +1,196 @@
+"""The lease of a process: a row that it renews, by the clock of the database.
+
+A process whose row was not renewed for `LEASE` seconds is dead for all others. A session's lock would not do:
+a frozen process keeps it for ever, a failover drops all at once, and a pooler has no sessions. A process that
+is wrongly taken for dead repeats a call at most, as whoever has not the latest fence is refused.
+
+A process knows by its own clock when it last renewed its row. Before others may take it for dead, it tells
+its runners, which stop what they can protect no more; and it tells them when it was frozen for so long.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from uuid import uuid4
+
+from stenolog.adapters.store.contract.claim_owner import Owner
+from stenolog.adapters.store.contract.threads import started
+from stenolog.domain.errors import StenologError
+
+from .connection.datastore import LogConnection, PostgresLogDatastore
+from .statements import blob_rows
+
+LEASE = 8.0
+"""Seconds after which a process that has not renewed its row counts as dead."""
+RENEW = 2.0
+"""Seconds between two renewals."""
+# What is left until the end of the lease is for the effects, which need time to stop.
+UNPROTECTED = 6.0
+"""Seconds after which a process that has not renewed its row tells its runners."""
+LOOK = 0.25
+"""Seconds between two looks at that."""
+# A suspended machine stops the usual clock, while its lease goes on.
+CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+BEAT = """INSERT INTO {s}.processes (id, seen, runners) VALUES (%s, clock_timestamp(), %s)
+    ON CONFLICT (id) DO UPDATE SET seen = excluded.seen, runners = excluded.runners"""
+# After a crash of the server the table is empty, and a living process has not renewed its row yet.
+LIVES = """SELECT EXISTS (SELECT FROM {s}.processes
+        WHERE id = %s AND %s = ANY(runners) AND seen > clock_timestamp() - make_interval(secs => %s))
+    OR (NOT EXISTS (SELECT FROM {s}.processes WHERE id = %s)
+        AND pg_postmaster_start_time() > clock_timestamp() - make_interval(secs => %s))"""
+END = "DELETE FROM {s}.processes WHERE id = %s"
+SWEEP = "DELETE FROM {s}.processes WHERE seen < clock_timestamp() - interval '1 day'"
+
+
+class ProcessLease:
+    """The lease of this process on one log; it begins when its `id` is first asked for."""
+
+    def __init__(self, store: PostgresLogDatastore) -> None:
+        self._store = store
+        self._id = uuid4().hex
+        self._turn = threading.Lock()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._runners: set[str] = set()
+        self._watchers: dict[str, Callable[[], object]] = {}
+        self._watching: threading.Thread | None = None
+        self._told = 0.0
+        self.renewed = 0.0
+        """The time of the last renewal, or a little before, by this machine's clock."""
+
+    @property
+    def id(self) -> str:
+        """The name of this process in the table, which is alive from now on."""
+        with self._turn:
+            if self._thread is None:
+                self._store.write(self._beat)
+                self._thread = threading.Thread(target=self._renew, name="stenolog-lease", daemon=True)
+                started(self._thread, self._store.path)
+        return self._id
+
+    def add(self, runner: str) -> None:
+        """Show to all processes that a runner of this one lives."""
+        with self._turn:
+            self._runners.add(runner)
+            is_running = self._thread is not None
+            if is_running:
+                self._store.write(self._beat)
+        if not is_running:
+            _ = self.id  # it begins with this runner
+
+    def remove(self, runner: str) -> None:
+        """Show that a runner has ended; where the server is away, others hear of it with the next renewal."""
+        with self._turn:
+            self._runners.discard(runner)
+            self._watchers.pop(runner, None)
+            if self._thread is not None and not self._store.closed:
+                with suppress(StenologError):
+                    self._store.write(self._beat)
+
+    def renew(self) -> None:
+        """Renew the lease now. Raises `StoreError`."""
+        with self._turn:
+            self._store.write(self._beat)
+
+    def watch(self, runner: str, call: Callable[[], object]) -> None:
+        """Have a runner called when its effects are not protected any more; see `Presence.watch`."""
+        with self._turn:
+            self._watchers[runner] = call
+            if self._watching is None:
+                self._watching = threading.Thread(target=self._watch, name="stenolog-watch", daemon=True)
+                started(self._watching, self._store.path)
+
+    def lives(self, owner: str) -> bool:
+        """Return whether the owner of a claim is alive, by the clock of the database."""
+        who = Owner.parse(owner)
+        if not _is_process(who.database):
+            return False
+        values = (who.database, who.id, LEASE, who.database, LEASE)
+        (found,) = self._store.read(lambda c: c.run(LIVES, values).fetchone()) or (False,)
+        return bool(found)
+
+    def close(self) -> None:
+        """End the lease: from now on its process counts as dead."""
+        self._stop.set()
+        with self._turn:
+            thread, self._thread = self._thread, None
+            watching, self._watching = self._watching, None
+        if watching is not None:
+            watching.join()
+        if thread is None or self._store.closed:
+            return
+        thread.join()
+        # Where it fails, the others wait for the end of the lease.
+        with suppress(StenologError):
+            self._store.write(self._end)
+
+    def _beat(self, connection: LogConnection) -> None:
+        # Before it is asked for: the server's clock begins to count later.
+        begun = time.clock_gettime(CLOCK)
+        connection.execute("SET LOCAL synchronous_commit = off")
+        connection.run(BEAT, (self._id, sorted(self._runners)))
+        # After a freeze, this thread may be the first to go on.
+        self._tell_at(begun)
+        self.renewed = begun
+
+    def _end(self, connection: LogConnection) -> None:
+        connection.run(END, (self._id,))
+        connection.run(blob_rows.UNPIN_ALL, (self._id,))
+        connection.run(SWEEP)
+
+    def _tell_at(self, now: float) -> None:
+        """Tell the runners, once, if the lease was last renewed too long before."""
+        if self.renewed in (0.0, self._told) or now - self.renewed < UNPROTECTED:
+            return
+        self._told = self.renewed
+        for call in tuple(self._watchers.values()):
+            # The event loop of a runner may have ended.
+            with suppress(RuntimeError):
+                call()
+
+    def _watch(self) -> None:
+        while not self._stop.wait(LOOK):
+            self._tell_at(time.clock_gettime(CLOCK))
+
+    def _renew(self) -> None:
+        while not self._stop.wait(RENEW):
+            # The server may be away; others take this process for dead in the end.
+            with self._turn, suppress(StenologError):
+                if not self._stop.is_set():
+                    self._store.write(self._beat)
+
+
+class RunnerPresence:
+    """A runner of this process that lives; see `claim_recorder.Presence`."""
+
+    def __init__(self, lease: ProcessLease, id: str) -> None:
+        self._lease = lease
+        lease.add(id)
+        self._id = id
+        self.owner = str(Owner.of_this_process(id, lease.id))
+
+    def lives(self, owner: str) -> bool:
+        """Return whether the owner of a claim is alive."""
+        return self._lease.lives(owner)
+
+    def forget(self, owner: str) -> None:
+        """Do nothing: nothing is kept about an owner but in its process's row."""
+
+    def watch(self, call: Callable[[], object]) -> None:
+        """Have `call` called when this process has not renewed its lease for too long."""
+        self._lease.watch(self._id, call)
+
+    def renew(self) -> None:
+        """Renew the lease of this process. Raises `StoreError`."""
+        self._lease.renew()
+
+    def close(self, *, keep: bool = False) -> None:
+        """End the presence: from now on the runner counts as dead."""
+        self._lease.remove(self._id)
+
+
+def _is_process(text: str) -> bool:
+    return len(text) == 32 and text.isalnum() and text.isascii()

@@ -1,0 +1,352 @@
+"""The store of a log in PostgreSQL."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from eventsourcing.persistence import (
+    ListenNotifySubscription,
+    Notification,
+    StoredEvent,
+    Tracking,
+)
+from eventsourcing.postgres import PostgresApplicationRecorder, PostgresRecorder
+from psycopg import errors as pg
+
+from stenolog.adapters.store.contract.appends import Sources
+from stenolog.adapters.store.contract.inspection import Inspection
+from stenolog.adapters.store.contract.recorder import LogRecorder
+from stenolog.adapters.store.contract.threads import LogSubscription
+from stenolog.adapters.store.contract.values import (
+    LAST,
+    START,
+    CommittedRow,
+    ExportPart,
+    Head,
+    Inserted,
+    InTransaction,
+    LogMoment,
+    PendingEntry,
+    Row,
+    Segment,
+    Share,
+    StoredEntries,
+    Stream,
+    Written,
+)
+from stenolog.domain.entry import GENESIS, Record
+from stenolog.domain.errors import CallerError, StoreError
+
+from . import appends, batches
+from .appends import AskedAppend, Crowds
+from .connection import schema
+from .connection.bell import Bell
+from .connection.datastore import HISTORY, LogConnection, PostgresLogDatastore
+from .draft_writer import DraftWriter
+from .inspection import inspecting
+from .methods import PostgresRows
+from .presence import ProcessLease
+from .sidecars import sidecar_path
+from .statements import conversation_rows, event_rows, followed
+from .waiting import AppendQueue, PendingAppend
+
+CHUNK_ROWS = 64
+
+
+class PostgresLogRecorder(PostgresRows, PostgresApplicationRecorder):
+    """The library's recorder on our tables; `datastore` is the database, which nothing above the store sees.
+
+    See `LogRecorder` for what each method does.
+    """
+
+    datastore: PostgresLogDatastore
+    # A write costs no wait for the disk, and those of a process are made together.
+    draft_interval = 0.03
+
+    def __init__(self, datastore: PostgresLogDatastore) -> None:
+        # Past the library's own recorders, which would make other tables.
+        PostgresRecorder.__init__(self, datastore)
+        self.edge = Sources()
+        self.checked = {}
+        self.path = datastore.path
+        self.address = datastore.address.text
+        self.sidecar_path = sidecar_path(datastore.id)
+        self.is_private = False
+        self.collects_blobs = True
+        self.lease = ProcessLease(datastore)
+        self.bell = Bell(datastore)
+        self._draft_writer = DraftWriter(datastore)
+        self._crowds = Crowds()
+        self._queue = AppendQueue(datastore, self._crowds, self.bell.ring)
+        self._pinned: Counter[str] = Counter()
+        if datastore.version < schema.VERSION:
+            _upgrade(datastore)
+
+    # Appending
+
+    def insert_events(
+        self,
+        stored_events: Sequence[StoredEvent],
+        *,
+        stream: Stream | None = None,
+        expected: int | None = None,
+        fence: int | None = None,
+        also: InTransaction | None = None,
+        tracking: Tracking | None = None,
+        **_: Any,
+    ) -> Sequence[int] | None:
+        if stream is None:
+            exact = appends.exact_append(stored_events, tracking, self.edge)
+            found = self.datastore.repeat(lambda c, again: appends.append_exactly(c, exact, again=again))
+            self.bell.ring()
+            return found
+        if not stored_events and fence is None:
+            # Otherwise a conversation without entries would begin.
+            return Inserted([], partial(self._notifications, stream))
+        asked = AskedAppend(stream, stored_events, expected, self.edge, fence, also=also)  # type: ignore[arg-type]
+        records = appends.append(self.datastore, self._crowds, asked)
+        self.bell.ring()
+        return Inserted(records, partial(self._notifications, stream))
+
+    def _notifications(self, stream: Stream, records: list[Record]) -> list[int]:
+        key = stream.key or 0
+        return self.datastore.read(
+            lambda c: [id for r in records for id in event_rows.notifications(c, key, r.position, r.position)]
+        )
+
+    def insert_later(
+        self,
+        items: Sequence[PendingEntry],
+        wake: Callable[[], object],
+        *,
+        stream: Stream,
+        expected: int | None = None,
+    ) -> PendingAppend:
+        return self._queue.submit(AskedAppend(stream, items, expected, self.edge), wake)
+
+    def insert_batch(
+        self, shares: Sequence[Share], blobs: Iterable[tuple[str, bytes]]
+    ) -> list[Written | CallerError]:
+        named = list(blobs)  # read once, as the transaction may have to be made again
+        found = self.datastore.repeat(
+            lambda c, again: batches.insert_batch(c, shares, named, self.edge, again=again)
+        )
+        self.bell.ring()
+        return found
+
+    def insert_export(self, parts: Iterator[ExportPart]) -> None:
+        with batches.spooled(parts) as export:
+            self.datastore.repeat(lambda c, again: batches.insert_export(c, export, again=again))
+        self.bell.ring()
+
+    # Reading a conversation
+
+    def select_events(
+        self,
+        originator_id: UUID | str | Stream,
+        *,
+        gt: int | None = None,
+        lte: int | None = None,
+        desc: bool = False,
+        limit: int | None = None,
+        page: bool = False,
+        topics: Sequence[str] = (),
+    ) -> StoredEntries:
+        stream = originator_id if isinstance(originator_id, Stream) else Stream(str(originator_id))
+        after, upto = gt or 0, LAST if lte is None else lte
+
+        def read(connection: LogConnection) -> list[Row]:
+            segments = _segments(connection, stream, after, upto)
+            if page:
+                # A page lies in one segment; the caller asks again for the next.
+                for key, first, last in segments[:1]:
+                    return event_rows.page(connection, event_rows.CHECKED, key, first, last, topics)
+            rows: list[Row] = []
+            for key, first, last in reversed(segments) if desc else segments:
+                left = None if limit is None else limit - len(rows)
+                rows += event_rows.select(connection, key, first, last, desc=desc, limit=left, topics=topics)
+            return rows
+
+        return StoredEntries(stream.name, self.datastore.read(read))
+
+    def select_records(self, stream: Stream, gt: int, lte: int) -> list[Record]:
+        def read(connection: LogConnection) -> list[Record]:
+            for key, first, last in _segments(connection, stream, gt, lte)[:1]:
+                return [*map(Record._make, event_rows.page(connection, event_rows.WHOLE, key, first, last))]
+            return []
+
+        return self.datastore.read(read)
+
+    def stretch(self, stream: Stream, gt: int, lte: int) -> tuple[int, Head] | None:
+        def read(connection: LogConnection) -> tuple[int, Head] | None:
+            for key, first, last in _segments(connection, stream, gt, lte)[:1]:
+                return event_rows.stretch(connection, key, first, last)
+            return None
+
+        return self.datastore.read(read)
+
+    def recent(self, stream: Stream, position: int, limit: int) -> list[Row]:
+        key = self.resolve(stream)
+        values = (position, key, position, limit)
+        return self.datastore.read(lambda c: c.run(event_rows.SINCE, values).fetchall())
+
+    def record_by_id(self, stream: Stream, id: str) -> Record | None:
+        def read(connection: LogConnection) -> Record | None:
+            if not conversation_rows.can_be_stored(id):
+                return None
+            # Its own entries before inherited ones, since a fork may use an id of its parent again.
+            for key, _, upto in reversed(_segments(connection, stream, 0, LAST)):
+                record = event_rows.by_id(connection, key, id)
+                if record is not None and record.position <= upto:
+                    return record
+            return None
+
+        return self.datastore.read(read)
+
+    def header(self, stream: Stream, position: int) -> tuple[str, int, bytes] | None:
+        def read(connection: LogConnection) -> Any:
+            return connection.run(event_rows.HEADER, (stream.key, position)).fetchone()
+
+        found: tuple[str, int, bytes] | None = self.datastore.read(read)
+        return found
+
+    def last_position(self, stream: Stream) -> int:
+        found: Any = self.datastore.read(lambda c: c.run(event_rows.LAST_POSITION, (stream.key,)).fetchone())
+        return (found[0] or 0) if found else 0
+
+    def is_inherited(self, stream: Stream, position: int) -> bool:
+        key = stream.key or 0
+        return self.datastore.read(lambda c: conversation_rows.is_inherited(c, key, position))
+
+    def resolve(self, stream: Stream) -> int | None:
+        # Only a key that was found is kept: the conversation may begin at any moment.
+        if stream.key is None:
+            stream.key = self.find(stream.name)
+        return stream.key
+
+    def head(self, stream: Stream) -> Head:
+        key = self.resolve(stream)
+        if key is None:
+            return START
+        return self.datastore.read(lambda c: event_rows.head(c, key)) or START
+
+    def lineage(self, stream: Stream, last: int = LAST) -> tuple[Segment, ...]:
+        if stream.alone and stream.key is not None:
+            return (Segment(stream.key, 0, last),)
+        return self.datastore.read(lambda c: _lineage(c, stream, last))
+
+    def digest_at(self, stream: Stream, position: int) -> bytes | None:
+        if position == 0:
+            return GENESIS
+        return self.datastore.read(
+            lambda c: event_rows.digest_on(c, _segments(c, stream, 0, position), position)
+        )
+
+    # Following the log
+
+    def select_notifications(
+        self,
+        start: int | None,
+        limit: int,
+        stop: int | None = None,
+        topics: Sequence[str] = (),
+        *,
+        inclusive_of_start: bool = True,
+    ) -> Sequence[Notification]:
+        first = (start or 0) + (0 if inclusive_of_start else 1)
+        return self.datastore.read(lambda c: followed.select_notifications(c, first, stop, topics, limit))
+
+    def max_notification_id(self) -> int | None:
+        return self.last_committed()[0] or None
+
+    def subscribe(
+        self, gt: int | None = None, topics: Sequence[str] = ()
+    ) -> ListenNotifySubscription[LogRecorder]:
+        """Subscribe to every entry of every conversation with a notification id above `gt`."""
+        return LogSubscription(recorder=self, gt=gt, topics=topics)
+
+    def committed(
+        self, after: int, *, upto: int = LAST, key: int | None = None, limit: int = CHUNK_ROWS
+    ) -> list[CommittedRow]:
+        return self.datastore.read(lambda c: followed.committed(c, after, upto=upto, key=key, limit=limit))
+
+    def committed_at(self, notifications: Sequence[int]) -> list[CommittedRow]:
+        return self.datastore.read(lambda c: followed.committed_at(c, notifications))
+
+    def last_committed(self, upto: int = LAST) -> tuple[int, bytes]:
+        return self.datastore.read(lambda c: followed.newest(c, upto))
+
+    def moment(self, after: int, limit: int) -> LogMoment:
+        # One transaction for all: an entry and its conversation must be seen together, or neither.
+        return self.datastore.snapshot(lambda c: followed.moment(c, after, limit))
+
+    def notification_bounds(self, segment: Segment) -> tuple[int, int]:
+        return self.datastore.read(lambda c: followed.notification_bounds(c, segment))
+
+    def deletions(self) -> int:
+        return self.load_cursor(conversation_rows.DELETIONS).position
+
+    def listening(self, wake: Callable[[], object], *, drafts: bool = False) -> AbstractContextManager[None]:
+        return self.bell.subscribe(wake, drafts=drafts)
+
+    # The store as a whole
+
+    @property
+    def closed(self) -> bool:
+        return self.datastore.closed
+
+    @property
+    def seal_key(self) -> bytes:
+        return self.datastore.seal_key
+
+    def inspect(self) -> AbstractContextManager[Inspection]:
+        return inspecting(self.datastore)
+
+    def compact(self) -> bool:
+        return True  # VACUUM is the server's, and its write-ahead log expires by itself
+
+    def backup(self, path: Path) -> None:
+        # Imported late, as few programs make one; it needs SQLite.
+        from .backup import backup
+
+        backup(self.datastore, path)
+
+    def close(self) -> None:
+        self._queue.close()
+        self.bell.close()
+        self.lease.close()
+
+
+def _upgrade(datastore: PostgresLogDatastore) -> None:
+    """Bring the tables to this version, unless the role or the server only reads."""
+    try:
+        datastore.repeat(lambda connection, _: conversation_rows.upgrade(connection), [HISTORY])
+    except StoreError as error:
+        if not isinstance(error.__cause__, pg.InsufficientPrivilege | pg.ReadOnlySqlTransaction):
+            raise
+
+
+def _lineage(connection: LogConnection, stream: Stream, last: int) -> tuple[Segment, ...]:
+    """Return the segments of a stream; one without ancestors is looked up once."""
+    if stream.key is None:
+        stream.key = conversation_rows.find(connection, stream.name)
+    if stream.key is None:
+        return ()
+    if stream.alone:
+        return (Segment(stream.key, 0, last),)
+    found = conversation_rows.lineage(connection, stream.key, last)
+    # A conversation never becomes a fork later, so its ancestors are looked up once.
+    stream.alone = len(found) == 1
+    return found
+
+
+def _segments(connection: LogConnection, stream: Stream, after: int, upto: int) -> list[Segment]:
+    """Return the segments with positions behind `after`, cut to these."""
+    found = _lineage(connection, stream, upto)
+    return [Segment(key, max(first, after), last) for key, first, last in found if last > after]

@@ -1,0 +1,133 @@
+"""The statements on `claims` and on `drafts`: the claims that effects are under, and what they streamed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from stenolog.adapters.store.contract.values import Claim
+from stenolog.adapters.store.postgres.connection.datastore import LogConnection
+from stenolog.domain.errors import VersionConflictError
+
+# An append moves this row. While it is shared none can, so a claim and an append never cross.
+AT = "SELECT head FROM {s}.conversations WHERE stream = %s FOR SHARE"
+COLUMNS = "fence, lane, effect, cause, attempt, key, owner, at, receipt"
+# A claim of another process on the same effect makes this insert nothing.
+TAKE = """INSERT INTO {s}.claims (stream, lane, effect, cause, attempt, key, owner, at, receipt)
+    VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)
+    ON CONFLICT (stream, lane, effect) DO NOTHING RETURNING fence"""
+# The answer to an earlier attempt was lost with its connection: what it took is its own.
+TAKEN = """SELECT fence FROM {s}.claims WHERE stream = %s AND lane = %s AND effect = %s AND cause = %s
+    AND attempt = %s AND key = %s AND owner = %s AND at = %s"""
+OF = f"SELECT {COLUMNS} FROM {{s}}.claims WHERE stream = %s ORDER BY fence"
+EVERYWHERE = f"""SELECT c.name, {", ".join(f"a.{column}" for column in COLUMNS.split(", "))}
+    FROM {{s}}.claims AS a JOIN {{s}}.conversations AS c ON c.stream = a.stream ORDER BY a.fence"""
+DELETE = """WITH said AS (DELETE FROM {s}.drafts WHERE fence = %(fence)s)
+    DELETE FROM {s}.claims WHERE fence = %(fence)s"""
+# From `claims`, so that nothing is kept for a claim that is gone.
+DRAFT = """INSERT INTO {s}.drafts (fence, number, said)
+    SELECT c.fence,
+        coalesce((SELECT max(number) FROM {s}.drafts AS d WHERE d.fence = c.fence), 0) + said.number,
+        said.said
+    FROM unnest(%s::bigint[], %s::bytea[]) WITH ORDINALITY AS said (fence, said, number)
+    JOIN {s}.claims AS c ON c.fence = said.fence RETURNING fence, number"""
+STORED = "SELECT 1 FROM {s}.drafts WHERE fence = %s AND number = %s"
+DRAFTED = "SELECT said FROM {s}.drafts WHERE fence = %s ORDER BY number"
+MOVE = "UPDATE {s}.drafts SET fence = %s WHERE fence = %s"
+
+
+def take(
+    connection: LogConnection, key: int, name: str, wanted: Sequence[Claim], expected: int, *, again: bool
+) -> list[Claim | None]:
+    """Return the claims with their fences; None for one that another process has.
+
+    `again`: an attempt before this one may have taken them.
+    """
+    (head,) = connection.run(AT, (key,)).fetchone() or (0,)
+    if head != expected:
+        raise VersionConflictError(name, expected=expected, found=head)
+    return [_insert(connection, key, claim, again=again) for claim in wanted]
+
+
+def of_stream(connection: LogConnection, key: int) -> list[Claim]:
+    """Return the claims on a conversation's effects, the oldest first."""
+    return [_claim(row) for row in connection.run(OF, (key,)).fetchall()]
+
+
+def everywhere(connection: LogConnection) -> list[tuple[str, Claim]]:
+    """Return all claims in the log, each with the name of its conversation, the oldest first."""
+    return [(name, _claim(row)) for name, *row in connection.run(EVERYWHERE).fetchall()]
+
+
+def take_over(connection: LogConnection, key: int, claim: Claim, owner: str, *, again: bool) -> Claim | None:
+    """Return the claim under a new fence, with its drafts; None if it is no longer there.
+
+    `again`: an attempt before this one may have taken it over.
+    """
+    its = claim._replace(owner=owner)
+    # Deleted and inserted, because the new row gets a greater fence: the old owner's appends are refused.
+    if connection.run("DELETE FROM {s}.claims WHERE fence = %s", (claim.fence,)).rowcount != 1:
+        row = connection.run(TAKEN, _values(key, its)).fetchone() if again else None
+        return its._replace(fence=row[0]) if row else None
+    taken = _insert(connection, key, its, again=False)
+    assert taken is not None, "the effect's only claim was just removed"
+    connection.run(MOVE, (taken.fence, claim.fence))
+    return taken
+
+
+def delete(connection: LogConnection, fence: int) -> bool:
+    """Remove a claim with its draft; False where it is no longer there."""
+    return connection.run(DELETE, {"fence": fence}).rowcount == 1
+
+
+def add_drafts(
+    connection: LogConnection,
+    said: Iterable[tuple[int, bytes]],
+    stored: list[tuple[int, int]],
+    *,
+    again: bool,
+) -> None:
+    """Store pieces of drafts, by fences; none for a claim that no longer exists.
+
+    `stored` gets the fences and numbers that they have. `again`: an attempt before this one, which has left
+    its own there, may have been committed: a fence's pieces are written by its one owner.
+    """
+    # Any of them: an effect may have been settled since, which removes its own.
+    if again and any(connection.run(STORED, each).fetchone() for each in stored):
+        return
+    fences, pieces = map(list, zip(*said, strict=True))
+    stored[:] = connection.run(DRAFT, (fences, pieces)).fetchall()
+
+
+def drafts(connection: LogConnection, fence: int) -> list[bytes]:
+    """Return the stored pieces of a claim, in order."""
+    return [said for (said,) in connection.run(DRAFTED, (fence,)).fetchall()]
+
+
+def _insert(connection: LogConnection, key: int, claim: Claim, *, again: bool) -> Claim | None:
+    values = _values(key, claim)
+    row = connection.run(TAKE, (*values, claim.receipt)).fetchone()
+    if row is None and again:
+        row = connection.run(TAKEN, values).fetchone()
+    return claim._replace(fence=row[0]) if row else None
+
+
+def _values(key: int, claim: Claim) -> tuple[Any, ...]:
+    return (
+        key, _bytes(claim.lane), _bytes(claim.effect), claim.cause, claim.attempt, _bytes(claim.key),
+        claim.owner, claim.at,
+    )  # fmt: skip
+
+
+def _claim(row: Sequence[Any]) -> Claim:
+    fence, lane, effect, cause, attempt, key, owner, at, receipt = row
+    return Claim(fence, _text(lane), _text(effect), cause, attempt, _text(key), owner, at, receipt)
+
+
+# A provider chooses the id of a call, which is a part of an effect: PostgreSQL takes no NUL in a text.
+def _bytes(text: str) -> bytes:
+    return text.encode(errors="surrogatepass")
+
+
+def _text(stored: bytes) -> str:
+    return stored.decode(errors="surrogatepass")

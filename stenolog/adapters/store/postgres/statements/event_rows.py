@@ -1,0 +1,124 @@
+"""The statements on `stored_events`: rows in, records out, by ranges and in pages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stenolog.adapters.store.contract.values import START, Head, Row, Segment
+from stenolog.adapters.store.postgres.connection.datastore import LogConnection
+from stenolog.domain.codec import REGISTRY
+from stenolog.domain.entry import Record
+from stenolog.domain.erasure import SWITCH
+
+# A page ends at either measure: rows are few where they are long.
+PAGE_ROWS = 512
+PAGE_BYTES = 4_000_000
+WHOLE = "position, entry_id, at, topic, salt, state, digest, coalesce(size, octet_length(state)), erased"
+"""The columns of a `Record`, in its order."""
+CHECKED = "position, entry_id, at, digest, topic, state, salt, size, erased"
+"""The columns from which an `Entry` is built and checked against its digest."""
+# Whatever stands beside the mark of an erasure is no payload, but for the effects of a mode switch.
+READABLE = f"(erased IS NULL OR (topic = '{SWITCH}' AND state <> ''))"
+BETWEEN = "FROM {s}.stored_events WHERE stream = %s AND position > %s AND position <= %s"
+# The length of a long payload is known without reading it. The first row comes whatever its length.
+PAGE = f"""SELECT {{columns}} FROM (
+    SELECT *, coalesce(sum(octet_length(state)) OVER (
+        ORDER BY position ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS before
+    FROM (SELECT * {BETWEEN} {{only}} ORDER BY position LIMIT {PAGE_ROWS}) AS next_rows
+) AS measured WHERE before < {PAGE_BYTES} ORDER BY position"""
+STRETCH = f"""SELECT count(*), max(position) FROM (
+    SELECT position {BETWEEN} ORDER BY position LIMIT 4096) AS next_rows"""
+SELECT = f"SELECT {CHECKED} {BETWEEN} {{only}} ORDER BY position {{order}} LIMIT %s"
+# The payload at the position itself is known to the caller, and may be long.
+SINCE = """SELECT position, entry_id, at, digest, topic,
+        CASE WHEN position > %s THEN state END, salt, size, erased
+    FROM {s}.stored_events WHERE stream = %s AND position >= %s ORDER BY position LIMIT %s"""
+BY_ID = f"SELECT {WHOLE} FROM {{s}}.stored_events WHERE stream = %s AND entry_id = %s"
+BY_IDS = f"SELECT {WHOLE} FROM {{s}}.stored_events WHERE stream = %s AND entry_id = ANY(%s)"
+HEAD = "SELECT head, digest FROM {s}.conversations WHERE stream = %s"
+HEADER = "SELECT entry_id, at, digest FROM {s}.stored_events WHERE stream = %s AND position = %s"
+LAST_POSITION = "SELECT max(position) FROM {s}.stored_events WHERE stream = %s"
+DIGEST = "SELECT digest FROM {s}.stored_events WHERE stream = %s AND position = %s"
+NOTIFICATIONS = """SELECT notification FROM {s}.stored_events
+    WHERE stream = %s AND position BETWEEN %s AND %s ORDER BY position"""
+
+
+def page(
+    connection: LogConnection, columns: str, key: int, after: int, upto: int, topics: Sequence[str] = ()
+) -> list[Row]:
+    """Return the next rows behind `after` in order: at most 512, fewer where they are long, empty at the end.
+
+    `columns` is `WHOLE` or `CHECKED`. `topics`: no other known topics, and no erased entries.
+    """
+    only, others = _only(topics)
+    statement = PAGE.replace("{columns}", columns).replace("{only}", only)
+    return connection.run(statement, (key, after, upto, *others)).fetchall()
+
+
+def select(
+    connection: LogConnection,
+    key: int,
+    after: int,
+    upto: int,
+    *,
+    desc: bool,
+    limit: int | None,
+    topics: Sequence[str],
+) -> list[Row]:
+    """Return the rows behind `after`, all or so many, in order or backwards; otherwise as `page`."""
+    only, others = _only(topics)
+    statement = SELECT.replace("{only}", only).replace("{order}", "DESC" if desc else "ASC")
+    return connection.run(statement, (key, after, upto, *others, limit)).fetchall()
+
+
+def _only(topics: Sequence[str]) -> tuple[str, tuple[list[str], ...]]:
+    """Return the condition that excludes rows of other known topics, and erased ones, and its values."""
+    if not topics:
+        return "", ()
+    # Excluded by name: a topic that is not known may be a damaged one, and has to be read.
+    others = [known for known in (*REGISTRY.events, *REGISTRY.upcasts) if known not in topics]
+    return f"AND {READABLE} AND topic <> ALL(%s)", (others,)
+
+
+def stretch(connection: LogConnection, key: int, after: int, upto: int) -> tuple[int, Head] | None:
+    """Return the number of rows after `after`, at most 4096, and the head at the last of them."""
+    count, last = connection.run(STRETCH, (key, after, upto)).fetchone() or (0, None)
+    digest = digest_at(connection, key, last) if count else None
+    return None if digest is None else (count, Head(last, digest))
+
+
+def by_id(connection: LogConnection, key: int, id: str) -> Record | None:
+    """Return the record with that entry id in the stream itself, not in what it inherits."""
+    row = connection.run(BY_ID, (key, id)).fetchone()
+    return Record._make(row) if row else None
+
+
+def by_ids(connection: LogConnection, key: int, ids: Sequence[str]) -> dict[str, Record]:
+    """Return those of these entry ids that the stream itself has, each with its record."""
+    rows = connection.run(BY_IDS, (key, list(ids))).fetchall()
+    return {record.id: record for record in map(Record._make, rows)}
+
+
+def head(connection: LogConnection, key: int) -> Head | None:
+    """Return where the stream stands, `START` without entries; None for a stream that is not there."""
+    row = connection.run(HEAD, (key,)).fetchone()
+    return None if row is None else Head._make(row) if row[0] else START
+
+
+def digest_at(connection: LogConnection, key: int, position: int) -> bytes | None:
+    """Return the digest stored at a position of the stream itself."""
+    row = connection.run(DIGEST, (key, position)).fetchone()
+    return row[0] if row else None
+
+
+def digest_on(connection: LogConnection, segments: Sequence[Segment], position: int) -> bytes | None:
+    """Return the digest of a conversation's entry at a position; None if it has no such entry."""
+    for segment in segments:
+        if segment.after < position <= segment.upto:
+            return digest_at(connection, segment.key, position)
+    return None
+
+
+def notifications(connection: LogConnection, key: int, first: int, last: int) -> list[int]:
+    """Return the notification ids of a range of positions."""
+    return [id for (id,) in connection.run(NOTIFICATIONS, (key, first, last)).fetchall()]

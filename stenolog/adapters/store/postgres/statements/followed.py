@@ -1,0 +1,185 @@
+"""The order of commits over the whole log, without a lock over the log.
+
+A notification id is the number of its transaction (64 bits, which PostgreSQL gives at the first write), and
+the place of the entry among those of the transaction. A transaction takes the turns of its conversations
+before it writes anything. So its number is above those of all transactions that its entries stand behind, and
+the order of ids is the order of positions in each conversation.
+
+A follower reads below the *bound*: the oldest transaction that may still add entries. That is the oldest in
+progress that holds a turn, or that had ended when the locks were looked at. The transactions of others, which
+may stay open for hours, hold no turn and keep nobody waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from eventsourcing.persistence import Notification
+
+from stenolog.adapters.store.contract.values import (
+    LAST,
+    CommittedRow,
+    ConversationKey,
+    DraftRow,
+    LogMoment,
+    Segment,
+)
+from stenolog.adapters.store.postgres.connection.datastore import LogConnection
+from stenolog.adapters.store.postgres.connection.schema import MARK_BITS
+from stenolog.domain.erasure import ERASED
+
+from .event_rows import READABLE
+
+# The snapshot is taken as the statement begins, and the locks are looked at after it: a transaction that is
+# in the one and gone from the other counts as one that may have added entries.
+BOUND = f"""WITH now AS MATERIALIZED (SELECT pg_current_snapshot() AS snapshot),
+held AS MATERIALIZED (
+    SELECT pid, locktype, transactionid::text::bigint AS xid FROM pg_locks WHERE granted AND (
+        (locktype = 'transactionid' AND mode = 'ExclusiveLock')
+        OR (locktype = 'advisory' AND classid = {{class}} AND objsubid = 2
+            AND database = (SELECT oid FROM pg_database WHERE datname = current_database())))),
+others AS (
+    SELECT xid FROM held AS one WHERE locktype = 'transactionid'
+        AND NOT EXISTS (SELECT FROM held AS turn WHERE turn.pid = one.pid AND turn.locktype = 'advisory')),
+bound AS MATERIALIZED (SELECT (SELECT base FROM {{s}}.meta) + (coalesce(
+    (SELECT min(xid::text::bigint) FROM now, pg_snapshot_xip(now.snapshot) AS xid
+        WHERE (xid::text::bigint & 4294967295) NOT IN (SELECT xid FROM others)),
+    (SELECT pg_snapshot_xmax(now.snapshot)::text::bigint FROM now)) << {MARK_BITS}) AS mark)"""
+# Rows are few where they are long, but the first comes whatever its length.
+PAGE_BYTES = 4_000_000
+PAYLOAD = f"CASE WHEN {READABLE} THEN e.state END"
+# Each name is looked up once, and not for each entry: while a transaction of others is open for long, nothing
+# removes the rows that a conversation had before, and every look at it passes all of them.
+NAMES = """names AS MATERIALIZED (SELECT stream, name FROM {s}.conversations
+    WHERE stream = ANY(ARRAY(SELECT DISTINCT stream FROM next_rows)))"""
+MEASURED = f"""next_rows AS MATERIALIZED (
+    SELECT e.notification, e.stream, e.position, e.entry_id, e.at, e.digest, e.topic, {PAYLOAD} AS payload
+    FROM {{s}}.stored_events AS e WHERE {{where}} ORDER BY {{place}} LIMIT %s),
+{NAMES},
+measured AS (SELECT *, coalesce(sum(octet_length(payload)) OVER (
+    ORDER BY {{place}} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS before FROM next_rows AS e)
+SELECT e.notification, e.stream, c.name, e.position, e.entry_id, e.at, e.digest, e.topic, e.payload
+FROM measured AS e JOIN names AS c ON c.stream = e.stream WHERE e.before < {PAGE_BYTES} ORDER BY {{place}}"""
+"""The next rows as those of `CommittedRow`."""
+BEHIND = f"{BOUND}, {MEASURED}".replace("{place}", "e.notification").replace(
+    "{where}", "e.notification > %s AND e.notification <= %s AND e.notification < (SELECT mark FROM bound)"
+)
+OF_STREAM = f"WITH {MEASURED}".replace("{place}", "e.position").replace(
+    "{where}", "e.stream = %s AND e.position > %s AND e.notification <= %s"
+)
+EVENTS = "{s}.stored_events AS e JOIN {s}.conversations AS c ON c.stream = e.stream"
+COLUMNS = f"e.notification, e.stream, c.name, e.position, e.entry_id, e.at, e.digest, e.topic, {PAYLOAD}"
+AT = f"SELECT {COLUMNS} FROM {EVENTS} WHERE e.notification = ANY(%s) ORDER BY e.notification"
+NEWEST = f"""{BOUND} SELECT notification, digest FROM {{s}}.stored_events
+    WHERE notification <= %s AND notification < (SELECT mark FROM bound) ORDER BY notification DESC LIMIT 1"""
+MARK = f"{BOUND} SELECT mark FROM bound"
+DELETED = "SELECT coalesce(max(value), 0) FROM {s}.history WHERE what = 'deleted'"
+DIGEST = "SELECT digest FROM {s}.stored_events WHERE notification = %s"
+CONVERSATIONS = "SELECT stream, name, parent, fork_position FROM {s}.conversations ORDER BY stream"
+NOTIFIED = f"""{BOUND}, next_rows AS MATERIALIZED (
+    SELECT e.stream, e.position, CASE WHEN {READABLE} THEN e.topic ELSE '{ERASED}' END AS topic,
+        coalesce({PAYLOAD}, '') AS payload, e.notification
+    FROM {{s}}.stored_events AS e
+    WHERE e.notification BETWEEN %s AND %s AND e.notification < (SELECT mark FROM bound)
+    {{only}} ORDER BY e.notification LIMIT %s),
+{NAMES} SELECT c.name, e.position, e.topic, e.payload, e.notification
+FROM next_rows AS e JOIN names AS c ON c.stream = e.stream ORDER BY e.notification"""
+ENDS = """SELECT
+    (SELECT notification FROM {s}.stored_events WHERE stream = %s AND position > %s
+        ORDER BY position LIMIT 1),
+    (SELECT notification FROM {s}.stored_events WHERE stream = %s AND position <= %s
+        ORDER BY position DESC LIMIT 1)"""
+
+
+def committed(
+    connection: LogConnection, after: int, *, upto: int, key: int | None, limit: int
+) -> list[CommittedRow]:
+    """Return the next entries behind a notification id; of one stream, behind a position."""
+    if key is None:
+        rows = connection.run(BEHIND, (after, upto, limit)).fetchall()
+    else:
+        rows = connection.run(OF_STREAM, (key, after, upto, limit)).fetchall()
+    return [*map(CommittedRow._make, rows)]
+
+
+def committed_at(connection: LogConnection, notifications: Sequence[int]) -> list[CommittedRow]:
+    """Return the entries with these notification ids that exist."""
+    return [*map(CommittedRow._make, connection.run(AT, (list(notifications),)).fetchall())]
+
+
+def bound(connection: LogConnection) -> int:
+    """Return the notification id that no entry still to come is below."""
+    (mark,) = connection.run(MARK).fetchone() or (0,)
+    return int(mark)
+
+
+def newest(connection: LogConnection, upto: int = LAST) -> tuple[int, bytes]:
+    """Return the last entry of the log up to a notification id: its id and digest; 0 where it has none."""
+    found: Any = connection.run(NEWEST, (upto,)).fetchone()
+    return found or (0, b"")
+
+
+def moment(connection: LogConnection, after: int, limit: int) -> LogMoment:
+    """Return the log at the moment of a transaction that reads."""
+    conversations = [*map(ConversationKey._make, connection.run(CONVERSATIONS).fetchall())]
+    # Also where its entry was deleted.
+    (deleted,) = connection.run(DELETED).fetchone() or (0,)
+    given = max(newest(connection)[0], deleted)
+    (digest,) = connection.run(DIGEST, (after,)).fetchone() or (None,)
+    return LogMoment(
+        conversations, given, digest, committed(connection, after, upto=LAST, key=None, limit=limit)
+    )
+
+
+def notification_bounds(connection: LogConnection, segment: Segment) -> tuple[int, int]:
+    """Return the notification ids of a segment's first and last entry; 0 where it has none."""
+    key, after, upto = segment
+    first, last = connection.run(ENDS, (key, after, key, upto)).fetchone() or (0, 0)
+    return first or 0, last or 0
+
+
+def select_notifications(
+    connection: LogConnection, first: int, last: int | None, topics: Sequence[str], limit: int
+) -> list[Notification]:
+    """Return the library's notifications from one id to another."""
+    statement = NOTIFIED.replace("{only}", "AND e.topic = ANY(%s)" if topics else "")
+    only = (list(topics),) if topics else ()
+    values = (first, LAST if last is None else last, *only, limit)
+    return [Notification(*row) for row in connection.run(statement, values).fetchall()]
+
+
+# Nearly all are where they were: that is seen in the rows of the conversations alone. What stands there is
+# committed, and a conversation's positions have no gap, so nothing waits for the bound of the whole log.
+APPENDED = f"""SELECT {COLUMNS}
+    FROM unnest(%s::bigint[], %s::bigint[]) AS asked (stream, position)
+    JOIN {{s}}.conversations AS c ON c.stream = asked.stream AND c.head > asked.position
+    JOIN {{s}}.stored_events AS e ON e.stream = asked.stream
+        AND e.position > asked.position AND e.position <= asked.position + %s
+    ORDER BY e.stream, e.position"""
+# OFFSET 0 has each draft looked up by its key: the table grows to many times what is new in it.
+DRAFTED = """SELECT c.stream, c.fence, c.lane, c.effect, c.cause, c.attempt, coalesce(d.number, 0),
+        coalesce(d.said, '')
+    FROM {s}.claims AS c
+    LEFT JOIN unnest(%s::bigint[], %s::int[]) AS seen (fence, number) ON seen.fence = c.fence
+    LEFT JOIN LATERAL (SELECT number, said FROM {s}.drafts AS d
+        WHERE d.fence = c.fence AND d.number > coalesce(seen.number, 0) OFFSET 0) AS d ON true
+    WHERE c.stream = ANY(%s) ORDER BY c.fence, d.number"""
+
+
+def appended(connection: LogConnection, behind: Mapping[int, int], limit: int) -> list[CommittedRow]:
+    """Return the next entries of streams behind a position of each."""
+    values = ([*behind], [*behind.values()], limit)
+    return [*map(CommittedRow._make, connection.run(APPENDED, values).fetchall())]
+
+
+def drafted(connection: LogConnection, keys: Collection[int], seen: Mapping[int, int]) -> list[DraftRow]:
+    """Return the claims on streams, with the rows of their drafts that were not seen."""
+    rows = connection.run(DRAFTED, ([*seen], [*seen.values()], [*keys])).fetchall()
+    return [
+        DraftRow(key, fence, _text(lane), _text(effect), *rest) for key, fence, lane, effect, *rest in rows
+    ]
+
+
+def _text(stored: bytes) -> str:
+    return stored.decode(errors="surrogatepass")

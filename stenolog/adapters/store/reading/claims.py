@@ -1,0 +1,119 @@
+"""Claims on effects, durable before an effect begins.
+
+Neither a claim nor a draft is truth. A claim is gone once what came of its effect stands in the log, in the
+same transaction. One whose owner is dead tells that nobody knows how its effect ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from stenolog.adapters.store.contract.claim_owner import Owner
+from stenolog.adapters.store.contract.recorder import LogRecorder
+from stenolog.adapters.store.contract.values import Claim, Stream
+from stenolog.domain.entry import EPOCH, MICROSECOND
+
+from . import arguments
+from .handle import LogHandle
+
+
+class Claims:
+    """The claims on the effects of one conversation; see `LogRecorder` for what each of these does."""
+
+    def __init__(self, recorder: LogRecorder, stream: Stream) -> None:
+        self._recorder = recorder
+        self._stream = stream
+
+    def take(self, wanted: Sequence[Claim], expected: int) -> list[Claim | None]:
+        """Return the claims with their fences; None for one that another process has.
+
+        They were decided on at the position `expected`: raises `VersionConflictError` where the log has moved
+        on.
+        """
+        return self._recorder.take_claims(self._stream, wanted, expected)
+
+    def all(self) -> list[Claim]:
+        """Return every claim on the conversation's effects, the oldest first."""
+        return [] if self._stream.key is None else self._recorder.claims(self._stream)
+
+    def take_over(self, claim: Claim, owner: str) -> Claim | None:
+        """Return a dead owner's claim, under a new fence with its drafts; None if it is no longer there."""
+        return self._recorder.take_over_claim(self._stream, claim, owner)
+
+    def release(self, claim: Claim) -> None:
+        """Let an effect go that was not begun, or may be begun again."""
+        self._recorder.release_claim(claim)
+
+    def draft(self, said: Iterable[tuple[int, bytes]]) -> None:
+        """Store the pieces streamed since the last time, for several claims at once: fences, and JSON.
+
+        For a claim that is no longer there nothing is kept.
+        """
+        if rows := list(said):
+            self._recorder.add_drafts(rows)
+
+    def drafted(self, claim: Claim) -> list[bytes]:
+        """Return the streamed pieces saved for a claim, in order."""
+        return self._recorder.drafts(claim.fence)
+
+
+# The name of no runner, so that the next runner settles the claim as an orphan.
+TAKEN = "taken over by a person"
+"""The owner of a claim that was taken over."""
+
+
+class OpenClaim(NamedTuple):
+    """An effect under way. `effect` is "model", or "tool" with its call; `since` is aware UTC.
+
+    `alive` tells whether the owner's process lives; one that hangs does. `host` and `pid` name the process,
+    and `owner` the runner in it.
+    """
+
+    conversation: str
+    lane: str
+    effect: str
+    since: datetime
+    host: str
+    pid: int
+    alive: bool
+    owner: str
+
+
+def open_claims(log: LogHandle, conversation: str | None = None) -> list[OpenClaim]:
+    """Return the claims of a log or a conversation, the oldest first. Raises `ConversationNotFoundError`."""
+    _check_conversation(log, conversation)
+    found = log.recorder.all_claims()
+    return [_open_claim(log, name, claim) for name, claim in found if conversation in (None, name)]
+
+
+def take_over(log: LogHandle, conversation: str, owner: str | int | None = None) -> list[OpenClaim]:
+    """Take a conversation's claims from their owners; see `Log.take_claims`."""
+    _check_conversation(log, conversation)
+    store = Claims(log.recorder, log.stream(conversation))
+    before = [(claim, _open_claim(log, conversation, claim)) for claim in store.all()]
+    return [
+        shown
+        for claim, shown in before
+        if owner in (None, shown.owner, shown.pid, str(shown.pid)) and store.take_over(claim, TAKEN)
+    ]
+
+
+def _check_conversation(log: LogHandle, conversation: str | None) -> None:
+    if conversation is not None and conversation not in log:
+        raise arguments.missing(conversation, log.path)
+
+
+def _open_claim(log: LogHandle, conversation: str, claim: Claim) -> OpenClaim:
+    owner = Owner.parse(claim.owner)
+    return OpenClaim(
+        conversation,
+        claim.lane,
+        claim.effect,
+        EPOCH + claim.at * MICROSECOND,
+        owner.host,
+        owner.pid,
+        log.recorder.owner_lives(claim.owner),
+        owner.id,
+    )

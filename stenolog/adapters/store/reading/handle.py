@@ -1,0 +1,356 @@
+"""Handles on a log and on one of its conversations, below `Log` and `Conversation`.
+
+`Log` and `Conversation` are these handles with more methods. The modules that those methods call (folds,
+requests, forks, search, erasure) take handles, so that they need not import the two classes that call them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, Self, TypeVar, get_args
+
+from stenolog.adapters.store.contract.application import LogApplication
+from stenolog.adapters.store.contract.blobs import Blobs
+from stenolog.adapters.store.contract.recorder import LogRecorder
+from stenolog.adapters.store.contract.values import Collected, Order, Stream, Which
+from stenolog.adapters.store.sidecar import checkpoints, erasures
+from stenolog.adapters.store.sidecar.checkpoints import Checkpoints
+from stenolog.adapters.store.sidecar.file import delete_retired
+from stenolog.adapters.store.sidecar.search_index import Index
+from stenolog.adapters.store.sqlite.file_safety import Seals
+from stenolog.adapters.store.sqlite.recorder import SqliteLogRecorder
+from stenolog.adapters.store.sqlite.turn.database import LogDatastore
+from stenolog.domain.entry import Entry, Record, check_name
+from stenolog.domain.errors import (
+    OperationalError,
+    PositionNotFoundError,
+    StoredDataError,
+    StoreError,
+)
+from stenolog.domain.values import PositionRange
+
+from . import arguments, reader
+from .reader import follow
+
+T = TypeVar("T")
+# Bounds the memory of a process that goes through many conversations.
+REMEMBERED = 1000
+"""The number of conversations whose heads a log remembers."""
+
+
+class StreamCache(Protocol):
+    """A cache in memory that a layer above fills from the streams of a log."""
+
+    def drop(self, key: int) -> None:
+        """Remove all that comes from a stream."""
+
+
+class LogHandle:
+    """An open log: its file, the caches beside it, and the streams that this process knows.
+
+    `application` is the same log as an application of the `eventsourcing` library. `windows` caches the
+    windows of requests, once there are any. `on_request`, if set, is called with each request that is built.
+    """
+
+    on_request: Callable[[Any], object] | None = None
+
+    def __init__(self, application: LogApplication) -> None:
+        self.application = application
+        self.recorder: LogRecorder = application.recorder
+        self.edge = self.recorder.edge
+        self.blobs = Blobs(self.recorder)
+        self.seals = Seals(self.recorder.seal_key)
+        self.checkpoints = Checkpoints(self.recorder.sidecar_path, self.seals)
+        self.index = Index(self.recorder.sidecar_path)
+        self.windows: StreamCache | None = None
+        self._streams: dict[int, Stream] = {}
+        # An erasure whose process was killed is finished by the next one that opens the log.
+        erasures.go_on(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.path}>"
+
+    @property
+    def path(self) -> str:
+        return self.recorder.path
+
+    @property
+    def datastore(self) -> LogDatastore:
+        """The SQLite database under the log, for what inspects or repairs its file.
+
+        Raises `StoreError` where the log is in another store.
+        """
+        if not isinstance(self.recorder, SqliteLogRecorder):
+            raise StoreError(f"{self.path}: expected a log in an SQLite file, found one in another store")
+        return self.recorder.datastore
+
+    def close(self) -> None:
+        """Give the file back; the write-ahead log is checkpointed."""
+        self.checkpoints.close()
+        self.index.close()
+        self.recorder.close()
+        self.application.close()
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.recorder.find(name) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names())
+
+    def __len__(self) -> int:
+        return self.count()
+
+    def names(
+        self,
+        *,
+        archived: bool = False,
+        prefix: str = "",
+        contains: str = "",
+        active_since: datetime | None = None,
+        active_until: datetime | None = None,
+        older_than: str = "",
+        limit: int | None = None,
+        order: Order = "oldest",
+    ) -> list[str]:
+        """Return the names of the conversations, the oldest first; with the archived ones or without.
+
+        Fewer of them: `prefix`, what a name begins with; `contains`, what it holds, Latin letters of either
+        case; `active_since` and `active_until`, aware times that the last entry is not before, and not after;
+        `older_than`, the name of one that all of these are older than; `limit`, at most so many, counted in
+        `order`: "oldest" or "newest" by when they were begun, "latest" by the time of their last entries,
+        "a-z" or "z-a" by name. With "latest", `older_than` goes by that time too, and of very many
+        conversations those begun last are compared.
+        Raises `InvalidEventError` for what is none of these.
+        """
+        if limit is not None:
+            arguments.number("limit", limit)
+        arguments.some_of("order", (order,), get_args(Order))
+        which = self._which(archived, prefix, contains, (active_since, active_until), older_than)
+        which = which._replace(by_time=order == "latest")
+        return self.recorder.names(which, limit=limit, order=order)
+
+    def count(
+        self,
+        *,
+        archived: bool = False,
+        prefix: str = "",
+        contains: str = "",
+        active_since: datetime | None = None,
+        active_until: datetime | None = None,
+        older_than: str = "",
+        order: Order = "oldest",
+    ) -> int:
+        """Return the number of conversations; the arguments select some of them as for `names`."""
+        arguments.some_of("order", (order,), get_args(Order))
+        which = self._which(archived, prefix, contains, (active_since, active_until), older_than)
+        which = which._replace(by_time=order == "latest")
+        return self.recorder.count(which)
+
+    @staticmethod
+    def _which(
+        archived: bool,
+        prefix: str,
+        contains: str,
+        active: tuple[datetime | None, datetime | None],
+        older_than: str,
+    ) -> Which:
+        for what, asked in (("prefix", prefix), ("contains", contains), ("older_than", older_than)):
+            arguments.text(what, asked)
+        since, until = map(arguments.instant, ("active_since", "active_until"), active)
+        return Which(archived, prefix, contains, since, older_than, until=until)
+
+    @property
+    def last_sequence(self) -> int:
+        """The notification id of the last entry of any conversation; 0 while there is none."""
+        return self.recorder.last_committed()[0]
+
+    def tail(self, timeout: float | None = None) -> Iterator[Entry]:
+        """Yield each new entry of any conversation, in commit order; ends as `Conversation.tail`."""
+        unread = partial(reader.everything, self.recorder)
+        return _while_open(self, follow(self.recorder, unread, self.last_sequence, timeout))
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """Copy the current log into a new file, while other processes may append.
+
+        Raises `StoreError` where the file exists or cannot be written; nothing is left behind then.
+        """
+        self.recorder.backup(Path(path))
+
+    def stream(self, name: str) -> Stream:
+        """Return the stream of a conversation; without a key while nothing was appended to it."""
+        check_name(name, what="conversation")
+        return self.remembered(Stream(name, self.recorder.find(name)))
+
+    def remembered(self, found: Stream) -> Stream:
+        """Return the stream as this process knows it: all handles on it share the state of its head."""
+        if found.key is None:
+            return found
+        # Handles keep their own stream: only the sharing of its head is lost, which costs a read.
+        if len(self._streams) >= REMEMBERED:
+            self._streams.clear()
+        stream = self._streams.setdefault(found.key, found)
+        # Another process may have renamed it.
+        stream.name = found.name
+        return stream
+
+    def rename(self, stream: Stream, name: str) -> None:
+        """See `Conversation.rename`."""
+        self.recorder.rename(self.existing(stream), name)
+        stream.name = name
+
+    def archive(self, stream: Stream, *, at: int | None) -> None:
+        """See `Conversation.archive`; `at` None takes it back."""
+        self.recorder.archive(self.existing(stream), at)
+
+    def forget(self, key: int) -> None:
+        """Forget the head of a stream, and the windows that were made of it."""
+        stream = self._streams.get(key)
+        if stream is not None:
+            stream.head = None
+        if self.windows is not None:
+            self.windows.drop(key)
+
+    def purge(self, key: int, named: Collection[str]) -> None:
+        """Remove the words just deleted from a stream from all of the log's files.
+
+        `named` are the sha256 of blobs that they may have named.
+        """
+        if self.windows is not None:
+            self.windows.drop(key)
+        delete_retired(self.recorder.sidecar_path)
+        # Folds of the whole log have seen the words, too.
+        for each in (key, checkpoints.WHOLE_LOG):
+            self.checkpoints.erase_stream(each)
+        # Where another process is in the way, the blobs and the log's rest stay for the next `collect`.
+        with suppress(OperationalError, StoredDataError):
+            if named:
+                self.recorder.collect_blobs(named)
+        with suppress(OperationalError):
+            self.recorder.compact()
+
+    def collect(self) -> Collected:
+        """Remove the blobs that no entry names, and empty the write-ahead log.
+
+        A blob that a living process has put stays until an entry names it or the process closes its log. One
+        whose sha256 is kept outside of this log alone is removed. Raises `StoreTimeoutError`, `StoreError`
+        (always on a system other than Linux).
+        """
+        erasures.go_on(self)
+        found = self.recorder.collect_blobs()
+        return found._replace(is_complete=self.recorder.compact())
+
+    def existing(self, stream: Stream) -> int:
+        """Return the key of a stream. Raises `ConversationNotFoundError` while it has no entries."""
+        key = self.recorder.resolve(stream)
+        if key is None:
+            raise arguments.missing(stream.name, self.path)
+        return key
+
+
+class StreamHandle:
+    """A handle on one conversation of a log, for reading; it stays with the conversation when it is renamed.
+
+    A position counts from 1; 0 is before the first entry.
+    """
+
+    def __init__(self, log: LogHandle, stream: Stream) -> None:
+        self.log = log
+        self.stream = stream
+        self._recorder = log.recorder
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r} in {self.log.path}>"
+
+    @property
+    def name(self) -> str:
+        return self.stream.name
+
+    @property
+    def key(self) -> int | None:
+        """The number of the conversation in its file, which no other gets; None while it has no entries."""
+        return self._recorder.resolve(self.stream)
+
+    @property
+    def position(self) -> int:
+        """The position of the last entry; 0 while there is none."""
+        return self._recorder.head(self.stream).position
+
+    @property
+    def digest(self) -> str:
+        """The digest of the last entry, 64 hexadecimal digits; empty while there is none.
+
+        Kept elsewhere, it proves later that nothing before it was changed (`verify`, `head=`).
+        """
+        return self._recorder.head(self.stream).digest.hex()
+
+    def entries(self, after: int = 0, at: int | None = None, *, strict: bool = False) -> Iterator[Entry]:
+        """Yield the entries with `after` < position <= `at`, read in pages; a fork's inherited ones too.
+
+        The two are bounds: there need be no entry at either, and what is appended meanwhile is read too.
+
+        Each entry is checked against its digest when this process first reads it. In the place of one that
+        cannot be read, or that is not what was written, stands a `Damaged` event with the reason; `strict`
+        raises `CorruptLogError` there.
+        """
+        return _while_open(self.log, reader.entries(self._recorder, self.stream, after, at, strict))
+
+    def entry(self, position: int) -> Entry:
+        """Return the entry at a position. Raises `PositionNotFoundError`, `ConversationNotFoundError`."""
+        self.checked(position, least=1)
+        return next(self.entries(position - 1, position))
+
+    def entry_by_id(self, id: str) -> Entry | None:
+        """Return the entry of that id, None if there is none; a fork's own before one that it inherits."""
+        return reader.find(self._recorder, self.stream, id)
+
+    def imported_ranges(self) -> tuple[PositionRange, ...]:
+        """Return the positions that came from an exported file, inherited ones too: others wrote them."""
+        return reader.imported_spans(self._recorder, self.stream)
+
+    def records(self, after: int = 0, at: int | None = None) -> Iterator[Record]:
+        """Yield the entries as stored records."""
+        return _while_open(self.log, reader.records(self._recorder, self.stream, after, at))
+
+    def checked(self, position: int, *, least: int = 0) -> int:
+        """Return a position that a caller gave, if the conversation has come so far.
+
+        Raises `PositionNotFoundError`, and `ConversationNotFoundError` if an entry is wanted of a
+        conversation that has none.
+        """
+        # A conversation never gets shorter, so a position up to a known head needs no read.
+        remembered = self.stream.head
+        if remembered is not None and _is_among(position, least, remembered.position):
+            return position
+        head = self.position
+        if head < least:
+            raise arguments.missing(self.name, self.log.path)
+        if not _is_among(position, least, head):
+            found = f"{position!r:.80}"
+            raise PositionNotFoundError(
+                f"{self.name!r}: expected a position from {least} to {head}, found {found}"
+            )
+        return position
+
+
+def _while_open(log: LogHandle, items: Iterator[T]) -> Iterator[T]:
+    """Yield the items that are read from a log."""
+    # A log that nothing refers to is closed; in `open(path)["x"].entries()` only this generator does.
+    yield from items
+
+
+def _is_among(asked: object, least: int, last: int) -> bool:
+    return isinstance(asked, int) and not isinstance(asked, bool) and least <= asked <= last

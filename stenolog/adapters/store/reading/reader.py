@@ -1,0 +1,244 @@
+"""Readers of a conversation: all of it in pages, its newest entries, and the ranges that were imported.
+
+An import notes its range of positions in the history. A second import into the same conversation widens the
+range, so entries between two imports count as imported.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeAlias
+
+from stenolog.adapters.store.contract.recorder import LogRecorder
+from stenolog.adapters.store.contract.values import LAST, CommittedRow, Head, Row, Stream
+from stenolog.domain.codec import REGISTRY
+from stenolog.domain.entry import EPOCH, MICROSECOND, Entry, Record, to_entry
+from stenolog.domain.erasure import ERASED
+from stenolog.domain.errors import CorruptLogError, PositionNotFoundError, StoredDataError, StoreError
+from stenolog.domain.events import Event, Unknown
+from stenolog.domain.values import PositionRange
+
+from . import checked_reading
+
+
+def records(recorder: LogRecorder, stream: Stream, after: int, upto: int | None) -> Iterator[Record]:
+    """Yield the stored records with `after` < position <= `upto`, unchecked."""
+    position, last = max(after, 0), LAST if upto is None else upto
+    while position < last and (found := recorder.select_records(stream, position, last)):
+        position = _checked(stream, position, len(found), found[0].position, found[-1].position)
+        yield from found
+    _check_inherited(recorder, stream, position, last)
+
+
+def entries(
+    recorder: LogRecorder, stream: Stream, after: int, upto: int | None, strict: bool = False
+) -> Iterator[Entry]:
+    """Yield the entries after a position, each checked against its digest; see `checked_reading.entries`."""
+    position, last = max(after, 0), LAST if upto is None else upto
+    # Without the digest before it, the first entry cannot be checked, but is still read.
+    before: object = None
+    with suppress(PositionNotFoundError, StoredDataError):
+        before = digest_at(recorder, stream, position)
+    known = (before,) if isinstance(before, bytes) else ()
+    return checked_reading.entries(recorder, stream, position, last, known, DECODERS, strict=strict)
+
+
+def of_kinds(
+    recorder: LogRecorder, stream: Stream, kinds: Collection[type[Event]], after: int, upto: int | None
+) -> Iterator[Entry | Head]:
+    """Yield the entries of these kinds, and now and then the head of the reading, also at the end.
+
+    Others are neither decoded nor read, but for their place. Raises `CorruptLogError` where one is missing,
+    and where one of these kinds is not what was written.
+    """
+    # With `Unknown` among the kinds all are read, as the topics of unknown kinds cannot be listed.
+    topics = () if Unknown in kinds else REGISTRY.topics(kinds)
+    position, last = max(after, 0), LAST if upto is None else upto
+    while position < last and (found := recorder.stretch(stream, position, last)):
+        count, head = found
+        # Counted in the index alone, which is enough to see a gap.
+        if position + count != head.position:
+            raise CorruptLogError(
+                f"{stream.name!r}: expected the positions {position + 1} to {head.position}, "
+                f"found {count} of them"
+            )
+        while rows := recorder.select_events(
+            stream, gt=position, lte=head.position, page=True, topics=topics
+        ).rows:
+            position = rows[-1][0]
+            for row in rows:
+                if checked_reading.is_checked(recorder, stream, row[0]):
+                    continue
+                # Each with the digest before it, as the entries between were not read.
+                checked_reading.check_row(recorder, stream, row, recorder.digest_at(stream, row[0] - 1))
+            yield from _decoded(stream.name, rows)
+        yield head
+        position = head.position
+    _check_inherited(recorder, stream, position, last)
+
+
+def _checked(stream: Stream, before: int, count: int, first: int, last: int) -> int:
+    """Return the position that a page has come to. Raises `CorruptLogError` where one is missing."""
+    if (first, last) != (before + 1, before + count):
+        raise CorruptLogError(
+            f"{stream.name!r}: expected the positions {before + 1} to {before + count}, "
+            f"found {first} to {last}"
+        )
+    return last
+
+
+def _check_inherited(recorder: LogRecorder, stream: Stream, position: int, last: int) -> None:
+    """Raise `CorruptLogError` if inherited positions are missing before the fork."""
+    if stream.alone or stream.key is None or position >= last:
+        return
+    segments = recorder.lineage(stream, last)
+    if segments and position < segments[-1].after:
+        raise CorruptLogError(f"{stream.name!r}: expected position {position + 1}, found none (inherited)")
+
+
+def find(recorder: LogRecorder, stream: Stream, id: str) -> Entry | None:
+    """Return the entry of that id, the conversation's own before an inherited one; None if there is none."""
+    record = recorder.record_by_id(stream, id)
+    return None if record is None else to_entry(stream.name, record)
+
+
+def everything(recorder: LogRecorder, after: int) -> Iterator[tuple[int, Entry]]:
+    """Yield the entries of all conversations in commit order, behind notification id `after`."""
+    while found := recorder.committed(after):
+        for row in found:
+            after = row.notification
+            yield after, decoded(row)
+
+
+def decoded(row: CommittedRow) -> Entry:
+    """Return the entry of a row. Raises `CorruptLogError`, naming conversation and position."""
+    erased = b"" if row.payload is None else None
+    shown = (row.position, row.id, row.time, row.digest, row.topic, row.payload, b"", 0, erased)
+    (entry,) = _decoded(row.name, [shown])
+    return entry
+
+
+def _decoded(name: str, rows: list[Row]) -> Iterator[Entry]:
+    """Yield the rows as entries."""
+    # This loop is the cost of reading: it makes the tuple and calls the decoder with no function between.
+    # The codec is asked for the reason of a failure only after it.
+    new = tuple.__new__
+    position = 0
+    try:
+        for position, id, at, digest, topic, payload, _, _, erased in rows:
+            event = DECODERS[topic](payload) if erased is None or payload else DECODERS[ERASED](b"")
+            yield new(Entry, (name, position, id, EPOCH + at * MICROSECOND, digest.hex(), event))
+    except (StoredDataError, TypeError, ValueError, OverflowError, AttributeError) as error:
+        raise _undecodable(name, position, topic, payload, error) from None
+
+
+def _undecodable(name: str, position: int, topic: str, payload: bytes, error: Exception) -> CorruptLogError:
+    """Return the error for a row that cannot be decoded; its message never quotes the payload."""
+    try:
+        REGISTRY.load(topic, payload)
+    except StoredDataError as known:
+        error = known
+    except (TypeError, ValueError):
+        pass
+    return CorruptLogError(f"{name!r} at position {position}: {error}")
+
+
+class _Decoders(dict[str, Callable[[bytes], Event]]):
+    """The decoder of each topic, bound when it is first met."""
+
+    def __missing__(self, topic: str) -> Callable[[bytes], Event]:
+        known: Any = REGISTRY.events.get(topic)
+        decode: Callable[[bytes], Event]
+        decode = (
+            partial(REGISTRY.load, topic) if known is None else known.__pydantic_validator__.validate_json
+        )
+        self[topic] = decode
+        return decode
+
+
+DECODERS = _Decoders()
+
+
+def ancestor_streams(recorder: LogRecorder, stream: Stream, last: int) -> Iterator[tuple[Stream, int]]:
+    """Yield the streams that hold the positions up to `last`, the stream first, each with its last one."""
+    for segment in reversed(recorder.lineage(stream, last)):
+        own = segment.key == stream.key
+        yield stream if own else Stream(stream.name, segment.key), segment.upto
+
+
+def digest_at(recorder: LogRecorder, stream: Stream, position: int) -> bytes:
+    """Return the digest at a position, 32 bytes; that before the first one is empty.
+
+    Raises `PositionNotFoundError` where the conversation has no such entry.
+    """
+    digest = recorder.digest_at(stream, position) if position >= 0 else None
+    if digest is None:
+        raise PositionNotFoundError(f"{stream.name!r}: no entry at position {position}")
+    return digest
+
+
+SOME = 32
+"""The number of entries that a peek reads."""
+
+
+def peek(recorder: LogRecorder, stream: Stream, position: int, digest: str) -> list[Entry] | None:
+    """Return the next entries of the stream itself behind a position that has this digest, at most `SOME`.
+
+    None where it has not, and where one of them is damaged.
+    """
+    if recorder.resolve(stream) is None:
+        return None
+    rows = recorder.recent(stream, position, SOME + 1)
+    # The conversation is gone, or the position is one that it inherits.
+    if not rows or (rows[0][0], rows[0][3]) != (position, bytes.fromhex(digest)):
+        return None
+    return checked_reading.following(recorder, stream, position, rows[0][3], rows[1:], DECODERS)
+
+
+def imported_spans(recorder: LogRecorder, stream: Stream) -> tuple[PositionRange, ...]:
+    """Return the imported positions of a conversation, also those that it inherits as a fork."""
+    found = []
+    for segment in recorder.lineage(stream):
+        first, last = recorder.imported(segment.key)
+        first, last = max(first, segment.after + 1), min(last, segment.upto)
+        if first <= last:
+            found.append(PositionRange(first=first, last=last))
+    return tuple(found)
+
+
+Unread: TypeAlias = Callable[[int], Iterator[tuple[int, Entry]]]
+"""The entries behind a mark, each with the mark to go on from."""
+
+
+def follow(recorder: LogRecorder, unread: Unread, mark: int, timeout: float | None) -> Iterator[Entry]:
+    """Yield the entries behind `mark`, without end.
+
+    It ends when `timeout` seconds pass without a new one (None: never), and when the log is closed.
+    """
+    woken = threading.Event()
+    with recorder.listening(woken.set):
+        quiet_until = _from_now(timeout)
+        while not recorder.closed:
+            # Before reading: an entry that comes after the read wakes us again.
+            woken.clear()
+            try:
+                for last, entry in unread(mark):
+                    mark = last
+                    yield entry
+                    quiet_until = _from_now(timeout)
+            except StoreError:
+                # The log was closed while we read, which ends the following like any other close.
+                if not recorder.closed:
+                    raise
+            left = quiet_until - time.monotonic()
+            # `wait` refuses longer times, and infinity.
+            if left <= 0 or not woken.wait(min(left, threading.TIMEOUT_MAX)):
+                return
+
+
+def _from_now(timeout: float | None) -> float:
+    return float("inf") if timeout is None else time.monotonic() + timeout

@@ -1,0 +1,1 @@
+"""Repair of a damaged log, and the restore of a backup."""

@@ -1,0 +1,139 @@
+"""Restoring: a copy is put in the place of a log that nobody uses.
+
+If it is interrupted, the remaining files are moved to where those before them went when it is done again (see
+`gate`).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from glob import escape, glob
+from pathlib import Path
+
+from stenolog.adapters.store.sqlite import file_locks
+from stenolog.adapters.store.sqlite.copies import publish, sync
+from stenolog.adapters.store.sqlite.file_locks import FileLock
+from stenolog.adapters.store.sqlite.turn import durable_head, gate
+from stenolog.adapters.store.sqlite.turn.gate import RESTORE_MARK
+from stenolog.domain.errors import StoreError, StoreTimeoutError
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - not on POSIX
+    fcntl = None  # type: ignore[assignment]
+
+# The lock file stays in its place, because the restore itself has it locked.
+BESIDE = ("-wal", "-shm", "-journal", "-runner-")
+"""Suffixes of a database's companion files, without the lock file and the derived ones."""
+DERIVED = ("-checkpoints", "-bookmarks", "-search")
+"""Suffixes of files that are derived from the entries of a database: no other one may use them."""
+# From SQLite's sources: the shared bytes behind PENDING_BYTE, and the locks in the shared memory.
+SQLITE_LOCKS = {"": (0x40000000, 512), "-shm": (120, 9)}
+"""The bytes of the database and of its shared memory that every connection of SQLite has locked."""
+
+
+def replace_database(part: Path, path: Path, deadline: float) -> list[Path]:
+    """Put a finished copy in the place of a database; return where the files went that were there.
+
+    Raises `StoreTimeoutError` while any process has the database open, and `StoreError`. Nothing was moved
+    then.
+    """
+    database = str(path)
+    for store in tuple(gate.OPEN):
+        if not store.closed and _same(store.file, database):
+            raise StoreTimeoutError(f"{path}: open in this process: close it first")
+    lock = FileLock(f"{database}-lock", database)
+    # Three locks, in the order in which an opening takes them: the gate, the writers' turn, SQLite's own.
+    with gate.passing(database, file_locks.EXCLUSIVE, deadline):
+        if not lock.acquire(deadline):
+            raise StoreTimeoutError(f"{path}: waited {deadline} s for another process that writes to it")
+        try:
+            with _unused(database):
+                return _replace(part, path)
+        finally:
+            lock.close()
+
+
+@contextmanager
+def _unused(database: str) -> Iterator[None]:
+    """Hold SQLite's locks. Raises `StoreTimeoutError` while another process has some."""
+    with ExitStack() as files:
+        for end, (start, length) in SQLITE_LOCKS.items():
+            if fcntl is None or not os.path.isfile(f"{database}{end}"):
+                continue
+            try:
+                file = files.enter_context(open(f"{database}{end}", "r+b"))
+            except OSError as error:
+                raise StoreError(f"{database}{end}: {error.strerror}") from error
+            try:
+                # Record locks, as SQLite's own are: only these show that a connection of another process
+                # is open.
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, length, start)
+            except OSError:
+                raise StoreTimeoutError(f"{database}: another process has it open: end it first") from None
+        yield
+
+
+def _replace(part: Path, path: Path) -> list[Path]:
+    mark = Path(f"{path}{RESTORE_MARK}")
+    moved: dict[Path, Path] = {}
+    try:
+        # A replacement that was interrupted goes on under its old stamp, so its files stay together.
+        stamp = gate.interrupted_stamp(str(path)) or _new_stamp(path)
+        mark.write_text(stamp)
+        # On the disk before the first file moves: a log with half of its files must never be opened.
+        sync(mark)
+        _sync_folder(path)
+        for old in _files(path):
+            new = Path(f"{path}.before-{stamp}{str(old).removeprefix(str(path))}")
+            # Else it was moved before the interruption.
+            if not new.exists():
+                old.rename(new)
+                moved[old] = new
+        _sync_folder(path)
+        publish(part, path)
+        # Behind it, so that a log whose replacement fails keeps them.
+        for derived in _beside(path, DERIVED):
+            derived.unlink()
+    except OSError as error:
+        for old, new in reversed(moved.items()):
+            new.rename(old)
+        mark.unlink(missing_ok=True)
+        raise StoreError(f"{path}: cannot be replaced: {error}") from error
+    # The note tells how far the other database had come, and would refuse this one.
+    durable_head.forget(path)
+    mark.unlink()
+    _sync_folder(path)
+    return sorted(Path(each) for each in glob(f"{escape(str(path))}.before-{stamp}*"))
+
+
+def _files(path: Path) -> list[Path]:
+    """Return the files of a database, the database last."""
+    return _beside(path, BESIDE) + ([path] if path.exists() else [])
+
+
+def _beside(path: Path, suffixes: Sequence[str]) -> list[Path]:
+    return [Path(each) for suffix in suffixes for each in glob(f"{escape(str(path))}{suffix}*")]
+
+
+def _new_stamp(path: Path) -> str:
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
+    number = 1
+    while glob(f"{escape(str(path))}.before-{stamp}*"):
+        number += 1
+        stamp = f"{stamp[:15]}-{number}"
+    return stamp
+
+
+def _same(one: str, other: str) -> bool:
+    with suppress(OSError):
+        return os.path.samefile(one, other)
+    return os.path.realpath(one) == os.path.realpath(other)
+
+
+def _sync_folder(path: Path) -> None:
+    if hasattr(os, "O_DIRECTORY"):  # elsewhere a folder cannot be opened
+        sync(path.parent)

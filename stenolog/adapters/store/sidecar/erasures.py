@@ -1,0 +1,68 @@
+"""The end of erasures: what the files beside the log, and blobs, still have of erased words goes.
+
+The store marks what is left to be removed, in the transaction that overwrites.
+"""
+
+# A process that is killed in between leaves the marks. The next one to open the log goes on from there. So an
+# erasure is done or not, never half.
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Protocol
+
+from stenolog.adapters.store.contract.recorder import LogRecorder
+from stenolog.domain.errors import OperationalError, StenologError, StoredDataError
+
+from . import checkpoints
+from .file import delete_retired
+from .search_index import Index
+
+
+class Cache(Protocol):
+    """A cache in memory of what streams say."""
+
+    def drop(self, key: int) -> None:
+        """Remove all that comes from a stream."""
+
+
+class Files(Protocol):
+    """An open log: its store, and what stands beside it."""
+
+    recorder: LogRecorder
+    checkpoints: checkpoints.Checkpoints
+    index: Index
+    windows: Cache | None
+
+
+def finish(log: Files) -> bool:
+    """Remove erased words from the files beside the log and from blobs; return whether all are removed."""
+    keys, named, number = log.recorder.unfinished_erasures()
+    if not (keys or named):
+        return True
+    # Folds of the whole log have seen the words, too.
+    for key in {checkpoints.WHOLE_LOG, *keys}:
+        if log.windows is not None:
+            log.windows.drop(key)
+        log.checkpoints.erase_stream(key)
+    # Taking words out of the index needs the very words, which are gone; so the file goes.
+    log.index.discard()
+    delete_retired(log.recorder.sidecar_path)
+    try:
+        # Where another process is in the way, the marks stay: the next process to open the log tries again.
+        if named and log.recorder.collects_blobs and log.recorder.collect_blobs(named).kept:
+            return False
+        if not log.recorder.compact():
+            return False
+        # Up to the number that was read: an erasure that came meanwhile keeps its marks.
+        log.recorder.end_erasures(number)
+    except (OperationalError, StoredDataError):
+        return False
+    return True
+
+
+def go_on(log: Files) -> None:
+    """Finish the erasures of a process that was killed. What cannot be done now is left for the next one."""
+    # An erasure that cannot be finished must not keep a log from being opened.
+    with suppress(StenologError):
+        finish(log)

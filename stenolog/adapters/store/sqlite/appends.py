@@ -1,0 +1,180 @@
+"""Appends in SQLite: strict or commuting, all or nothing, idempotent by id."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from eventsourcing.persistence import IntegrityError, StoredEvent, Tracking
+
+from stenolog.adapters.store.contract.appends import (
+    Sources,
+    check_same,
+    claim_lost,
+    make_records,
+    once,
+    prepare_stored,
+    switches,
+    unwritten,
+)
+from stenolog.adapters.store.contract.values import START, Head, PendingEntry, Stream
+from stenolog.domain.entry import Record
+from stenolog.domain.errors import (
+    ConversationNotFoundError,
+    VersionConflictError,
+)
+
+from .statements import claim_rows, conversation_rows, event_rows, tracking_rows
+from .turn.group_commit import Savepoint
+
+
+class Append(NamedTuple):
+    """Items on their way into a conversation. Its `write` is a job for `group_commit`.
+
+    See `LogRecorder.insert_events`. `exact`: as the library wants it, with no opening of ours.
+    """
+
+    stream: Stream
+    items: Sequence[PendingEntry]
+    expected: int | None
+    edge: Sources
+    fence: int | None = None
+    exact: bool = False
+
+    def write(self, part: Savepoint) -> list[Record]:
+        """Write the items behind the last entry, and return their records.
+
+        Raises `VersionConflictError`, `DuplicateIdError`, `InvalidEventError`, `ConversationNotFoundError`,
+        `ClaimLostError`; nothing is written then.
+        """
+        stream = self.stream
+        if self.fence is not None:
+            # The claim is settled by a statement of its own, before which gathered rows must be written.
+            part.flush()
+        key, head = part.heads.get(stream) or (stream.key, stream.head)
+        if key is not None and head is not None:
+            records = self._append_fast(part, key, head)
+            if records is not None:
+                part.heads[stream] = key, _last(records)
+                return records
+        with part:
+            key, head, records = self._append_checked(part.connection)
+            self._settle(part.connection)
+        part.heads[stream] = key, head
+        return records
+
+    def _append_fast(self, part: Savepoint, key: int, head: Head) -> list[Record] | None:
+        """Write behind the head as this process knows it, without reading; None where that does not hold."""
+        # The known head may be outdated, so the conflict is told only after a look at the log.
+        if self.expected not in (None, head.position):
+            return None
+        # A switch without `expected` is refused, but not one that repeats an earlier append.
+        if self.expected is None and switches(self.items):
+            return None
+        records = make_records(head, self.items)
+        try:
+            if self.fence is None:
+                part.insert(key, records)
+            else:
+                with part:
+                    event_rows.insert(part.connection, key, records)
+                    self._settle(part.connection)
+        # Another process appended, an id is taken, or the conversation is gone: the slow way tells which.
+        except sqlite3.IntegrityError:
+            return None
+        return records
+
+    def _append_checked(self, connection: sqlite3.Connection) -> tuple[int, Head, list[Record]]:
+        """Append after a look at the head, and at the ids that may exist already."""
+        name = self.stream.name
+        key = _key(connection, self.stream)
+        head = event_rows.head(connection, key) or START
+        items = once(name, self.items)
+        standing = _existing_records(connection, name, key, items) if head.position else {}
+        if fresh := unwritten(
+            name, items, standing, head, expected=self.expected, edge=self.edge, exact=self.exact
+        ):
+            records = make_records(head, fresh)
+            event_rows.insert(connection, key, records)
+            head = _last(records)
+            standing.update((record.id, record) for record in records)
+        return key, head, [standing[item.id] for item in self.items]
+
+    def _settle(self, connection: sqlite3.Connection) -> None:
+        if self.fence is not None:
+            settle(connection, self.fence)
+
+
+def settle(connection: sqlite3.Connection, fence: int) -> None:
+    """Remove a claim, in the transaction that appends its result. Raises `ClaimLostError`."""
+    # In the same transaction as the result: a process killed in between leaves both or neither.
+    if connection.execute(claim_rows.DELETE, (fence,)).rowcount != 1:
+        raise claim_lost(fence)
+
+
+class ExactAppend(NamedTuple):
+    """Events of any conversations, each at the version it names: an append as the library makes it."""
+
+    events: Sequence[StoredEvent]
+    tracking: Tracking | None
+    edge: Sources
+
+    def write(self, part: Savepoint) -> list[int]:
+        """Write them all, or none; their notification ids. Raises the library's `IntegrityError`."""
+        with part:
+            found: list[int] = []
+            groups = groupby(self.events, key=lambda event: str(event.originator_id))
+            for name, items in [
+                (name, [prepare_stored(self.edge, e) for e in group]) for name, group in groups
+            ]:
+                found += self._append(part, name, items)
+            if self.tracking is not None:
+                tracking_rows.insert(part.connection, self.tracking)
+        return found
+
+    def _append(self, part: Savepoint, name: str, items: list[PendingEntry]) -> list[int]:
+        before = items[0].originator_version - 1
+        for version, item in enumerate(items, before + 1):
+            if item.originator_version != version:
+                raise IntegrityError(f"{name!r}: expected version {version}, found {item.originator_version}")
+        stream = Stream(name)
+        append = Append(stream, items, before, self.edge, exact=True)
+        try:
+            records = append.write(part.smaller())
+        except VersionConflictError as error:
+            raise IntegrityError(
+                f"{name!r}: expected version {error.found + 1}, found {before + 1}"
+            ) from None
+        # This `Stream` was made here, so there is no caller to tell its head.
+        (key, _) = part.heads.pop(stream)
+        part.flush()
+        return event_rows.notifications(part.connection, key, records[0].position, records[-1].position)
+
+
+def _last(records: Sequence[Record]) -> Head:
+    return Head(records[-1].position, records[-1].digest)
+
+
+def _key(connection: sqlite3.Connection, stream: Stream) -> int:
+    """Return the stream's key; a conversation that was never appended to is created."""
+    if stream.key is None:
+        key = conversation_rows.find(connection, stream.name)
+        return conversation_rows.create(connection, stream.name) if key is None else key
+    if conversation_rows.name_of(connection, stream.key) is None:
+        raise ConversationNotFoundError(f"{stream.name!r}: the conversation was deleted")
+    return stream.key
+
+
+def _existing_records(
+    connection: sqlite3.Connection, name: str, key: int, items: list[PendingEntry]
+) -> dict[str, Record]:
+    """Return the existing records of items that repeat an earlier append."""
+    standing: dict[str, Record] = {}
+    for item in items:
+        record = event_rows.by_id(connection, key, item.id)
+        if record is not None:
+            check_same(name, record, item)
+            standing[item.id] = record
+    return standing

@@ -1,0 +1,159 @@
+"""Pins on blobs: each is kept until an entry names it, and collected once none does.
+
+A pin is a lock on one byte of the log's lock file, far behind its end, at a place that the hash of the blob
+gives. The kernel releases it when the process ends, so a pin never outlives its process.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections import Counter
+from collections.abc import Collection, Iterable
+
+from stenolog.adapters.store.contract.blobs import shas_in
+from stenolog.adapters.store.contract.values import Collected
+from stenolog.domain.errors import StoreError
+
+from . import file_locks, file_safety
+from .statements.blob_rows import REMOVE
+from .statements.event_rows import PAYLOAD
+from .turn.database import LogDatastore
+
+# Byte locks show another process's pins; without them no blob can be told from one about to be named.
+PINS_SUPPORTED = file_locks.BYTE_LOCKS_SUPPORTED
+
+
+class Pins:
+    """The pins of one log; safe to share between threads. `path` is the lock file; "" for a log in memory."""
+
+    def __init__(self, path: str, database: str) -> None:
+        self._path = path
+        self._database = database
+        self._put: Counter[str] = Counter()
+        self._file: int | None = None
+        self._process = os.getpid()
+        self._turn = threading.Lock()
+
+    def __bool__(self) -> bool:
+        return bool(self._put)
+
+    def add(self, shas: Iterable[str]) -> None:
+        """Pin blobs; call it before they are written. Raises `StoreError`."""
+        with self._turn:
+            for sha in shas:
+                # One lock serves all of this log's puts of a blob: the last one that is named gives it back.
+                if not self._put[sha]:
+                    self._lock(sha, file_locks.SHARED)
+                self._put[sha] += 1
+
+    def remove(self, payload: bytes) -> None:
+        """Unpin the blobs that an entry with this payload names; call it once the entry is durable."""
+        for sha in shas_in(payload):
+            with self._turn:
+                if sha not in self._put:
+                    continue
+                self._put[sha] -= 1
+                if not self._put[sha]:
+                    del self._put[sha]
+                    self._lock(sha, file_locks.FREE)
+
+    def holds(self, sha: str) -> bool:
+        """Return whether this log or any other, in any process, has pinned the blob."""
+        with self._turn:
+            if sha in self._put:
+                return True
+            return bool(self._path) and file_locks.is_byte_locked(self._opened(), _slot(sha))
+
+    def close(self) -> None:
+        """Release all pins."""
+        with self._turn:
+            self._put.clear()
+            if self._file is not None:
+                file_locks.close_lock_file(self._file, self._process)
+                self._file = None
+
+    def _lock(self, sha: str, kind: int) -> None:
+        if not self._path:
+            return
+        try:
+            file_locks.lock_byte(self._opened(), _slot(sha), kind)
+        except OSError as error:
+            raise StoreError(f"{self._path}: cannot be locked for a blob: {error.strerror}") from error
+
+    def _opened(self) -> int:
+        if self._file is None:
+            file_safety.follow_permissions(self._path, self._database)
+            try:
+                self._file = file_locks.open_lock_file(self._path)
+            except OSError as error:
+                raise StoreError(f"{self._path}: {error.strerror}") from error
+        return self._file
+
+
+def _slot(sha: str) -> int:
+    # 56 bits of the hash: two blobs at one place would only keep each other a little longer.
+    return file_locks.BLOBS_BYTES + int(sha[:14], 16)
+
+
+# Between two transactions other writers get their turn.
+AT_ONCE = 100
+"""Blobs that are removed in one transaction."""
+BEHIND = f"SELECT rowid, {PAYLOAD} FROM stored_events WHERE rowid > ? ORDER BY rowid"
+OF_STREAM = f"SELECT {PAYLOAD} FROM stored_events WHERE originator_id = ?"
+UNDER_WAY = "SELECT receipt FROM claims UNION ALL SELECT said FROM drafts"
+SIZE = "SELECT length(bytes) FROM blobs WHERE sha256 = ?"
+
+
+def named_by(datastore: LogDatastore, key: int) -> set[str]:
+    """Return all that looks like a blob's sha256 in the entries of a stream."""
+    with datastore.reading() as connection:
+        return _shas(state for (state,) in connection.execute(OF_STREAM, (key,)))
+
+
+def collect(datastore: LogDatastore, pins: Pins, candidates: Collection[str] | None = None) -> Collected:
+    """Remove the blobs that no entry names, all or some of them; `is_complete` is left to the caller.
+
+    A blob counts as named wherever its sha256 stands in a payload.
+    """
+    with datastore.reading() as connection:
+        there = {sha.hex() for (sha,) in connection.execute("SELECT sha256 FROM blobs")}
+        unnamed = there if candidates is None else there & set(candidates)
+        # Most of the log is read without the write lock; what came since is read under it below.
+        last = _without_named(connection, unnamed, 0)
+    blobs = size = 0
+    kept: set[str] = set()
+    while unnamed - kept:
+        with datastore.writing() as connection:
+            last = _without_named(connection, unnamed, last)
+            some = set(sorted(unnamed - kept)[:AT_ONCE])
+            # A claim's receipt and a draft name blobs of answers that are still under way.
+            kept |= some & _shas(text for (text,) in connection.execute(UNDER_WAY))
+            # Asked inside of the transaction: a blob is pinned before it is written. A process that pins it
+            # later writes the blob anew, behind this transaction.
+            kept |= {sha for sha in some if pins.holds(sha)}
+            for sha in some - kept:
+                (length,) = connection.execute(SIZE, (bytes.fromhex(sha),)).fetchone() or (0,)
+                connection.execute(REMOVE, (bytes.fromhex(sha),))
+                blobs, size = blobs + 1, size + length
+        unnamed -= some - kept
+    return Collected(blobs, size, len(kept & unnamed))
+
+
+def _without_named(connection: sqlite3.Connection, shas: set[str], after: int) -> int:
+    """Remove from the set the blobs that the entries behind a row name; return the last row read."""
+    cursor = connection.execute(BEHIND, (after,))
+    for row, state in cursor if shas else ():
+        after = row
+        shas -= _shas([state])
+        if not shas:
+            break
+    cursor.close()
+    return after
+
+
+def _shas(texts: Iterable[object]) -> set[str]:
+    """Return all that looks like a sha256; a damaged row may hold anything."""
+    found = (shas_in(text if isinstance(text, bytes) else str(text).encode()) for text in texts)
+    return {sha for shas in found for sha in shas}

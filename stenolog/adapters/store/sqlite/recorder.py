@@ -1,0 +1,357 @@
+"""The store of a log in one SQLite file."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from eventsourcing.persistence import ListenNotifySubscription, Notification, StoredEvent, Tracking
+from eventsourcing.sqlite import SQLiteApplicationRecorder
+
+from stenolog.adapters.store.contract.appends import Sources
+from stenolog.adapters.store.contract.inspection import Inspection
+from stenolog.adapters.store.contract.recorder import LogRecorder
+from stenolog.adapters.store.contract.threads import LogSubscription
+from stenolog.adapters.store.contract.values import (
+    LAST,
+    START,
+    CommittedRow,
+    ExportPart,
+    Head,
+    Inserted,
+    InTransaction,
+    LogMoment,
+    PendingEntry,
+    Row,
+    Segment,
+    Share,
+    StoredEntries,
+    Stream,
+    Written,
+)
+from stenolog.domain.entry import GENESIS, Record
+from stenolog.domain.errors import CallerError, StoreError
+
+from . import batches, file_safety, pins
+from .appends import Append, ExactAppend
+from .methods import SqliteRows
+from .statements import conversation_rows, event_rows
+from .turn.database import LogDatastore
+from .turn.group_commit import PendingWrite
+
+# The payload at the position itself is known to the caller, and may be long.
+SINCE = f"""SELECT originator_version, entry_id, at, digest, topic,
+        CASE WHEN originator_version > ? THEN {event_rows.PAYLOAD} END, salt, size, erased
+    FROM stored_events WHERE originator_id = ? AND originator_version >= ?
+    ORDER BY originator_version LIMIT ?"""
+"""The columns of `event_rows.CHECKED`, without the payload of the first row."""
+LAST_POSITION = "SELECT max(originator_version) FROM stored_events WHERE originator_id = ?"
+HEADER = """SELECT entry_id, at, digest FROM stored_events
+    WHERE originator_id = ? AND originator_version = ?"""
+INHERITED = "SELECT 1 FROM conversations WHERE parent = ? AND fork_position >= ? LIMIT 1"
+BOUNDS = """SELECT
+    (SELECT rowid FROM stored_events WHERE originator_id = ?
+        AND originator_version > ? ORDER BY originator_version LIMIT 1),
+    (SELECT rowid FROM stored_events WHERE originator_id = ?
+        AND originator_version <= ? ORDER BY originator_version DESC LIMIT 1)"""
+EVER_COMMITTED = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'stored_events'"
+DIGEST_OF = "SELECT digest FROM stored_events WHERE rowid = ?"
+
+
+class SqliteLogRecorder(SqliteRows, SQLiteApplicationRecorder):
+    """The library's recorder on our tables; `datastore` is the database, which nothing above the store sees.
+
+    See `LogRecorder` for what each method does.
+    """
+
+    datastore: LogDatastore
+    # The promise to who recovers is a quarter of a second, and the write, a commit, takes time as well.
+    draft_interval = 0.1
+
+    def __init__(self, datastore: LogDatastore, events_table_name: str = "stored_events") -> None:
+        super().__init__(datastore, events_table_name)
+        self.edge = Sources()
+        self.checked = {}
+        self.path = datastore.path
+        self.address = datastore.file
+        self.sidecar_path = datastore.file
+        self.is_private = datastore.in_memory
+        self.collects_blobs = pins.PINS_SUPPORTED
+        lock = "" if datastore.in_memory else f"{datastore.file}-lock"
+        self.pins = pins.Pins(lock, datastore.file)
+        """The blobs that this log has put and that no entry of it names yet."""
+
+    def construct_create_table_statements(self) -> list[str]:
+        return []  # `schema` makes the tables when the file is opened
+
+    # Appending
+
+    def insert_events(
+        self,
+        stored_events: Sequence[StoredEvent],
+        *,
+        stream: Stream | None = None,
+        expected: int | None = None,
+        fence: int | None = None,
+        also: InTransaction | None = None,
+        tracking: Tracking | None = None,
+        **_: Any,
+    ) -> Sequence[int] | None:
+        if also is not None:
+            raise StoreError(f"{self.path}: an append to a file takes nothing else into its transaction")
+        if stream is None:
+            return self.datastore.group.write(ExactAppend(stored_events, tracking, self.edge).write)
+        if not stored_events and fence is None:
+            # Otherwise a conversation without entries would begin.
+            return Inserted([], partial(self._notifications, stream))
+        append = Append(stream, stored_events, expected, self.edge, fence)  # type: ignore[arg-type]
+        return Inserted(self.datastore.group.write(append.write), partial(self._notifications, stream))
+
+    def _notifications(self, stream: Stream, records: list[Record]) -> list[int]:
+        key = stream.key or 0
+        with self.datastore.reading() as connection:
+            return [
+                id
+                for r in records
+                for id in event_rows.notifications(connection, key, r.position, r.position)
+            ]
+
+    def insert_later(
+        self,
+        items: Sequence[PendingEntry],
+        wake: Callable[[], object],
+        *,
+        stream: Stream,
+        expected: int | None = None,
+    ) -> PendingWrite[list[Record]]:
+        waiting = PendingWrite(Append(stream, items, expected, self.edge).write, wake)
+        self.datastore.group.submit(waiting)
+        return waiting
+
+    def insert_batch(
+        self, shares: Sequence[Share], blobs: Iterable[tuple[str, bytes]]
+    ) -> list[Written | CallerError]:
+        return self.datastore.group.write(batches.Batch(shares, blobs, self.edge).write)
+
+    def insert_export(self, parts: Iterator[ExportPart]) -> None:
+        with self.datastore.writing() as connection:
+            batches.SqliteExportWriter(connection).insert(parts)
+
+    # Reading a conversation
+
+    def select_events(
+        self,
+        originator_id: UUID | str | Stream,
+        *,
+        gt: int | None = None,
+        lte: int | None = None,
+        desc: bool = False,
+        limit: int | None = None,
+        page: bool = False,
+        topics: Sequence[str] = (),
+    ) -> StoredEntries:
+        stream = originator_id if isinstance(originator_id, Stream) else Stream(str(originator_id))
+        after, upto = gt or 0, LAST if lte is None else lte
+        rows: list[Row] = []
+        with self.datastore.reading() as connection:
+            segments = self._segments(connection, stream, after, upto)
+            if page:
+                # A page lies in one segment; the caller asks again for the next.
+                for key, first, last in segments[:1]:
+                    rows = event_rows.page(connection, event_rows.CHECKED, key, first, last, topics)
+                return StoredEntries(stream.name, rows)
+            for key, first, last in reversed(segments) if desc else segments:
+                left = None if limit is None else limit - len(rows)
+                rows += event_rows.select(connection, key, first, last, desc=desc, limit=left, topics=topics)
+        return StoredEntries(stream.name, rows)
+
+    def select_records(self, stream: Stream, gt: int, lte: int) -> list[Record]:
+        with self.datastore.reading() as connection:
+            for key, first, last in self._segments(connection, stream, gt, lte)[:1]:
+                rows = event_rows.page(connection, event_rows.WHOLE, key, first, last)
+                return [*map(Record._make, rows)]
+        return []
+
+    def _segments(
+        self, connection: sqlite3.Connection, stream: Stream, after: int, upto: int
+    ) -> list[Segment]:
+        """Return the segments with positions behind `after`, cut to these."""
+        found = _lineage(connection, stream, upto)
+        return [Segment(key, max(first, after), last) for key, first, last in found if last > after]
+
+    def stretch(self, stream: Stream, gt: int, lte: int) -> tuple[int, Head] | None:
+        with self.datastore.reading() as connection:
+            for key, first, last in self._segments(connection, stream, gt, lte)[:1]:
+                return event_rows.stretch(connection, key, first, last)
+        return None
+
+    def recent(self, stream: Stream, position: int, limit: int) -> list[Row]:
+        key = self.resolve(stream)
+        with self.datastore.reading() as connection:
+            return connection.execute(SINCE, (position, key, position, limit)).fetchall()
+
+    def record_by_id(self, stream: Stream, id: str) -> Record | None:
+        id = conversation_rows.clean_text(id)
+        with self.datastore.reading() as connection:
+            # Its own entries before inherited ones, since a fork may use an id of its parent again.
+            for key, _, upto in reversed(self._segments(connection, stream, 0, LAST)):
+                record = event_rows.by_id(connection, key, id)
+                if record is not None and record.position <= upto:
+                    return record
+        return None
+
+    def header(self, stream: Stream, position: int) -> tuple[str, int, bytes] | None:
+        with self.datastore.reading() as connection:
+            found: tuple[str, int, bytes] | None = connection.execute(
+                HEADER, (stream.key, position)
+            ).fetchone()
+        return found
+
+    def last_position(self, stream: Stream) -> int:
+        with self.datastore.reading() as connection:
+            (last,) = connection.execute(LAST_POSITION, (stream.key,)).fetchone()
+        return last if isinstance(last, int) else 0
+
+    def is_inherited(self, stream: Stream, position: int) -> bool:
+        with self.datastore.reading() as connection:
+            return connection.execute(INHERITED, (stream.key, position)).fetchone() is not None
+
+    def resolve(self, stream: Stream) -> int | None:
+        # Only a key that was found is kept: the conversation may begin at any moment.
+        if stream.key is None:
+            stream.key = self.find(stream.name)
+        return stream.key
+
+    def head(self, stream: Stream) -> Head:
+        key = self.resolve(stream)
+        if key is None:
+            return START
+        with self.datastore.reading() as connection:
+            return event_rows.head(connection, key) or START
+
+    def lineage(self, stream: Stream, last: int = LAST) -> tuple[Segment, ...]:
+        if stream.alone and stream.key is not None:
+            return (Segment(stream.key, 0, last),)
+        with self.datastore.reading() as connection:
+            return _lineage(connection, stream, last)
+
+    def digest_at(self, stream: Stream, position: int) -> bytes | None:
+        if position == 0:
+            return GENESIS
+        with self.datastore.reading() as connection:
+            segments = self._segments(connection, stream, 0, position)
+            return event_rows.digest_on(connection, segments, position)
+
+    # Following the log
+
+    def select_notifications(
+        self,
+        start: int | None,
+        limit: int,
+        stop: int | None = None,
+        topics: Sequence[str] = (),
+        *,
+        inclusive_of_start: bool = True,
+    ) -> Sequence[Notification]:
+        first = (start or 0) + (0 if inclusive_of_start else 1)
+        with self.datastore.reading() as connection:
+            rows = event_rows.select_notifications(connection, first, stop, topics, limit)
+        return [Notification(*row) for row in rows]
+
+    def subscribe(
+        self, gt: int | None = None, topics: Sequence[str] = ()
+    ) -> ListenNotifySubscription[LogRecorder]:
+        """Subscribe to every entry of every conversation with a notification id above `gt`."""
+        return LogSubscription(recorder=self, gt=gt, topics=topics)
+
+    def committed(
+        self, after: int, *, upto: int = LAST, key: int | None = None, limit: int = event_rows.CHUNK_ROWS
+    ) -> list[CommittedRow]:
+        with self.datastore.reading() as connection:
+            return event_rows.committed(connection, after, upto=upto, key=key, limit=limit)
+
+    def committed_at(self, notifications: Sequence[int]) -> list[CommittedRow]:
+        with self.datastore.reading() as connection:
+            return event_rows.committed_at(connection, notifications)
+
+    def last_committed(self, upto: int = LAST) -> tuple[int, bytes]:
+        with self.datastore.reading() as connection:
+            return event_rows.newest(connection, upto)
+
+    def moment(self, after: int, limit: int) -> LogMoment:
+        with self.datastore.reading() as connection:
+            # One transaction for all four: an entry and its conversation must be seen together, or neither.
+            connection.execute("BEGIN")
+            try:
+                conversations = conversation_rows.every(connection)
+                (newest,) = connection.execute(EVER_COMMITTED).fetchone()
+                (digest,) = connection.execute(DIGEST_OF, (after,)).fetchone() or (None,)
+                entries = event_rows.committed(connection, after, limit=limit)
+                return LogMoment(conversations, int(newest), digest, entries)
+            finally:
+                connection.execute("ROLLBACK")
+
+    def notification_bounds(self, segment: Segment) -> tuple[int, int]:
+        key, after, upto = segment
+        with self.datastore.reading() as connection:
+            first, last = connection.execute(BOUNDS, (key, after, key, upto)).fetchone()
+        return first or 0, last or 0
+
+    def deletions(self) -> int:
+        return self.load_cursor(conversation_rows.DELETIONS).position
+
+    def listening(self, wake: Callable[[], object], *, drafts: bool = False) -> AbstractContextManager[None]:
+        # A commit of another process does not say what it has written.
+        return self.datastore.commit_notifier.subscribe(wake)
+
+    # The store as a whole
+
+    @property
+    def closed(self) -> bool:
+        return self.datastore.closed
+
+    @property
+    def seal_key(self) -> bytes:
+        return self.datastore.seal_key
+
+    @contextmanager
+    def inspect(self) -> Iterator[Inspection]:
+        # Imported late, as few programs inspect.
+        from . import inspection
+
+        with inspection.inspecting(self.datastore) as connection:
+            yield inspection.SqliteInspection(self.datastore, connection)
+
+    def compact(self) -> bool:
+        return self.datastore.checkpoint_wal()
+
+    def backup(self, path: Path) -> None:
+        # Late: few programs make a backup.
+        from . import copies
+
+        copies.refuse_existing(path)
+        file_safety.check_path(path)
+        with self.datastore.reading() as source:
+            copies.copy(source, path)
+
+    def close(self) -> None:
+        self.pins.close()
+
+
+def _lineage(connection: sqlite3.Connection, stream: Stream, last: int) -> tuple[Segment, ...]:
+    """Return the segments of a stream; one without ancestors is looked up once."""
+    if stream.key is None:
+        stream.key = conversation_rows.find(connection, stream.name)
+    if stream.key is None:
+        return ()
+    if stream.alone:
+        return (Segment(stream.key, 0, last),)
+    found = conversation_rows.lineage(connection, stream.key, last)
+    # A conversation never becomes a fork later, so its ancestors are looked up once.
+    stream.alone = len(found) == 1
+    return found

@@ -1,0 +1,1 @@
+"""The statements on the tables of an SQLite file, and the tables themselves."""

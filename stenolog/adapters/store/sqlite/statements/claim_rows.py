@@ -1,0 +1,78 @@
+"""Statements on `claims` and on `drafts`, the claims that effects are under, and what they have streamed."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+
+from stenolog.adapters.store.contract.values import START, Claim
+from stenolog.domain.errors import VersionConflictError
+
+from . import event_rows
+
+# A claim of another process on the same effect makes this insert nothing.
+TAKE = """INSERT OR IGNORE INTO claims (stream, lane, effect, cause, attempt, key, owner, at, receipt)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+OF = """SELECT fence, lane, effect, cause, attempt, key, owner, at, receipt FROM claims
+    WHERE stream = ? ORDER BY fence"""
+EVERYWHERE = """SELECT name, fence, lane, effect, cause, attempt, key, owner, at, receipt
+    FROM claims JOIN conversations USING (stream) ORDER BY fence"""
+DELETE = "DELETE FROM claims WHERE fence = ?"
+# From `claims`, so that nothing is kept for a claim that is gone.
+DRAFT = """INSERT INTO drafts (fence, number, said)
+    SELECT fence, (SELECT coalesce(max(number), 0) + 1 FROM drafts d WHERE d.fence = c.fence), ?
+    FROM claims c WHERE fence = ?"""
+
+
+def take(
+    connection: sqlite3.Connection, key: int, name: str, wanted: Sequence[Claim], expected: int
+) -> list[Claim | None]:
+    """Return the claims with their fences; None for one that another process has."""
+    head = event_rows.head(connection, key) or START
+    # Claims and appends never cross: an effect was decided on at this position, and at no other.
+    if head.position != expected:
+        raise VersionConflictError(name, expected=expected, found=head.position)
+    return [_insert(connection, key, claim) for claim in wanted]
+
+
+def of_stream(connection: sqlite3.Connection, key: int) -> list[Claim]:
+    """Return the claims on a conversation's effects, the oldest first."""
+    return [*map(Claim._make, connection.execute(OF, (key,)).fetchall())]
+
+
+def everywhere(connection: sqlite3.Connection) -> list[tuple[str, Claim]]:
+    """Return all claims in the log, each with the name of its conversation, the oldest first."""
+    return [(name, Claim._make(claim)) for name, *claim in connection.execute(EVERYWHERE).fetchall()]
+
+
+def take_over(connection: sqlite3.Connection, key: int, claim: Claim, owner: str) -> Claim | None:
+    """Return the claim under a new fence, with its drafts; None if it is no longer there."""
+    drafted = drafts(connection, claim.fence)
+    # Deleted and inserted, because the new row gets a greater fence: the old owner's appends are refused.
+    if not delete(connection, claim.fence):
+        return None
+    taken = _insert(connection, key, claim._replace(owner=owner))
+    assert taken is not None, "the effect's only claim was just removed"
+    add_drafts(connection, ((taken.fence, said) for said in drafted))
+    return taken
+
+
+def delete(connection: sqlite3.Connection, fence: int) -> bool:
+    """Remove a claim; False where it is no longer there."""
+    return connection.execute(DELETE, (fence,)).rowcount == 1
+
+
+def add_drafts(connection: sqlite3.Connection, said: Iterable[tuple[int, bytes]]) -> None:
+    """Store pieces of drafts, by fences; none for a claim that no longer exists."""
+    connection.executemany(DRAFT, [(text, fence) for fence, text in said])
+
+
+def drafts(connection: sqlite3.Connection, fence: int) -> list[bytes]:
+    """Return the stored pieces of a claim, in order."""
+    rows = connection.execute("SELECT said FROM drafts WHERE fence = ? ORDER BY number", (fence,)).fetchall()
+    return [said for (said,) in rows]
+
+
+def _insert(connection: sqlite3.Connection, key: int, claim: Claim) -> Claim | None:
+    cursor = connection.execute(TAKE, (key, *claim[1:]))
+    return claim._replace(fence=cursor.lastrowid or 0) if cursor.rowcount else None

@@ -1,0 +1,376 @@
+"""Connections to one database file: one writer, whose turn is locked, and as many readers as read at once."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sqlite3
+import struct
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import get_args
+
+from eventsourcing.sqlite import SQLiteCursor, SQLiteDatastore
+
+from stenolog.adapters.store.contract.threads import CommitNotifier
+from stenolog.adapters.store.contract.values import DEADLINE, MEMORY, Synchronous
+from stenolog.adapters.store.sqlite import file_locks, file_safety
+from stenolog.adapters.store.sqlite.errors import RAISED, to_store_error
+from stenolog.adapters.store.sqlite.file_locks import FileLock
+from stenolog.adapters.store.sqlite.statements import event_rows, schema
+from stenolog.domain.errors import StoreError, StoreTimeoutError
+
+from . import durable_head, gate
+from .group_commit import GroupCommit
+from .transaction import Transaction, WalPreallocator
+
+# Holds some 30,000 entries.
+CACHE_KB = 16_000
+"""The page cache of one connection in KiB."""
+# SQLite's own default: 1,000 pages of 4096 bytes.
+WAL_BYTES = 4_000_000
+"""The write-ahead log is moved into the file when it has grown to this."""
+# Shorter than the deadline: folding can wait for the next time, and a delete must not wait for readers.
+CHECKPOINT_MS = 2_000
+"""Milliseconds that `fold` waits for readers."""
+# With "normal" a commit is too fast for one more `stat` each time (see `check_place`).
+LOOK_SECONDS = 0.02
+PRAGMAS = (
+    "foreign_keys = ON",
+    # A file from elsewhere may bring views or triggers that call functions.
+    "trusted_schema = OFF",
+    # Deleted rows are overwritten with zeros, so that no deleted word stays in a free page.
+    "secure_delete = ON",
+    # Finds a damaged page when it is read, before its rows are used.
+    "cell_size_check = ON",
+    f"cache_size = -{CACHE_KB}",
+    f"wal_autocheckpoint = {WAL_BYTES // schema.PAGE_SIZE}",
+    # A long reader lets the write-ahead log grow; a checkpoint cuts it back to this.
+    f"journal_size_limit = {4 * WAL_BYTES}",
+)
+
+
+class LogDatastore(SQLiteDatastore):
+    """The database of one log.
+
+    `writing()` and `reading()` are transactions; either raises our errors alone, and waits no longer than
+    `deadline` seconds for its turn. A database in memory has one connection, which everybody shares.
+    What is in `commit_hooks` is called at the end of each transaction that writes, and is part of it.
+    """
+
+    def __init__(self, path: str, *, synchronous: str = "full", deadline: float = DEADLINE) -> None:
+        if synchronous not in get_args(Synchronous):
+            raise ValueError(f"synchronous: expected 'full' or 'normal', found {synchronous!r}")
+        super().__init__(path, originator_id_type="text")
+        self.path = path
+        # Absolute, since the process may change its working directory.
+        self.file = path if path == MEMORY else os.path.abspath(path)
+        self.deadline = deadline
+        self.synchronous = synchronous
+        self.in_memory = path == MEMORY
+        self.commit_notifier = CommitNotifier(None if self.in_memory else self._versions)
+        self.commit_hooks: list[Callable[[sqlite3.Connection], None]] = []
+        self._idle: deque[sqlite3.Connection] = deque()
+        self.thread_lock = threading.Lock()
+        self.file_lock = None if self.in_memory else FileLock(f"{self.file}-lock", self.file)
+        # With "normal" a commit waits for no disk: room gains nothing, and a note could be ahead of the log.
+        durable = synchronous == "full" and not self.in_memory
+        self.wal_preallocator = WalPreallocator(f"{self.file}-wal", WAL_BYTES) if durable else None
+        self.group = GroupCommit(self)
+        # SQLite's connections must not be used after a fork, which `check` tells by this.
+        self._process = os.getpid()
+        # Until the file is open, so that `close` does nothing for a log that could not be opened.
+        self._closed = True
+        self._place: tuple[int, int] | None = None
+        self.last_head = durable_head.NONE_YET
+        self.keeps_note = durable
+        self._looks_again = 0.0
+        self.seal_key = b""
+        # A restore waits while a process opens the log; SQLite's own locks show only once a page was
+        # read.
+        with nullcontext() if self.in_memory else gate.opening(self.file, deadline):
+            self.writer = self._open()
+        self._closed = False
+        gate.note_open(self)
+
+    @contextmanager
+    def writing(self, *, lazily: bool = False) -> Iterator[sqlite3.Connection]:
+        """Open a transaction that commits when the block ends, and rolls back when it raises.
+
+        `lazily`: a caller that writes with more than one statement begins it.
+        """
+        transaction = Transaction(self, lazily=lazily)
+        try:
+            with transaction as connection:
+                yield connection
+        finally:
+            # Ctrl-C may have come between the two `with`s; `end` does nothing the second time.
+            transaction.end()
+
+    @property
+    def is_writing(self) -> bool:
+        """True if a thread of this process is writing right now."""
+        return self.thread_lock.locked()
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Open a connection to read from. Finish each cursor before the block ends."""
+        self.check()
+        connection: sqlite3.Connection = self.writer
+        held = False
+        try:
+            if self.in_memory:
+                # One connection serves all threads here. For `map`, see `Transaction._begin`.
+                (held,) = map(self.thread_lock.acquire, (True,), (self.deadline,))
+                if not held:
+                    raise self.timed_out()
+            else:
+                connection = self._take_reader()
+            # A cursor that is left open keeps the write-ahead log from being checkpointed.
+            yield connection
+        except RAISED as error:
+            raise to_store_error(error, self.path) from error
+        finally:
+            if held:
+                self.thread_lock.release()
+            elif connection is not self.writer:
+                self._put_back(connection)
+
+    @contextmanager
+    def transaction(self, *, commit: bool) -> Iterator[SQLiteCursor]:
+        """Open a transaction and yield its cursor, for the `eventsourcing` library's own code."""
+        with self.writing() if commit else self.reading() as connection:
+            yield SQLiteCursor(connection.cursor())
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    def close(self) -> None:
+        """Close every connection; the last one out checkpoints the write-ahead log."""
+        # A datastore whose `__init__` raised is collected, too, and has no `_closed` then.
+        if getattr(self, "_closed", True):
+            return
+        self._closed = True
+        self.commit_notifier.close()
+        # A forked child must not close SQLite's connections: that would release its parent's locks.
+        if os.getpid() != self._process:
+            return
+        self.group.close()
+        while self._idle:
+            self._idle.pop().close()
+        held = self.thread_lock.acquire(timeout=self.deadline)
+        try:
+            # Else a thread still writes: closing its connection under it would crash the process.
+            if held:
+                if self.wal_preallocator:
+                    self.wal_preallocator.close()
+                self.writer.close()
+            if self.file_lock:
+                self.file_lock.close()
+        finally:
+            if held:
+                self.thread_lock.release()
+
+    def _take_reader(self) -> sqlite3.Connection:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return self._guarded(self.connect)
+
+    def _put_back(self, connection: sqlite3.Connection) -> None:
+        # A deque's `append` and `pop` are atomic, so idle connections need no lock.
+        self._idle.append(connection)
+        # `close` has emptied the deque already, so a connection that comes back late is closed here.
+        if self._closed:
+            connection.close()
+
+    def timed_out(self) -> StoreTimeoutError:
+        """Return the error for a caller that has waited too long."""
+        return StoreTimeoutError(f"{self.path}: waited {self.deadline} s for others that write")
+
+    def check(self) -> None:
+        """Raise `StoreError` where the log was closed, or was opened before a fork of the process."""
+        if self._closed:
+            raise StoreError(f"{self.path}: the log was closed")
+        if os.getpid() != self._process:
+            raise StoreError(f"{self.path}: opened before a fork of the process; open it again after")
+
+    def _guarded(self, connect: Callable[[], event_rows.Connection]) -> event_rows.Connection:
+        try:
+            return connect()
+        except RAISED as error:
+            raise to_store_error(error, self.path) from error
+
+    def _open(self) -> event_rows.Connection:
+        """Return the writer's connection to a file that is known to be ours and of this release's version."""
+        note = None
+        if not self.in_memory:
+            file_safety.check_path(Path(self.file))
+            # Before SQLite opens the files: it would replay a foreign write-ahead log, or take an empty
+            # file as new.
+            note = durable_head.check_files(self.file)
+            # The unfinished backup of a killed process, which goes when the log is next opened.
+            if os.path.exists(part := f"{self.file}{file_locks.PART}"):
+                file_locks.remove_lock_file(part, beside=True)
+            # SQLite says better what is wrong with the place.
+            with suppress(OSError):
+                file_safety.create_private(self.file)
+            for part in ("-wal", "-shm"):
+                file_safety.follow_permissions(f"{self.file}{part}", self.file, make=False)
+        connection = self._guarded(self.connect)
+        try:
+            self._prepare(connection, note)
+            self._look_around(connection, note)
+        except RAISED as error:
+            connection.close()
+            raise to_store_error(error, self.path) from error
+        except BaseException:
+            connection.close()
+            # Ctrl-C may come just as the lock is given back.
+            if self.file_lock:
+                self.file_lock.close()
+            raise
+        return connection
+
+    def _look_around(self, connection: sqlite3.Connection, note: durable_head.DurableHead | None) -> None:
+        """Remember which file was opened; where it took the place of the noted one, note that."""
+        self.seal_key = file_safety.seal_key(connection)
+        if self.in_memory:
+            return
+        file = schema.id_of(connection)
+        self.last_head = durable_head.newest(connection, file)
+        self._place = file_safety.file_identity(self.file)
+        # A restored file has another id: from now on the note must speak of this one.
+        if note is not None and note.file != file:
+            if self.file_lock and not self.file_lock.acquire(self.deadline):
+                raise self.timed_out()
+            try:
+                # What was found may not be durable yet, so no entry is noted before the next commit.
+                self._write_to_lock_file(durable_head.NONE_YET._replace(file=file))
+            finally:
+                if self.file_lock:
+                    self.file_lock.close()
+
+    def write_note(self, head: durable_head.DurableHead) -> None:
+        """Note the durable head beside the log; the caller holds the lock. Raises nothing."""
+        self.last_head = head
+        self._write_to_lock_file(head)
+
+    def _write_to_lock_file(self, head: durable_head.DurableHead) -> None:
+        if self.file_lock:
+            # A failure leaves the older note, which is never wrong. An odd digest is for `check log`.
+            with suppress(OSError, struct.error):
+                self.file_lock.write(durable_head.packed(head))
+
+    def check_place(self, now: float | None = None) -> None:
+        """Raise `StoreError` where the file was removed or replaced since it was opened.
+
+        `now`: the monotonic time, from a writer.
+        """
+        # With "normal" the last entries may be lost anyway, so a writer looks only once in a while.
+        if now is not None and not self.keeps_note:
+            if now < self._looks_again:
+                return
+            self._looks_again = now + LOOK_SECONDS
+        # SQLite would go on writing into a removed file, and every append would be lost.
+        if self._place is not None and file_safety.file_identity(self.file) != self._place:
+            raise StoreError(
+                f"{self.path}: expected the file that was opened, found "
+                f"{'another one in its place' if os.path.exists(self.file) else 'none'}: nothing more is "
+                "written to it. Close the log, and open it again"
+            )
+
+    def _prepare(self, connection: sqlite3.Connection, note: durable_head.DurableHead | None) -> None:
+        """Make or migrate the tables where that is due. Several processes may call it at once."""
+        # One transaction for both looks: another process may be making the tables.
+        connection.execute("BEGIN")
+        version = schema.version_of(connection, self.path)
+        schema.check_schema(connection, self.path)
+        connection.execute("COMMIT")
+        if note is not None:
+            durable_head.check(self.file, connection, note)
+        if version == schema.VERSION:
+            return
+        if self.file_lock and not self.file_lock.acquire(self.deadline):
+            raise self.timed_out()
+        try:
+            # Before the first page is written, and before WAL: SQLite ignores it later.
+            connection.execute(f"PRAGMA page_size = {schema.PAGE_SIZE}")
+            self._write_ahead(connection)
+            schema.migrate(connection, self.path)
+        finally:
+            if self.file_lock:
+                self.file_lock.close()
+
+    def _write_ahead(self, connection: sqlite3.Connection) -> None:
+        """Switch to write-ahead logging. Raises `sqlite3.OperationalError` after the deadline."""
+        # A reader elsewhere can refuse the switch for a moment, and SQLite does not wait for it.
+        give_up = time.monotonic() + self.deadline
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError:
+                if time.monotonic() > give_up:
+                    raise
+                time.sleep(0.01)
+
+    def connect(self) -> event_rows.Connection:
+        """Return a new connection with our settings; the caller closes it."""
+        # SQLite would join a new file of that name with the write-ahead log of the old one.
+        self.check_place()
+        connection = sqlite3.connect(
+            self.file if self.in_memory else file_safety.uri_of(Path(self.file)),
+            uri=not self.in_memory,
+            timeout=self.deadline,
+            # Transactions are begun by us: sqlite3's own begin late, and not IMMEDIATE.
+            isolation_level=None,
+            # Connections go from thread to thread, but are used by one at a time.
+            check_same_thread=False,
+            factory=event_rows.Connection,
+        )
+        try:
+            for pragma in (f"synchronous = {self.synchronous}", *PRAGMAS):
+                connection.execute(f"PRAGMA {pragma}")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def checkpoint_wal(self) -> bool:
+        """Move the write-ahead log into the file and empty it; False where others are reading from it."""
+        if self.in_memory:
+            return True
+        with self.writing(lazily=True) as connection:
+            # Commit hooks begin one, and SQLite makes no checkpoint within a transaction.
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            connection.execute(f"PRAGMA busy_timeout = {CHECKPOINT_MS}")
+            try:
+                # TRUNCATE, since frames that are in the file already still hold the words of deleted entries.
+                (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            finally:
+                connection.execute(f"PRAGMA busy_timeout = {int(self.deadline * 1000)}")
+        return not busy
+
+    def _versions(self) -> Generator[int, None, None]:
+        """Yield a value that changes whenever another connection has committed, and after each failure."""
+        # One connection for all looks: `data_version` is compared with an earlier one of the same
+        # connection.
+        connection = self._take_reader()
+        try:
+            for failures in itertools.count(1):
+                try:
+                    while True:
+                        yield int(connection.execute("PRAGMA data_version").fetchone()[0])
+                except sqlite3.Error:
+                    # Another value each time, so that the waiting reader reads, and meets the error
+                    # itself.
+                    yield -failures
+        finally:
+            self._put_back(connection)

@@ -1,0 +1,384 @@
+"""Group commit: jobs that arrive during a transaction are written together in the next one.
+
+Most of the time of an append is one `fsync`. If 64 threads committed one after another, the last would wait
+for 64 of them. With groups it waits for two: the commit under way, and that of its own group.
+
+A job is a function that writes into a transaction, such as `sqlite_appends.Append.write`.
+`GroupCommit.write` has two ways to run it:
+
+- No thread is writing and the queue is empty: the caller runs the job in its own thread (`SingleWrite`). A
+  lone writer pays nothing for the group, and no caller waits in the hope of company.
+- Otherwise the caller puts the job in the queue and sleeps. The writer thread takes all jobs that have
+  gathered, at most `MOST`, into one transaction (`WriteBatch`), commits it, and wakes their callers. It
+  ends after `LINGER` seconds without a job.
+
+Jobs of one group do not notice each other:
+
+- A job that raises has its changes undone by a savepoint. Its own caller gets the error; the others commit.
+- A job sees what the jobs before it wrote: `heads` says where each stream stands within the transaction.
+- Inserted rows are gathered and written by one statement, because each statement costs a switch of threads.
+  If a row is refused, the jobs that were gathered run again one by one, to find the one at fault.
+
+A stream learns its new head after the commit (`remember`).
+
+An error that ends the transaction, such as a full disk, is raised in every caller of the group. Nothing of
+the group is written then. After `StoreTimeoutError` the queued jobs fail too. A caller that is interrupted
+while it sleeps does not stop its job. To learn whether it was done, append again with the same entry id.
+
+The turn among threads, and the lock among processes, are taken by `store.writing` (see `transaction`).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, suppress
+from itertools import islice
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread, current_thread
+from types import TracebackType
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+
+from stenolog.adapters.store.contract.threads import started
+from stenolog.adapters.store.contract.values import Head, Row, Stream
+from stenolog.adapters.store.sqlite.errors import BUSY, RAISED, to_store_error
+from stenolog.adapters.store.sqlite.statements import event_rows
+from stenolog.domain.entry import Record
+from stenolog.domain.errors import StoreTimeoutError
+
+T = TypeVar("T")
+# All callers of a group wait for all of its jobs, so a group must not grow without end.
+MOST = 256
+"""Jobs in one transaction."""
+# Long enough that jobs of the same burst need not start a thread anew.
+LINGER = 1.0
+"""Seconds that the writer thread waits for another job before it ends."""
+
+
+class WritableStore(Protocol):
+    """A datastore as `GroupCommit` needs it."""
+
+    path: str
+
+    @property
+    def is_writing(self) -> bool:
+        """True if a thread of this process is writing right now."""
+
+    @property
+    def closed(self) -> bool:
+        """True if the datastore was closed."""
+
+    def check(self) -> None:
+        """Raise `StoreError` where the datastore cannot be used any more."""
+
+    def writing(self, *, lazily: bool = False) -> AbstractContextManager[sqlite3.Connection]:
+        """Return a transaction that commits when the block ends."""
+
+
+class GroupCommit:
+    """A writer for one datastore that commits jobs one by one or in groups."""
+
+    def __init__(self, store: WritableStore) -> None:
+        self._store = store
+        self._queue: SimpleQueue[PendingWrite[Any] | None] = SimpleQueue()
+        # Protects `_thread`: a job is queued only while a writer thread is alive that will see it.
+        self._guard = Lock()
+        self._thread: Thread | None = None
+
+    def write(self, job: Job[T]) -> T:
+        """Do the job, durable on return. Raises the job's errors, `StoreTimeoutError`, `StoreError`."""
+        # The writer thread writes by itself: waiting for its own queue would never end.
+        # A caller that finds jobs queued joins them, so that it does not overtake them.
+        if (self._store.is_writing or not self._queue.empty()) and current_thread() is not self._thread:
+            return self._wait(job)
+        # A single statement is a transaction by itself, so SQLite's BEGIN is left to the jobs that need
+        # it.
+        with self._store.writing(lazily=True) as connection:
+            part = SingleWrite(connection)
+            result = job(part)
+        # Behind the block: a head that was never committed would leave a gap in the positions.
+        part.remember()
+        return result
+
+    def savepoint(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run a job in a savepoint: if the job raises, its changes are undone."""
+
+        def job(part: Savepoint) -> T:
+            with part:
+                return work(part.connection)
+
+        return self.write(job)
+
+    def submit(self, waiting: PendingWrite[Any]) -> None:
+        """Have a job done by the thread that writes; those of one caller keep their order."""
+        self._store.check()
+        with self._guard:
+            # A thread that was interrupted as it began is there, but does not live.
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = Thread(target=self._run, name="stenolog-writer", daemon=True)
+                started(self._thread, self._store.path)
+            # Queued only once the thread runs: a job that is refused here must not be written later.
+            self._queue.put(waiting)
+
+    def close(self) -> None:
+        """End the thread; queued jobs fail, since the datastore is closed."""
+        with self._guard:
+            # Taken under the guard, because the thread sets `_thread` to None when it ends.
+            thread = self._thread
+            if thread is not None:
+                self._queue.put(None)
+        if thread is not None and thread.is_alive():
+            # Joined without the guard, which the thread needs to end.
+            thread.join()
+
+    def _wait(self, job: Job[T]) -> T:
+        """Queue the job, and sleep until it is done. Whoever is interrupted meanwhile does not stop it."""
+        done = Lock()
+        done.acquire()
+        waiting = PendingWrite(job, done.release)
+        self.submit(waiting)
+        done.acquire()
+        return waiting.result()
+
+    def _run(self) -> None:
+        while True:
+            first = None
+            with suppress(Empty):
+                # A closed store gets no more jobs, so the thread need not linger.
+                first = self._queue.get(timeout=0 if self._store.closed else LINGER)
+            if first is not None:
+                self._commit([first])
+                continue
+            with self._guard:
+                # Asked under the guard: a job that came just before it is still seen by this thread.
+                if self._queue.empty():
+                    self._thread = None
+                    return
+
+    def _commit(self, taken: list[PendingWrite[Any]]) -> None:
+        """Commit the dequeued jobs, and those queued meanwhile, in one transaction; all get its outcome."""
+        try:
+            with self._store.writing(lazily=True) as connection:
+                part = WriteBatch(connection, self._store.path)
+                for waiting in self._gathering(taken):
+                    part.run(waiting)
+                part.finish()
+        except BaseException as error:
+            # The queued jobs fail with it: they would wait for the same lock once more.
+            if isinstance(error, StoreTimeoutError):
+                taken += self._queued()
+            for waiting in taken:
+                waiting.error = error
+        else:
+            part.remember()
+        # Every job is marked before any caller is woken, since one `wake` may serve several jobs.
+        for waiting in taken:
+            waiting.done = True
+        for wake in dict.fromkeys(waiting.wake for waiting in taken):
+            wake()
+
+    def _gathering(self, taken: list[PendingWrite[Any]]) -> Iterator[PendingWrite[Any]]:
+        """Yield the jobs already dequeued, then up to `MOST` in all from the queue.
+
+        Each job is dequeued as it is yielded.
+        """
+        yield from taken
+        # Noted in `taken` before it runs, so that an error of the transaction reaches its caller too.
+        for waiting in islice(self._queued(), MOST - len(taken)):
+            taken.append(waiting)
+            yield waiting
+
+    def _queued(self) -> Iterator[PendingWrite[Any]]:
+        with suppress(Empty):
+            while (waiting := self._queue.get_nowait()) is not None:
+                yield waiting
+
+
+Job: TypeAlias = "Callable[[Savepoint], T]"
+"""Something to be written, in a transaction with others: all of it or, where it raises, nothing of it."""
+
+
+class Savepoint:
+    """A part of a transaction. What is done in `with part:` is undone when the block raises.
+
+    `heads`: the streams that the transaction has appended to, their keys, and where they stand once it is
+    committed.
+    """
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self.heads: dict[Stream, tuple[int, Head]] = {}
+
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """The connection that the savepoint writes with."""
+        return self._connection
+
+    @property
+    def goes_on(self) -> bool:
+        """True if the transaction is still open; some failures of the machine end it."""
+        return self._connection.in_transaction
+
+    def smaller(self) -> Savepoint:
+        """Return a part of this part, for a job that continues after a refusal within it."""
+        part = Savepoint(self.connection)
+        part.heads = self.heads
+        return part
+
+    def insert(self, key: int, records: Sequence[Record]) -> None:
+        """Write records of one stream; `sqlite3.IntegrityError` where a position or an id is taken."""
+        with self:
+            event_rows.insert(self.connection, key, records)
+
+    def flush(self) -> None:
+        """Write all inserted rows: from here on, `heads` is right."""
+
+    def __enter__(self) -> None:
+        self.connection.execute("SAVEPOINT part")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self._connection.execute("RELEASE part")
+        elif self.goes_on:
+            # Some heads are undone with the savepoint; those that still hold are read again from the log.
+            self.heads.clear()
+            self._connection.execute("ROLLBACK TO part")
+            self._connection.execute("RELEASE part")
+
+    def remember(self) -> None:
+        """Note the heads of the streams; call it once they are durable."""
+        for stream, (key, head) in self.heads.items():
+            stream.key, stream.head = key, head
+
+
+class SingleWrite(Savepoint):
+    """All of a transaction, which begins where several statements are needed."""
+
+    def insert(self, key: int, records: Sequence[Record]) -> None:
+        # These fit into one statement, which SQLite commits or undoes as a whole.
+        if len(records) <= event_rows.AT_ONCE:
+            event_rows.insert(self._connection, key, records)
+        else:
+            super().insert(key, records)
+
+    def __enter__(self) -> None:
+        if not self.goes_on:
+            self._connection.execute("BEGIN IMMEDIATE")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None and self.goes_on:
+            self.heads.clear()
+            self._connection.execute("ROLLBACK")
+
+
+class PendingWrite(Generic[T]):
+    """A job in the queue; `done` says when it is done or refused, and the thread that writes calls `wake`.
+
+    Those of a transaction that have the same `wake` are woken by one call of it.
+    """
+
+    __slots__ = ("_result", "done", "error", "job", "wake")
+    _result: T
+
+    def __init__(self, job: Job[T], wake: Callable[[], object]) -> None:
+        self.job = job
+        self.wake = wake
+        self.done = False
+        self.error: BaseException | None = None
+
+    def run(self, part: Savepoint, path: str) -> None:
+        """Do the job, or note its error. Raises errors that end the transaction for all."""
+        try:
+            self._result = self.job(part)
+        except Exception as error:
+            # The transaction itself has ended, so no job of it is done: all their callers get the error.
+            if not part.goes_on:
+                raise
+            self.error = to_store_error(error, path) if isinstance(error, RAISED) else error
+
+    def result(self) -> T:
+        """Return the job's result.
+
+        Raises the job's error, or the error that kept its transaction from committing.
+        """
+        if self.error is not None:
+            raise self.error
+        return self._result
+
+
+class WriteBatch(Savepoint):
+    """The part of many jobs, one after another.
+
+    Inserted rows are gathered, and written before the connection is used otherwise. Where one of them is in
+    the way of another, or of the log, each job is done again by itself. The transaction begins where several
+    statements are needed, before the first of them.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, path: str) -> None:
+        super().__init__(connection)
+        self._path = path
+        # With commit hooks the transaction has begun already (see `Transaction._begin`).
+        self._begun = connection.in_transaction
+        self._rows: list[Row] = []
+        self._gathered: list[PendingWrite[Any]] = []
+        self._job: PendingWrite[Any] | None = None
+
+    @property
+    def connection(self) -> sqlite3.Connection:
+        self.flush()
+        return self._connection
+
+    @property
+    def goes_on(self) -> bool:
+        # Before BEGIN there is no transaction that an error could have ended.
+        return not self._begun or super().goes_on
+
+    def run(self, job: PendingWrite[Any]) -> None:
+        """Do a job, or note its error. Raises errors that end the transaction for all."""
+        self._job = job
+        job.run(self, self._path)
+
+    def insert(self, key: int, records: Sequence[Record]) -> None:
+        # No job is running, or its rows were refused together: these are written at once, to find the
+        # fault.
+        if self._job is None:
+            super().insert(key, records)
+            return
+        # Gathered, because each statement lets go of the interpreter and costs a switch of threads.
+        self._rows += event_rows.rows(key, records)
+        self._gathered.append(self._job)
+
+    def flush(self) -> None:
+        if not self._begun:
+            # Set first: where BEGIN fails, `goes_on` is false, and the error ends the group for all.
+            # Else each of its jobs would wait for the same lock once more.
+            self._begun = True
+            self._connection.execute("BEGIN IMMEDIATE")
+        self.finish()
+
+    def finish(self) -> None:
+        """Write the gathered rows, last of all, or behind the beginning of the transaction."""
+        if not self._rows:
+            return
+        rows, gathered, job = self._rows, self._gathered, self._job
+        # Without a job, `insert` writes at once: the jobs that are run again below must not gather.
+        self._rows, self._gathered, self._job = [], [], None
+        try:
+            if len(rows) <= event_rows.AT_ONCE:
+                event_rows.insert_rows(self._connection, rows)
+            else:
+                with self:
+                    event_rows.insert_rows(self._connection, rows)
+        except Exception as error:
+            # A busy database is not a refused row: trying each job alone would wait again for each.
+            if not self.goes_on or getattr(error, "sqlite_errorcode", 0) & 0xFF in BUSY:
+                raise
+            # The heads that the jobs below went by were never written.
+            self.heads.clear()
+            for each in gathered:
+                each.run(self, self._path)
+        self._job = job

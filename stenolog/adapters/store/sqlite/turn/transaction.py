@@ -1,0 +1,208 @@
+"""One transaction that writes: turns of threads, locks of processes, and room in the write-ahead log."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Protocol
+
+from stenolog.adapters.store.contract.threads import CommitNotifier
+from stenolog.adapters.store.sqlite.errors import RAISED, to_store_error
+from stenolog.adapters.store.sqlite.file_locks import FileLock
+from stenolog.adapters.store.sqlite.statements import event_rows
+from stenolog.domain.errors import StoreTimeoutError
+
+from . import durable_head
+
+# A few appends' worth, so that no writer waits long for the room of later ones.
+STEP = 65_536
+"""Bytes by which the write-ahead log is made longer at once."""
+# Zeros are no frame of SQLite's: it takes them for the end of the log.
+ZEROS = bytes(STEP)
+
+
+class WalPreallocator:
+    """The room in one write-ahead log, up to some `enough` bytes, made at its end."""
+
+    # A commit that makes a file longer also waits until the file system has noted the new length.
+    # One that writes into room that is there already takes little more than half as long.
+    # SQLite writes over its log again and again, but the first round after each opening makes it longer.
+
+    def __init__(self, path: str, enough: int) -> None:
+        self.path = path
+        self.enough = enough
+        self._file: int | None = None
+        self._end = 0
+
+    def make(self) -> None:
+        """Make room where there is none left. A failure is left to SQLite, which does without or says why."""
+        if self._end >= self.enough:
+            return
+        try:
+            if self._file is None:
+                # Appending never writes over frames, wherever the end is by then.
+                self._file = os.open(self.path, os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0))
+            end = os.lseek(self._file, 0, os.SEEK_END)
+            if end >= self.enough:  # another process has made it
+                self._end = end
+            # Where the end is still ours, the room that was made last is not used up.
+            elif end != self._end:
+                self._end = end + os.write(self._file, ZEROS)
+        except OSError:
+            # Not tried again: the disk is full, or the folder may not be written.
+            self._end = self.enough
+
+    def close(self) -> None:
+        """Give the file back."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+class TransactionStore(Protocol):
+    """A datastore as `Transaction` needs it: its writer, its locks, and what is told of a commit."""
+
+    path: str
+    deadline: float
+    writer: event_rows.Connection
+    thread_lock: threading.Lock
+    file_lock: FileLock | None
+    wal_preallocator: WalPreallocator | None
+    commit_hooks: list[Callable[[sqlite3.Connection], None]]
+    commit_notifier: CommitNotifier
+    last_head: durable_head.DurableHead
+    keeps_note: bool
+
+    def check(self) -> None:
+        """Raise `StoreError` where the datastore cannot be used any more."""
+
+    def check_place(self, now: float | None = None) -> None:
+        """Raise `StoreError` where the file was removed or replaced."""
+
+    def timed_out(self) -> StoreTimeoutError:
+        """Return the error for a caller that has waited too long."""
+
+    def write_note(self, head: durable_head.DurableHead) -> None:
+        """Note the durable head beside the log."""
+
+
+class Transaction(AbstractContextManager[sqlite3.Connection]):
+    """The context manager behind `LogDatastore.writing`.
+
+    With `lazily`, callers begin SQLite's own transaction if they need one, which a single statement does not.
+    The turn and the lock are taken all the same. Every user calls `end` once more in the end.
+    """
+
+    # Ctrl-C may come before the first line of any function, `__exit__` too. So users call `end`
+    # themselves, and this tells whether the turn still has to be given back.
+    _held = False
+    _before = 0
+
+    def __init__(self, store: TransactionStore, *, lazily: bool = False) -> None:
+        self._store = store
+        self._lazily = lazily
+
+    def __enter__(self) -> sqlite3.Connection:
+        try:
+            return self._begin()
+        except BaseException as error:
+            self.end()
+            if isinstance(error, RAISED):
+                raise to_store_error(error, self._store.path) from error
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        store = self._store
+        try:
+            if error is None:
+                self._commit()
+            self.end()
+        except BaseException as failed:
+            self.end()
+            if isinstance(failed, RAISED):
+                raise to_store_error(failed, store.path) from failed
+            raise
+        finally:
+            # Also after an interruption, which may have come behind the commit: a false alarm is harmless.
+            store.commit_notifier.notify()
+        if isinstance(error, RAISED):
+            raise to_store_error(error, store.path) from error
+
+    def _begin(self) -> sqlite3.Connection:
+        store = self._store
+        store.check()
+        start = time.monotonic()
+        # Ctrl-C may come behind every call. `map` takes the lock and notes it with no bytecode between.
+        # The order is fixed: first the turn among threads, then the lock among processes. `flock` belongs
+        # to the open file, which all threads of a process share.
+        (self._held,) = map(store.thread_lock.acquire, (True,), (store.deadline,))
+        if not self._held:
+            raise store.timed_out()
+        lock = store.file_lock
+        # What is left of the deadline: no call waits longer than that in all.
+        if lock and not lock.acquire(max(0.0, store.deadline - (time.monotonic() - start))):
+            raise store.timed_out()
+        # Under the lock, because a restore replaces the file only while it has the lock.
+        store.check_place(start)
+        # `total_changes` tells at the end whether anything was written, and `inserted` what it was.
+        self._before, store.writer.inserted = store.writer.total_changes, None
+        # Commit hooks write in the same transaction, so it has more than one statement.
+        if not self._lazily or store.commit_hooks:
+            store.writer.execute("BEGIN IMMEDIATE")
+        # After the lock is taken, so that two processes do not both make the same room.
+        if store.wal_preallocator:
+            store.wal_preallocator.make()
+        return store.writer
+
+    def _commit(self) -> None:
+        """Commit, then note the durable head; an interruption between the two leaves the older note."""
+        # Noted after COMMIT: after a power cut, a note ahead of its log would refuse a sound log.
+        store, writer = self._store, self._store.writer
+        changes = writer.total_changes - self._before
+        head = None
+        if writer.in_transaction:
+            for keep_up in tuple(store.commit_hooks):
+                keep_up(writer)
+            if store.keeps_note and writer.total_changes != self._before:
+                # Read within the transaction, so that it is what COMMIT makes durable.
+                head = durable_head.newest(writer, store.last_head.file)
+            writer.execute("COMMIT")
+        # One statement, committed by itself: hooks that came since will find its rows by themselves.
+        elif store.keeps_note and changes:
+            inserted = writer.inserted
+            # All changes were entries of one statement, whose last digest is known without a query.
+            if inserted is not None and inserted[0] == changes:
+                head = store.last_head._replace(entry=inserted[1], entry_digest=inserted[2])
+            else:
+                head = durable_head.newest(writer, store.last_head.file)
+        if head is not None:
+            store.write_note(head)
+
+    def end(self) -> None:
+        """Roll back uncommitted rows, and let the next writer begin; does nothing the second time."""
+        if not self._held:
+            return
+        store, lock = self._store, self._store.file_lock
+        try:
+            if store.writer.in_transaction:
+                store.writer.execute("ROLLBACK")
+        finally:
+            try:
+                if lock:
+                    lock.release()
+            except BaseException:
+                # Closing the file gives the lock back too, where unlocking it was interrupted.
+                if lock:
+                    lock.close()
+                raise
+            finally:
+                self._held = False
+                # Last, in reverse order: a thread that gets its turn must find the file's lock free.
+                store.thread_lock.release()
