@@ -38,13 +38,13 @@ from stenolog.projections.formats.body_builder import (
     tool_shapes,
 )
 from stenolog.projections.formats.model_families import goes_back, takes_system_turns
-from stenolog.projections.formats.own_parts import OwnBlocks, fields, own_blocks, own_tools, program_of
 from stenolog.projections.formats.writer import Writer
 from stenolog.projections.messages.body_digest import compact
 from stenolog.projections.messages.identifiers import CallIds, arguments_object, called, tool_name
 from stenolog.projections.messages.message import Body, Message, Preamble
 from stenolog.projections.messages.quoting import placeholder, quote
 
+from .own_parts import OwnBlocks, fields, own_blocks, own_tools, program_of
 from .parameters import anthropic_parameters, mark_prefix, set_breakpoints
 
 NAME = "anthropic"

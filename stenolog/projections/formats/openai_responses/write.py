@@ -37,7 +37,6 @@ from stenolog.projections.formats.body_builder import (
 from stenolog.projections.formats.chats import NO_OUTPUT
 from stenolog.projections.formats.model_families import encrypts_reasoning, goes_back, same_family
 from stenolog.projections.formats.openai_chat.write import LARGEST, PDF, described, json_note
-from stenolog.projections.formats.own_parts import NOTES, PROGRAMS, STANDING, caller_of, has_program
 from stenolog.projections.formats.parameters import parameters
 from stenolog.projections.formats.writer import Writer
 from stenolog.projections.messages.body_digest import compact
@@ -51,6 +50,8 @@ from stenolog.projections.messages.identifiers import (
 )
 from stenolog.projections.messages.message import BlobText, Body, Message, Preamble
 from stenolog.projections.messages.quoting import UNREADABLE, placeholder
+
+from .own_items import NOTES, PROGRAMS, STANDING, caller_of, has_program
 
 NAME = "openai-responses"
 VERSION = 1

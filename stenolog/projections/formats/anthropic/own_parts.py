@@ -1,21 +1,15 @@
-"""Parts that only their own provider understands, and which of them go back to it.
-
-What a provider's own tools did goes back whole or not at all: a call with its result, a program with its
-calls and its end. Other providers, and other families of models, are not sent it.
-"""
+"""Blocks of Anthropic's own tools, which go back to it whole or not at all: a call with its result."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence, Set
 from typing import NamedTuple
 
 from stenolog.domain.parts import Part, ProviderPart, TextPart, ToolCall
-from stenolog.projections.messages.identifiers import CallIds
+from stenolog.projections.formats.body_builder import BodyBuilder, provider_form
+from stenolog.projections.formats.model_families import goes_back, same_family
 from stenolog.projections.messages.message import Body, Message, Preamble
-
-from .body_builder import BodyBuilder, provider_form
-from .model_families import goes_back, same_family
 
 OWN_CALLS = {"server_tool_use": re.compile(r"srvtoolu_[a-zA-Z0-9_]+"), "mcp_tool_use": re.compile(r"[\w-]+")}
 """The calls that Anthropic runs itself, and the form of their ids."""
@@ -24,22 +18,6 @@ FIELDS = {"text": "citations", "tool_call": "caller"}
 USER_BLOCKS = frozenset({"search_result", "container_upload"})
 RESULT_BLOCKS = frozenset({"search_result", "tool_reference"})
 """Blocks of the provider's own that a user's message and a result may have."""
-STANDING: Mapping[str, bool] = {
-    "code_interpreter_call": True,
-    "compaction": False,
-    "file_search_call": True,
-    "image_generation_call": True,
-    "mcp_call": True,
-    "mcp_list_tools": True,
-    "program": True,
-    "program_output": True,
-    "web_search_call": False,
-}
-"""The items of OpenAI's own tools that no output of ours has to follow, and whether they need their id."""
-PROGRAMS = frozenset({"program", "program_output"})
-"""The items of a program of the model's, which calls tools itself, and of its end."""
-NOTES = ("metadata", "internal_chat_message_metadata_passthrough")
-"""Fields that Codex adds to items for its own use."""
 
 
 class OwnBlocks(NamedTuple):
@@ -141,16 +119,3 @@ def own_blocks(message: Message, names: Set[str], providers: Set[str]) -> dict[i
             if block.get("type") in allowed and is_there:
                 found[i] = block
     return found
-
-
-def has_program(kind: str, id: object, ids: CallIds) -> bool:
-    """Return whether the request has the program of an item; a program's id is kept for its calls and end."""
-    return ids.keep(id) if kind == "program" else ids.has(id)
-
-
-def caller_of(
-    call: ToolCall, message: Message, preamble: Preamble, ids: CallIds, providers: Set[str]
-) -> Body | None:
-    """Return the program that made a call, where that is in the request."""
-    found = provider_form(call).get("caller") if goes_back(call, message, preamble, providers) else None
-    return found if isinstance(found, dict) and ids.has(found.get("caller_id")) else None
