@@ -116,7 +116,7 @@ def write(log: logs.Log, name: str, size: int, tokens: int = 8_000) -> None:
     """Write a conversation of so many entries, under a budget."""
     talk = log[name]
     for agent in AGENTS:
-        talk.join(agent, model="gpt-5.2", instructions=f"You are {agent}.", policy=Budget(tokens))
+        talk.join(agent, model="gpt-5.2", persona=f"You are {agent}.", policy=Budget(tokens))
     talk.extend(list(events(size - talk.position)), expected=talk.position)
 
 

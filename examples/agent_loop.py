@@ -75,7 +75,7 @@ def main() -> None:
     """Ask one question, and print the timeline."""
     with stenolog.open(":memory:") as log:
         conversation = log["clock"]
-        conversation.join("guide", model="gpt-5.2", instructions="You tell the time.", tools=[CLOCK])
+        conversation.join("guide", model="gpt-5.2", persona="You tell the time.", tools=[CLOCK])
         conversation.append(UserMessage(text="What is the time in Kyiv?"))
         turn(conversation, "guide")
         for item in conversation.timeline():

@@ -18,7 +18,7 @@ from stenolog.projections.formats import FORMATS
 def talk() -> Iterator[Conversation]:
     """Yield a conversation of many short messages."""
     with stenolog.open(":memory:") as log:
-        log["x"].join("guide", model="m", instructions="Be brief.")
+        log["x"].join("guide", model="m", persona="Be brief.")
         for number in range(12):
             log["x"].append(UserMessage(f"What is {number} in words?"))
             log["x"].append(AssistantMessage(agent="guide", text=f"It is number {number}."))

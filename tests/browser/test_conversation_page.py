@@ -31,7 +31,7 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> Path:
     db = tmp_path_factory.mktemp("long") / "talks.db"
     with stenolog.open(db) as log:
         talk = log["long"]
-        talk.join("coder", instructions="You mend what is broken.")
+        talk.join("coder", persona="You mend what is broken.")
         while len(talk) < ENTRIES - 1:
             talk.extend(
                 [

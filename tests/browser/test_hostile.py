@@ -35,7 +35,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         for text in hostile.TEXTS:
             hostile.write(log, text)
         long = log["long"]
-        long.join("coder", model="gpt-5.2", instructions=hostile.LONG_LINE[:1_000_000])
+        long.join("coder", model="gpt-5.2", persona=hostile.LONG_LINE[:1_000_000])
         long.append(UserMessage(hostile.LONG_LINE, to=["coder"]))
         long.append(AssistantMessage(agent="coder", text=hostile.LONG_LINE))
     with browsing.inspected(db) as address:

@@ -142,7 +142,7 @@ def test_hostile_texts_in_every_field_run_nothing(browser: Browser, tmp_path: Pa
         talk = log["</title><script>alert(1)</script>"]
         for text in HOSTILE:
             visible = text.replace("\x00", "").replace("/", "")
-            talk.join(visible, model=visible, instructions=text)
+            talk.join(visible, model=visible, persona=text)
             talk.append(ModeSwitch(mode=text, title=text), expected=len(talk))
             talk.append(UserMessage(text, author=text, to=[visible]))
             call = ToolCall(id=visible, name=visible, arguments=text)

@@ -19,7 +19,7 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> Path:
     db = tmp_path_factory.mktemp("whatif") / "talks.db"
     with stenolog.open(db) as log:
         talk = log["demo"]
-        talk.join("coder", model="gpt-5.2", instructions="You mend what is broken.")
+        talk.join("coder", model="gpt-5.2", persona="You mend what is broken.")
         for number in range(60):
             talk.append(UserMessage(f"Please look at the part {number} of it.", to=["coder"]))
             talk.append(AssistantMessage(agent="coder", text=f"The part {number} is well, and was before."))

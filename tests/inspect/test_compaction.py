@@ -15,7 +15,7 @@ from .words import words
 @pytest.fixture
 def log(log: stenolog.Log) -> stenolog.Log:
     talk = log["demo"]
-    talk.join("coder", model="gpt-5.2", instructions="You mend what is broken.")
+    talk.join("coder", model="gpt-5.2", persona="You mend what is broken.")
     for number in range(1, 51):
         talk.append(UserMessage(f"Please mend the part {number}.", to=["coder"]))
         talk.append(AssistantMessage(agent="coder", text=f"Part {number} is <b>mended</b>."))

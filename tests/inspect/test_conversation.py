@@ -28,7 +28,7 @@ NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 @pytest.fixture
 def log(log: stenolog.Log) -> stenolog.Log:
     talk = log["demo"]
-    talk.join("coder", instructions="You mend what is broken.")
+    talk.join("coder", persona="You mend what is broken.")
     events: tuple[Event, ...] = (
         UserMessage("Which test fails?", to=["coder"]),
         AssistantMessage(

@@ -17,7 +17,7 @@ from .words import words
 @pytest.fixture
 def log(log: stenolog.Log) -> stenolog.Log:
     talk = log["demo"]
-    talk.join("coder", model="claude-sonnet-4-5", instructions="You mend what is broken.")
+    talk.join("coder", model="claude-sonnet-4-5", persona="You mend what is broken.")
     for number in range(1, 6):
         talk.append(UserMessage(f"Please mend the part {number}.", to=["coder"]))
         talk.append(AssistantMessage(agent="coder", text=f"Part {number} is mended."))
@@ -68,7 +68,7 @@ def test_it_is_compared_with_a_policy_a_fork_and_another_agent(web: TestClient, 
 
 
 def test_a_word_that_changed_is_marked(web: TestClient, log: stenolog.Log) -> None:
-    log["demo"].join("coder", model="claude-sonnet-4-5", instructions="You mend what is cracked.")
+    log["demo"].join("coder", model="claude-sonnet-4-5", persona="You mend what is cracked.")
     page = web.get("/diff/demo?before=12").text
     assert "You mend what is <del>broken</del><ins>cracked</ins>." in page
 

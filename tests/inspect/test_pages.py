@@ -24,7 +24,7 @@ from .words import words
 @pytest.fixture
 def log(log: stenolog.Log) -> stenolog.Log:
     talk = log["demo"]
-    talk.join("coder", model="gpt-5.2", instructions="You mend what is broken.")
+    talk.join("coder", model="gpt-5.2", persona="You mend what is broken.")
     talk.append(UserMessage("Which test fails?", to=["coder"]))
     call = ToolCall(id="c1", name="shell", arguments='{"cmd": "pytest"}')
     talk.append(AssistantMessage(agent="coder", parts=[call]))

@@ -19,7 +19,7 @@ from .words import words
 @pytest.fixture
 def log(log: stenolog.Log) -> stenolog.Log:
     talk = log["talk"]
-    talk.join("coder", model="gpt-5.2", instructions="You mend what is broken.")
+    talk.join("coder", model="gpt-5.2", persona="You mend what is broken.")
     for question in ("Which test fails?", "And why?"):
         talk.append(UserMessage(question, to=["coder"]))
         receipt = talk.request("coder").receipt

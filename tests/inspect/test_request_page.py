@@ -21,7 +21,7 @@ CHECK = Tool(name="check", description="Run the tests.", parameters={"type": "ob
 def talk(log: stenolog.Log) -> stenolog.Conversation:
     """Return a conversation in which coder was called three times: at 2, 4 (in vain) and 6."""
     made = log["talk"]
-    made.join("coder", model="gpt-5.2", instructions="You mend what is broken.", tools=[CHECK])
+    made.join("coder", model="gpt-5.2", persona="You mend what is broken.", tools=[CHECK])
     made.append(UserMessage("Which test fails?", to=["coder"]))
     call = ToolCall(id="c1", name="check", arguments="{}")
     used = Usage(input=812, output=31, cache_read=40)
@@ -35,7 +35,7 @@ def talk(log: stenolog.Log) -> stenolog.Conversation:
 
 def long_talk(log: stenolog.Log, turns: int) -> None:
     made = log["long"]
-    made.join("coder", model="gpt-5.2", instructions="You mend what is broken.")
+    made.join("coder", model="gpt-5.2", persona="You mend what is broken.")
     said = [UserMessage(f"question {n}", to=["coder"]) for n in range(turns)]
     told = [AssistantMessage(agent="coder", parts=[TextPart(text=f"answer {n}")]) for n in range(turns)]
     made.extend([each for pair in zip(said, told, strict=True) for each in pair])
@@ -82,7 +82,7 @@ def test_what_the_call_before_began_with_too_may_be_read_from_the_cache(
 
 def test_a_changed_prompt_leaves_nothing_that_the_cache_knows(web: TestClient, log: stenolog.Log) -> None:
     made = talk(log)
-    made.join("coder", model="gpt-5.2", instructions="You write tests.", tools=[CHECK])
+    made.join("coder", model="gpt-5.2", persona="You write tests.", tools=[CHECK])
     made.append(UserMessage("go on", to=["coder"]))
     shown = words(web.get("/request/talk?agent=coder").text)
     assert "as at" not in shown

@@ -33,7 +33,7 @@ CONDITIONS = (
 @pytest.fixture
 def log(log: stenolog.Log) -> stenolog.Log:
     talk = log["demo"]
-    talk.join("coder", model="gpt-5.2", instructions="You mend what is broken.")
+    talk.join("coder", model="gpt-5.2", persona="You mend what is broken.")
     for number in range(1, 12):
         talk.append(UserMessage(f"Please mend the part {number}.", to=["coder"]))
         call = ToolCall(id=f"c{number}", name="shell", arguments='{"cmd": "pytest"}')

@@ -202,7 +202,7 @@ def secretive() -> Iterator[stenolog.Conversation]:
     """Yield a conversation that has a secret in every place."""
     with stenolog.open(":memory:") as log:
         talk = log["talk"]
-        talk.join("coder", model="gpt-5.2", instructions=f"You know {SECRET}.")
+        talk.join("coder", model="gpt-5.2", persona=f"You know {SECRET}.")
         talk.join("judge", model="claude-opus-5")
         talk.append(ModeSwitch(title=f"About {SECRET}"), expected=len(talk))
         talk.append(UserMessage(f"The key is {SECRET}.", author=f"Ann {SECRET}", to=["coder"]))

@@ -128,7 +128,7 @@ def test_its_request_is_exported_as_a_program(form: str, expected: list[str]) ->
 
 def test_every_part_of_its_request_is_explained() -> None:
     with stenolog.open(":memory:") as log:
-        log["talk"].join("baker", model="courier-9", instructions="Be brief.")
+        log["talk"].join("baker", model="courier-9", persona="Be brief.")
         log["talk"].extend(events_from([ASKED, CALLING, WEIGHED], agent="baker"))
         request = log["talk"].request("baker", api="courier")
 
@@ -149,10 +149,10 @@ def test_prompts_are_compared_in_the_order_that_its_rules_of_a_cache_say(
     FORMATS.remove("courier")
     register_api(COURIER._replace(cache=cache))
     with stenolog.open(":memory:") as log:
-        log["talk"].join("baker", model="courier-9", instructions="Be brief.")
+        log["talk"].join("baker", model="courier-9", persona="Be brief.")
         log["talk"].extend(events_from([ASKED, CALLING, WEIGHED], agent="baker"))
         before = log["talk"].request("baker", api="courier")
-        log["talk"].join("baker", model="courier-9", instructions="Be verbose.")
+        log["talk"].join("baker", model="courier-9", persona="Be verbose.")
         after = log["talk"].request("baker", api="courier")
 
     assert (diff(before, after).again > 0) is reads_anew

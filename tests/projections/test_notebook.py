@@ -45,7 +45,7 @@ def html(shown: object) -> str:
 def talk() -> Iterator[stenolog.Conversation]:
     with stenolog.open(":memory:") as log:
         talk = log["talk"]
-        talk.join("coder", model="gpt-5.2", instructions="You mend what is broken.")
+        talk.join("coder", model="gpt-5.2", persona="You mend what is broken.")
         talk.append(UserMessage("Which test fails?", to=["coder"]))
         call = ToolCall(id="c1", name="shell", arguments='{"cmd": "pytest"}')
         talk.append(AssistantMessage(agent="coder", text=NASTY, tool_calls=[call]))

@@ -64,7 +64,7 @@ def _call(id: str, place: str) -> dict[str, Any]:
 def tell_in_python(log: stenolog.Log, base: str) -> str:
     """Run the story by Python's own API, and return the text of the last answer."""
     story = log["story"]
-    story.join("coder", model="gpt-5.2", instructions="You are coder.", tools=[LOOK])
+    story.join("coder", model="gpt-5.2", persona="You are coder.", tools=[LOOK])
     story.append(UserMessage(QUESTION, to=["coder"]), id="question")
     while True:
         state = story.state()

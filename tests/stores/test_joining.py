@@ -55,7 +55,7 @@ def test_joining_appends_one_mode_switch_with_the_card(talk: Conversation) -> No
     entry = talk.join(
         "coder",
         model="gpt-5",
-        instructions="You code.",
+        persona="You code.",
         tools=[WEATHER],
         parameters={"temperature": 0.2},
         policy=policy,
@@ -77,7 +77,7 @@ def test_joining_again_with_the_same_card_appends_nothing(talk: Conversation) ->
 
 
 def test_what_a_later_join_leaves_out_stays_on_the_card(talk: Conversation) -> None:
-    talk.join("coder", model="gpt-5", instructions="You code.", tools=[WEATHER], parameters={"stop": ["."]})
+    talk.join("coder", model="gpt-5", persona="You code.", tools=[WEATHER], parameters={"stop": ["."]})
     entry = talk.join("coder", model="gpt-6", policy=LastN(3))
 
     assert entry is not None
@@ -91,8 +91,8 @@ def test_what_a_later_join_leaves_out_stays_on_the_card(talk: Conversation) -> N
 
 
 def test_what_is_given_empty_is_taken_from_the_card(talk: Conversation) -> None:
-    talk.join("coder", model="m", instructions="x", tools=[WEATHER], parameters={"n": 1}, policy=LastN(3))
-    talk.join("coder", model="", instructions="", tools=[], parameters={}, policy={})
+    talk.join("coder", model="m", persona="x", tools=[WEATHER], parameters={"n": 1}, policy=LastN(3))
+    talk.join("coder", model="", persona="", tools=[], parameters={}, policy={})
 
     assert talk.settings().card_of("coder") == AgentCard()
 
@@ -101,8 +101,8 @@ def test_what_is_given_empty_is_taken_from_the_card(talk: Conversation) -> None:
     ("given", "said"),
     [
         ("modle", "join: no such argument: modle; did you mean model?"),
-        ("system", "join: no such argument: system; did you mean instructions?"),
-        ("persona", "join: no such argument: persona; did you mean instructions?"),
+        ("system", "join: no such argument: system; did you mean persona?"),
+        ("instructions", "join: no such argument: instructions; did you mean persona?"),
         ("temperature", 'the provider\'s own go in parameters={"temperature": 0.2}'),
     ],
 )
@@ -141,7 +141,7 @@ def test_many_that_join_at_once_append_one_switch(tmp_path: Path) -> None:
 
 def test_a_joined_agent_is_asked_and_its_request_may_be_sent(talk: Conversation) -> None:
     talk.append(UserMessage(text="Rain?"))
-    talk.join("coder", model="gpt-5", instructions="You tell the weather.", tools=[CHAT])
+    talk.join("coder", model="gpt-5", persona="You tell the weather.", tools=[CHAT])
 
     assert talk.request("coder").check().body == {
         "model": "gpt-5",

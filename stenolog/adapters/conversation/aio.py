@@ -269,7 +269,7 @@ class AsyncConversation:
         agent: str,
         *,
         model: str | None = None,
-        instructions: str | None = None,
+        persona: str | None = None,
         tools: Iterable[ToolSpecLike] | None = None,
         parameters: Mapping[str, Any] | None = None,
         policy: PolicyLike = None,
@@ -278,7 +278,7 @@ class AsyncConversation:
             lambda conversation: conversation.join(
                 agent,
                 model=model,
-                instructions=instructions,
+                persona=persona,
                 tools=tools,
                 parameters=parameters,
                 policy=policy,

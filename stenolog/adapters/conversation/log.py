@@ -277,14 +277,14 @@ class Conversation(ReadableConversation):
         agent: str,
         *,
         model: str | None = None,
-        instructions: str | None = None,
+        persona: str | None = None,
         tools: Iterable[ToolSpecLike] | None = None,
         parameters: Mapping[str, Any] | None = None,
         policy: PolicyLike = None,
     ) -> Entry | None:
         """Have an agent take part with this card: append one mode switch, or nothing if it does already.
 
-        What is left out stays as it is on the agent's card; `instructions=""`, `tools=[]`, `parameters={}`
+        What is left out stays as it is on the agent's card; `persona=""`, `tools=[]`, `parameters={}`
         and `policy={}` empty it. `tools` are functions, `Tool`s, and dictionaries of OpenAI's or Anthropic's;
         `parameters` are the provider's own (temperature, max_tokens …); `policy` is a value of
         `stenolog.context`. Raises `InvalidEventError`, and `CallerError` for what is no tool; otherwise as
@@ -294,7 +294,7 @@ class Conversation(ReadableConversation):
             card_fields,  # late: most programs read a log, or have a team
         )
 
-        fields = card_fields(model, instructions, tools, parameters, policy)
+        fields = card_fields(model, persona, tools, parameters, policy)
         while True:
             state = self.state()
             settings = self.settings(state.position)

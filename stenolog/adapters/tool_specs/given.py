@@ -39,7 +39,7 @@ KEYS = ("name", "description", "strict")
 
 def card_fields(
     model: str | None,
-    instructions: str | None,
+    persona: str | None,
     tools: Iterable[ToolSpecLike] | None,
     parameters: Mapping[str, Any] | None,
     policy: PolicyLike,
@@ -50,7 +50,7 @@ def card_fields(
     """
     given = {
         "model": model,
-        "persona": instructions,
+        "persona": persona,
         "parameters": None if parameters is None else dict(parameters),
         "policy": policy,
     }

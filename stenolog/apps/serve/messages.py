@@ -150,7 +150,7 @@ class JoinParams(InConversation):
 
     agent: str
     model: str | None = None
-    instructions: str | None = None
+    persona: str | None = None
     tools: list[Object] | None = None
     """Tools in the form of OpenAI or Anthropic."""
     parameters: Object | None = None

@@ -70,12 +70,7 @@ def no_such_field(strangers: Sequence[str], names: Sequence[str]) -> str:
 
 def _closest(name: str, names: Sequence[str]) -> str:
     meant = SYNONYMS.get(name, "")
-    if meant in names:
-        return meant
-    # A card's persona is the instructions of whoever joins.
-    if "persona" in (meant, name) and "instructions" in names:
-        return "instructions"
-    return closest(name, names)
+    return meant if meant in names else closest(name, names)
 
 
 def named_arguments(hint: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
