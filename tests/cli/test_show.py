@@ -61,7 +61,7 @@ def test_a_call_names_the_position_of_its_result_and_a_result_that_of_its_call(t
     assert "\ncall at 3\n" in talk("show", "x", "5").out
     assert "\nresult at 7\n" in talk("show", "x", "6").out
     assert "\ncall at 6\n" in talk("show", "x", "7").out
-    assert "\nno result\n" in talk("show", "x", "8").out
+    assert "\nno result yet\n" in talk("show", "x", "8").out
 
 
 def test_an_erased_entry_says_why_and_when_it_was_erased_and_is_never_unknown(demo: Cli) -> None:

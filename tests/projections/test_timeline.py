@@ -106,8 +106,8 @@ def test_a_result_without_a_call_stands_on_its_own() -> None:
         None,
         (TextPart(text="lost"),),
     )
-    assert first.detail == "tool: a result for c1, which is no open call"
-    assert second.detail == "shell: a result for c1, which is no open call"
+    assert first.detail == "tool: a result without its call (c1)"
+    assert second.detail == "shell: a further result of a call that has one (c1)"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Sequence
 from datetime import datetime
-from itertools import islice
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -21,9 +20,10 @@ from stenolog.domain.lanes.state import address
 from stenolog.projections.analysis.provider_bill import states_input
 from stenolog.projections.fold import Fold
 from stenolog.projections.requests import lanes
-from stenolog.projections.views.lines import USER
+from stenolog.projections.views.calls import CallOutcome, missing, of_result
+from stenolog.projections.views.lines import USER, is_cut
 from stenolog.projections.views.timeline import changes, cut_of
-from stenolog.projections.views.tool_pairs import Call, CallKey, ToolCallIndex
+from stenolog.projections.views.tool_pairs import Call, CallKey, Pair, ToolCallIndex
 
 from .warming import Warmer
 
@@ -35,8 +35,8 @@ KINDS = {
     "messages": "uas",
     "answers": "as",
     "model calls": "ase",
-    "tools": "txo",
-    "errors": "exo",
+    "tools": "txod",
+    "errors": "exod",
     "settings": "mcn",
     "cuts": "cs",
 }
@@ -63,7 +63,8 @@ class ConversationIndex:
 
     `agents` are the lanes that have a request, by the position that they first come at. `kinds` has a letter
     for each position: u message, a answer, s summary, t result, x failed result, o result without its call,
-    e failed call of a model, m change of mode, c cut, n settings of another program, ? anything else.
+    d further result of a call, e failed call of a model, m change of mode, c cut, n settings of another
+    program, ? anything else.
     `whose` has the number of its lane for each position, and `spans` each lane's first and last position:
     lane 0 is that of persons and the system. `results` are by position, `cuts` where a window began to move,
     `billed` the answers that state what their request was billed.
@@ -90,8 +91,9 @@ class ConversationIndex:
     def take(self, entry: Entry) -> None:
         """Take the next entry in."""
         event, at = entry.event, entry.position
-        result = self._paired(entry)
-        self.kinds.append(ord(letter_of(event, is_paired=result is not None)))
+        pair = self._pairing.take(entry)
+        result = self._paired(entry, pair)
+        self.kinds.append(ord(letter_of(event, pair)))
         where = lane_of(event) if result is None else self._names[self.whose[result.call - 1]]
         # Most entries are of a lane that is known, and bring no other.
         if isinstance(event, UserMessage | ModeSwitch) or (result is None and where not in self.agents):
@@ -105,32 +107,32 @@ class ConversationIndex:
             self.billed.add(at)
         self.position, self.digest = at, entry.digest
 
-    def open_calls(self) -> dict[tuple[int, int], str]:
-        """Return the calls that no result has come for, by position and place, with their tools."""
-        return {call.key: call.name for call in self._pairing.waiting}
+    def missing_calls(self, open: dict[CallKey, bool]) -> set[CallKey]:
+        """Return the calls without a result that are not among the open ones."""
+        return missing((call.key for call in self._pairing.waiting), open)
 
-    def missing_calls(self) -> set[tuple[int, int]]:
-        """Return the calls without a result whose lane has gone on without it, by position and place."""
-        return {key for key in self.open_calls() if self._goes_on_after(key[0])}
-
-    def _goes_on_after(self, position: int) -> bool:
-        lane = self.whose[position - 1]
-        later = zip(islice(self.kinds, position, None), islice(self.whose, position, None), strict=False)
-        return any(whose == lane and kind in b"ase" for kind, whose in later)
+    def outcome(self, entry: Entry) -> CallOutcome:
+        """Return the outcome that a result is. Raises `TypeError` for any other entry."""
+        if not isinstance(entry.event, ToolResult):
+            raise TypeError(f"expected a result, found {entry.event.kind}")
+        found = self.results.get(entry.position)
+        call = Call(CallKey(found.call, found.nth), "", "", found.tool, "") if found else None
+        second = self.kinds[entry.position - 1] == ord("d")
+        return of_result(entry.event, Pair(entry.position, call, second))
 
     def lane_at(self, position: int) -> str:
         """Return the address of the lane that an entry is in; "" is that of persons and the system."""
         return self._names[self.whose[position - 1]]
 
-    def ticks(self) -> dict[str, list[int]]:
+    def ticks(self, open: dict[CallKey, bool]) -> dict[str, list[int]]:
         """Return the positions that a slider marks, by kind."""
-        missing = {position for position, _ in self.missing_calls()}
+        missing = {position for position, _ in self.missing_calls(open)}
         return {
             "calls": self.of_kind("ase"),
             "modes": self.of_kind("m"),
             "summaries": self.of_kind("s"),
             "cuts": sorted({*self.of_kind("c"), *self.cuts}),
-            "errors": sorted({*self.of_kind("exo"), *missing}),
+            "errors": sorted({*self.of_kind(KINDS["errors"]), *missing}),
         }
 
     def of_kind(self, letters: str) -> list[int]:
@@ -155,9 +157,8 @@ class ConversationIndex:
             self._filtered[only, of] = self.position, found
         return found
 
-    def _paired(self, entry: Entry) -> PairedResult | None:
+    def _paired(self, entry: Entry, pair: Pair | None) -> PairedResult | None:
         """Return a result with its call; None for any other entry, and for one without a call."""
-        pair = self._pairing.take(entry)
         event = entry.event
         if isinstance(event, AssistantMessage) and event.tool_calls:
             self._called_at[entry.position] = entry.time
@@ -236,7 +237,7 @@ class ConversationIndex:
 
 # It is never folded entry by entry, as it changes in place; only stored and found by this.
 STORED: PersistentFold[ConversationIndex] = PersistentFold(
-    Fold("inspector", ConversationIndex(), lambda index, entry: index, version=2),
+    Fold("inspector", ConversationIndex(), lambda index, entry: index, version=3),
     ConversationIndex.dump,
     ConversationIndex.load,
 )
@@ -289,7 +290,7 @@ def _goes_on(conversation: Conversation, index: ConversationIndex) -> bool:
     )
 
 
-def letter_of(event: Event, *, is_paired: bool) -> str:
+def letter_of(event: Event, pair: Pair | None) -> str:
     """Return the letter of an entry's kind."""
     match event:
         case UserMessage():
@@ -297,12 +298,12 @@ def letter_of(event: Event, *, is_paired: bool) -> str:
         case AssistantMessage():
             return "s" if event.covers else "a"
         case ToolResult(is_error=failed):
-            return "o" if not is_paired else "x" if failed else "t"
+            if pair is None or pair.call is None:
+                return "d" if pair and pair.second else "o"
+            return "x" if failed else "t"
         case LlmError():
             return "e"
-        case ModeSwitch(context_from=begin, hides=hides) if isinstance(begin, int) or isinstance(
-            hides, tuple
-        ):
+        case ModeSwitch() if is_cut(event):
             return "c"
         case ModeSwitch():
             return "m" if changes(event) else "n"

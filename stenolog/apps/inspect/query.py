@@ -14,6 +14,8 @@ from stenolog.apps.views.positions import is_number, position_ranges
 from stenolog.apps.views.requests import AskedRequest, edits_asked, policy_asked
 from stenolog.domain.base.near_names import closest
 from stenolog.domain.errors import AgentNotFoundError, InvalidEventError
+from stenolog.projections.views.calls import open_calls
+from stenolog.projections.views.tool_pairs import CallKey
 
 from .conversation_index import ConversationIndex, IndexCache
 
@@ -72,6 +74,11 @@ class Query:
     def index(self) -> ConversationIndex:
         """The conversation's agents and marks, up to its end."""
         return self._indexes.of(self.conversation)
+
+    @cached_property
+    def open_calls(self) -> dict[CallKey, bool]:
+        """The calls that are waited for at the end; true: a person has to approve it first."""
+        return open_calls(self.conversation.state())
 
     @cached_property
     def head(self) -> int:

@@ -38,6 +38,16 @@ USER = "user"
 """The address of the person, whom an agent speaks to unless it names another."""
 
 
+KINDS: dict[str, str] = {
+    "user_message": "user",
+    "assistant_message": "assistant",
+    "tool_result": "tool",
+    "llm_error": "error",
+    "mode_switch": "mode",
+}
+"""The word for each kind of event."""
+
+
 class Description(NamedTuple):
     """An entry in words, as they were said: nothing in them is escaped."""
 
@@ -76,6 +86,41 @@ def describe(entry: Entry) -> Description:
             return Description("?", lost_words(payload))
         case Unknown():
             return Description("?", f"{event.topic}, which this release does not know")
+
+
+class EntryLine(NamedTuple):
+    """An entry as a line: the word for its kind, its author, its content and, last, its thoughts."""
+
+    kind: str
+    who: str
+    what: str
+    thoughts: str
+
+
+def entry_line(entry: Entry) -> EntryLine:
+    """Return an entry as a line; nothing in it is escaped."""
+    (who, what), thought = describe(entry), thoughts(entry.event)
+    return EntryLine(kind_word(entry.event), who, what.removesuffix(thought).rstrip(), thought)
+
+
+def kind_word(event: Event) -> str:
+    """Return the word for an entry's kind, finer than `KINDS`: a summary, a cut, mere settings, erased."""
+    match event:
+        case AssistantMessage(covers=covers) if covers:
+            return "summary"
+        case ModeSwitch() if is_cut(event):
+            return "cut"
+        case ModeSwitch() if not changes(event):
+            return "settings"
+        case Unknown(topic=topic) if topic == ERASED:
+            return "erased"
+        case _:
+            return KINDS.get(event.kind, event.kind)
+
+
+def is_cut(switch: ModeSwitch) -> bool:
+    """Return whether a mode switch takes entries out of context."""
+    return isinstance(switch.context_from, int) or isinstance(switch.hides, tuple)
 
 
 def thoughts(event: Event) -> str:

@@ -32,8 +32,9 @@ from stenolog.domain.parts import Part, TextPart, ToolCall, text_of
 from stenolog.domain.values import ConversationRef, Receipt, TurnPolicy, WorkflowRun
 
 from .acts import acts, without_acts
+from .calls import CallStatus, of_result, open_calls, without_result
 from .context import Context, context
-from .tool_pairs import CallKey
+from .tool_pairs import CallKey, ToolCallIndex
 
 ItemKind: TypeAlias = Literal[
     "message", "tool", "error", "mode", "cut", "running", "unknown", "erased", "damaged"
@@ -41,7 +42,7 @@ ItemKind: TypeAlias = Literal[
 OUT_OF_TOKENS = frozenset(("length", "max_tokens", "max_output_tokens", "model_context_window_exceeded"))
 """The finish reasons, in small letters, of an answer that was cut at a limit of tokens."""
 CUT_OFF = "cut off at its limit of tokens"
-ItemStatus: TypeAlias = Literal["", "running", "awaiting approval", "ok", "failed", "no result", "retried"]
+ItemStatus: TypeAlias = Literal[CallStatus, "", "retried"]
 
 
 class TimelineItem(NamedTuple):
@@ -50,8 +51,8 @@ class TimelineItem(NamedTuple):
     `position` is that of the entry it begins with, `result` that of the result attached to a tool card.
     `author` is who said or did it, `text` what was said, `detail` the rest in words. `status` is that of
     what takes time; "no result": the lane went on without one; "retried": an error after which the same call
-    is made again. `hidden`: a rewind or a reset took it out of context, an edit replaced it, or a summary
-    replaced it for all whom it concerns.
+    is made again. `note` says what is out of the ordinary with a call or its result. `hidden`: a rewind or a
+    reset took it out of context, an edit replaced it, or a summary replaced it for all whom it concerns.
     """
 
     kind: ItemKind
@@ -67,6 +68,7 @@ class TimelineItem(NamedTuple):
     result: int = 0
     output: tuple[Part, ...] = ()
     hidden: bool = False
+    note: str = ""
 
 
 class Timeline(list[TimelineItem]):
@@ -100,8 +102,9 @@ def _item_words(item: TimelineItem) -> str:
 
 
 class _Calls(NamedTuple):
-    """State of the tool calls: the entry of each one's result, and which are open (true: approval)."""
+    """State of the tool calls: how results are paired, their entries, and which are open."""
 
+    pairing: ToolCallIndex
     results: dict[CallKey, Entry]
     open: dict[CallKey, bool]
 
@@ -114,10 +117,8 @@ def timeline(entries: Iterable[Entry]) -> Timeline:
     log = list(entries)
     now, state = context(log), fold(log)
     at = {entry.position: entry for entry in log}
-    calls = _Calls(
-        {key: at[position] for key, position in now.pairing.results.items()},
-        {CallKey(call.position, call.nth): call.approval for _, call in state.open_calls()},
-    )
+    results = {key: at[position] for key, position in now.pairing.results.items()}
+    calls = _Calls(now.pairing, results, open_calls(state))
     attached = set(now.pairing.results.values())
     items = [item for entry in log if entry.position not in attached for item in _items(entry, calls)]
     items = _with_cuts(_with_reasons(items, erasures(log)), cuts(log))
@@ -169,8 +170,8 @@ def _items(entry: Entry, calls: _Calls) -> Iterator[TimelineItem]:
             yield from (_card(entry, said, nth, calls) for nth in range(len(said.tool_calls)))
             yield from _acts(entry, address(said.agent, said.task), said.parts)
         case ToolResult() as result:
-            why = f"{result.name or 'tool'}: a result for {result.call_id}, which is no open call"
-            yield _with_result(item("tool", author="", text=result.text, detail=why), entry)
+            card = _with_result(item("tool", author="", text=result.text), entry, calls.pairing)
+            yield card._replace(detail=f"{result.name or 'tool'}: {card.note} ({result.call_id})")
         case LlmError() as error:
             why = f"{error.category}: {error.message}" if error.message else error.category
             where, received = address(error.agent, error.task), without_acts(error.parts)
@@ -245,22 +246,20 @@ def cut_words(said: AssistantMessage) -> str:
 
 
 def _card(entry: Entry, said: AssistantMessage, nth: int, calls: _Calls) -> TimelineItem:
-    """Return the card of one tool call, with its result where there is one."""
+    """Return the card of one tool call, with its result if it has one."""
     call, key, author = said.tool_calls[nth], CallKey(entry.position, nth), address(said.agent, said.task)
     card = TimelineItem(
         "tool", entry.position, entry.time, author, text=call.arguments, detail=call.name, call=call
     )
     if key in calls.results:
-        return _with_result(card, calls.results[key])
-    if key in calls.open:
-        return card._replace(status="awaiting approval" if calls.open[key] else "running")
-    return card._replace(status="no result")
+        return _with_result(card, calls.results[key], calls.pairing)
+    return card._replace(**without_result(key, calls.open)._asdict())
 
 
-def _with_result(card: TimelineItem, entry: Entry) -> TimelineItem:
+def _with_result(card: TimelineItem, entry: Entry, pairing: ToolCallIndex) -> TimelineItem:
     assert isinstance(entry.event, ToolResult)
-    status: ItemStatus = "failed" if entry.event.is_error else "ok"
-    return card._replace(status=status, result=entry.position, output=tuple(entry.event.parts))
+    found = of_result(entry.event, pairing.pairs.get(entry.position))
+    return card._replace(**found._asdict(), result=entry.position, output=tuple(entry.event.parts))
 
 
 def changes(switch: ModeSwitch) -> str:

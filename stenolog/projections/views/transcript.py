@@ -8,10 +8,10 @@ from html import escape
 
 from stenolog.projections.terminal_text import safe
 
+from .calls import MARKS
 from .lines import in_words
 from .timeline import TimelineItem
 
-MARKS = {"ok": "✓", "failed": "✗", "no result": "-", "running": "…", "awaiting approval": "?"}
 HTML = re.compile(r"<(?=[A-Za-z/!?])")
 """The beginning of HTML, and of a link in pointed brackets."""
 _HARMLESS = r"https?://|mailto:|\)|[^\s:&()<>]+(?:[\s)>]|$)"
@@ -32,7 +32,7 @@ def markdown(title: str, items: Iterable[TimelineItem]) -> Iterator[str]:
         match item.kind:
             case "tool":
                 called = f" `{_code(item.call.name)}`" if item.call else ""
-                yield f"{_heading(item)} calls{called} {MARKS.get(item.status, '')} {item.status}".rstrip()
+                yield f"{_heading(item)} calls{called} {MARKS.get(item.status, '')} {_outcome(item)}".rstrip()
                 yield from _fenced(item.call.arguments if item.call else "", "json")
                 yield from _fenced(in_words(item.output), "text")
             case "mode" | "cut" | "running":
@@ -42,6 +42,10 @@ def markdown(title: str, items: Iterable[TimelineItem]) -> Iterator[str]:
                 yield f"{_heading(item)}{detail}"
                 if said := item.text or in_words(item.parts):
                     yield f"\n{_harmless(safe(said)).rstrip()}"
+
+
+def _outcome(item: TimelineItem) -> str:
+    return item.note or item.status
 
 
 def _heading(item: TimelineItem) -> str:
@@ -135,4 +139,5 @@ def _voice(item: TimelineItem) -> str:
 
 def _called(item: TimelineItem) -> str:
     name = item.call.name if item.call else item.detail
-    return f"{MARKS.get(item.status, '·')} {item.author or '?'} calls {name} · {_when(item)}"
+    note = f" · {item.note}" if item.note and item.call else ""
+    return f"{MARKS.get(item.status, '·')} {item.author or '?'} calls {name}{note} · {_when(item)}"

@@ -17,16 +17,11 @@ from stenolog.apps.cli.suggest import did_you_mean
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import ConversationNotFoundError, InvalidEventError, PositionNotFoundError
 from stenolog.domain.events import AssistantMessage, LlmError
+from stenolog.projections.views import lines
 
 from .time import moment
 
-KINDS = {
-    "user": "user_message",
-    "assistant": "assistant_message",
-    "tool": "tool_result",
-    "error": "llm_error",
-    "mode": "mode_switch",
-}
+KINDS = {word: kind for kind, word in lines.KINDS.items()}
 FORMS = "a number, @, @~3, @{user|assistant|tool|error|mode}, @call:ID or a time (2026-11-20T09:30, 2h)"
 LISTED = "; `stenolog ls` lists those that there are"
 

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import count, islice
 from typing import TYPE_CHECKING, Any
 
-from stenolog.adapters.conversation.queries.backwards import backwards
 from stenolog.apps.cli.arguments.time import in_zone
 from stenolog.apps.cli.lines import Piece, entry_data, field, line, paragraph
+from stenolog.apps.views.calls import CallLine, calls_of, result_of
 from stenolog.domain.entry import Entry
 from stenolog.domain.erasure import is_erased
-from stenolog.domain.events import AssistantMessage, ToolResult
+from stenolog.domain.events import AssistantMessage
 from stenolog.domain.parts import Part
 from stenolog.projections.terminal_text import one_line, safe_json
 from stenolog.projections.views.acts import Act, acts, is_act, is_of_program, is_result_of
 from stenolog.projections.views.timeline import cut_words
-from stenolog.projections.views.tool_pairs import CallKey, ToolCallIndex, pair
 
-from .entry_lines import erasure_words, kind_word
+from .entry_lines import erasure_words, styled_kind
 from .layout import heading, wrapped
 
 if TYPE_CHECKING:
@@ -30,8 +28,6 @@ RECORD = ("call_id", "call", "source", "session", "receipt", "meta")
 PROOFS = {"signature": "signed", "encrypted": "encrypted"}
 SHORT, DEEPEST = 80, 2
 """Fields of so many characters stand on one line; of values within values so many cells deep."""
-NEAR = 1000
-"""A result is looked for among so many entries behind its call, and a call among so many before it."""
 
 
 def raw_entry(entry: Entry) -> Iterator[Piece]:
@@ -56,32 +52,33 @@ def full_entry(entry: Entry, conversation: Conversation) -> Iterator[Piece]:
     is_gone = is_erased(entry.event)
     topic = erasure_words(entry, conversation) if is_gone else data["topic"]
     yield wrapped(
-        (f"{entry.conversation}@{entry.position}", "bold"), "  ", (topic, kind_word(entry.event)[1]),
+        (f"{entry.conversation}@{entry.position}", "bold"), "  ", (topic, styled_kind(entry.event)[1]),
         (f"  {in_zone(entry.time):%Y-%m-%d %H:%M}", "dim"), hang=2,
     )  # fmt: skip
     if isinstance(entry.event, AssistantMessage) and (cut := cut_words(entry.event)):
         yield wrapped((cut, "yellow"))
-    if key := call_of(conversation, entry):
-        which = f"/{key.nth + 1}" if key.nth else ""
-        yield line((f"call at {key.position}{which}", "dim"))
+    if found := result_of(conversation, entry):
+        which = f"/{found.key.nth + 1}" if found.key and found.key.nth else ""
+        where = f"call at {found.key.position}{which}" if found.key else ""
+        yield line((": ".join(filter(None, (where, found.outcome.note))), "dim"))
     fields = data["event"] if isinstance(data["event"], dict) else {"payload": data["event"]}
     parts = fields.pop("parts", ())
     record = {name: data[name] for name in ("id", "time", "digest")}
     record |= {name: fields.pop(name) for name in RECORD if name in fields}
     yield from _fields({name: value for name, value in fields.items() if not (is_gone and value == "")})
-    yield from _parts(getattr(entry.event, "parts", ()), parts, results_of(conversation, entry))
+    yield from _parts(getattr(entry.event, "parts", ()), parts, calls_of(conversation, entry))
     yield heading("record")
     yield from _fields(record)
 
 
 def _parts(
-    values: Sequence[Part], parts: Iterable[dict[str, Any]], results: Mapping[int, int]
+    values: Sequence[Part], parts: Iterable[dict[str, Any]], outcomes: Sequence[CallLine]
 ) -> Iterator[Piece]:
     """Yield each part: its heading, its fields, its text, and how it is signed.
 
     An act of a program is shown as a call with its result; `values` are what the `parts` are the JSON of.
     """
-    calls, ran = count(), acts(values)
+    ran, calls = acts(values), iter(outcomes)
     next_act = iter(ran)
     for value, part in zip(values, parts, strict=True):
         if is_act(value):
@@ -92,8 +89,9 @@ def _parts(
         kind = part.pop("type", "part")
         yield heading(kind)
         if kind == "tool_call":
-            result = results.get(next(calls))
-            yield line((f"result at {result}" if result else "no result", "dim"))
+            _, outcome, result = next(calls)
+            where = f"result at {result}" if result else ""
+            yield line((": ".join(filter(None, (where, outcome.note))), "dim"))
         text, signed = part.pop("text", None), [*_signatures(part)]
         arguments = _named_arguments(part.get("arguments"))
         if arguments:
@@ -184,44 +182,3 @@ def _in_words(value: object) -> str | None:
 
 def _json(value: object) -> str:
     return safe_json(value, spaced=True)
-
-
-def results_of(conversation: Conversation, entry: Entry) -> dict[int, int]:
-    """Return the positions of the results of an entry's calls, by the calls' places in it."""
-    if not isinstance(entry.event, AssistantMessage) or not entry.event.tool_calls:
-        return {}
-    behind = islice(conversation.entries(after=entry.position), NEAR)
-    return _paired(entry, behind, len(entry.event.tool_calls))
-
-
-def _paired(entry: Entry, behind: Iterable[Entry], calls: int) -> dict[int, int]:
-    index, found = ToolCallIndex(), dict[int, int]()
-    index.take(entry)
-    for later in behind:
-        made = index.take(later)
-        if made and made.call and made.call.key.position == entry.position:
-            found[made.call.key.nth] = later.position
-            if len(found) == calls:
-                break
-    return found
-
-
-def call_of(conversation: Conversation, entry: Entry) -> CallKey | None:
-    """Return the call that a result answers; None for any other entry, and where the call is not near."""
-    if not isinstance(entry.event, ToolResult):
-        return None
-    seen = [entry]
-    for earlier in islice(backwards(conversation, entry.position - 1), NEAR):
-        seen.append(earlier)
-        if _may_be_called(earlier, entry.event) and (key := pair(reversed(seen)).calls[entry.position]):
-            return key
-    return None
-
-
-def _may_be_called(entry: Entry, result: ToolResult) -> bool:
-    """Return whether the entry may have the call of a result: it is named by it, or has its id."""
-    if not isinstance(entry.event, AssistantMessage):
-        return False
-    if result.call is not None:
-        return result.call.entry == entry.id
-    return any(call.id == result.call_id for call in entry.event.tool_calls)

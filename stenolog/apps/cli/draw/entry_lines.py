@@ -10,21 +10,20 @@ from typing import TYPE_CHECKING
 from stenolog.adapters.conversation.queries.backwards import backwards
 from stenolog.apps.cli.arguments.position import KINDS
 from stenolog.apps.cli.arguments.time import in_zone
-from stenolog.apps.cli.lines import STYLES, Piece, TextLine, counted, describe, line, shortened, thoughts
+from stenolog.apps.cli.lines import STYLES, Piece, TextLine, counted, line, shortened
 from stenolog.apps.cli.terminal import width
+from stenolog.apps.views.calls import NEAR, result_of
 from stenolog.domain.entry import EPOCH, Entry
 from stenolog.domain.erasure import ERASED, is_erased
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.values import CallRef, Control
+from stenolog.projections.views import lines
+from stenolog.projections.views.lines import kind_word
 from stenolog.projections.views.timeline import changes, erasures
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Conversation
 
-NEAR = 1000
-"""A call is looked for among so many entries before its approval or its result."""
-SHORT_KINDS = {kind: short for short, kind in KINDS.items()}
-"""The word by which a kind of entries is shown, which `--kind` takes too."""
 KIND_CELLS = max(map(len, KINDS))
 WHO_CELLS, PART = 16, 8
 """The cells of an author's name; of a wide terminal this part of them."""
@@ -32,14 +31,9 @@ NARROW, WHO_CELLS_NARROW = 60, 8
 """A terminal of fewer cells has no room for times, and so many for an author's name."""
 
 
-def short_kind(kind: str) -> str:
-    """Return the word by which a kind of entries is shown."""
-    return SHORT_KINDS.get(kind, kind)
-
-
-def kind_word(event: Event) -> tuple[str, str]:
+def styled_kind(event: Event) -> tuple[str, str]:
     """Return the word by which an event's kind is shown, and its style."""
-    return (ERASED, "dim") if is_erased(event) else (short_kind(event.kind), STYLES[event.kind])
+    return kind_word(event), "dim" if is_erased(event) else STYLES[event.kind]
 
 
 def log_lines(entries: Iterable[Entry], conversation: Conversation, *, all: bool) -> Iterator[Piece]:
@@ -91,20 +85,19 @@ def entry_line(
     `digits` is the width of positions. With its `conversation` calls and results have names; `tools` are
     those that are known already, by the ids of calls. `erased` are erasures in words, by their positions.
     """
-    words, thought = describe(entry), thoughts(entry.event)
-    what = _verdict(entry, conversation) or words.what.removesuffix(thought)
-    who, (kind, style) = words.who, kind_word(entry.event)
+    (_, who, what, thought), (kind, style) = lines.entry_line(entry), styled_kind(entry.event)
+    what = _verdict(entry, conversation) or what
     if is_erased(entry.event):
         what = erasure_words(entry, conversation, erased)
     if isinstance(entry.event, ToolResult) and not entry.event.name:
-        who = (tools or {}).get(entry.event.call_id) or _tool_called(entry, entry.event, conversation) or who
+        who = (tools or {}).get(entry.event.call_id) or _tool_called(entry, conversation) or who
     return line(
         (f"{entry.position:>{digits}}", "bold"),
         ("  " if is_narrow() else f"  {_clock(entry):8}  ", "dim"),
         (f"{kind:<{KIND_CELLS}}  ", style),
         (f"{_fitted(who)}  ", ""),
         (what, "red" if what.startswith("✗") else ""),
-        (thought, "dim"),
+        (f" {thought}" if what and thought else thought, "dim"),
     )
 
 
@@ -138,16 +131,10 @@ def _note_calls(tools: dict[str, str], event: Event) -> None:
         tools.update({call.id: call.name for call in event.tool_calls})
 
 
-def _tool_called(entry: Entry, result: ToolResult, conversation: Conversation | None) -> str:
+def _tool_called(entry: Entry, conversation: Conversation | None) -> str:
     """Return the name of the tool whose call a result answers; empty if the call is not near."""
-    if conversation is None:
-        return ""
-    for earlier in islice(backwards(conversation, entry.position), NEAR):
-        tools: dict[str, str] = {}
-        _note_calls(tools, earlier.event)
-        if result.call_id in tools:
-            return tools[result.call_id]
-    return ""
+    found = result_of(conversation, entry) if conversation else None
+    return found.tool if found else ""
 
 
 def erasure_words(

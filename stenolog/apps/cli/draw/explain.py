@@ -22,9 +22,10 @@ from stenolog.projections.analysis.knowledge import PROOFS, Seen
 from stenolog.projections.analysis.provider_bill import NO_BILL, Bill
 from stenolog.projections.messages.rules import HAD, RULES
 from stenolog.projections.requests import Request
+from stenolog.projections.views.lines import KINDS
 from stenolog.projections.views.timeline import erasures
 
-from .entry_lines import entry_line, is_narrow, kind_word, short_kind
+from .entry_lines import entry_line, is_narrow, styled_kind
 from .layout import Cell, heading, legend, table, wrapped
 from .step_lines import step_lines
 from .views import DISPOSITIONS, bill_lines, folded, head_lines, spans
@@ -146,7 +147,7 @@ def _reference(ref: Reference, entries: Mapping[int, Entry], back: bool) -> tupl
     return (
         str(first),
         ref.field,
-        kind_word(entry.event),
+        styled_kind(entry.event),
         who,
         (what, "dim"),
     )
@@ -168,7 +169,9 @@ def blame_drawn(told: Blame) -> Iterator[Piece]:
 def _link_row(link: BlameLink, mark: str = "") -> tuple[Cell, ...]:
     person = "bold green" if link.person and not mark else "dim" if mark else ""
     arrow = mark or ("↳" if link.field == "control.call" else "←" if link.field else "")
-    word = ERASED if link.kind == "unknown" and link.text.startswith(ERASED) else short_kind(link.kind)
+    word = (
+        ERASED if link.kind == "unknown" and link.text.startswith(ERASED) else KINDS.get(link.kind, link.kind)
+    )
     kind = (word, "dim" if mark else STYLES[link.kind])
     return ((arrow, "dim"), str(link.position), link.field, kind, (link.who, person), (link.text, person))
 
@@ -248,7 +251,7 @@ def _seen_row(seen: Seen, entry: Entry) -> tuple[Cell, ...]:
     style = "yellow" if seen.proof in ("next", "rebuilt") else "green"
     return (
         str(seen.position),
-        kind_word(entry.event),
+        styled_kind(entry.event),
         who,
         (seen.proof, style),
         str(seen.by or ""),

@@ -14,6 +14,7 @@ from stenolog.apps.cli.lines import Piece, in_words, line, paragraph
 from stenolog.apps.cli.terminal import width
 from stenolog.domain.values import PositionRange
 from stenolog.projections.terminal_text import one_line
+from stenolog.projections.views.calls import MARKS
 from stenolog.projections.views.context import within
 from stenolog.projections.views.lines import USER
 from stenolog.projections.views.timeline import TimelineItem
@@ -28,11 +29,11 @@ VOICE = {
     "damaged": "bold red",
 }
 STATUS = {
-    "ok": ("✓", "green"),
-    "failed": ("✗", "red"),
-    "running": ("…", "yellow"),
-    "awaiting approval": ("?", "yellow"),
-    "no result": ("-", "dim"),
+    "ok": "green",
+    "failed": "red",
+    "running": "yellow",
+    "awaiting approval": "yellow",
+    "no result": "dim",
 }
 LINES_OF_OUTPUT = 8
 LINES_OF_NOTE = 1
@@ -168,7 +169,7 @@ def _style(item: TimelineItem) -> str:
 
 
 def _tool(item: TimelineItem, full: bool) -> Iterator[Piece]:
-    mark, style = STATUS.get(item.status, ("·", ""))
+    mark, style = MARKS.get(item.status, "·"), STATUS.get(item.status, "")
     called = f"{item.call.name} {item.call.arguments}" if item.call else item.detail
     where = f"  {item.position}" + (
         f", {item.result}" if item.result != item.position and item.result else ""
@@ -177,5 +178,7 @@ def _tool(item: TimelineItem, full: bool) -> Iterator[Piece]:
         yield wrapped((f"{mark} ", style), (called, "blue"), (where, "dim"), indent=2, hang=2)
     else:
         yield line("  ", (f"{mark} ", style), (called, "blue"), (where, "dim"), kept=1)
+    if item.note and item.call:
+        yield line("    ", (item.note, style))
     if item.output:
         yield paragraph(in_words(item.output), "dim", indent=4, lines=None if full else LINES_OF_OUTPUT)

@@ -9,9 +9,11 @@ from pydantic_core import from_json, to_json
 
 from stenolog.domain.events import AssistantMessage, LlmError, ToolResult
 from stenolog.domain.parts import ReasoningPart, ToolCall
-from stenolog.projections.views.lines import describe, in_words, thoughts
+from stenolog.projections.views.calls import CallStatus, without_result
+from stenolog.projections.views.lines import describe, in_words, kind_word, thoughts
+from stenolog.projections.views.tool_pairs import CallKey
 
-from .rows import bar, kind_word
+from .rows import bar
 from .rows import in_words as took_in_words
 
 if TYPE_CHECKING:
@@ -26,17 +28,14 @@ LONGEST_RESULT = 4_000
 
 
 class ShownCall(NamedTuple):
-    """A tool call with its result.
-
-    `position` is that of the call, and `result` that of the result: 0 where there is none. `status`: "ok",
-    "failed", "open" while it may still come, or "missing".
-    """
+    """A tool call with its result; `result` is the position of that, 0 without one."""
 
     name: str
     arguments: str
     position: int
     result: int
-    status: str
+    status: CallStatus
+    note: str
     words: str
     took: str
     bar: int
@@ -62,7 +61,8 @@ def card(query: Query) -> dict[str, Any]:
         what = what.removesuffix(thoughts(event))
     return {
         "card": {
-            "kind": kind_word(entry),
+            "kind": kind_word(event),
+            "fault": query.index.outcome(entry).note if isinstance(event, ToolResult) and not calls else "",
             "who": who,
             "time": f"{entry.time:%Y-%m-%d %H:%M:%S}",
             "words": _cut(what, LONGEST),
@@ -88,20 +88,19 @@ def _thoughts(event: object) -> str:
 def _calls(query: Query, entry: Entry, calls: Sequence[ToolCall], only: int | None) -> Iterable[ShownCall]:
     """Yield the calls of an entry with their results; `only` the one at this place."""
     index = query.index
-    missing = index.missing_calls()
     for nth, call in enumerate(calls):
         if only not in (None, nth):
             continue
         at = index.calls.get((entry.position, nth), 0)
-        result = query.conversation.entry(at).event if at else None
-        words, status = "", "missing" if (entry.position, nth) in missing else "open"
-        if isinstance(result, ToolResult):
-            words, status = in_words(result.parts), "failed" if result.is_error else "ok"
+        words, outcome = "", without_result(CallKey(entry.position, nth), query.open_calls)
+        if at:
+            result = query.conversation.entry(at)
+            words, outcome = in_words(getattr(result.event, "parts", ())), index.outcome(result)
         took = index.results[at].took if at else None
         shown = _cut(words, LONGEST if only is not None else LONGEST_RESULT)
         arguments = _cut(_indented(call.arguments), LONGEST)
         yield ShownCall(
-            call.name, arguments, entry.position, at, status, shown, took_in_words(took), bar(took)
+            call.name, arguments, entry.position, at, *outcome, shown, took_in_words(took), bar(took)
         )
 
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import log10
 from typing import NamedTuple
 
 from stenolog.adapters.conversation.log import Conversation
-from stenolog.apps.inspect.conversation_index import ConversationIndex, addressed, letter_of
+from stenolog.apps.inspect.conversation_index import ConversationIndex, addressed
+from stenolog.apps.inspect.query import Query
 from stenolog.domain.entry import EPOCH, Entry
-from stenolog.domain.erasure import is_erased
 from stenolog.domain.events import AssistantMessage, LlmError, ToolResult
 from stenolog.projections.terminal_text import one_line
-from stenolog.projections.views.lines import describe, thoughts
+from stenolog.projections.views.calls import missing, without_result
+from stenolog.projections.views.lines import entry_line
+from stenolog.projections.views.tool_pairs import CallKey
 
 from .lane_graph import Gutter, LaneGraph
 
@@ -23,19 +25,6 @@ LONGEST_LINE = 300
 """The most characters of a row's words."""
 FULL_BAR = 40
 """The width of the bar of a tool that took a quarter of an hour."""
-WORDS = {
-    "u": "user",
-    "a": "assistant",
-    "s": "summary",
-    "t": "tool",
-    "x": "tool",
-    "o": "tool",
-    "e": "error",
-    "m": "mode",
-    "c": "cut",
-    "n": "settings",
-}
-"""The word for each kind of an index."""
 
 
 class Row(NamedTuple):
@@ -63,8 +52,7 @@ class Row(NamedTuple):
 
 
 def rows(
-    talk: Conversation,
-    index: ConversationIndex,
+    query: Query,
     listed: Sequence[int],
     first: int,
     count: int,
@@ -72,17 +60,18 @@ def rows(
     marks: Mapping[int, str] | None = None,
 ) -> list[Row]:
     """Return some rows of a list of positions, from a place in it on."""
+    talk, index = query.conversation, query.index
     wanted = listed[max(0, first) : max(0, first) + min(count, MOST)]
     if not wanted:
         return []
     graph = LaneGraph(dict(index.spans), wanted[0], wanted[-1])
-    missing = index.missing_calls()
+    open = query.open_calls
     found = []
     for place, entry in enumerate(_entries(talk, wanted), max(0, first)):
         where = index.lane_at(entry.position)
         alone = len(listed) != index.position
         gutter = graph.gutter(entry.position, where, addressed(entry.event), is_cut_off=alone)
-        row = _row(entry, place, index, missing)
+        row = _row(entry, place, index, open)
         mark = marks.get(entry.position, "") if marks else ""
         found.append(row._replace(gutter=gutter, forks=forks.get(entry.position, ()), mark=mark))
     return found
@@ -99,55 +88,42 @@ def place_of(listed: Sequence[int], position: int) -> int:
 
 def row(entry: Entry) -> Row:
     """Return an entry as a row by itself."""
-    who, words = describe(entry)
-    return Row(entry.position, 0, _time(entry), kind_word(entry), who, one_line(words))
+    kind, who, what, thought = entry_line(entry)
+    return Row(entry.position, 0, _time(entry), kind, who, one_line(f"{what} {thought}"))
 
 
-def kind_word(entry: Entry) -> str:
-    """Return the word for an entry's kind."""
-    if is_erased(entry.event):
-        return "erased"
-    return WORDS.get(letter_of(entry.event, is_paired=True), entry.event.kind)
-
-
-def _row(entry: Entry, place: int, index: ConversationIndex, missing: Container[tuple[int, int]]) -> Row:
-    who, what = describe(entry)
-    thought = thoughts(entry.event)
-    line, after = _cut(what.removesuffix(thought)), _cut(thought) if thought else ""
-    made = Row(entry.position, place, _time(entry), kind_word(entry), who, line, after)
+def _row(entry: Entry, place: int, index: ConversationIndex, open: dict[CallKey, bool]) -> Row:
+    kind, who, what, thought = entry_line(entry)
+    made = Row(entry.position, place, _time(entry), kind, who, _cut(what), _cut(thought) if thought else "")
     match entry.event:
         case ToolResult() as result:
-            return _result(made, result, index)
+            return _result(made, entry, result, index)
         case AssistantMessage(tool_calls=calls) as said:
-            return _answer(made, said, len(calls), index, missing)
+            return _answer(made, said, len(calls), index, open)
         case LlmError(duration_ms=took):
             return made._replace(fault="failed", note=in_words(took), bar=bar(took))
         case _:
             return made
 
 
-def _result(made: Row, result: ToolResult, index: ConversationIndex) -> Row:
+def _result(made: Row, entry: Entry, result: ToolResult, index: ConversationIndex) -> Row:
     """Return a result's row: under the name of its tool, with how long that took."""
-    pair = index.results.get(made.position)
+    pair, outcome = index.results.get(made.position), index.outcome(entry)
+    fault = outcome.note or (outcome.status if outcome.status == "failed" else "")
     if pair is None:
-        fault = "no call is known that this is the result of"
         return made._replace(fault=fault, note=in_words(result.duration_ms))
-    fault = "failed" if result.is_error else ""
     who, took = result.name or pair.tool, in_words(pair.took)
     return made._replace(who=who, pair=pair.call, fault=fault, note=took, bar=bar(pair.took))
 
 
 def _answer(
-    made: Row,
-    said: AssistantMessage,
-    calls: int,
-    index: ConversationIndex,
-    missing: Container[tuple[int, int]],
+    made: Row, said: AssistantMessage, calls: int, index: ConversationIndex, open: dict[CallKey, bool]
 ) -> Row:
     """Return an answer's row: with the place of its first result, and its tokens."""
-    results = (index.calls.get((made.position, nth), 0) for nth in range(calls))
-    is_orphan = any((made.position, nth) in missing for nth in range(calls))
-    fault = "a call has no result" if is_orphan else ""
+    results = [index.calls.get((made.position, nth), 0) for nth in range(calls)]
+    waiting = (CallKey(made.position, nth) for nth, result in enumerate(results) if not result)
+    faults = (without_result(key, open).note for key in missing(waiting, open))
+    fault = next(faults, "")
     note = f"{said.usage.output:,} tok" if said.usage is not None and said.usage.output else ""
     return made._replace(pair=next(filter(None, results), 0), fault=fault, note=note)
 

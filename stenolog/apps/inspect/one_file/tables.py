@@ -12,7 +12,9 @@ from stenolog.domain.parts import FilePart, ImagePart, Part, ReasoningPart, Text
 from stenolog.projections.messages.rules import RULES
 from stenolog.projections.requests import Omission, Request, RequestPart
 from stenolog.projections.requests.part_texts import part_text
-from stenolog.projections.views.lines import describe, in_words
+from stenolog.projections.views.calls import of_result
+from stenolog.projections.views.lines import describe, in_words, kind_word
+from stenolog.projections.views.tool_pairs import Pair, ToolCallIndex
 
 from .sent import SentRequest
 
@@ -51,7 +53,7 @@ class EntryTable:
         self._columns: dict[str, list[Any]] = {
             name: [] for name in ("kind", "who", "time", "head", "parts", "more")
         }
-        before = 0
+        before, pairing = 0, ToolCallIndex()
         for entry in entries:
             where = f"entry {entry.position}"
             at = int(entry.time.timestamp() * 1000)
@@ -62,10 +64,10 @@ class EntryTable:
             ]
             self.said.append(" ".join(words for _, words in parts))
             row = (
-                self.kinds.number(entry.event.kind),
+                self.kinds.number(kind_word(entry.event)),
                 self.whos.number(clean(describe(entry).who, where)),
                 at - before,
-                clean(_head(entry), where),
+                clean(_head(entry, pairing.take(entry)), where),
                 [each for part in parts for each in part],
                 self._more(entry.event, where, clean),
             )
@@ -100,12 +102,14 @@ def _in_words(part: Part) -> str:
     return f"{words[:-1]} sha256 {blob[:12]}…]" if blob else words
 
 
-def _head(entry: Entry) -> str:
+def _head(entry: Entry, pair: Pair | None) -> str:
     """Return what is said of an entry beside its parts: the error, the change of settings, ✓ or ✗."""
     event: Any = entry.event
+    note = of_result(event, pair).note if isinstance(event, ToolResult) else ""
     if getattr(event, "parts", ()):
         event = replace(event, parts=())
-    return describe(entry._replace(event=event)).what
+    words = describe(entry._replace(event=event)).what
+    return f"{words} [{note}]" if note else words
 
 
 class RequestTable:

@@ -4,7 +4,6 @@
 
 const HEIGHT = 26, AROUND = 12, MOST_PARTS = 150, MOST_CHARACTERS = 20000, EVERY = 64;
 const WHAT = ["kept", "reworded", "added"], LETTER = ["k", "r", "a"];
-const SHORT = { user_message: "user", assistant_message: "assistant", tool_result: "tool", llm_error: "error", mode_switch: "mode" };
 const byId = (id) => document.getElementById(id);
 
 /** An element with attributes and children; a child that is no element is a text. */
@@ -187,7 +186,7 @@ class View {
     const names = { k: "kept", r: "reworded", a: "added", x: "left out" };
     return make("li", { "data-at": at, class: `${kind} ${mark} ${future}`, role: "option", "aria-selected": at === this.at },
       make("span", { class: "number", title: names[mark] || "" }, mark), make("span", { class: "number" }, at),
-      make("span", { class: "kind" }, SHORT[kind] || kind), make("span", { class: "who" }, this.log.who(at)),
+      make("span", { class: "kind" }, kind), make("span", { class: "who" }, this.log.who(at)),
       make("span", {}, this.log.line(at).slice(0, 300)));
   }
   drawSide() {
@@ -213,7 +212,7 @@ class View {
     ].filter(Boolean).join(" · ");
     const kind = log.kind(at), { head, said, thoughts } = log.words(at);
     return [
-      make("h2", { class: kind }, `${at} `, make("span", { class: "kind" }, SHORT[kind] || kind), ` ${log.who(at)}`),
+      make("h2", { class: kind }, `${at} `, make("span", { class: "kind" }, kind), ` ${log.who(at)}`),
       make("p", { class: "dim" }, facts),
       this.text([head, ...said].filter(Boolean).join("\n")),
       ...(thoughts.length ? [this.text(thoughts.join("\n"), "dim")] : []),
@@ -292,7 +291,7 @@ class View {
     }
   }
   nextError() {
-    for (let at = this.at + 1; at <= this.log.size; at++) if (this.log.kind(at) === "llm_error" || this.log.entries.head[at - 1] === "✗") return at;
+    for (let at = this.at + 1; at <= this.log.size; at++) if (this.log.kind(at) === "error" || this.log.entries.head[at - 1].startsWith("✗")) return at;
     return this.at;
   }
   key(event) {

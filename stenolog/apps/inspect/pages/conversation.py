@@ -75,7 +75,7 @@ def _rows(
         "at": query.at,
         "total": len(listed.positions),
         "filters": listed.filters,
-        "rows": rows(talk, query.index, listed.positions, first, count, forks_of(talk), marks),
+        "rows": rows(query, listed.positions, first, count, forks_of(talk), marks),
     }
 
 
@@ -94,7 +94,7 @@ def rows_view(query: Query) -> dict[str, Any]:
 
 def ticks_view(query: Query) -> dict[str, Any]:
     """Return the marks below the slider, and the positions of the errors."""
-    ticks = query.index.ticks()
+    ticks = query.index.ticks(query.open_calls)
     errors = ticks["errors"]
     before, after = nearest(errors, query.at)
     return {

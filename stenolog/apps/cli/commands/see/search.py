@@ -16,13 +16,13 @@ from stenolog.apps.cli.arguments.database import Database
 from stenolog.apps.cli.arguments.lookup import find_conversation, open_log
 from stenolog.apps.cli.arguments.options import names, takes_db, takes_kinds
 from stenolog.apps.cli.arguments.time import in_zone, moment
-from stenolog.apps.cli.draw.entry_lines import short_kind
 from stenolog.apps.cli.framework import Command, command
 from stenolog.apps.cli.lines import STYLES, CommandResult, Diagnostic, Piece, line
 from stenolog.apps.cli.suggest import did_you_mean
 from stenolog.apps.cli.terminal import Bar, width
 from stenolog.apps.views.conversations import short_name
 from stenolog.domain.errors import InvalidEventError
+from stenolog.projections.views.lines import KINDS
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Log
@@ -186,7 +186,7 @@ def _in_lines(hits: Sequence[Hit]) -> Iterator[Piece]:
 
 
 def _heading(hit: Hit) -> tuple[str | tuple[str, str], ...]:
-    kind = f"  {short_kind(hit.kind)}", STYLES[hit.kind]
+    kind = f"  {KINDS.get(hit.kind, hit.kind)}", STYLES[hit.kind]
     return (f"  {in_zone(hit.time):%Y-%m-%d %H:%M}", "dim"), kind, f"  {hit.who}"
 
 

@@ -1,0 +1,55 @@
+"""Tool calls with what came of them: one status, one mark and one wording for all that show them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, NamedTuple, TypeAlias
+
+from stenolog.domain.events import LATE, ToolResult
+from stenolog.domain.lanes.state import State
+
+from .tool_pairs import CallKey, Pair
+
+CallStatus: TypeAlias = Literal["running", "awaiting approval", "ok", "failed", "no result"]
+MARKS: dict[str, str] = {"ok": "✓", "failed": "✗", "no result": "-", "running": "…", "awaiting approval": "?"}
+NOTES: dict[str, str] = {
+    "running": "no result yet",
+    "awaiting approval": "a person has to approve it",
+    "no result": "no result: the agent went on without one",
+    "late": "answered late: the agent had gone on without it",
+    "orphan": "a result without its call",
+    "duplicate": "a further result of a call that has one",
+}
+"""The words for a call without a result, and for a result out of the ordinary."""
+
+
+class CallOutcome(NamedTuple):
+    """The outcome of a call, or of a result without one; `note` is empty for an ordinary result."""
+
+    status: CallStatus
+    note: str = ""
+
+
+def of_result(result: ToolResult, pair: Pair | None) -> CallOutcome:
+    """Return the outcome that a result is; `pair` as `ToolCallIndex` pairs it."""
+    status: CallStatus = "failed" if result.is_error else "ok"
+    if pair is None or pair.call is None:
+        return CallOutcome(status, NOTES["duplicate" if pair and pair.second else "orphan"])
+    return CallOutcome(status, NOTES["late"] if LATE in result.tags else "")
+
+
+def without_result(key: CallKey, open: dict[CallKey, bool]) -> CallOutcome:
+    """Return the outcome of a call that no result has come for; `open` as by `open_calls`."""
+    waits: CallStatus = "awaiting approval" if open.get(key) else "running"
+    status: CallStatus = waits if key in open else "no result"
+    return CallOutcome(status, NOTES[status])
+
+
+def open_calls(state: State) -> dict[CallKey, bool]:
+    """Return the calls that their lanes wait for; true: a person has to approve it first."""
+    return {CallKey(call.position, call.nth): call.approval for _, call in state.open_calls()}
+
+
+def missing(waiting: Iterable[CallKey], open: dict[CallKey, bool]) -> set[CallKey]:
+    """Return the calls without a result that nobody waits for any more."""
+    return {key for key in waiting if key not in open}
