@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,14 +16,29 @@ from stenolog.domain import errors
 load_plugins()  # their names stand among the choices of the commands
 HERE = Path(__file__).parent
 MADE = "<!-- Made by `python docs/generate.py`; change the code, not this page. -->"
+DATABASE = re.compile(r"  --db FILE +File or postgresql://")
+"""The option that nearly all commands have, which the page describes once."""
 PREFACE = """\
-`stenolog`, or `python -m stenolog`. Answers go to stdout, talk and progress to stderr; the exit codes are in
-[Exit codes](exit-codes.md). With `--json` every command prints one envelope, whose JSON Schema is
-`stenolog db schema envelope`:
+Answers go to stdout, progress to stderr; [Errors](errors.md) lists the exit codes.
 
-```text
-{"version": 1, "status": "ok" | "failed" | "error", "data": …, "diagnostics": […]}
-```
+| option, of every command | |
+|---|---|
+| `--json` | prints one envelope, `{"version": 1, "status": "ok" \\| "failed" \\| "error", "data": …, "diagnostics": […]}`; its schema is `stenolog db schema envelope` |
+| `--color auto\\|always\\|never` | `auto` colours at a terminal unless `NO_COLOR` is set |
+| `--local` | times in this machine's zone, not in UTC; JSON stays in UTC |
+| `--no-pager` | does not page what is taller than the terminal |
+| `--plugin MODULE` | loads a module, `module:function` or `FILE.py`; repeatable |
+| `--traceback` | shows the traceback of an error |
+
+| you write | as |
+|---|---|
+| a position | a number; `@` (the last); `@{error}` (the last error; also `user`, `assistant`, `tool`, `mode`); `@call:ID`; each with `~3` for the third entry before it; or an ISO time, for the last entry up to then |
+| a policy | `full`, `delta`, `delta:20`, `last:50`, `summary:20`, `memory:20`, and budgets `tokens:16k`, `messages:80`, `characters:120k`, `bytes:1m`, joined by `+`; or the JSON of a card |
+| a conversation | a beginning that only one has; without it the newest, which stderr names |
+| a time (`--since`, `--until`) | a day or an ISO time (in UTC without a zone), `45m`, `2h`, `3d` or `1w` ago, `today`, `yesterday` |
+| a database | `--db FILE`, else `STENOLOG_DB`, else `$XDG_DATA_HOME/stenolog/talks.db` (`~/.local/share/…`), as `stenolog.open()` |
+
+## Data of each command
 
 | command | `data` |
 |---|---|
@@ -82,28 +98,6 @@ PREFACE = """\
 | `db gc` | `blobs`, `bytes`, `kept`, `is_complete` |
 | `db schema` | the JSON Schema; without a name, the known names with a sentence each |
 | `completion` | `shell`, `script`, `use` |
-
-A **position** may be written as a number, as `@` (the last), as `@{error}` (the last error; also `user`,
-`assistant`, `tool`, `mode`), as `@call:ID` (where that call was made), each with `~3` for the third entry before it, of
-whatever kind: `@{error}~1` is the entry just before the last error, not the error before it; or as an ISO time: the last entry up to then, in UTC where no zone is given.
-
-A **policy** is written as `full`, `delta`, `delta:20`, `last:50`, `summary:20` or `memory:20`, with a budget of `tokens:16k`,
-`messages:80`, `characters:120k` or `bytes:1m`, joined by `+` (`last:50+tokens:16k`); or as the JSON of a card.
-
-A **conversation** may be abbreviated to a beginning that only one has. Where it is left out it is the newest, by the time
-of its last entry; stderr tells which.
-
-A **time** (`--since`, `--until`) is a day or a time in ISO form, `45m`, `2h`, `3d` or `1w` ago, `today` or `yesterday`; in UTC
-where no zone is given. A day means its beginning for `--since` and its end for `--until`.
-
-The **database** is that of `--db FILE`, else of the environment variable `STENOLOG_DB`, else your own:
-`$XDG_DATA_HOME/stenolog/talks.db`, which is `~/.local/share/stenolog/talks.db` unless that variable is set. `stenolog.open()`
-without a path opens the same.
-
-Every command takes these options too: `--json` prints the envelope above; `--color auto|always|never`, where `auto` colours at
-a terminal unless `NO_COLOR` is set; `--local` shows times, and takes those without a zone, in the zone of this machine and not in
-UTC (JSON stays in UTC); `--no-pager` does not page what is taller than the terminal; `--plugin MODULE` loads a
-plugin: a module, `module:function` or `FILE.py`, and may be repeated; `--traceback` shows the traceback of an error.
 """
 
 
@@ -127,31 +121,29 @@ def _helps(name: str, ctx: click.Context, before: str) -> Iterator[str]:
     """Yield the help of a command, and of those in it."""
     command = ctx.command.get_command(ctx, name)  # type: ignore[attr-defined]
     inner = click.Context(command, info_name=name, parent=ctx, terminal_width=100, max_content_width=100)
-    yield f"### {before} {name}\n\n```text\n{command.get_help(inner)}\n```\n"
+    help = "\n".join(line for line in command.get_help(inner).splitlines() if not DATABASE.match(line))
+    yield f"### {before} {name}\n\n```text\n{help}\n```\n"
     if isinstance(command, click.Group):
         for each in command.list_commands(inner):
             yield from _helps(each, inner, f"{before} {name}")
 
 
-def exit_codes() -> str:
-    """Return the table of exit codes."""
-    rows = (f"| {exit.code} | {exit.meaning} | {_names(exit.errors)} |" for exit in EXITS)
-    head = f"# Exit codes\n\n{MADE}\n\n| code | meaning | errors |\n|---|---|---|\n"
-    tail = "\n\nAn error has the code of the nearest class above it that stands in the table.\n"
-    return head + "\n".join(rows) + tail
+def error_page() -> str:
+    """Return the exit codes, and the tree of errors with the code of each."""
+    rows = "\n".join(f"| {exit.code} | {exit.meaning} |" for exit in EXITS)
+    head = f"# Errors and exit codes\n\n{MADE}\n\nSorted by whose fault it is; the number is the exit code.\n"
+    tree = "\n".join(_tree(errors.StenologError, ""))
+    return f"{head}\n| code | meaning |\n|---|---|\n{rows}\n\n{tree}\n"
 
 
-def _names(classes: tuple[type[BaseException], ...]) -> str:
-    return ", ".join(f"`{cls.__name__}`" for cls in classes)
-
-
-def error_tree() -> str:
-    """Return the tree of errors, and what each one means."""
-    tree = (errors.__doc__ or "").partition("\n\n")[2].strip()
-    classes = [cls for cls in vars(errors).values() if isinstance(cls, type)]
-    words = "\n".join(f"- **{cls.__name__}**: {' '.join((cls.__doc__ or '').split())}" for cls in classes)
-    head = "# Errors\n\n" + MADE + "\n\nEvery error that stenolog raises, sorted by whose fault it is.\n\n"
-    return f"{head}```text\n{tree}\n```\n\n{words}\n"
+def _tree(cls: type[BaseException], indent: str) -> Iterator[str]:
+    """Yield an error and those below it; without a code of its own it has that of the nearest above."""
+    codes = [exit.code for exit in EXITS if cls in exit.errors]
+    number = f" ({codes[0]})" if codes else ""
+    yield f"{indent}- `{cls.__name__}`{number}: {' '.join((cls.__doc__ or '').split())}"
+    for below in vars(errors).values():
+        if isinstance(below, type) and below.__bases__[0] is cls:
+            yield from _tree(below, indent + "    ")
 
 
 PAGES: dict[str, Callable[[], str]] = {
@@ -162,8 +154,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "images/request.svg": runpy.run_path(str(HERE / "draw_request.py"))["request_picture"],
     "images/lifecycle.svg": runpy.run_path(str(HERE / "draw_lifecycle.py"))["lifecycle_picture"],
     "reference/cli.md": cli,
-    "reference/errors.md": error_tree,
-    "reference/exit-codes.md": exit_codes,
+    "reference/errors.md": error_page,
 }
 
 if __name__ == "__main__":

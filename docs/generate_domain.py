@@ -6,7 +6,7 @@ import ast
 import inspect
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields as dataclass_fields
 from dataclasses import is_dataclass
 from enum import Enum
@@ -17,8 +17,8 @@ from stenolog.domain import card, parts, values
 from stenolog.domain.base.model import FrozenJson, Integer, Json, Key, Utc
 from stenolog.domain.base.value_help import ATTRIBUTES
 from stenolog.domain.codec import REGISTRY
-from stenolog.domain.events import Common, Unchanged
-from stenolog.domain.lanes.lifecycle import GUARDS, STATES, TABLE, TRIGGERS, Status
+from stenolog.domain.events import AssistantMessage, Common, Unchanged
+from stenolog.domain.lanes.lifecycle import GUARDS, STATES, TABLE, TRIGGERS, Row, Status
 from stenolog.domain.lanes.state import LaneState, State, decision
 from stenolog.testing import examples
 
@@ -32,21 +32,26 @@ DOES = {
 }
 
 LIFECYCLE = """\
-A **lane** is one line of work: an agent, or an agent at one of its tasks. Where it stands follows from the
-log alone. Every event that concerns a lane is a **trigger**; the table below says where it leads. It is
-declared in `stenolog/domain/lanes/lifecycle.py` as a machine of the `transitions` library, compiled once.
-
-What the table does not list leaves the lane where it is, and is counted as an anomaly: an old or foreign log
-never fails to replay. `decide` refuses it before it is recorded.
+A **lane** is one line of work: an agent, or an agent at one of its tasks. Its state follows from the log. An
+event that concerns a lane is a **trigger**; the table (`stenolog/domain/lanes/lifecycle.py`) says where it
+leads. A trigger that is not listed leaves the lane where it is, and counts as an anomaly: any log replays.
+`decide` refuses such an event before it is recorded.
 """
 EVENTS = """\
-Five kinds of event are the sole truth, and there is no sixth. They are stored as JSON objects, each under its
-topic `kind@version`, and a field that holds its default is left out. A field that a release does not know
-makes the payload a `CorruptLogError` for it; a whole topic that it does not know is kept as it is.
+Five kinds of event, stored as JSON under the topic `kind@version`. A field at its default is left out. The
+default is empty, 0, false or null unless the type names another. A release keeps a topic that it does not
+know, and refuses a payload with a field that it does not know (`CorruptLogError`).
 
-A position counts from 1 within its conversation; a time is written as ISO 8601 in UTC; an integer has at most
-64 bits. `stenolog db schema` prints the JSON Schemas.
+A position counts from 1 within its conversation; a time is ISO 8601 in UTC; an integer has at most 64 bits.
+*What is said* is a [TextPart](#textpart), [ImagePart](#imagepart), [FilePart](#filepart) or
+[ProviderPart](#providerpart). *An answer's parts* are a TextPart, [ReasoningPart](#reasoningpart),
+[ToolCall](#toolcall), [RefusalPart](#refusalpart) or ProviderPart. `stenolog db schema` prints JSON Schemas.
 """
+GROUPS = {
+    frozenset({"TextPart", "ImagePart", "FilePart", "ProviderPart"}): "what is said",
+    frozenset({"TextPart", "ReasoningPart", "ToolCall", "RefusalPart", "ProviderPart"}): "an answer's parts",
+}
+"""Lists of parts that several fields have, by the classes in them."""
 
 
 def lifecycle_page() -> str:
@@ -62,8 +67,6 @@ def lifecycle_page() -> str:
 {LIFECYCLE}
 ![A lane that is asked calls its model, runs tools or asks for approval](../images/lifecycle.svg)
 
-The picture has the usual ways; the table has all of them.
-
 | state | what the lane does next |
 |---|---|
 {states}
@@ -78,10 +81,10 @@ The picture has the usual ways; the table has all of them.
 
 ## The table
 
-Of the rows for a state and a trigger, the first whose guards hold decides.
+The first row whose guards hold decides.
 
-| state | trigger | if | goes to |
-|---|---|---|---|
+| in | trigger | goes to |
+|---|---|---|
 {rows}
 """
 
@@ -96,13 +99,29 @@ def _does(status: Status) -> str:
 
 
 def _table_rows() -> Iterator[str]:
+    """Yield a row for each trigger and the states in which it leads to the same."""
+    states = dict[tuple[str, str], list[str]]()
     for status in STATES:
         for (source, trigger), rows in TABLE.items():
             if source == status:
-                for row in rows:
-                    when = " and ".join(f"`{_guard(*guard)}`" for guard in row.guards)
-                    target = f"`{row.target}`" if row.target else "stays"
-                    yield f"| `{source}` | `{trigger}` | {when} | {target} |"
+                leads = "; ".join(_leads(row, status) for row in rows)
+                states.setdefault((trigger, leads), []).append(status)
+    for trigger in TRIGGERS:
+        for (each, leads), sources in states.items():
+            if each == trigger:
+                yield f"| {_named(sources)} | `{trigger}` | {leads} |"
+
+
+def _named(states: Sequence[Status]) -> str:
+    rest = [f"`{status}`" for status in STATES if status not in states]
+    return f"all but {rest[0]}" if len(rest) == 1 else ", ".join(f"`{status}`" for status in states)
+
+
+def _leads(row: Row, source: Status) -> str:
+    """Return where a row leads, and the guards that must hold."""
+    when = " and ".join(f"`{_guard(*guard)}`" for guard in row.guards)
+    target = "stays" if row.target in (None, source) else f"`{row.target}`"
+    return f"{target} if {when}" if when else target
 
 
 def events_page() -> str:
@@ -118,13 +137,15 @@ def _common() -> str:
 
 
 def _kind(topic: str, cls: type[Any]) -> str:
+    section = f"## {cls.__name__}\n\n`{topic}`: {_words(cls)}\n\n{_fields(cls, beside=Common)}\n"
+    return section + (_example(cls) if cls is AssistantMessage else "")
+
+
+def _example(cls: type[Any]) -> str:
+    """Return the event with the most kinds of fields as JSON."""
     example = json.loads(REGISTRY.dump(examples()[cls.kind])[1])
     own = {name: example[name] for name in example if name not in _names(Common)}
-    shown = _pretty(own)
-    return (
-        f"## {cls.__name__}\n\n`{topic}`\n\n{_words(cls)}\n\n{_fields(cls, beside=Common)}\n\n"
-        f"With every field of its own:\n\n```json\n{shown}\n```\n"
-    )
+    return f"\nWith every field of its own:\n\n```json\n{_pretty(own)}\n```\n"
 
 
 def _pretty(value: Any, indent: str = "") -> str:
@@ -163,13 +184,20 @@ def _fields(cls: type[Any], beside: type[Any] | None = None) -> str:
     hints = get_type_hints(cls, include_extras=True)
     own = [name for name in _names(cls) if beside is None or name not in _names(beside)]
     meanings = _meanings(cls) | _notes(cls)
-    rows = [
-        f"| `{name}` | {_type(hints[name])} | {_default(cls, name)} | {meanings.get(name, '')} |"
-        for name in own
-    ]
-    if any(name in meanings for name in own):
-        return "\n".join(["| field | type | default | meaning |", "|---|---|---|---|", *rows])
-    return "\n".join(["| field | type | default |", "|---|---|---|", *(row[:-3] for row in rows)])
+    shown = {name: f"`{name}` ({_written(cls, name, hints[name])})" for name in own}
+    if not any(name in meanings for name in own):
+        return f"Fields: {', '.join(shown.values())}."
+    return "\n".join(f"- {field}{_says(meanings.get(name))}" for name, field in shown.items())
+
+
+def _says(meaning: str | None) -> str:
+    return f": {meaning}" if meaning else ""
+
+
+def _written(cls: type[Any], name: str, hint: Any) -> str:
+    """Return the type of a field, and its default unless that is an empty value."""
+    default = _default(cls, name)
+    return _type(hint) + (f", {default}" if default else "")
 
 
 def _meanings(cls: type[Any]) -> dict[str, str]:
@@ -200,8 +228,8 @@ def _default(cls: type[Any], name: str) -> str:
         return "always written"
     default = field.get_default(call_default_factory=True, validated_data={})
     if isinstance(default, Unchanged):
-        return "unchanged"
-    return f"`{json.dumps(default)}`"
+        return "else unchanged"
+    return f"else `{json.dumps(default)}`" if default else ""
 
 
 def _type(hint: Any) -> str:
@@ -225,7 +253,10 @@ def _composed(hint: Any) -> str:
     if origin is Literal:
         return ", ".join(f"`{value}`" for value in inner if not isinstance(value, Enum))
     if origin in (Union, UnionType):
-        return " or ".join(filter(None, map(_type, inner)))
+        named = frozenset(each.__name__ for each in inner if isinstance(each, type))
+        # Null is the default of each field that may be null, and an unchanged one is said to be so.
+        rest = [each for each in inner if each is not NoneType] if len(inner) > 1 else inner
+        return GROUPS.get(named) or " or ".join(filter(None, map(_type, rest)))
     if origin is tuple:
         return f"list of {_type(inner[0])}"
     if origin is dict:

@@ -16,29 +16,24 @@ from stenolog.projections.requests.pipeline.budget import KEEP_REASONS, KEPT, RE
 MADE = "<!-- Made by `python docs/generate.py`; change the code, not this page. -->"
 EARLIER = "`, `".join(name for name in PIPELINES if name != PIPELINE)
 ABOUT = f"""\
-What a request is made by: context policies, rules, APIs and their laws. The pipeline is `{PIPELINE}`;
-receipts of `{EARLIER}` are proved by its own rules.
-[How a request is built](../explanation/requests.md) says why it is as it is, and
-[Add a policy or a transform](../how-to/extend-requests.md) how to bring your own.
+What a request is made by. The pipeline is `{PIPELINE}`; receipts of `{EARLIER}` are proved by its own rules.
+Why: [How a request is built](../explanation/requests.md). Yours: [A policy](../how-to/extend.md#a-policy).
 """
 POLICIES = """\
 ## Context policies
 
-From `stenolog.context`. Joined by `|`, they make one policy: one rule in each slot, and where two have the
-same slot the later one. A card holds it as JSON, under these slots.
+From `stenolog.context`, joined by `|`: of two with one slot the later counts. A card holds them as JSON.
 """
 WINDOW = f"""\
 ## What no cut removes
 
-A budget keeps free what stands around the conversation (persona, tools, notes), and 1/{RESERVE} of itself at
-least, or the `reserve` that it names. When what is in the window is larger than the rest, the window is cut
-down to 1/{KEPT} of that, and not before it is too large again. Whole units go, the oldest first. These stay:
+A budget reserves room for persona, tools and notes: their size, at least 1/{RESERVE} of it, or `reserve`.
+When the window exceeds the rest, it is cut to 1/{KEPT} of that. Whole units go, the oldest first. These stay:
 """
 RULES_HEAD = """\
 ## Rules
 
-What stands in an explanation. A rule marked with * mends what a provider would refuse; `stenolog check file`
-lists where it had to.
+Each part of a request names one. A rule with * mends what a provider would refuse.
 """
 
 
@@ -55,17 +50,20 @@ def _lines() -> Iterator[str]:
     histories = {cls: f'`history`, kind `"{kind}"`' for kind, cls in ours.items()}
     for cls, slot in {**histories, **{cls: f"`{slot}`" for slot, cls in RULES.items()}}.items():
         yield f"| `{_signature(cls)}` | {slot} | {_flat(cls.__doc__)} |"
-    yield f"\n{WINDOW}\n| name | rule |\n|---|---|"
-    yield from (f"| `{name}` | {_flat(why.__doc__)} |" for name, why in KEEP_REASONS.items())
+    yield f"\n{WINDOW}"
+    yield from (f"- `{name}`: {_flat(why.__doc__)}" for name, why in KEEP_REASONS.items())
     yield f"\n{RULES_HEAD}"
     for stage, rules in STAGES.items():
-        yield f"### {stage[0].upper()}{stage[1:]}\n\n| rule | what it does |\n|---|---|"
-        yield from (f"| `{rule}`{'*' if rule in REPAIRS else ''} | {does} |" for rule, does in rules.items())
+        yield f"### {stage[0].upper()}{stage[1:]}\n"
+        yield from (f"- `{rule}`{'*' if rule in REPAIRS else ''}: {does}" for rule, does in rules.items())
         yield ""
+    yield "## Laws\n\nWhat the APIs demand; `stenolog check requests` applies it.\n"
+    users = dict[tuple[str, str], list[str]]()
     for api, format in FORMATS.items():
-        yield f"## Laws of {api}@{format.version}\n\n| law | what it demands |\n|---|---|"
-        yield from (f"| `{law.name}` | {law.says} |" for law in format.laws)
-        yield ""
+        for law in format.laws:
+            users.setdefault((law.name, law.says), []).append(api)
+    yield from (f"- `{name}` ({', '.join(apis)}): {says}" for (name, says), apis in users.items())
+    yield ""
 
 
 def _signature(cls: type[PolicyRule]) -> str:

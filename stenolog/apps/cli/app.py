@@ -1,6 +1,6 @@
 """The tree of commands, found in the folders of `commands`, and the exit codes of errors.
 
-docs/reference/exit-codes.md is drawn from the table of exit codes.
+docs/reference/errors.md is drawn from the table of exit codes.
 """
 
 from __future__ import annotations
