@@ -38,13 +38,6 @@ from .adapters.importers.conversion.steps import (
 )
 from .adapters.importers.detection.detect import recognise
 from .adapters.importers.detection.folders import SUFFIXES, files_in, size_of
-from .adapters.importers.detection.formats import (
-    IMPORTERS,
-    FolderFormat,
-    Importer,
-    LineFormat,
-    mappings_beside,
-)
 from .adapters.importers.door.files import SQLITE, dict_row, regular_file, sqlite_database, tables_in
 from .adapters.importers.door.json_lines import (
     LONGEST_LINE,
@@ -56,6 +49,7 @@ from .adapters.importers.door.json_lines import (
     csv_rows,
 )
 from .adapters.importers.door.times import as_time
+from .adapters.importers.formats import IMPORTERS, FolderFormat, Importer, LineFormat, mappings_beside
 from .adapters.importers.importer import import_conversations, import_file, import_files
 from .adapters.importers.intake.report import Imported, LeftOut, Refused, Report
 from .adapters.importers.own.jsonl import export_jsonl

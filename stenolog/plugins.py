@@ -24,7 +24,7 @@ from .domain.base.registry import Reference, Registry
 if TYPE_CHECKING:
     from .adapters.agents.output_formats import OUTPUT_FORMATS
     from .adapters.conversation.queries.exporters import EXPORTERS
-    from .adapters.importers.detection.formats import IMPORTERS, MAPPING_SUFFIXES
+    from .adapters.importers.formats import IMPORTERS, MAPPING_SUFFIXES
     from .adapters.models.base import MODELS
     from .adapters.tables.table import TABLES
     from .apps.chats.channels import CHANNELS
@@ -53,8 +53,8 @@ _WHERE: dict[str, str] = {
     "HISTORIES": "domain.policy",
     "FileFormat": "projections.programs",
     "Foreign": "projections.programs",
-    "IMPORTERS": "adapters.importers.detection.formats",
-    "MAPPING_SUFFIXES": "adapters.importers.detection.formats",
+    "IMPORTERS": "adapters.importers.formats",
+    "MAPPING_SUFFIXES": "adapters.importers.formats",
     "MODELS": "adapters.models.base",
     "OUTPUT_FORMATS": "adapters.agents.output_formats",
     "PROGRAMS": "projections.programs",

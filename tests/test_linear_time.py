@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from rich.text import Text
 
-from stenolog.adapters.programs.claude_code import prompts
+from stenolog.adapters.programs.claude_code import line
 from stenolog.apps.chats import rendering
 from stenolog.apps.cli import terminal
 from stenolog.projections.messages import quoting
@@ -23,7 +23,7 @@ def drawn(text: str) -> None:
 
 
 def title(text: str) -> str:
-    return prompts.title_of_prompt([{"type": "text", "text": text}])
+    return line.title_of_prompt([{"type": "text", "text": text}])
 
 
 @pytest.mark.parametrize(

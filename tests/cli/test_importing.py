@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from stenolog.adapters.importers.intake import batch
+from stenolog.adapters.importers.intake import sessions
 from stenolog.apps.cli import terminal
 from stenolog.apps.cli.commands.change import import_ as import_command
 from stenolog.apps.cli.commands.change.import_ import summary
@@ -208,7 +208,7 @@ def test_an_interrupted_import_counts_the_files_that_the_log_has(
 
     with monkeypatch.context() as broken:
         broken.setattr(import_command, "Bytes", Pressed)
-        broken.setattr(batch, "BYTES", 7_000)
+        broken.setattr(sessions, "BYTES", 7_000)
         ran = cli("import", "many")
 
     assert ran.err.splitlines()[0] == "✗ many/0.json: found an empty object"

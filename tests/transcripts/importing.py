@@ -6,13 +6,13 @@ import os
 from multiprocessing.connection import Connection
 
 import stenolog
-from stenolog.adapters.importers.intake import batch
+from stenolog.adapters.importers.intake import sessions
 from stenolog.importers import import_files
 
 
 def import_in_pieces(database: str, files: list[str], sender: Connection) -> None:
     """Import the files, an entry or two to a transaction, and tell of each that is about to be committed."""
-    batch.BYTES = 1_500
+    sessions.BYTES = 1_500
     with stenolog.open(database) as log:
         log.datastore.commit_hooks.append(lambda _: _tell(sender))
         list(import_files(log, files))

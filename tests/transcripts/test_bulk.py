@@ -16,7 +16,7 @@ import pytest
 import stenolog
 from stenolog import Log, StenologError, UserMessage
 from stenolog.adapters.conversation.verifying.integrity import verify
-from stenolog.adapters.importers.intake import batch
+from stenolog.adapters.importers.intake import sessions
 from stenolog.domain.errors import TableError
 from stenolog.importers import Refused, Report, import_file, import_files
 from tests.stores.workers import CONTEXT, started
@@ -83,11 +83,11 @@ def log() -> Iterator[Log]:
         yield log
 
 
-@pytest.mark.parametrize("size", [1, 3_000, batch.BYTES])
+@pytest.mark.parametrize("size", [1, 3_000, sessions.BYTES])
 def test_files_come_in_together_as_each_does_by_itself(
     log: Log, files: list[Path], whole: dict[str, Any], size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batch, "BYTES", size)
+    monkeypatch.setattr(sessions, "BYTES", size)
 
     reports = list(import_files(log, files))
 
@@ -105,11 +105,11 @@ def test_short_files_share_a_transaction(log: Log, files: list[Path]) -> None:
     assert len(commits) == 1
 
 
-@pytest.mark.parametrize("size", [1, 3_000, batch.BYTES])
+@pytest.mark.parametrize("size", [1, 3_000, sessions.BYTES])
 def test_an_import_that_ends_anywhere_is_gone_on_with(
     files: list[Path], whole: dict[str, Any], size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batch, "BYTES", size)
+    monkeypatch.setattr(sessions, "BYTES", size)
     salts = 0
 
     def draw(count: int) -> bytes:
@@ -133,11 +133,11 @@ def test_an_import_that_ends_anywhere_is_gone_on_with(
     assert salts == last, "the last import was not interrupted: all places were tried"
 
 
-@pytest.mark.parametrize("size", [1, 1_500, 3_000, batch.BYTES])
+@pytest.mark.parametrize("size", [1, 1_500, 3_000, sessions.BYTES])
 def test_an_import_that_is_interrupted_tells_every_file_that_is_durable_and_no_other(
     files: list[Path], size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batch, "BYTES", size)
+    monkeypatch.setattr(sessions, "BYTES", size)
 
     def interrupted() -> Iterator[Path]:
         yield from files[:number]
@@ -179,7 +179,7 @@ def test_what_was_being_written_when_it_was_interrupted_is_written_and_told_and_
 def test_a_file_is_told_once_it_is_durable_and_not_at_the_end_of_all(
     log: Log, files: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batch, "BYTES", 1_500)
+    monkeypatch.setattr(sessions, "BYTES", 1_500)
     read: list[Path] = []
 
     def counted() -> Iterator[Path]:
@@ -273,7 +273,7 @@ def test_what_could_not_be_written_is_never_said_to_be(
     monkeypatch: pytest.MonkeyPatch,
     error: Exception,
 ) -> None:
-    monkeypatch.setattr(batch, "BYTES", 1_500)
+    monkeypatch.setattr(sessions, "BYTES", 1_500)
     for last in range(1, 30):
         left = last
 

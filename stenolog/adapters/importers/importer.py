@@ -20,15 +20,14 @@ from stenolog.domain.errors import CallerError, OperationalError, StenologError,
 from .conversion.converter import SourceConversation
 from .detection.detect import recognise, recognise_stream
 from .detection.folders import folder_of, size_of
-from .detection.formats import IMPORTERS, Importer
 from .door.files import decompressed, regular_file
 from .door.json_lines import NOBODY, JsonLinesReader, Record, is_list
 from .door.times import times_in
+from .formats import IMPORTERS, Importer
 from .intake import known_files
-from .intake.batch import Batch
 from .intake.known_sessions import Naming, is_held
 from .intake.report import Imported, LeftOut, Refused, Report
-from .intake.sessions import ConversationImport, Sessions
+from .intake.sessions import Batch, ConversationImport, Sessions
 from .own import jsonl
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from typing import BinaryIO
 
 from stenolog.adapters.importers.door.files import SQLITE, decompressed, regular_file, tables_in
 from stenolog.adapters.importers.door.json_lines import Json, JsonLinesReader, Record
+from stenolog.adapters.importers.formats import IMPORTERS, Importer
 from stenolog.domain.errors import UnknownFormatError
 from stenolog.projections.programs import PROGRAMS, Signature
 
-from .formats import IMPORTERS, Importer
 from .other_formats import NO_IMPORTER, described, other_stream
 
 LOOKED_AT = 200

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
 from stenolog._version import __version__
-from stenolog.adapters.importers.detection.formats import IMPORTERS, mappings_beside
 from stenolog.adapters.importers.door.json_lines import Skipped
+from stenolog.adapters.importers.formats import IMPORTERS, mappings_beside
 from stenolog.adapters.store.reading import reader
 from stenolog.adapters.store.sidecar.checkpoints import WHOLE_LOG, CheckpointRun
 from stenolog.domain.entry import Entry

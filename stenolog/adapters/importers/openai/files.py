@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
-from stenolog.adapters.importers.detection.formats import Importer
 from stenolog.adapters.importers.detection.other_formats import described
 from stenolog.adapters.importers.door.json_lines import Json, Record
+from stenolog.adapters.importers.formats import Importer
 from stenolog.domain.errors import UnknownFormatError
 from stenolog.projections.formats import DEFAULT_API
 from stenolog.projections.formats.openai_chat.read import is_message

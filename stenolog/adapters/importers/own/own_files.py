@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stenolog.adapters.importers.detection.formats import Importer
 from stenolog.adapters.importers.door.files import is_log
+from stenolog.adapters.importers.formats import Importer
 from stenolog.projections.formats import DEFAULT_API
 from stenolog.projections.programs import FileFormat, Program, Signature, shows
 

@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 from stenolog.domain.values import PositionRange
 from stenolog.projections.formats.anthropic.read import blocks
-from stenolog.projections.messages.json_fields import Json, as_dict, as_str, compact_json, conversation_name
+from stenolog.projections.messages.json_fields import as_dict, as_str, compact_json, conversation_name
 
 
 @dataclass(eq=False)
@@ -169,9 +169,10 @@ class SubAgents:
 
     def starts(self, call_id: str, arguments: object) -> None:
         """Note a tool call that may start a sub-agent."""
-        if kind := as_str(as_dict(arguments).get("subagent_type")):
+        given = as_dict(arguments)
+        if kind := as_str(given.get("subagent_type")):
             self._types[call_id] = kind
-        if prompt := as_str(as_dict(arguments).get("prompt")):
+        if prompt := as_str(given.get("prompt")):
             self._prompts[prompt] = call_id
 
     def ran(self, agent_id: str, call_id: str) -> None:
@@ -321,6 +322,6 @@ def content_of(value: dict[str, Any]) -> list[int]:
     return [hash(tuple(as_str(value.get(name)) for name in ("type", "subtype", "content")))]
 
 
-def _hash(block: Json) -> int:
-    fields = sorted(as_dict(block).items())
+def _hash(block: dict[str, Any]) -> int:
+    fields = sorted(block.items())
     return hash(tuple((name, each if isinstance(each, str) else compact_json(each)) for name, each in fields))

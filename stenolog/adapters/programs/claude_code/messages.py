@@ -28,8 +28,7 @@ from stenolog.projections.formats.anthropic.read import (
 from stenolog.projections.messages.json_fields import Blobs, as_dict, as_int, as_list, as_str, compact_json
 
 from .branches import SubAgents, Tree
-from .line import MAIN, SYNTHETIC, Line
-from .prompts import by_system, title_of_prompt
+from .line import MAIN, SYNTHETIC, Line, by_system, title_of_prompt
 
 USER = "user"
 Block: TypeAlias = dict[str, Any]

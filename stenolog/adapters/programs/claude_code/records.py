@@ -6,6 +6,7 @@ Records come in the order of the file; nothing looks ahead. What a record means 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -17,12 +18,10 @@ from stenolog.domain.entry import EPOCH
 from stenolog.projections.formats.anthropic.read import call_block, result, result_block
 from stenolog.projections.messages.json_fields import as_dict, as_int, as_list, as_str, key_of
 
-from .agent_notes import AGENT_NOTE
 from .attachments import MEASURED, SNAPSHOT, attachment, rendered, snapshot, text_of
 from .branches import Queue, Repeats, content_of, uuid_of
-from .line import MAIN, Line, is_inserted
+from .line import AGENT_NOTE, MAIN, Line, as_typed, by_system, is_inserted, plain_text, queued_text, typed_by
 from .messages import Block, ClaudeMessages
-from .prompts import as_typed, by_system, plain_text, queued_text, typed_by
 
 _GOES_ON = ("SessionStart:resume", "SessionStart:compact")
 _ASIDE = frozenset(
@@ -157,7 +156,7 @@ class ClaudeCode:
             return self.conversation.user(line)
         if line.value.get("isSynthetic"):  # a stream's: a session has other marks for the same
             self._compacts, is_summary = False, self._compacts
-            line = line._replace(value={**line.value, "isMeta": True, "isCompactSummary": is_summary})
+            line = replace(line, value={**line.value, "isMeta": True, "isCompactSummary": is_summary})
         if mode := as_str(line.value.get("permissionMode")):
             self._permission = self.conversation.setup.mode = mode
         waited = self._queue.claim(as_typed(plain_text(line.message.get("content"))))
@@ -372,11 +371,11 @@ class ClaudeCode:
         if value["type"] == "tool_use":
             block = call_block(line.key, value.get("name"), value.get("input"))
             message = {"id": line.key, "content": [block]}
-            return self.conversation.assistant(line._replace(value={**value, "message": message}))
+            return self.conversation.assistant(replace(line, value={**value, "message": message}))
         named = result(value, {}).call_id
         call_id = named or self.conversation.writer.unanswered(as_str(value.get("name")))
         block = result_block(call_id, value.get("output"))
-        return self.conversation.user(line._replace(value={**value, "message": {"content": [block]}}))
+        return self.conversation.user(replace(line, value={**value, "message": {"content": [block]}}))
 
 
 def _texts(words: str) -> list[Block]:

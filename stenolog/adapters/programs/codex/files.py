@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stenolog.adapters.importers.detection.formats import Importer, LineFormat
 from stenolog.adapters.importers.door.json_lines import JsonObject
+from stenolog.adapters.importers.formats import Importer, LineFormat
 from stenolog.projections.messages.json_fields import as_dict, as_str
 
 from . import TYPES

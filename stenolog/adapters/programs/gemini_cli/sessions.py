@@ -12,9 +12,9 @@ from typing import BinaryIO
 
 from stenolog.adapters.importers.conversion.converter import SourceConversation
 from stenolog.adapters.importers.conversion.steps import ExistingLog, Step
-from stenolog.adapters.importers.detection.formats import Importer, LineFormat
 from stenolog.adapters.importers.door.json_lines import JsonLinesReader, JsonObject, Record
 from stenolog.adapters.importers.door.times import as_time
+from stenolog.adapters.importers.formats import Importer, LineFormat
 from stenolog.domain.parts import AssistantPart, ReasoningPart, ToolCall
 from stenolog.projections.formats.gemini.read import answer_parts, parts_in, responses, text_in, usage
 from stenolog.projections.messages.json_fields import (

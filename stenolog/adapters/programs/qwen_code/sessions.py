@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from stenolog.adapters.importers.conversion.steps import ExistingLog, Step
-from stenolog.adapters.importers.detection.formats import Importer, LineFormat
 from stenolog.adapters.importers.door.json_lines import JsonObject, Record
 from stenolog.adapters.importers.door.times import as_time
+from stenolog.adapters.importers.formats import Importer, LineFormat
 from stenolog.adapters.programs.gemini_cli.gemini_session import GeminiSession
 from stenolog.domain.events import AuthorKind
 from stenolog.projections.formats.gemini.read import answer_parts, responses, text_in, usage_by_total
