@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from stenolog import AgentCard, AssistantMessage, ModeSwitch
 from stenolog.parts import ProviderPart
 from stenolog.projections.formats import FORMATS, validate
-from stenolog.projections.formats.openai_responses.own_items import STANDING
+from stenolog.projections.formats.openai_responses.items import STANDING
 from stenolog.projections.requests import build
 from tests.requests.given import ASKED, log
 

@@ -6,8 +6,8 @@ import pytest
 
 from stenolog.projections.formats import FORMATS
 from stenolog.projections.requests import LaneId
+from stenolog.projections.requests.incremental.explained import TokenMeter
 from stenolog.projections.requests.incremental.session import RequestSession, windows
-from stenolog.projections.requests.incremental.token_meter import TokenMeter
 from stenolog.projections.requests.sendable import may_be_asked
 from tests.requests.histories import BLOBS, history
 from tests.requests.policies import SMALL

@@ -13,7 +13,7 @@ from stenolog.adapters.conversation.queries.requests import FAR
 from stenolog.adapters.conversation.queries.snapshot_ladder import MOST, SPACING, Rung, SnapshotLadder
 from stenolog.adapters.conversation.queries.window_cache import windows_of
 from stenolog.context import Budget
-from stenolog.projections.requests.incremental.snapshot import START
+from stenolog.projections.requests.incremental.window import START
 
 TEXT = "Which test fails, and since which commit? "
 

@@ -16,7 +16,7 @@ from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.store.reading import reader
 from stenolog.context import Budget, LastN
 from stenolog.projections.requests import build
-from stenolog.projections.requests.incremental.snapshot import WindowSnapshot
+from stenolog.projections.requests.incremental.window import WindowSnapshot
 
 POLICY = Budget(tokens=2_000)
 WORDS = "word " * 20

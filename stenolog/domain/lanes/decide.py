@@ -22,8 +22,7 @@ from stenolog.domain.events import (
 from stenolog.domain.values import CallRef, Control, TurnPolicy
 
 from .lifecycle import Trigger, legal
-from .state import LaneState, OpenCall, State, address, blocked_error, find_call, named_call
-from .summaries import summary_of
+from .state import LaneState, OpenCall, State, address, blocked_error, find_call, named_call, summary_of
 from .triggers import cover_fault, takes_turn, turns_fault
 from .turn_taking import addressed, control_targets, hearing
 from .turns import TURN_RULES

@@ -27,8 +27,20 @@ from stenolog.domain.settings import members_after
 from stenolog.domain.values import Control, TurnPolicy
 
 from .lifecycle import Trigger
-from .state import PAUSED, Blocked, LaneState, OpenCall, State, address, find_call, named_call
-from .summaries import Summary, fault, joined, summary_of
+from .state import (
+    PAUSED,
+    Blocked,
+    LaneState,
+    OpenCall,
+    State,
+    Summary,
+    address,
+    fault,
+    find_call,
+    joined,
+    named_call,
+    summary_of,
+)
 from .turn_taking import (
     after_turn,
     apply_turn_rule,

@@ -20,7 +20,7 @@ from stenolog.projections.messages.rules import CUTS
 from stenolog.projections.messages.sizes import COUNTERS, Counter
 from stenolog.projections.requests import LaneId
 from stenolog.projections.requests.builder import choose
-from stenolog.projections.requests.incremental.token_meter import TokenMeter
+from stenolog.projections.requests.incremental.explained import TokenMeter
 from stenolog.projections.requests.incremental.window import Window
 
 from .samples import Mark, ModelCall, Sample, answered_by, call_of, mark_of

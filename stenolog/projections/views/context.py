@@ -16,9 +16,8 @@ from stenolog.domain.events import (
     UserMessage,
 )
 from stenolog.domain.lanes.lifecycle import BUSY
-from stenolog.domain.lanes.state import State
+from stenolog.domain.lanes.state import State, Summary, address, fault, joined, summary_of
 from stenolog.domain.lanes.step import INITIAL, evolve
-from stenolog.domain.lanes.summaries import Summary, address, fault, joined, summary_of
 from stenolog.domain.lanes.triggers import cover_fault
 from stenolog.domain.settings import Settings, settings
 from stenolog.domain.values import PositionRange

@@ -24,10 +24,9 @@ from stenolog.domain.events import (
     Unknown,
     UserMessage,
 )
-from stenolog.domain.lanes.state import State, address
+from stenolog.domain.lanes.state import State, address, cut_runs
+from stenolog.domain.lanes.state import in_words as spans_in_words
 from stenolog.domain.lanes.step import fold
-from stenolog.domain.lanes.summaries import cut_runs
-from stenolog.domain.lanes.summaries import in_words as spans_in_words
 from stenolog.domain.parts import Part, TextPart, ToolCall, text_of
 from stenolog.domain.values import ConversationRef, Receipt, TurnPolicy, WorkflowRun
 

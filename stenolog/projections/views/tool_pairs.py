@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, ToolResult
-from stenolog.domain.lanes.summaries import Summary
+from stenolog.domain.lanes.state import Summary
 
 
 class CallKey(NamedTuple):

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from threading import Lock
 from typing import NamedTuple
 
-from stenolog.projections.requests.incremental.snapshot import WindowSnapshot
+from stenolog.projections.requests.incremental.window import WindowSnapshot
 
 SPACING = 16
 """The entries between two snapshots, at first."""

@@ -34,8 +34,7 @@ from stenolog.adapters.tools.results import failed, failure, redacted_output, re
 from stenolog.domain.errors import ModelError, OperationalError, ReplayMismatchError, StoredDataError
 from stenolog.domain.events import AssistantMessage, LlmError, UserMessage
 from stenolog.domain.lanes.effects import CallModel, RunTool, events_for, late, ref
-from stenolog.domain.lanes.state import LaneState
-from stenolog.domain.lanes.summaries import in_words
+from stenolog.domain.lanes.state import LaneState, in_words
 from stenolog.domain.lanes.turns import rule_of
 from stenolog.domain.parts import text_of
 from stenolog.domain.policy import SummaryAndRecent

@@ -24,8 +24,7 @@ from stenolog.adapters.engine.team.team import Team
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import IllegalCommandError, ModelError
 from stenolog.domain.events import AssistantMessage, UserMessage
-from stenolog.domain.lanes.state import LaneState
-from stenolog.domain.lanes.summaries import summary_of, without
+from stenolog.domain.lanes.state import LaneState, summary_of, without
 from stenolog.domain.policy import FullHistory, PolicyLike
 from stenolog.domain.policy import policy as policy_of
 from stenolog.domain.settings import DEFAULT_SCOPE

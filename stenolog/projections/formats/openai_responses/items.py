@@ -6,7 +6,7 @@ What an event is as items by itself is fixed: stored sessions have a difference 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import groupby
 from typing import Any
 
@@ -22,10 +22,45 @@ from stenolog.domain.parts import (
     ToolCall,
     UserPart,
 )
+from stenolog.projections.formats.body_builder import provider_form
+from stenolog.projections.formats.model_families import goes_back
 from stenolog.projections.formats.reading import Reply, Result, Spoken, role_of
+from stenolog.projections.messages.identifiers import CallIds
 from stenolog.projections.messages.json_fields import Blobs, arguments, as_dict, as_str, data_url
+from stenolog.projections.messages.message import Body, Message, Preamble
 
 from .read import CALLS, PROVIDER, assistant_parts, content, output_parts, user_part
+
+STANDING: Mapping[str, bool] = {
+    "code_interpreter_call": True,
+    "compaction": False,
+    "file_search_call": True,
+    "image_generation_call": True,
+    "mcp_call": True,
+    "mcp_list_tools": True,
+    "program": True,
+    "program_output": True,
+    "web_search_call": False,
+}
+"""The items of OpenAI's own tools that no output of ours has to follow, and whether they need their id."""
+PROGRAMS = frozenset({"program", "program_output"})
+"""The items of a program of the model's, which calls tools itself, and of its end."""
+NOTES = ("metadata", "internal_chat_message_metadata_passthrough")
+"""Fields that Codex adds to items for its own use."""
+
+
+def has_program(kind: str, id: object, ids: CallIds) -> bool:
+    """Return whether the request has the program of an item; a program's id is kept for its calls and end."""
+    return ids.keep(id) if kind == "program" else ids.has(id)
+
+
+def caller_of(
+    call: ToolCall, message: Message, preamble: Preamble, ids: CallIds, providers: Set[str]
+) -> Body | None:
+    """Return the program that made a call, where that is in the request."""
+    found = provider_form(call).get("caller") if goes_back(call, message, preamble, providers) else None
+    return found if isinstance(found, dict) and ids.has(found.get("caller_id")) else None
+
 
 Item = Mapping[str, Any]
 HEARD = ("user", "system", "developer")

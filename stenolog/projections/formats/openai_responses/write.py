@@ -51,7 +51,7 @@ from stenolog.projections.messages.identifiers import (
 from stenolog.projections.messages.message import BlobText, Body, Message, Preamble
 from stenolog.projections.messages.quoting import UNREADABLE, placeholder
 
-from .own_items import NOTES, PROGRAMS, STANDING, caller_of, has_program
+from .items import NOTES, PROGRAMS, STANDING, caller_of, has_program
 
 NAME = "openai-responses"
 VERSION = 1

@@ -7,13 +7,18 @@ with the entries in it, without what came before.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
+from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, ToolResult
+from stenolog.domain.lanes.state import State
+from stenolog.domain.lanes.step import INITIAL
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.policy import Policy
+from stenolog.domain.settings import NOTHING, Settings
+from stenolog.projections.messages.explanation import Omission
 from stenolog.projections.messages.identifiers import called
 from stenolog.projections.messages.message import EMPTY_BLOBS
 from stenolog.projections.messages.rules import NO_ROOM
@@ -28,8 +33,9 @@ from stenolog.projections.requests.pipeline.edits import (
     parts_wordings,
     with_notes,
 )
-from stenolog.projections.requests.pipeline.lane import LaneId, pinned
+from stenolog.projections.requests.pipeline.lane import LaneId, LaneMemory, pinned
 from stenolog.projections.requests.pipeline.prompt import titles
+from stenolog.projections.requests.pipeline.summaries import Scopes
 from stenolog.projections.requests.pipeline.tool_groups import ToolGrouper
 from stenolog.projections.requests.pipeline.view import (
     NEWEST,
@@ -39,8 +45,8 @@ from stenolog.projections.requests.pipeline.view import (
     View,
 )
 from stenolog.projections.requests.pipeline.visibility import visible
-from stenolog.projections.views.context import read_context
-from stenolog.projections.views.tool_pairs import ToolCallIndex
+from stenolog.projections.views.context import SummaryRecord, read_context
+from stenolog.projections.views.tool_pairs import Call, Pair, ToolCallIndex
 
 from .frozen import (
     FrozenAndTail,
@@ -53,7 +59,44 @@ from .frozen import (
     stands_earlier,
     thaws,
 )
-from .snapshot import START, WindowSnapshot, runs
+
+
+class WindowSnapshot(NamedTuple):
+    """The state of a window at a position: enough to continue from there, except for the entries.
+
+    `rows` are the runs of positions in the window, `private` those of what was not for the lane.
+    """
+
+    position: int = 0
+    state: State = INITIAL
+    settings: Settings = NOTHING
+    rows: tuple[tuple[int, int], ...] = ()
+    waiting: tuple[Call, ...] = ()
+    pairs: tuple[Pair, ...] = ()
+    summaries: tuple[SummaryRecord, ...] = ()
+    left_out: tuple[Omission, ...] = ()
+    private: tuple[tuple[int, int], ...] = ()
+    own: LaneMemory = LaneMemory()
+    cuts: int = 0
+    scopes: tuple[Scopes, ...] = ()
+
+
+START = WindowSnapshot()
+
+
+def runs(positions: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Yield the runs of neighbouring positions, each as its first and last."""
+    first = last = 0
+    for position in positions:
+        if last and position == last + 1:
+            last = position
+            continue
+        if last:
+            yield first, last
+        first = last = position
+    if last:
+        yield first, last
+
 
 NO_SIZE = Size()
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.lanes.summaries import Summary, without
+from stenolog.domain.lanes.state import Summary, without
 from stenolog.domain.settings import DEFAULT_SCOPE, Settings
 from stenolog.domain.values import PositionRange
 from stenolog.projections.views.context import read_context

@@ -12,9 +12,8 @@ from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage
-from stenolog.domain.lanes.state import State
+from stenolog.domain.lanes.state import State, Summary, address, summary_of
 from stenolog.domain.lanes.step import INITIAL, evolve
-from stenolog.domain.lanes.summaries import Summary, address, summary_of
 from stenolog.domain.lanes.triggers import response_of
 from stenolog.domain.policy import Policy
 from stenolog.domain.settings import NOTHING, Settings, configure
@@ -27,8 +26,7 @@ from stenolog.projections.views.tool_pairs import CallKey, Pair, ToolCallIndex
 
 from .attribution import attribute, chosen, rewritten
 from .attribution_style import attribution_style
-from .lane import LaneId
-from .lane_memory import LaneMemory, Now, remember
+from .lane import LaneId, LaneMemory, Now, remember
 from .measure import Measure
 from .omissions import merge_cuts, said_by
 from .summaries import Before, Scopes, hiding
