@@ -19,14 +19,13 @@ from benchmarks.peers.speed import seconds
 from benchmarks.peers.tables import (
     NONE,
     TIMES,
-    VERSIONS,
     WRONG,
     Found,
-    ahead,
     beside,
     figure,
     table,
     turns,
+    versions,
 )
 
 ROOT = Path(__file__).parent.parent.parent
@@ -89,16 +88,13 @@ def tables(found: dict[str, Found]) -> str:
     plan = planned(found)
     parts = [
         measured(found),
-        "**A turn, in milliseconds** (and how many times `floor` in the same round)",
+        "**A turn, in milliseconds**",
         table(found, turns(plan)),
         "**Beside it**",
         table(found, beside(plan)),
         "**What goes wrong**",
         table(found, WRONG),
-        "**What was measured**",
-        table(found, VERSIONS, align="---"),
-        "**Where another row is ahead** of stenolog, and how many times",
-        ahead(found),
+        versions(found),
     ]
     missing = [f"- {KNOWN[name].title}: {what}" for name, what in failures(found)]
     if missing:

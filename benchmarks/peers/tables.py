@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from benchmarks.peers.bench import Plan, planned
-from benchmarks.peers.registry import FLOORS, KNOWN, OURS
-from benchmarks.peers.speed import SETTLED, TALK, WARM, ratio, seconds
+from benchmarks.peers.bench import Plan
+from benchmarks.peers.registry import KNOWN
+from benchmarks.peers.speed import SETTLED, TALK, WARM, seconds
 from benchmarks.peers.workload import content
 
 Found = dict[str, Any]
@@ -18,18 +18,17 @@ NONE, TIMES = "-", "\u00d7"
 
 
 class Measure(NamedTuple):
-    """A column: its heading, what stands in a row, and what a store needs, seconds or bytes."""
+    """A column: its heading, and the text in a store's row."""
 
     title: str
     cell: Cell
-    needed: Callable[[Found], float | None] = lambda _: None
 
 
 def turns(plan: Plan) -> list[Measure]:
     """Return the turns at several lengths."""
     timed = {f"turn {length:,}": f"turn {length}" for length in plan.lengths}
     timed[f"turn {SETTLED + WARM:,}, settled"] = "turn settled"
-    return [Measure(title, turn(what), partial(seconds, what=what)) for title, what in timed.items()]
+    return [milliseconds(what, title) for title, what in timed.items()]
 
 
 def beside(plan: Plan) -> list[Measure]:
@@ -43,17 +42,13 @@ def beside(plan: Plan) -> list[Measure]:
         milliseconds("cold list", "of it open + list, ms"),
         milliseconds("state at the half", f"list at the half of {short}, ms"),
         milliseconds("fork", f"fork at the half of {short}, ms"),
-        Measure(
-            f"events/s, {plan.conversations} conversations",
-            partial(throughput, plan),
-            partial(seconds, what="interleaved"),
-        ),
+        Measure(f"events/s, {plan.conversations} conversations", partial(throughput, plan)),
     ]
 
 
-def table(found: dict[str, Found], columns: list[Measure], align: str = "---:") -> str:
+def table(found: dict[str, Found], columns: list[Measure]) -> str:
     """Return a row for each store that was measured, and what a dash means where there is one."""
-    lines = [["", *(column.title for column in columns)], ["---", *[align] * len(columns)]]
+    lines = [["", *(column.title for column in columns)], ["---", *["---:"] * len(columns)]]
     for name, store in found.items():
         if "not_measured" not in store:
             lines.append([KNOWN[name].title, *(column.cell(store) for column in columns)])
@@ -66,18 +61,6 @@ def table(found: dict[str, Found], columns: list[Measure], align: str = "---:") 
     return "\n\n".join(told)
 
 
-def turn(what: str) -> Cell:
-    """Return a turn, and how many times the floor's."""
-
-    def cell(store: Found) -> str:
-        own, times = seconds(store, what), ratio(store, what, "floor")
-        if not own:
-            return NONE
-        return f"{figure(own * 1e3)} ({figure(times)} {TIMES})" if times else figure(own * 1e3)
-
-    return cell
-
-
 def milliseconds(what: str, title: str) -> Measure:
     """Return a time in the middle of all rounds."""
 
@@ -85,7 +68,7 @@ def milliseconds(what: str, title: str) -> Measure:
         own = seconds(store, what)
         return figure(own * 1e3) if own else NONE
 
-    return Measure(title, cell, partial(seconds, what=what))
+    return Measure(title, cell)
 
 
 def disk(alphabet: Any, title: str) -> Measure:
@@ -95,7 +78,7 @@ def disk(alphabet: Any, title: str) -> Measure:
         own, more = stored(store, alphabet), stored(store, alphabet, "beside")
         return f"{figure(own)}{f' + {figure(more)}' if more else ''} {TIMES}" if own else NONE
 
-    return Measure(title, cell, partial(stored, alphabet=alphabet))
+    return Measure(title, cell)
 
 
 def stored(store: Found, alphabet: Any, where: str = "bytes") -> float | None:
@@ -133,18 +116,11 @@ def of_kills(*kinds: str) -> Cell:
     return cell
 
 
-def versions(store: Found) -> str:
-    """Return the versions of the distributions."""
-    told = store.get("about", {}).get("versions", {})
-    return ", ".join(f"{name} {version}" for name, version in told.items()) or "the standard library"
-
-
-def journal(store: Found) -> str:
-    """Return the durability of a turn."""
-    about = store.get("about")
-    if not about:
-        return NONE
-    return f"{about['journal']}{' (set by us)' if about['prepared'] else ''}, {about['synchronous']}"
+def versions(found: dict[str, Found]) -> str:
+    """Return the versions of all distributions that were measured, in a sentence."""
+    told = [store.get("about", {}).get("versions", {}) for store in found.values()]
+    all_of_them = sorted({f"{name} {version}" for versions in told for name, version in versions.items()})
+    return f"Versions: {', '.join(all_of_them)}."
 
 
 WRONG = [
@@ -155,32 +131,6 @@ WRONG = [
     Measure("kills: events lost, doubled, moved", of_kills("lost", "doubled", "reordered")),
     Measure("kills: broken next requests", of_kills("broken")),
 ]
-VERSIONS = [Measure("versions", versions), Measure("journal, synchronous", journal)]
-
-
-def ahead(found: dict[str, Found]) -> str:
-    """Return the stores that are better than each row of stenolog, and the ratio, a row for each measure."""
-    plan = planned(found)
-    rows = [["", *(KNOWN[ours].title for ours in OURS)], ["---"] * (len(OURS) + 1)]
-    for measure in (*turns(plan), *beside(plan)):
-        cells = [better(found, ours, measure) for ours in OURS]
-        if any(cells):
-            rows.append([measure.title, *(cell or NONE for cell in cells)])
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
-
-
-def better(found: dict[str, Found], ours: str, measure: Measure) -> str:
-    """Return the stores that need less than one row of stenolog, the best first."""
-    own = measure.needed(found.get(ours, {}))
-    others = {name: measure.needed(store) for name, store in found.items()}
-    ratios = {name: own / other for name, other in others.items() if own and other and other < own}
-    order = sorted(ratios, key=ratios.__getitem__, reverse=True)
-    return "; ".join(f"{short(name)} ({figure(ratios[name])} {TIMES})" for name in order)
-
-
-def short(name: str) -> str:
-    """Return a floor by its name alone, others with what they store in."""
-    return name if name in FLOORS else KNOWN[name].title
 
 
 def figure(number: float) -> str:

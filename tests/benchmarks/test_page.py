@@ -1,4 +1,4 @@
-"""How the comparison is told: headings, what was not measured, who is ahead, what a quick run is good for."""
+"""How the comparison is told: headings, what was not measured, what a quick run is good for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.peers import acceptance, bench, command, page
 from benchmarks.peers.bench import QUICK, Plan
-from benchmarks.peers.tables import TIMES, ahead, beside, table, turns
+from benchmarks.peers.tables import TIMES, beside, table, turns
 
 Found = dict[str, dict[str, Any]]
 ROOT = Path(__file__).parent.parent.parent
@@ -69,17 +69,6 @@ def test_columns_that_were_not_measured_are_named_below_their_table() -> None:
     assert told.endswith("Not measured in this run: turn 1,200, settled.")
     assert "not measured" in told
     assert "measured" not in table(found(QUICK), turns(QUICK)[:-1])
-
-
-def test_who_is_ahead_is_told_under_the_names_of_the_columns_with_all_rows() -> None:
-    lines = ahead(found(Plan())).splitlines()
-
-    assert lines[0] == "|  | **stenolog**, whole history | **stenolog**, 32,000 tokens |"
-    assert lines[2] == (
-        f"| turn 10 | floor_cached (3 {TIMES}); **stenolog**, 32,000 tokens (1.5 {TIMES}) "
-        f"| floor_cached (2 {TIMES}) |"
-    )
-    assert lines[-1].startswith("| events/s, 100 conversations | ")
 
 
 def test_a_limit_that_is_missed_says_why_and_one_that_is_kept_does_not() -> None:
