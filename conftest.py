@@ -12,6 +12,7 @@ import io
 import os
 import re
 import shlex
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -31,8 +32,12 @@ from sybil.sybil import SybilCollection
 ROOT = Path(__file__).parent
 # Cohere's SDK imports its models when freezegun looks for dates in it, and they do not build of frozen ones.
 freezegun.configure(extend_ignore_list=["cohere"])
-hypothesis.settings.register_profile("stenolog", derandomize=True, deadline=None, database=None)
-hypothesis.settings.load_profile("stenolog")  # the same examples everywhere, and no test measures time
+# The same examples everywhere, and no test measures time. `.ci/nightly` asks for many more, and random ones.
+hypothesis.settings.register_profile(
+    "stenolog", max_examples=30, derandomize=True, deadline=None, database=None
+)
+hypothesis.settings.register_profile("nightly", max_examples=1_000, deadline=None, database=None)
+hypothesis.settings.load_profile("stenolog")
 OWN_LOOP = "how-to/own-loop.md"
 PLAIN = {"COLUMNS": "100", "NO_COLOR": "1"}
 
@@ -76,7 +81,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip what is about an SQLite log's file where logs are in PostgreSQL."""
+    """Mark nightly tests as slow too; with `--log postgresql`, skip what is about SQLite's file."""
+    for item in items:
+        if item.get_closest_marker("nightly"):
+            item.add_marker("slow")
     for item in items if config.option.log == "postgresql" else ():
         if marker := item.get_closest_marker("about_file"):
             item.add_marker(pytest.mark.skip(f"it is about SQLite: {marker.args[0]}"))
@@ -136,6 +144,24 @@ def every_request_is_built_again() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dispatch, "SAMPLED", 1.0)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_bundle_of_authorities_is_read() -> Iterator[None]:
+    """Trust none of the world's certificate authorities: no test asks a server that has one's certificate.
+
+    Each client of an SDK reads 150 of them, which took a twelfth of all tests' time.
+    """
+    load = ssl.SSLContext.load_verify_locations
+
+    def load_few(self: ssl.SSLContext, cafile: Any = None, capath: Any = None, cadata: Any = None) -> None:
+        if cadata or (cafile and os.path.getsize(cafile) < 50_000):
+            load(self, cafile, None, cadata)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ssl.SSLContext, "load_verify_locations", load_few)
+        patch.setattr(ssl.SSLContext, "load_default_certs", lambda self, *args: None)
         yield
 
 
@@ -261,7 +287,7 @@ docstrings = Sybil(
     setup=in_a_folder_of_its_own,
     teardown=back_again,
 )
-pytest_collect_file = SybilCollection(
+_collected = SybilCollection(
     [
         _markdown(".", "README.md", setup=in_a_checkout),
         _markdown("docs", "*.md", excludes=(OWN_LOOP,)),
@@ -269,3 +295,11 @@ pytest_collect_file = SybilCollection(
         docstrings,
     ]
 ).pytest()
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Collect a document, and those modules that have an example: few have, and to parse all takes long."""
+    if file_path.suffix == ".py" and b">>> " not in file_path.read_bytes():
+        return None
+    found: pytest.Collector | None = _collected(file_path, parent)
+    return found

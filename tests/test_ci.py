@@ -1,11 +1,15 @@
-"""What `.ci/run` runs a second time, with ../shared beside the checkout."""
+"""What `.ci/run` runs a second time with ../shared beside the checkout, and the mutants of `.ci/nightly`."""
 
 from __future__ import annotations
 
+import runpy
+import shutil
 import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 
@@ -31,3 +35,37 @@ def test_a_file_that_reaches_shared_through_what_it_imports_runs_again_and_other
         "tests/examples/test_tenex.py" in beside()
     )  # its harness asks the judges, and skips nothing without
     assert "tests/domain/test_codec.py" not in beside()
+
+
+def test_every_module_has_a_folder_of_tests_for_its_mutants() -> None:
+    room = runpy.run_path(str(ROOT / ".ci" / "mutants"))["room"]
+    modules = [path.relative_to(ROOT) for path in (ROOT / "stenolog").rglob("*.py")]
+
+    assert not [name for path in modules for name in room(str(path)) if not (ROOT / "tests" / name).is_dir()]
+
+
+@pytest.mark.slow
+def test_a_mutant_that_no_test_of_its_room_notices_is_listed(tmp_path: Path) -> None:
+    files = {
+        "stenolog/__init__.py": "",
+        "stenolog/domain/__init__.py": "",
+        "stenolog/domain/sums.py": "def more(x):\n    return x + 1\n\n\ndef less(x):\n    return x - y\n",
+        "tests/domain/test_sums.py": "from stenolog.domain.sums import more\n\n"
+        "def test_more():\n    assert more(1) == 2\n",
+        "pytest.ini": "[pytest]\npythonpath = .\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    shutil.copytree(ROOT / ".ci", tmp_path / ".ci")
+    for command in ("init --quiet", "add ."):
+        subprocess.run(["git", "-C", str(tmp_path), *command.split()], check=True)
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / ".ci" / "mutants")], capture_output=True, text=True, check=False
+    )
+    lines = done.stdout.splitlines()
+
+    assert done.returncode == 1, done.stderr
+    assert lines[-1].startswith("1 of 2 survive")
+    assert [line.split()[1] for line in lines if "SURVIVES" in line] == ["stenolog/domain/sums.py:6"]
+    assert [line.split()[0] for line in lines if ":2 `" in line] == ["tests/domain/test_sums.py::test_more"]

@@ -121,10 +121,11 @@ def test_one_marker_is_left_out_unless_it_is_asked_for_and_ci_and_contributors_k
     options = PROJECT["tool"]["pytest"]["ini_options"]
     markers = [marker.partition(":")[0] for marker in options["markers"]]
 
-    # The other one leaves nothing out: it says which tests keep their logs in files.
-    assert markers == ["slow", "about_file(reason)"]
+    # What is nightly is slow, too; the last one says which tests keep their logs in files.
+    assert markers == ["slow", "nightly", "about_file(reason)"]
     assert options["addopts"][-2:] == ["-m", "not slow"]
-    assert '"-m slow"' in (ROOT / ".ci" / "run").read_text()
+    assert "-m 'slow and not nightly'" in (ROOT / ".ci" / "run").read_text()
+    assert "-m nightly" in (ROOT / ".ci" / "nightly").read_text()
     assert "One marker, `slow`," in (ROOT / "CONTRIBUTING.md").read_text()
 
 

@@ -13,6 +13,7 @@ from stenolog.projections.requests import Request, build, lanes
 from stenolog.projections.requests.incremental.session import RequestSession, windows
 from stenolog.projections.requests.sendable import takes_part
 from stenolog.projections.requests.transport import Transport
+from tests.random_cases import seeds
 from tests.requests.corpus import BUNDLED, TRANSCRIPTS, conversations, files
 from tests.requests.histories import BLOBS, history
 from tests.requests.sessions import session_log
@@ -45,9 +46,10 @@ def tiled(request: Request, transport: Transport, last: int | None = None) -> No
             assert json.loads(sent[one.first : one.end]) == json.loads(json.dumps(value)), one
 
 
+@seeds(25, slow=120)
 @pytest.mark.parametrize("api", APIS)
-def test_the_ranges_of_the_parts_tile_the_bytes_sent(api: str) -> None:
-    for seed in range(120):
+def test_the_ranges_of_the_parts_tile_the_bytes_sent(api: str, seeds: range) -> None:
+    for seed in seeds:
         log = history(seed) if seed % 2 else session_log(seed, 4 + seed // 4)
         for lane in lanes(log):
             try:

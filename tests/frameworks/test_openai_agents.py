@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import stenolog
@@ -319,7 +319,6 @@ ITEMS = st.one_of(
 )
 
 
-@settings(max_examples=80)
 @given(batches=st.lists(st.lists(ITEMS, max_size=5), min_size=1, max_size=3), pops=st.integers(0, 4))
 def test_any_items_come_back_word_for_word(batches: list[list[Any]], pops: int) -> None:
     with stenolog.open(":memory:") as log:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_ai import (
     Agent,
@@ -364,7 +364,6 @@ responses = st.builds(
 )
 
 
-@settings(max_examples=60)
 @given(histories=st.lists(st.lists(requests | responses, max_size=4), min_size=1, max_size=3))
 def test_any_history_comes_back_however_it_was_appended(histories: list[list[ModelMessage]]) -> None:
     with stenolog.open(":memory:") as log:
@@ -381,7 +380,6 @@ def test_any_history_comes_back_however_it_was_appended(histories: list[list[Mod
             )
 
 
-@settings(max_examples=60)
 @given(one=st.lists(requests | responses, max_size=4), other=st.lists(requests | responses, max_size=4))
 def test_any_history_can_take_the_place_of_another(
     one: list[ModelMessage], other: list[ModelMessage]

@@ -26,6 +26,7 @@ from stenolog.context import FullHistory, Transforms, register_transform
 from stenolog.errors import InvalidEventError
 from stenolog.plugins import TRANSFORMS
 from stenolog.tools import read_output, store_large
+from tests.random_cases import seeds
 
 AGENTS = ("ann", "bob", "cleo")
 
@@ -103,11 +104,12 @@ def random_talk(conversation: Conversation, random: Random) -> list[str]:
     return words
 
 
-@pytest.mark.parametrize("count", [30, pytest.param(1_000, marks=pytest.mark.slow)])
-def test_no_tool_returns_what_the_request_of_its_agent_would_not_hold(count: int) -> None:
-    random, read = Random(17), 0
+@seeds(30, slow=150, nightly=1_000)
+def test_no_tool_returns_what_the_request_of_its_agent_would_not_hold(seeds: range) -> None:
+    read = 0
     with stenolog.open(":memory:") as log:
-        for nth in range(count):
+        for nth in seeds:
+            random = Random(nth)
             talk = log[f"talk{nth}"]
             words = random_talk(talk, random)
             for agent in AGENTS:
@@ -121,4 +123,4 @@ def test_no_tool_returns_what_the_request_of_its_agent_would_not_hold(count: int
                     if not task:
                         for passage in RecallScope().passages(talk, agent, " OR ".join(words), 100):
                             assert passage.text in held
-    assert read > count * 3
+    assert read > len(seeds) * 3

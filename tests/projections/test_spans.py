@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from stenolog import (
     AgentCard,
@@ -192,7 +192,6 @@ def test_what_is_under_way_is_not_told_yet() -> None:
     assert names(list(spans(told(*ONE_TURN[:3])))) == ["chat gpt-5.2-2026"]
 
 
-@settings(max_examples=150)
 @given(logs())
 def test_spans_have_ids_of_their_own_end_after_they_begin_and_grow_with_the_log(log: list[Entry]) -> None:
     found = list(spans(log))

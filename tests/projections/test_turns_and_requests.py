@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stenolog import AssistantMessage, Event, State, UserMessage
@@ -27,7 +27,6 @@ RULES: list[TurnRule] = [
 
 
 @pytest.mark.parametrize("rule", RULES, ids=str)
-@settings(max_examples=40)
 @given(data=st.data())
 def test_whoever_is_given_the_turn_has_a_request_that_can_be_sent(
     rule: TurnRule, data: st.DataObject

@@ -27,6 +27,7 @@ from stenolog.projections.requests import build, every_request
 from stenolog.projections.requests.incremental.session import window
 from stenolog.projections.requests.incremental.window import Window
 from stenolog.projections.requests.pipeline.lane import LaneId
+from tests.random_cases import seeds
 from tests.requests.given import ASKED, CALL, calls, log
 
 HUGE = policy(Budget(tokens=10_000_000))
@@ -259,18 +260,20 @@ def worked(turn: int) -> list[Event]:
     return [*made, calls("Done.")]
 
 
+@seeds(25, slow=100)
 @pytest.mark.parametrize("n", [2, 3, 4, 6])
-def test_the_last_messages_of_an_idle_lane_have_no_holes(n: int) -> None:
-    for seed in range(100):
+def test_the_last_messages_of_an_idle_lane_have_no_holes(n: int, seeds: range) -> None:
+    for seed in seeds:
         shown = positions_shown(build(log(*spoken(Random(seed), 8)), "coder", policy=LastN(n)))
 
         assert shown == [*range(shown[0], shown[-1] + 1)], seed
 
 
+@seeds(30, slow=150)
 @pytest.mark.parametrize("n", [2, 3, 4, 6])
 @pytest.mark.parametrize("api", ["anthropic", "openai-chat"])
-def test_an_import_in_pieces_gives_the_requests_of_an_import_at_once(n: int, api: str) -> None:
-    for seed in range(150):
+def test_an_import_in_pieces_gives_the_requests_of_an_import_at_once(n: int, api: str, seeds: range) -> None:
+    for seed in seeds:
         random = Random(seed)
         whole = spoken(random, 8)[: random.randint(2, 16)]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stenolog import AssistantMessage, Event, LlmError, ModeSwitch, UserMessage
@@ -255,7 +255,6 @@ def test_words_that_an_answer_brings_back_count_against_the_budget_at_once() -> 
     assert (before, early.cuts, late.snapshot) == (0, 1, early.snapshot)
 
 
-@settings(max_examples=150)
 @given(data=st.data())
 def test_what_an_answer_was_built_on_stays_the_beginning_of_all_that_is_sent_later(
     data: st.DataObject,

@@ -27,6 +27,7 @@ from stenolog.projections.formats.readable import texts
 from stenolog.projections.messages.quoting import TAGS, markers, unforged, unmarked, without_remarks
 from stenolog.projections.requests import Request, build
 from stenolog.projections.requests.proofs import proofs
+from tests.random_cases import seeds
 from tests.requests.given import ASKED, CALL, calls, log
 from tests.requests.histories import history
 from tests.requests.policies import SMALL
@@ -243,12 +244,13 @@ def told(request: Request, forged: Iterable[str], before: str) -> list[int]:
     return [said.count(before + each) for each in forged]
 
 
+@seeds(10, slow=60)
 @pytest.mark.parametrize("api", FORMATS)
 @pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
-def test_no_words_of_others_hold_what_looks_like_ours(place: Place, api: str) -> None:
+def test_no_words_of_others_hold_what_looks_like_ours(place: Place, api: str, seeds: range) -> None:
     harmless = request_with(place, HARMLESS, policy(), api)
     lines = REMARKED + MARKED if api == "plain" else REMARKED
-    for seed in range(60):
+    for seed in seeds:
         for before, kinds in (("", DELIMITERS), ("\n", lines)):
             forged = forgeries(seed, *kinds)
             request = request_with(place, "\n".join(["fine", *forged]), policy(), api)
@@ -265,9 +267,10 @@ def test_no_delimiter_comes_about_between_two_parts(api: str) -> None:
         assert f"{sign} /" not in "\n".join(texts(request.body))
 
 
+@seeds(15, slow=60)
 @pytest.mark.parametrize("api", FORMATS)
-def test_no_tool_can_imitate_a_remark(api: str) -> None:
-    for seed in range(60):
+def test_no_tool_can_imitate_a_remark(api: str, seeds: range) -> None:
+    for seed in seeds:
         forged = forgeries(seed, *REMARKED)
         result = ToolResult(call_id="c1", text="\n".join(forged))
         request = build(log(ASKED, calls("", CALL), result), "coder", api=api)
@@ -276,9 +279,10 @@ def test_no_tool_can_imitate_a_remark(api: str) -> None:
         assert [part.disposition for part in request.parts if 3 in part.positions] == ["reworded"]
 
 
-def test_every_remark_that_is_made_is_one_that_others_cannot_make() -> None:
+@seeds(15, slow=60)
+def test_every_remark_that_is_made_is_one_that_others_cannot_make(seeds: range) -> None:
     cuts_and_banners = re.compile(r"\[(?:… |preview of |the whole: |(?:END OF )?MESSAGES WHILE|\w+\])")
-    for seed in range(60):
+    for seed in seeds:
         for under in SMALL.values():
             prompt = build(history(seed), "coder", policy=under, api="plain").body["prompt"]
             remarks = re.findall(r"^(?:[A-Z][a-z]+(?: \(.*\))?: )?(\[.*)", prompt, re.MULTILINE)

@@ -11,6 +11,7 @@ from stenolog.context import Policy
 from stenolog.domain.lanes.step import fold
 from stenolog.events import CallRef, Origin, Receipt
 from stenolog.projections.requests import every_request, lanes
+from tests.random_cases import seeds
 from tests.requests.given import ASKED, CALL, calls, chat, said
 from tests.requests.histories import history
 from tests.requests.policies import SMALL
@@ -32,9 +33,12 @@ def test_a_pending_call_gets_a_placeholder_and_the_request_is_a_preview() -> Non
     assert request.places == (2,)
 
 
+@seeds(20, slow=100)
 @pytest.mark.parametrize("chosen", [SMALL["full"], SMALL["tokens"]])
-def test_a_request_that_is_not_sent_carries_the_positions_that_its_reason_names(chosen: Policy) -> None:
-    for seed in range(100):
+def test_a_request_that_is_not_sent_carries_the_positions_that_its_reason_names(
+    chosen: Policy, seeds: range
+) -> None:
+    for seed in seeds:
         log = history(seed, longest=24)
         for lane in lanes(log):
             for request in every_request(log, lane.agent, task=lane.task, policy=chosen):
@@ -48,9 +52,10 @@ def test_a_call_that_its_lane_waits_for_no_more_is_not_said_to_be_running() -> N
     assert said(request)[2] == ("tool", "[no result was recorded]")
 
 
+@seeds(30, slow=200)
 @pytest.mark.parametrize("chosen", [None, SMALL["full"], SMALL["one voice"]])
-def test_only_calls_that_a_lane_waits_for_are_said_to_be_running(chosen: Policy | None) -> None:
-    for seed in range(200):
+def test_only_calls_that_a_lane_waits_for_are_said_to_be_running(chosen: Policy | None, seeds: range) -> None:
+    for seed in seeds:
         log = history(seed, longest=24)
         for lane in lanes(log):
             for request in every_request(log, lane.agent, task=lane.task, policy=chosen):

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stenolog.projections.formats import validate, validator_of
@@ -58,7 +58,6 @@ def changing(draw: st.DrawFn, api: str) -> list[Body]:
 
 @pytest.mark.parametrize("api", MODELS)
 def test_what_grows_shrinks_and_changes_breaks_the_same_laws_as_each_body_alone(api: str) -> None:
-    @settings(max_examples=150, deadline=None, derandomize=True)
     @given(bodies=changing(api))
     def holds(bodies: list[Body]) -> None:
         found = validator_of(api)
@@ -71,7 +70,6 @@ def test_what_grows_shrinks_and_changes_breaks_the_same_laws_as_each_body_alone(
 TEXT = st.lists(st.sampled_from(["User:", "Tool (a):", "\n", "\n\n", " ", "\r", "a\u2028", "("]), max_size=12)
 
 
-@settings(max_examples=300, derandomize=True)
 @given(st.lists(st.tuples(st.integers(0, 20), TEXT.map("".join)), max_size=5))
 def test_a_prompt_of_plain_text_is_read_on_by_paragraphs(changes: list[tuple[int, str]]) -> None:
     found, prompt = validator_of("plain"), ""
@@ -124,7 +122,6 @@ def test_a_message_that_has_not_changed_is_not_read_again() -> None:
     assert min(looks) > 0
 
 
-@settings(max_examples=100, derandomize=True)
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 3)), max_size=40))
 def test_a_set_that_was_gone_back_to_is_what_it_was(steps: list[tuple[int, int]]) -> None:
     seen, members = [PersistentSet()], [set[int]()]

@@ -16,6 +16,7 @@ from stenolog.projections.messages.sizes import ESTIMATE, IMAGE_TOKENS, Size
 from stenolog.projections.requests import build, every_request, lanes
 from stenolog.projections.requests.builder import build_reference
 from stenolog.projections.requests.pipeline.measure import Measure, parameters_size
+from tests.random_cases import seeds
 from tests.requests.given import ASKED, calls, log
 from tests.requests.histories import BLOBS, crowded, history
 from tests.requests.policies import SMALL
@@ -134,15 +135,9 @@ def test_a_picture_in_a_tool_result_weighs_what_a_picture_of_the_users_weighs(ap
     assert sum(part.tokens_out for part in request.parts if part.positions == (3,)) >= IMAGE_TOKENS
 
 
-STRETCH = 100
-some = pytest.mark.parametrize(
-    "first", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(STRETCH, 2_000, STRETCH))]
-)
-
-
-@some
-def test_the_sizes_of_one_request_on_two_apis_differ_by_framing_only(first: int) -> None:
-    for seed in range(first, first + STRETCH):
+@seeds(20, slow=300, nightly=2_000)
+def test_the_sizes_of_one_request_on_two_apis_differ_by_framing_only(seeds: range) -> None:
+    for seed in seeds:
         entries = history(seed)
         for lane in lanes(entries):
             on = {api: build(entries, lane.agent, task=lane.task, api=api, blobs=BLOBS) for api in FORMATS}
@@ -150,9 +145,9 @@ def test_the_sizes_of_one_request_on_two_apis_differ_by_framing_only(first: int)
             assert list(uneven(on)) == [], (seed, lane)
 
 
-@some
-def test_a_request_that_may_be_sent_fits_its_budget(first: int) -> None:
-    for seed in range(first, first + STRETCH):
+@seeds(20, slow=300, nightly=2_000)
+def test_a_request_that_may_be_sent_fits_its_budget(seeds: range) -> None:
+    for seed in seeds:
         random, entries = Random(seed), random_log(seed)
         chosen = Budget(tokens=random.choice((300, 900, 1_800, 4_000))) | SMALL[random.choice([*SMALL])]
         for lane in lanes(entries):
@@ -162,9 +157,12 @@ def test_a_request_that_may_be_sent_fits_its_budget(first: int) -> None:
                 assert list(oversize(made)) == [], (seed, lane, api)
 
 
+@seeds(4, slow=25)
 @pytest.mark.parametrize("budget", [300, 900, 1_800, 4_000])
-def test_stubs_of_tools_are_cut_with_the_units_that_called_them_by_both_builders(budget: int) -> None:
-    for seed in range(25):
+def test_stubs_of_tools_are_cut_with_the_units_that_called_them_by_both_builders(
+    budget: int, seeds: range
+) -> None:
+    for seed in seeds:
         chosen = Budget(tokens=budget)
         for made in every_request(crowded(seed), "coder", policy=chosen, blobs=BLOBS):
             log = crowded(seed)[: made.at]

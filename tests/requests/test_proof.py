@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stenolog import (
@@ -34,6 +34,7 @@ from stenolog.projections.messages.sizes import COUNTER, COUNTERS, Counter
 from stenolog.projections.requests import PIPELINE, build
 from stenolog.projections.requests.proofs import Proof, proofs
 from stenolog.projections.requests.request import sent_under
+from tests.random_cases import seeds
 from tests.requests.given import ASKED, CALL, calls, log
 from tests.requests.histories import history
 from tests.requests.policies import SMALL
@@ -108,9 +109,10 @@ def test_what_an_earlier_pipeline_sent_is_built_again_by_its_rules() -> None:
     assert (receipt.pipeline, found.outcome) == ("requests@5", "same")
 
 
+@seeds(8, slow=40)
 @pytest.mark.parametrize("under", SMALL.values(), ids=SMALL)
-def test_every_receipt_of_an_earlier_pipeline_stays_provable(under: Policy) -> None:
-    for seed in range(40):
+def test_every_receipt_of_an_earlier_pipeline_stays_provable(under: Policy, seeds: range) -> None:
+    for seed in seeds:
         entries = sent([e.event for e in history(seed)], under=replace(under, pipeline="requests@5"))
 
         assert {one.outcome for one in proofs(entries)} <= {"same", "not-provable"}, seed
@@ -231,7 +233,6 @@ def test_a_log_without_receipts_has_nothing_to_prove() -> None:
     assert proofs([]) == []
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 10**6), api=st.sampled_from([*FORMATS]), under=st.sampled_from(POLICIES))
 def test_whatever_history_it_is_what_was_sent_is_built_again(seed: int, api: str, under: Any) -> None:
     found = proofs(sent(random_events(seed), api, None if under is None else policy(under)))
@@ -257,7 +258,6 @@ bodies = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=100, derandomize=True)
 @given(body=bodies, data=st.data())
 def test_sections_name_the_place_of_a_change_within_an_eighth(body: dict[str, Any], data: Any) -> None:
     assert first_difference(sections(body, "messages"), body, "messages") == ""

@@ -13,10 +13,10 @@ from stenolog.projections.requests import build, builder, lanes
 from stenolog.projections.requests.incremental.session import every_request
 from stenolog.projections.requests.proofs import proofs
 from stenolog.testing import entries
+from tests.random_cases import seeds
 from tests.requests.policies import SMALL
 from tests.requests.summary_laws import faults, team_history
 
-SEEDS, STRETCH = 2_000, 250
 ASKED, SAID = UserMessage(text="Which test fails?"), AssistantMessage(agent="coder", text="test_dates")
 FACT = AssistantMessage(agent="reviewer", purpose="memory", text="Mind the dates.")
 
@@ -40,16 +40,17 @@ def hidden(lane: str, *events: Event, under: Policy | None = None) -> list[int]:
     return covered(build(entries(*events, UserMessage(text="Go on")), agent, task=task, policy=under))
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, STRETCH))
-def test_a_summary_hides_only_what_its_author_was_sent_and_only_from_its_own_lanes(first: int) -> None:
-    assert [fault for seed in range(first, first + STRETCH) for fault in faults(seed)] == []
+@seeds(80, slow=500, nightly=2_000)
+def test_a_summary_hides_only_what_its_author_was_sent_and_only_from_its_own_lanes(seeds: range) -> None:
+    assert [fault for seed in seeds for fault in faults(seed)] == []
 
 
+@seeds(5, slow=25)
 @pytest.mark.parametrize("name", SMALL)
 def test_with_summaries_for_some_lanes_a_session_gives_the_request_that_the_builder_defines(
-    name: str,
+    name: str, seeds: range
 ) -> None:
-    for seed in range(25):
+    for seed in seeds:
         log = team_history(seed)
         for lane in lanes(log):
             *_, last = every_request(log, lane.agent, task=lane.task, policy=SMALL[name])

@@ -9,6 +9,7 @@ from stenolog.projections.requests import LaneId
 from stenolog.projections.requests.incremental.explained import TokenMeter
 from stenolog.projections.requests.incremental.session import RequestSession, windows
 from stenolog.projections.requests.sendable import may_be_asked
+from tests.random_cases import seeds
 from tests.requests.histories import BLOBS, history
 from tests.requests.policies import SMALL
 
@@ -31,8 +32,9 @@ def differing(seed: int, policy: str, api: str) -> list[tuple[int, int, int]]:
     return found
 
 
+@seeds(1, slow=10)
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("api", FORMATS)
-def test_the_meter_counts_what_the_size_of_the_request_counts(api: str, policy: str) -> None:
-    for seed in range(3):
+def test_the_meter_counts_what_the_size_of_the_request_counts(api: str, policy: str, seeds: range) -> None:
+    for seed in seeds:
         assert differing(seed, policy, api) == []

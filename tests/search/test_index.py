@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import stenolog
@@ -121,7 +121,6 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-@settings(max_examples=40, deadline=None)
 def test_whatever_happens_to_a_log_a_search_finds_what_stands_in_it(steps: list[tuple[str, int]]) -> None:
     with stenolog.open(":memory:") as log:
         for number, (step, which) in enumerate(steps):

@@ -9,7 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import stenolog
 from stenolog import (
@@ -360,7 +360,6 @@ class TestEraseSwitch:
         with stenolog.open(path.with_name("other.db")) as log:
             assert log["demo"].entry(1).event.kind == "unknown"
 
-    @settings(max_examples=200, deadline=None, derandomize=True)
     @given(logs())
     def test_no_state_rests_on_the_words_of_a_switch(self, entries: list[Entry]) -> None:
         erased = [

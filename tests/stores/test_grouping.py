@@ -13,7 +13,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import stenolog
@@ -122,7 +122,6 @@ def everything(log: Log) -> list[Any]:
 
 
 @given(ASKED)
-@settings(max_examples=60, deadline=None)
 def test_a_group_is_as_its_appends_one_after_another(asked: list[Asked]) -> None:
     assert together(asked) == one_by_one(asked)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import stenolog
@@ -57,7 +57,6 @@ STEPS = st.lists(
 
 
 @given(STEPS, st.booleans())
-@settings(max_examples=40)
 def test_whoever_appends_the_request_is_that_of_the_whole_log(
     tmp_path_factory: pytest.TempPathFactory, steps: list[Step], renamed: bool
 ) -> None:

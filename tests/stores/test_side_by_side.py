@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stenolog import Log, UserMessage
@@ -23,7 +23,6 @@ from tests.requests.sessions import conversation, session
 HEADS = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 60), max_size=8)
 
 
-@settings(max_examples=200, derandomize=True)
 @given(heads=HEADS, size=st.integers(1, 40), split=st.booleans())
 def test_every_position_is_in_one_share_in_order(heads: dict[str, int], size: int, split: bool) -> None:
     tasks = list(shares(heads, size, split=split))

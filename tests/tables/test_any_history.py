@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import stenolog
@@ -88,7 +88,6 @@ def score_rows(name: str, entries: list[Entry]) -> Iterator[tuple[Any, ...]]:
     yield from ((name, mail, score) for mail, score in standing.items())
 
 
-@settings(max_examples=40)
 @given(before=st.lists(ACTS, max_size=6), after=st.lists(ACTS, min_size=4, max_size=20))
 def test_a_table_kept_is_the_table_made_anew_and_what_its_function_says(
     before: list[Any], after: list[Any]

@@ -85,7 +85,6 @@ ABOUT = st.fixed_dictionaries(
 FOREIGN = st.builds(lambda role, fields: {"role": role, **fields}, ROLES, FIELDS)
 
 
-@settings(max_examples=40)
 @given(st.lists(FOREIGN, max_size=8), ABOUT)
 def test_whatever_a_message_holds_comes_back_as_it_was(messages: list[Message], about: Message) -> None:
     own = [each for each in messages if not isinstance(each.get("stenolog"), dict)]
@@ -99,7 +98,6 @@ def test_whatever_a_message_holds_comes_back_as_it_was(messages: list[Message], 
             assert json.dumps(read(place / "out"), sort_keys=True) == json.dumps(own, sort_keys=True)
 
 
-@settings(max_examples=40)
 @given(histories(12) | decided(12))
 @example(example_conversation())
 def test_a_log_that_is_exported_and_imported_is_the_same_and_sends_the_same(history: list[Event]) -> None:
