@@ -117,15 +117,18 @@ class Journal(LiveState):
     def poll(self, busy: Collection[Key], asked: Collection[Key], most: int) -> Poll:
         """Claim the effects that are due and not `busy`, at most so many; `asked` backends were asked."""
         now = self.conversation.log.edge.clock()
-        open_ones = [e for e in effects(self.state) if self._is_ours(e.lane.address) and key(e) not in busy]
-        waits = [self._seconds_until(effect, now) for effect in open_ones]
-        others = {(claim.lane, claim.effect) for claim in self.claims.all()} if open_ones else set()
-        ready = [effect for effect, left in zip(open_ones, waits, strict=True) if not left]
-        held = tuple(key(effect) for effect in ready if key(effect) in others)
-        due = [effect for effect in ready if key(effect) not in others][:most]
-        unasked = [e for e in due if isinstance(e, CallModel) and key(e) not in asked and self._remembers(e)]
+        found = ((key(effect), effect) for effect in effects(self.state))
+        todo = {name: effect for name, effect in found if name not in busy and self._is_ours(name[0])}
+        if not todo:
+            return Poll()
+        waits = {name: self._seconds_until(effect, now) for name, effect in todo.items()}
+        others = {(claim.lane, claim.effect) for claim in self.claims.all()}
+        ready = [name for name, left in waits.items() if not left]
+        due = [name for name in ready if name not in others][:most]
+        unasked = [name for name in due if name not in asked and self._may_be_lost(todo[name])]
         before = self.state.position
-        prepared = [each for effect in due if effect not in unasked and (each := self._prepared(effect, now))]
+        made = (self._prepared(todo[name], now) for name in due if name not in unasked)
+        prepared = [each for each in made if each is not None]
         # Preparing has appended a refusal, so what was decided before it may no longer hold.
         if self.state.position != before:
             return Poll(again=True)
@@ -134,12 +137,13 @@ class Journal(LiveState):
             taken = self.claims.take([each.claim for each in prepared], before) if prepared else []
         except VersionConflictError:
             return Poll(again=True)
-        pairs = list(zip(prepared, taken, strict=True))
+        pairs = [*zip(prepared, taken, strict=True)]
+        held = [name for name in ready if name in others]
         return Poll(
             claimed=tuple(self.track(each._replace(claim=claim)) for each, claim in pairs if claim),
-            held=held + tuple(key(each.effect) for each, claim in pairs if claim is None),
-            unasked=tuple(unasked),
-            due=min(filter(None, waits), default=None),
+            held=(*held, *(key(each.effect) for each, claim in pairs if claim is None)),
+            unasked=tuple(each for name in unasked if isinstance(each := todo[name], CallModel)),
+            due=min(filter(None, waits.values()), default=None),
         )
 
     def orphans(self) -> list[Claim]:
@@ -318,10 +322,11 @@ class Journal(LiveState):
                     pass
         return Usage(**tokens._asdict())
 
-    def _remembers(self, effect: CallModel) -> bool:
-        """Return whether a stateful backend may have lost the session of its lane."""
+    def _may_be_lost(self, effect: Effect) -> bool:
+        """Return whether a stateful backend may have lost the session of the effect's lane."""
         agent = self.agents[effect.lane.agent]
-        if agent.llm is None or not agent.llm.remembers or not effect.lane.answered:
+        is_asked = isinstance(effect, CallModel) and agent.llm is not None and agent.llm.remembers
+        if not is_asked or not effect.lane.answered:
             return False
         try:
             return policy(self.settings.card_of(effect.lane.agent).policy).history.delta

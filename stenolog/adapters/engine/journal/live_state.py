@@ -86,7 +86,9 @@ class LiveState:
             self._kept = entry.position
 
     def _unpack(self) -> None:
-        self.state, self.settings, self.accounts, self.queue = (fold.state for fold in self._folds)
+        state, settings, accounts, queue = self._folds
+        self.state, self.settings = state.state, settings.state
+        self.accounts, self.queue = accounts.state, queue.state
 
 
 QUEUED = "queued"

@@ -13,7 +13,6 @@ from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.engine.agent import Agent
 from stenolog.adapters.engine.journal.effect_names import Key, key
 from stenolog.adapters.engine.journal.journal import ClaimedEffect, Instead, Journal, Outcome
-from stenolog.adapters.engine.model_calls.cuts import last_cut, last_summarised
 from stenolog.adapters.engine.model_calls.dispatch import DispatchCheck
 from stenolog.adapters.engine.model_calls.model_call import (
     DraftKeeper,
@@ -34,21 +33,19 @@ from stenolog.adapters.tools.results import failed, failure, redacted_output, re
 from stenolog.domain.errors import ModelError, OperationalError, ReplayMismatchError, StoredDataError
 from stenolog.domain.events import AssistantMessage, LlmError, UserMessage
 from stenolog.domain.lanes.effects import CallModel, RunTool, events_for, late, ref
-from stenolog.domain.lanes.state import LaneState, in_words
+from stenolog.domain.lanes.state import LaneState
 from stenolog.domain.lanes.turns import rule_of
 from stenolog.domain.parts import text_of
-from stenolog.domain.policy import SummaryAndRecent
 from stenolog.domain.values import Control, TurnPolicy
 from stenolog.projections.formats.deltas import ModelResponse, ResponseDelta
-from stenolog.projections.requests import Request
 from stenolog.projections.requests.transport import Outgoing
-from stenolog.projections.views.timeline import cut_of
+
+from .cuts import CutWarnings
 
 P = ParamSpec("P")
 T = TypeVar("T")
 LOGGER = logging.getLogger("stenolog.engine")
 STOPPED = "stopped"
-UNSUMMARISED = "nobody summarises it: give the agent summary=AutoSummary(by=…), or call compact()"
 GOES_ON = "The call was cancelled, but goes on in the background, and may still have effects."
 # They tell of the replay, the file or the machine, and not of the model or the tool.
 FATAL = (ReplayMismatchError, StoredDataError, OperationalError)
@@ -64,15 +61,9 @@ class EffectHost(Protocol):
     options: Options
     stopped: set[Key]
     """The effects that the log says are not wanted any more."""
-    cuts: dict[str, int]
-    """Per lane, the number of cuts of its window when the operator was last notified."""
-    summaries: dict[str, int]
-    """Per lane, the position of the last summary that the operator was notified of."""
+    cuts: CutWarnings
     drafts: DraftKeeper
-
-    @property
-    def journal(self) -> Journal:
-        """The journal of the conversation."""
+    journal: Journal
 
     async def write(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Make a call that touches the log, in the thread for that, though its caller is cancelled."""
@@ -100,9 +91,7 @@ async def _call_model(host: EffectHost, claimed: ClaimedEffect, effect: CallMode
     receipt = claimed.request.receipt
     ongoing = OngoingModelCall(effect, agent.llm.name, receipt, StreamDraft(claimed.claim.fence), watch())
     address = effect.lane.address
-    _tell_of_cut(host, address, claimed.request)
-    if host.journal.state.summaries:
-        _tell_of_summaries(host, address, claimed.request.at)
+    host.cuts.warn(address, claimed.request, host.journal)
     # A request that tells everything is for a new session: in the old one it would stand twice.
     session = effect.lane.session if claimed.request.policy.history.delta else ""
     prompt = ModelRequest(claimed.request.body, claimed.claim.key, address, host.conversation.name, session)
@@ -120,12 +109,10 @@ async def _call_model(host: EffectHost, claimed: ClaimedEffect, effect: CallMode
         ongoing.dispatched(outgoing)
         await _check(host, ongoing, check.compare, outgoing)
 
-    async def stream(model: Model) -> ModelResponse:
-        return await stream_with_timeouts(model, prompt, take, dispatch)
-
     try:
         if host.options.is_checked():
             await _check(host, ongoing, check.begin)
+        stream = partial(stream_with_timeouts, agent.llm, prompt, take, dispatch)
         event = await _ask_model(host, agent.llm, stream, ongoing)
     # The request differs from what the log says (see `dispatch`).
     except ModelError as error:
@@ -148,43 +135,6 @@ async def _call_model(host: EffectHost, claimed: ClaimedEffect, effect: CallMode
     host.drafts.forget(ongoing.draft)
 
 
-def _tell_of_cut(host: EffectHost, where: str, request: Request) -> None:
-    """Tell the operator that a lane is shown less; the timeline tells the user."""
-    if request.cuts <= host.cuts.get(where, 0):
-        return
-    # Once for each cut in a run: a cut stays, and would be told again with every request.
-    host.cuts[where] = request.cuts
-    ended = last_summarised(host.journal.state, where)
-    # What is in a summary is shown in other words.
-    start = host.journal.settings.context_from_of(where.partition("/")[0])
-    if last_cut(request, start) <= ended:
-        return
-    # A window that moves at each turn is worth one warning.
-    place = host.conversation.name, where
-    level = logging.INFO if place in host.options.warned else logging.WARNING
-    host.options.warned.add(place)
-    cut = cut_of(request.receipt)
-    agent = host.agents[where.partition("/")[0]]
-    if isinstance(request.policy.chosen, SummaryAndRecent) and agent.summary is None and not ended:
-        cut += f"; {UNSUMMARISED}"
-    LOGGER.log(level, "%s at %d: %s is not shown %s", host.conversation.name, request.at, where, cut)
-
-
-def _tell_of_summaries(host: EffectHost, where: str, at: int) -> None:
-    """Tell the operator what a lane is not shown because a summary is in its place."""
-    last, place = host.summaries.get(where, 0), (host.conversation.name, f"{where} summarised")
-    for made in host.journal.state.summaries:
-        if made.is_for(where) and made.position > last:
-            host.summaries[where] = made.position
-            # One that the lane has made for itself is no surprise.
-            is_quiet = made.author == where or place in host.options.warned
-            host.options.warned.update(() if is_quiet else (place,))
-            level = logging.INFO if is_quiet else logging.WARNING
-            spans = in_words(made.spans)
-            told = "%s at %d: %s is not shown %s: the summary at %d is in its place"
-            LOGGER.log(level, told, host.conversation.name, at, where, spans, made.position)
-
-
 async def _check(
     host: EffectHost, ongoing: OngoingModelCall, check: Callable[P, None], *args: P.args, **kwargs: P.kwargs
 ) -> None:
@@ -199,7 +149,7 @@ async def _check(
 async def _ask_model(
     host: EffectHost,
     model: Model,
-    stream: Callable[[Model], Awaitable[ModelResponse]],
+    stream: Callable[[], Awaitable[ModelResponse]],
     ongoing: OngoingModelCall,
 ) -> AssistantMessage | LlmError:
     """Ask the model; its answer, or its failure; or that it was not asked."""
@@ -211,7 +161,7 @@ async def _ask_model(
         return ongoing.held_back(left, host.conversation.log.edge.clock())
     ongoing.begun = watch()
     try:
-        answer = await _answer(breaker, watch, partial(stream, model))
+        answer = await _answer(breaker, watch, stream)
         # Such a backend counts the whole session, of which the log has the earlier calls already.
         if answer.usage_is_total and answer.usage is not None:
             spent = await host.write(host.journal.spent, ongoing.effect.lane.address, answer.session)

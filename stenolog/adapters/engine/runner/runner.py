@@ -41,6 +41,7 @@ from stenolog.domain.lanes.effects import CallModel, effects
 from stenolog.domain.lanes.lifecycle import BUSY
 
 from .commit_listener import CommitListener
+from .cuts import CutWarnings
 from .effects import auto_approvals, do, why_lost
 from .upkeep_schedule import UpkeepSchedule
 
@@ -56,6 +57,9 @@ OTHERS = 0.25
 class Runner:
     """One runner on one conversation: `open` it, `run` or `advance` it, then `close` it."""
 
+    journal: Journal
+    """Set by `open`."""
+
     def __init__(
         self,
         conversation: Conversation,
@@ -68,7 +72,7 @@ class Runner:
         self.tools = tools
         self.options = options
         self.stopped: set[Key] = set()  # see `EffectHost`
-        self.cuts, self.summaries = dict[str, int](), dict[str, int]()
+        self.cuts = CutWarnings(conversation, agents, options.warned)
         # One thread: the journal needs no lock, and a slow disk stops no stream.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="stenolog-run")
         self._tasks: dict[Key, tuple[ClaimedEffect, asyncio.Task[None]]] = {}
@@ -82,15 +86,9 @@ class Runner:
         self._unstarted: set[int] = set()  # fences of effects that were claimed and not started yet
         self._upkeep = UpkeepSchedule(conversation, agents)
         self._ident = 0
-        self._journal: Journal | None = None
         self.gather = 0.0  # the seconds for which the news of others' commits are gathered
         self.is_draining = False  # once True, nothing more is begun, and `run` ends with what is under way
         self.due: float | None = None  # after `run`: seconds until more is to do; None: a person goes first
-
-    @property
-    def journal(self) -> Journal:  # set once the runner was opened
-        assert self._journal is not None, "open the runner first"
-        return self._journal
 
     async def open(self, begin: Callable[[Journal], object]) -> None:
         """Show that this runner is alive, read the state of the conversation, and `begin` with that."""
@@ -196,11 +194,11 @@ class Runner:
         self._ident = threading.get_ident()
         presence = self.conversation.log.recorder.presence(self.conversation.log.edge.id())
         try:
-            self._journal = Journal(self.conversation, presence, self.agents, self.options)
+            self.journal = Journal(self.conversation, presence, self.agents, self.options)
         except BaseException:
             presence.close()
             raise
-        begin(self._journal)
+        begin(self.journal)
 
     def _poll_now(self, busy: frozenset[Key], most: int, recover: bool, stopped: Sequence[Claim]) -> Poll:
         journal = self.journal
@@ -273,8 +271,9 @@ class Runner:
 
     def _release(self) -> None:
         """Close the work under way, and release everything."""
-        if (journal := self._journal) is None:  # it was never opened
+        if not hasattr(self, "journal"):  # it was never opened
             return
+        journal = self.journal
         # The file stays where claims are left behind: it shows others that their owner is dead.
         left = True
         try:
