@@ -1,1 +1,1 @@
-"""Extensions that come with stenolog: importers, chats and a framework, each a plugin like anybody's own."""
+"""Importers, chats and a framework that come with stenolog, each a plugin."""

@@ -1,10 +1,10 @@
-"""Events of ADK as they stand in files, with the names of their fields made the same.
+"""Events of Google ADK in files, with one spelling of their fields.
 
-ADK writes names in snake_case or, for its web client, in camelCase. Contents are brought into the form of
-Gemini's API, which is camelCase and has the usual alphabet of base64.
+ADK writes snake_case or, for its web client, camelCase. Contents become Gemini's API form: camelCase,
+standard base64.
 
-The first releases logged each request beside the events, and evaluation sets have details of agents:
-instructions and tools for cards.
+The first releases logged each request beside the events. Evaluation sets have instructions and tools of
+agents.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
 
 
 def card_of(source: Json) -> dict[str, Any]:
-    """Return the fields of a card from what a file tells: the instructions, and declarations of tools."""
+    """Return the card fields of a source: instructions and tool declarations."""
     fields = as_dict(source)
     instructions = fields.get("instructions")
     persona = instructions if isinstance(instructions, str) else _text(instructions)
@@ -33,7 +33,7 @@ def card_of(source: Json) -> dict[str, Any]:
 
 
 def with_logs(session: dict[str, Any]) -> list[Json]:
-    """Return the events of a session, each with the facts of the request that led to it."""
+    """Return a session's events, each with the facts of its request."""
     logs = {as_str(log.get("event_id")): log for log in map(as_dict, as_list(session.get("event_logs")))}
     return [_with_log(each, logs) for each in (*as_list(session.get("past_events")), *session["events"])]
 
@@ -55,7 +55,7 @@ def _with_log(event: Json, logs: dict[str, dict[str, Any]]) -> Json:
 
 
 def details_of(turn: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return what an evaluation's turn knows of its agents, by their names, as fields for their events."""
+    """Return the agents' event fields in an evaluation's turn, by name."""
     agents = as_dict(field(as_dict(field(turn, "app_details")), "agent_details"))
     return {
         name: {
@@ -70,7 +70,7 @@ def _text(content: Json) -> str:
 
 
 def _tools(declarations: list[Json]) -> Iterator[Tool]:
-    """Yield the functions among the tools, which stand in groups or by themselves."""
+    """Yield the functions of single and grouped declarations."""
     for each in map(as_dict, declarations):
         declared = field(each, "function_declarations")
         for function in map(as_dict, declared if isinstance(declared, list) else [each]):
@@ -81,7 +81,7 @@ def _tools(declarations: list[Json]) -> Iterator[Tool]:
 
 
 def _schema(value: Json) -> Json:
-    """Return a schema of Gemini's as a JSON Schema: the names of types are small there."""
+    """Return Gemini's schema as a JSON Schema, whose type names are lower case."""
     if isinstance(value, list):
         return [_schema(each) for each in value]
     if not isinstance(value, dict):
@@ -121,7 +121,7 @@ CATEGORIES: dict[str, ErrorCategory] = {
 
 
 def joined(parts: Iterable[AssistantPart]) -> list[AssistantPart]:
-    """Return the parts of fragments that stream: what follows each other in one kind is one part."""
+    """Return the parts of streamed fragments; neighbours of one kind are joined."""
     found: list[AssistantPart] = []
     for part in parts:
         last = found[-1] if found else None
@@ -166,7 +166,7 @@ ABOUT = (
 
 
 class AdkEvent(NamedTuple):
-    """One event. `key` is its entry's id, and `fields` are its fields as they are written in the file."""
+    """An event; `key` is its entry's id, `fields` are as in the file."""
 
     key: str
     id: str
@@ -190,7 +190,7 @@ class AdkEvent(NamedTuple):
 
     @property
     def is_partial(self) -> bool:
-        """True for a fragment of an answer that streams; ADK writes the whole behind it."""
+        """Return whether it is a fragment of a stream; ADK writes the whole answer after it."""
         return self.get("partial") is True or as_dict(self.fields.get("options")).get("partial") is True
 
     @property
@@ -203,7 +203,7 @@ class AdkEvent(NamedTuple):
         return field(self.fields, name)
 
     def about(self) -> dict[str, Any]:
-        """Return the facts that are no words: the invocation, and the actions that change something."""
+        """Return the invocation and the actions that change something."""
         actions = self.actions
         found = {name: self.get(name) or field(actions, name) for name in ABOUT}
         found["state_delta"] = found["state_delta"] or actions.get("update_context")
@@ -212,7 +212,7 @@ class AdkEvent(NamedTuple):
 
 
 def field(value: dict[str, Any], name: str) -> Json:
-    """Return a field by its name in snake_case, in either spelling; None if it is missing."""
+    """Return a field in either spelling, named in snake_case; None if missing."""
     return value.get(name) if value.get(name) is not None else value.get(camel_case(name))
 
 
@@ -222,13 +222,13 @@ def camel_case(name: str) -> str:
 
 
 def parts_of(content: Json) -> list[dict[str, Any]]:
-    """Return the parts of a content that say something, in the form of Gemini's API."""
+    """Return the non-empty parts of a content in Gemini's API form."""
     raw = as_list(as_dict(content).get("parts")) if isinstance(content, dict) else as_list(content)
     return [part for each in raw if (part := gemini_part(as_dict(each)))]
 
 
 def gemini_part(part: dict[str, Any]) -> dict[str, Any]:
-    """Return a part in the form of Gemini's API; empty if no field of it has a value."""
+    """Return a part in Gemini's API form; empty if no field has a value."""
     return dict(_part_fields(part))
 
 

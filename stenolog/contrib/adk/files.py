@@ -1,10 +1,9 @@
-"""Files of ADK: exports of sessions, evaluation sets, and the databases of its session services.
+"""Files of Google ADK: session exports, evaluation sets and session databases.
 
-An export is one session, a list of them, or one on each line.
+An export is one session, a list, or one on each line.
 
-A case of an evaluation set is the conversation that it expects. A set has its cases in `eval_cases`. Earlier
-releases had a list of cases with their turns in `data`, or the bare list of one conversation's turns, each
-a `query` with the tools and the `reference` that are expected.
+An evaluation set has its cases in `eval_cases`. Earlier releases had a list of cases with turns in `data`, or
+one conversation's turns: `query`, expected tools and `reference`.
 """
 
 from __future__ import annotations
@@ -54,9 +53,9 @@ FIELDS = "__dict__"
 
 
 def sessions_in(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[dict[str, Any]]:
-    """Yield the sessions of a database in the form of an export, the oldest first.
+    """Yield a database's sessions in export form, oldest first.
 
-    Of sessions with one id, the first one keeps it; the others have the application and the user in it, too.
+    If sessions share an id, the first keeps it; the others add application and user.
     """
     seen: Counter[str] = Counter()
     order = "create_time, rowid" if "create_time" in tables_in(stream)["sessions"] else "rowid"
@@ -78,7 +77,7 @@ def sessions_in(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[dict[str
 def _events(
     connection: sqlite3.Connection, session: tuple[Any, Any, Any], reading: JsonLinesReader
 ) -> Iterator[dict[str, Any]]:
-    """Yield the events of a session; a row that holds none is skipped and reported."""
+    """Yield a session's events; report and skip rows that hold none."""
     cursor = connection.execute(
         "SELECT rowid, * FROM events WHERE app_name = ? AND user_id = ? AND session_id = ?"
         " ORDER BY timestamp, rowid",
@@ -93,7 +92,7 @@ def _events(
 
 
 def _event(columns: dict[str, Any], reading: JsonLinesReader) -> dict[str, Any]:
-    """Return the event of a row. Raises `UnknownFormatError` for JSON that cannot be read."""
+    """Return a row's event. Raises `UnknownFormatError` for invalid JSON."""
     common = {
         name: columns[name] for name in ("id", "invocation_id", "author", "branch") if columns.get(name)
     }
@@ -114,7 +113,7 @@ def _value(text: object, reading: JsonLinesReader) -> Json:
 
 
 class _Inert:
-    """Stands for an instance of any class, and for the result of any call."""
+    """An instance of any class and the result of any call."""
 
     def __new__(cls, *arguments: object, **named: object) -> _Inert:
         return super().__new__(cls)
@@ -129,16 +128,16 @@ class _Inert:
 
 
 class _InertUnpickler(pickle.Unpickler):
-    """Reads a pickle in which nothing has a meaning but containers, texts and numbers."""
+    """Unpickler that gives meaning only to containers, texts and numbers."""
 
     def find_class(self, module: str, name: str) -> Any:
         return _Inert
 
 
 def fields_in(data: object) -> dict[str, Any]:
-    """Return the fields of a pickled model as JSON; empty if it cannot be read. Nothing in it is run.
+    """Return a pickled model's fields as JSON; empty if unreadable. Runs nothing.
 
-    Each class or function that a pickle names is replaced by one that only keeps what it is given.
+    Each class or function that a pickle names is replaced by one that only keeps its arguments.
     """
     if not isinstance(data, bytes):
         return {}
@@ -150,13 +149,13 @@ def fields_in(data: object) -> dict[str, Any]:
 
 
 class _PlainValues:
-    """Makes JSON of values. A pickle may name one value many times, so their number is limited."""
+    """Converter of values to JSON. Limits their number, since a pickle may repeat one value."""
 
     def __init__(self) -> None:
         self._left = MAX_VALUES
 
     def of(self, value: object) -> Any:
-        """Return the value as JSON; what JSON has no form for is None. Raises `ValueError` for too many."""
+        """Return the value as JSON, None if JSON cannot express it. Raises `ValueError` for too many."""
         self._left -= 1
         if self._left < 0:
             raise ValueError(f"expected at most {MAX_VALUES} values")
@@ -182,7 +181,7 @@ OF_TURNS = frozenset({"query", "expected_tool_use", "expected_intermediate_agent
 
 
 class EvaluationCase(NamedTuple):
-    """A case: its name, its events, and the facts about its session; `failed` says why it has no events."""
+    """A case: name, events, facts about its session; `failed` is the reason for no events."""
 
     name: str
     events: list[dict[str, Any]]
@@ -191,7 +190,6 @@ class EvaluationCase(NamedTuple):
 
 
 def is_evaluation(document: Json) -> bool:
-    """Return whether a document is an evaluation set, of this or an earlier release."""
     if isinstance(document, dict):
         return isinstance(field(document, "eval_cases"), list) and field(document, "eval_set_id") is not None
     each = as_dict(document[0]) if isinstance(document, list) and document else {}
@@ -199,7 +197,7 @@ def is_evaluation(document: Json) -> bool:
 
 
 def _is_turn(value: Json) -> bool:
-    """Return whether a value is a turn of the first releases, and no other pair of question and answer."""
+    """Return whether a value is a turn of the first releases."""
     turn = as_dict(value)
     is_alone = turn.keys() <= OF_TURNS and "reference" in turn
     return isinstance(turn.get("query"), str) and ("expected_tool_use" in turn or is_alone)
@@ -237,7 +235,7 @@ def _case(case: dict[str, Any]) -> EvaluationCase:
 
 
 def _of_invocation(turn: dict[str, Any], nth: int, agent: str) -> Iterator[dict[str, Any]]:
-    """Yield the events of one turn: question, calls with the results that are known, answer."""
+    """Yield a turn's events: question, calls with known results, answer."""
     id = f"#{nth}"  # an invocation's own id may be missing, or repeated
     invocation = as_str(field(turn, "invocation_id")) or id
     common = {"invocation_id": invocation, "timestamp": field(turn, "creation_timestamp")}
@@ -258,7 +256,7 @@ def _of_invocation(turn: dict[str, Any], nth: int, agent: str) -> Iterator[dict[
 def _calls(
     uses: list[Json], results: list[Json], common: dict[str, Json], agent: str, id: str
 ) -> Iterator[dict[str, Any]]:
-    """Yield the calls of a turn as one event, and their results as another."""
+    """Yield a turn's calls as one event, their results as another."""
     for name, values in (("function_call", uses), ("function_response", results)):
         if parts := [{name: each} for each in values if isinstance(each, dict)]:
             yield {**common, "id": f"{id}-{name}", "author": agent, "content": {"parts": parts}}
@@ -350,7 +348,7 @@ def _conversation(
     failed: str = "",
     unit: str = "event",
 ) -> SourceConversation:
-    """Return a conversation of events; its main agent is the one that speaks first."""
+    """Return a conversation; its main agent is the first speaker."""
     records = [Record(str(nth), event) for nth, event in enumerate(events, 1) if isinstance(event, dict)]
     ignored["not an object"] += len(events) - len(records)
     authors = (as_str(record.value.get("author")) for record in records)

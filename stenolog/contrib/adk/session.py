@@ -1,4 +1,4 @@
-"""A session of ADK to events: its agents share one conversation, and each is known by its name."""
+"""A session of ADK as events: agents share one conversation, each under its name."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class WaitingCall(NamedTuple):
 
 
 class ContextMessage(NamedTuple):
-    """A message in context, or a summary with the positions that it stands for."""
+    """A message in context, or a summary with the positions it covers."""
 
     time: float
     invocation: str
@@ -70,10 +70,7 @@ class ContextMessage(NamedTuple):
 
 
 class AdkSession(RecordConverter):
-    """Takes the events of one session and gives the steps that take it down.
-
-    `main` is the agent that speaks first; `about` are the facts about the session.
-    """
+    """Converter of one session. `main` speaks first; `about` has the session's facts."""
 
     def __init__(self, log: ExistingLog, main: str, about: dict[str, Any]) -> None:
         super().__init__(EventWriter(SYSTEM, main, log, closes=False))
@@ -126,9 +123,9 @@ class AdkSession(RecordConverter):
         return self.writer.drain()
 
     def _event(self, record: Record) -> AdkEvent | None:
-        """Return the event of a record, None for one that was there before.
+        """Return a record's event, None if seen before.
 
-        An event without an id, or with another one's, is known by its number.
+        An event without a unique id is known by its number.
         """
         fields = record.value
         id, content = as_str(fields.get("id")), hash(compact_json(fields))
@@ -152,7 +149,7 @@ class AdkSession(RecordConverter):
             )
 
     def _message(self, event: AdkEvent) -> None:
-        """Write what an event says: the results in it first, as a model reads them."""
+        """Write an event's content, results first, as a model reads them."""
         responses = [part for part in event.parts if "functionResponse" in part]
         others = [part for part in event.parts if "functionResponse" not in part]
         for nth, part in enumerate(responses):
@@ -215,7 +212,7 @@ class AdkSession(RecordConverter):
             self._put(error, event, f"{event.key}:error" if calls else event.key)
 
     def _output(self, event: AdkEvent, agent: str) -> None:
-        """Write the output of a workflow's node, which no model reads, out of context."""
+        """Write a workflow node's output out of context: no model reads it."""
         output = event.get("output")
         text = output if isinstance(output, str) else compact_json(output)
         source, node = (
@@ -242,7 +239,7 @@ class AdkSession(RecordConverter):
         return agent
 
     def _call_id(self, event: AdkEvent, nth: int, name: str) -> str:
-        """Return an id for a call that has none, by which its result finds it."""
+        """Return an id for a call without one, so that its result finds it."""
         id = f"{event.key}-{nth}"
         self._unnamed.setdefault(name, deque()).append(id)
         return id
@@ -283,7 +280,7 @@ class AdkSession(RecordConverter):
     # What streams, and what leaves the context
 
     def _drop_fragments(self, event: AdkEvent) -> None:
-        """Forget the fragments that this event completes; write those of an answer that was left off."""
+        """Drop fragments that this event completes; write those of an unfinished answer."""
         fragments = self._fragments
         left = [each for each in fragments if each.invocation != event.invocation]
         self._fragments = [each for each in fragments if each not in left and each.author != event.author]
@@ -303,7 +300,7 @@ class AdkSession(RecordConverter):
             self._put(error, last, last.key)
 
     def _rewind(self, event: AdkEvent, invocation: str) -> None:
-        """Hide an invocation and all that came behind it."""
+        """Hide an invocation and all after it."""
         starts = [
             nth for nth, each in enumerate(self._written) if invocation and each.invocation == invocation
         ]
@@ -317,7 +314,7 @@ class AdkSession(RecordConverter):
         self.decisions["rewound"] += 1
 
     def _summarise(self, event: AdkEvent, compaction: dict[str, Any]) -> None:
-        """Write the summary of what was said in a span of time, in its place."""
+        """Write the summary of a time span in its place."""
         parts = parts_of(field(compaction, "compacted_content"))
         if not parts:
             return

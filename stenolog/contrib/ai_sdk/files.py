@@ -1,4 +1,4 @@
-"""Chats of the AI SDK in files: a list of UI messages, an object around it, or either on lines."""
+"""Chats of the Vercel AI SDK: a list of UI messages, an object around it, or either on lines."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ CUT_OFF = "cut-off"
 
 
 class AiSdkChat(SessionConverter):
-    """Takes the messages of one chat and gives the steps that take it down; `is_named`: it has an id."""
+    """Converter of one chat; `is_named`: it has an id."""
 
     system, main = SYSTEM, "assistant"
 
@@ -85,19 +85,19 @@ class AiSdkChat(SessionConverter):
         return self.writer.drain()
 
     def end(self) -> list[Step]:
-        """Return the steps left; messages that a new answer or an edit has taken the place of are hidden."""
+        """Return the remaining steps; messages replaced by an answer or an edit are hidden."""
         if removed := self.writer.hide_missing(self.time):
             self.decisions["taken out of the chat"] += removed
         return self.writer.drain()
 
     def _key(self, record: Record) -> str:
-        """Return the id of a message's first entry: its own, if it has one that no other has."""
+        """Return the id of a message's first entry: its own if unique."""
         own = key_of(as_str(record.value.get("id")))
         self._keys[own] += 1
         return own if own and self._keys[own] == 1 else f"#{record.line}"
 
     def _system(self, message: dict[str, Any], key: str) -> None:
-        """Put instructions before all other messages on the card; later ones are a message by the system."""
+        """Put leading instructions on the card; later ones are a system message."""
         texts = [as_str(part.get("text")) for part in parts_of(message) if part.get("type") == "text"]
         if not self._has_begun:
             self.setup.card(self.main, persona="".join(texts))
@@ -118,10 +118,10 @@ class AiSdkChat(SessionConverter):
         self.put(UserMessage(**fields, meta=_meta(message), source=source), id, blobs)
 
     def _id(self, key: str, event: Known, raw: Json) -> str:
-        """Return the id of an entry: with a digest, where the log has other words of the same message.
+        """Return an entry's id, with a digest if the log has other words of that message.
 
-        The entry with those words is then missing in the file, and is hidden. Raises `DuplicateIdError` where
-        the log has a chat of that name that begins otherwise, and no id tells that it is the same.
+        The entry with those words is missing in the file, and hidden. Raises `DuplicateIdError` if the log's
+        chat of that name begins otherwise and no id shows that it is the same.
         """
         id = key
         if self.writer.holds_other(key, event):
@@ -135,7 +135,7 @@ class AiSdkChat(SessionConverter):
         return id
 
     def _assistant(self, message: dict[str, Any], key: str) -> None:
-        """Write the steps of an answer; the facts about the whole of it stand at its last step."""
+        """Write an answer's steps; facts about the whole go to the last."""
         metadata = as_dict(message.get("metadata"))
         if model := as_str(metadata.get("model")) or as_str(metadata.get("modelId")):
             self.setup.card(self.main, model=model)
@@ -205,7 +205,7 @@ def _time(message: dict[str, Any], default: datetime) -> datetime:
 
 
 def _usage(metadata: dict[str, Any]) -> Usage | None:
-    """Return the tokens that an application noted, in the names of the SDK's `usage`."""
+    """Return the tokens an application noted in the SDK's names."""
     counted = as_dict(metadata.get("totalUsage")) or as_dict(metadata.get("usage"))
     read, written = as_dict(counted.get("inputTokenDetails")), as_dict(counted.get("outputTokenDetails"))
     numbers: dict[str, Any] = {
@@ -224,9 +224,9 @@ IDS = ("id", "chatId")
 
 
 def is_message(value: Json) -> bool:
-    """Return whether a value is a UI message, and no message of a provider's API.
+    """Return whether a value is a UI message, not a provider's.
 
-    Its parts have types of the SDK's. In version 4 it may have none, but calls beside its content.
+    Its parts have types of the SDK. Version 4 may have calls beside the content instead.
     """
     message = as_dict(value)
     if message.get("role") not in ROLES:
@@ -239,7 +239,7 @@ def is_message(value: Json) -> bool:
 
 
 def is_chat(value: Json) -> bool:
-    """Return whether a value is a list of messages, or an object with one; some of them may be damaged."""
+    """Return whether a value is a list of messages or an object with one; some may be damaged."""
     messages = value if isinstance(value, list) else as_list(as_dict(value).get(MESSAGES))
     roles = [as_dict(message).get("role") for message in messages]
     return any(map(is_message, messages)) and sum(isinstance(role, str) for role in roles) * 2 > len(roles)

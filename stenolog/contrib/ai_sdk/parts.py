@@ -1,4 +1,4 @@
-"""Parts of UI messages in the forms of versions 4 to 7 to parts of events."""
+"""Parts of UI messages of versions 4 to 7 as parts of events."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ TYPES = (
 
 
 class ToolInvocation(NamedTuple):
-    """A call of a tool: its state, and its result if it has one."""
+    """A call of a tool: its state, and its result if any."""
 
     id: str
     name: str
@@ -113,7 +113,7 @@ def is_part(value: Json) -> bool:
 
 
 def call_in(part: dict[str, Any], id: str) -> ToolInvocation | None:
-    """Return the call that a part is, with this id if it has none; None for any other part."""
+    """Return a part's call, with this id if it has none; None for other parts."""
     kind = as_str(part.get("type"))
     if kind == OLD_TOOL:
         return old_call(as_dict(part.get("toolInvocation")), id)
@@ -153,7 +153,7 @@ def attachment(raw: dict[str, Any]) -> JsonObject:
 
 
 def _file(part: JsonObject, context: BlockContext) -> ImagePart | FilePart | None:
-    """Return a picture or a file: its bytes as a blob, else its URL, or its id at a provider."""
+    """Return a picture or file: bytes as a blob, else its URL or its id at a provider."""
     url, name = as_str(part.get("url")), as_str(part.get("filename"))
     media_type = as_str(part.get("mediaType")) or as_str(part.get("mimeType"))
     stored = keep_data_url(url, context.blobs)
@@ -187,7 +187,7 @@ def _reasoning(part: JsonObject, _: BlockContext) -> ReasoningPart | list[Reason
 
 
 def _old_reasoning(detail: dict[str, Any]) -> ReasoningPart:
-    """Return one of the parts that version 4 told reasoning in."""
+    """Return a reasoning part of version 4."""
     return ReasoningPart(
         text=as_str(detail.get("text")),
         signature=as_str(detail.get("signature")),
@@ -203,9 +203,9 @@ ANSWERS = PartTable[AssistantPart](SYSTEM, {"text": text_maker(), "reasoning": _
 
 
 def parts_of(message: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the parts of an answer in one form, each step begun by its own part.
+    """Return an answer's parts in one form; each step begins with its own part.
 
-    Version 4 had the calls beside the text, each with the number of its step, and the text said last.
+    Version 4 had calls beside the text, each with its step's number, and the text last.
     """
     if isinstance(message.get("parts"), list):
         return [part for part in message["parts"] if isinstance(part, dict)]

@@ -1,7 +1,7 @@
-"""Recognise and read files of ATIF trajectories: one document, a list of them, or one on each line.
+"""ATIF trajectories: one document, a list, or one on each line.
 
-A step of an agent holds its answer and what came of it. Sub-agents whose trajectories stand in the document
-become lanes of their own, placed before the result that refers to them.
+An agent's step holds its answer and what came of it. Sub-agents with a trajectory in the document become
+lanes before the result that refers to them.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ Calls: TypeAlias = Mapping[str, str]
 
 
 class Lane:
-    """An agent of the document: its name, its trajectory, and the prefix of its steps' ids."""
+    """An agent: its name, trajectory and prefix of step ids."""
 
     def __init__(self, agent: str, trajectory: dict[str, Any], prefix: str = "", parent: str = "") -> None:
         self.agent = agent
@@ -83,7 +83,7 @@ class Lane:
 
 
 class Trajectory(SessionConverter):
-    """Takes the steps of one trajectory and gives the steps that write it to the log."""
+    """Converter of one trajectory."""
 
     system = SYSTEM
 
@@ -109,7 +109,7 @@ class Trajectory(SessionConverter):
         return self.writer.drain()
 
     def end(self) -> list[Step]:
-        """Return the steps left at the end: sub-agents that no result refers to, and facts on the run."""
+        """Return the remaining steps: unreferenced sub-agents, and facts about the run."""
         for trajectory in map(as_dict, as_list(self._document.get(EMBEDDED))):
             self._sub_agent(trajectory, self._main, None)
         self.write_facts({name: self._document[name] for name in BESIDE if self._document.get(name)}, "about")
@@ -182,7 +182,7 @@ class Trajectory(SessionConverter):
     def _results(
         self, lane: Lane, key: str, step: dict[str, Any], calls: Calls, position: int | None = None
     ) -> None:
-        """Write the results of a step: of its calls, or what else came of it."""
+        """Write what came of a step: results of its calls, and others."""
         results = [as_dict(result) for result in as_list(as_dict(step.get("observation")).get("results"))]
         ids = [as_str(result.get("source_call_id")) for result in results]
         if not any(ids) and len(ids) == len(calls):
@@ -206,7 +206,7 @@ class Trajectory(SessionConverter):
         self.write_result(key, id, parts, agent=lane.agent, name=name, blobs=blobs, meta=meta)
 
     def _delegated(self, lane: Lane, reference: dict[str, Any], position: int | None) -> None:
-        """Write the sub-agent that a result refers to, where its trajectory stands in the document."""
+        """Write the sub-agent that a result refers to, if its trajectory is in the document."""
         ids = (as_str(reference.get(name)) for name in ("trajectory_id", "session_id"))
         found = next((self._embedded[id] for id in ids if id in self._embedded), None)
         if found is not None:
@@ -280,7 +280,7 @@ def _answer_parts(key: str, step: Mapping[str, Json]) -> Iterator[AssistantPart]
 
 
 def _parts(content: Json, blobs: Blobs) -> Iterator[UserPart]:
-    """Yield the parts of a message or a result: a text, or a list of texts and pictures."""
+    """Yield the parts of a message or result: text, or texts and pictures."""
     if isinstance(content, str):
         yield TextPart(text=content)
         return
@@ -319,7 +319,7 @@ def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversat
 
 
 def _conversation(trajectory: dict[str, Any]) -> SourceConversation:
-    """Return the conversation of a trajectory, named by its own id, or else by its session's."""
+    """Return a trajectory's conversation, named by its id, else its session's."""
     name = as_str(trajectory.get("trajectory_id")) or as_str(trajectory.get("session_id"))
     continuation = as_dict(as_dict(trajectory.get("agent")).get("extra")).get("continuation_index")
     if name and isinstance(continuation, int) and not isinstance(continuation, bool):

@@ -1,1 +1,1 @@
-"""Logs that Burr's tracking keeps of an application: its steps, and the state after each."""
+"""Logs of Burr's tracking: an application's steps, and the state after each."""

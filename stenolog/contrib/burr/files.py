@@ -1,4 +1,4 @@
-"""Convert the log of a Burr application to events: what its steps add to the chat history in its state."""
+"""Log of a Burr application as events: what its steps add to the chat history in its state."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ _PREFIX = re.compile(r"(human|user|ai|assistant|system): ?", re.IGNORECASE)
 
 
 def kind_of(role: str) -> str:
-    """Return the role as one of four: user, assistant, system, tool; an unknown one is an assistant's."""
+    """Return the role as user, assistant, system or tool; an unknown one is assistant."""
     return _KINDS.get(role.strip().casefold(), "assistant")
 
 
 def message_of(item: Json) -> JsonObject | None:
-    """Return an item of a history as a message: an object with a role, or a text such as `Human: Hi`."""
+    """Return a history item as a message: an object with a role, or a text such as `Human: Hi`."""
     if isinstance(item, str) and (found := _PREFIX.match(item)):
         return {"role": found[1].casefold(), "content": item[found.end() :]}
     if isinstance(item, dict) and not item.keys().isdisjoint(_CONTENTS):
@@ -71,9 +71,9 @@ _CONTENTS = ("content", "text", "tool_calls")
 
 
 def history_in(state: JsonObject, field: str) -> tuple[str, list[JsonObject]]:
-    """Return the field of the chat history and its messages; an empty name where the state has none.
+    """Return the chat history's field and messages; an empty name if the state has none.
 
-    `field` is the one found before, which is kept: what is no message in it counts as the system's.
+    `field`, found before, is kept: what is no message in it counts as system.
     """
     for name in dict.fromkeys([field] if field else [*(n for n in NAMES if n in state), *state]):
         items = state.get(name)
@@ -86,14 +86,14 @@ def history_in(state: JsonObject, field: str) -> tuple[str, list[JsonObject]]:
 
 
 class HistoryChange(NamedTuple):
-    """A change of a history: so many first messages left it, so many behind them stay, the others are new."""
+    """A change of a history: the number of first messages dropped, then kept; the rest is new."""
 
     gone: int
     stays: int
 
 
 def change(known: list[JsonObject], now: list[JsonObject]) -> HistoryChange:
-    """Compare a history with the one before: it grew, lost its beginning, or differs from some point on."""
+    """Compare a history with the previous one: grown, truncated at its start, or different from a point on."""
     for gone in range(len(known)):
         kept = known[gone:]
         if now[: len(kept)] == kept:
@@ -110,7 +110,7 @@ _TYPES = ("begin_entry", "end_entry", "begin_span", "end_span", "attribute")
 
 
 class Burr(SessionConverter):
-    """Takes the records of one application's log and gives the steps that take it down."""
+    """Converter of one application's log."""
 
     system, main = SYSTEM, "assistant"
 
@@ -128,7 +128,7 @@ class Burr(SessionConverter):
         """The steps since the last message."""
 
     def take(self, record: Record) -> list[Step]:
-        """Return the steps for a record; the end of a step is what tells messages."""
+        """Return the steps for a record; messages come with the end of a step."""
         value = record.value
         match value.get("type"):
             case "begin_entry":
@@ -146,7 +146,7 @@ class Burr(SessionConverter):
         return self.writer.drain()
 
     def _end_step(self, value: JsonObject) -> None:
-        """Take the end of a step: the messages that it added, and the exception that ended it."""
+        """Write the messages that a step added, and the exception that ended it."""
         self.time = as_time(value.get("end_time"), self.time)
         inputs = self._begun.pop(_key(value), {})
         step = {"action": as_str(value.get("action")), "sequence_id": value.get("sequence_id")}
@@ -219,7 +219,7 @@ class Burr(SessionConverter):
         )
 
     def _fail(self, failure: str, value: JsonObject) -> None:
-        """Write the exception that ended a step; its last line says what it was."""
+        """Write a step's exception; its last line is the reason."""
         key = self.unique(f"exception-{value.get('sequence_id')}")
         last = failure.strip().rpartition("\n")[2][:1000]
         steps, self._steps = self._steps, []
@@ -268,7 +268,7 @@ def read(stream: BinaryIO, reader: JsonLinesReader) -> Iterator[SourceConversati
 
 
 def _name_of(path: Path) -> str:
-    """Return the application's id: the name of the folder, where the file has its usual one."""
+    """Return the application's id: the folder's name if the file has its usual one."""
     return path.absolute().parent.name if path.name == "log.jsonl" else path.stem
 
 

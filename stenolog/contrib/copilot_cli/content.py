@@ -1,4 +1,4 @@
-"""Events of Copilot's sessions: how one is recognised, its sub-agents, its content as parts."""
+"""Events of Copilot CLI's sessions: signature, sub-agents, content as parts."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _SHORT = 8
 
 
 class SessionEvent:
-    """One record: its key, its data, and the agent in whose lane it stands."""
+    """A record: key, data, and its agent."""
 
     def __init__(self, key: str, value: JsonObject, agent: str) -> None:
         self.key = key
@@ -55,12 +55,12 @@ class SessionEvent:
         self.agent = agent
 
     def text(self, *names: str) -> str:
-        """Return the first of these fields that is a text; empty where none is."""
+        """Return the first of these fields that is a text; empty if none."""
         return next((text for name in names if (text := as_str(self.data.get(name)))), "")
 
 
 class SubAgents:
-    """The names of sub-agents, by the ids of the calls that run them and by their own.
+    """Names of sub-agents by their ids and those of the calls that run them.
 
     A name is the agent's kind and the end of the id by which it is first known.
     """
@@ -71,11 +71,11 @@ class SubAgents:
         """The words that a call gives a sub-agent, by the id of the call."""
 
     def name(self, id: str, kind: str = "") -> str:
-        """Return the name of a sub-agent; one whose kind is not told yet is an `agent`."""
+        """Return a sub-agent's name; one of unknown kind is an `agent`."""
         return self._names.setdefault(id, agent_called(f"{kind or 'agent'}-{id[-_SHORT:]}"))
 
     def rename(self, old: str, new: str) -> None:
-        """Give a sub-agent another name: the record that tells its kind may stand in its own lane."""
+        """Rename a sub-agent once a record in its lane names its kind."""
         self._names = {id: new if name == old else name for id, name in self._names.items()}
 
     def ids_of(self, name: str) -> list[str]:
@@ -102,7 +102,7 @@ def session_of(record: JsonObject, has_begun: bool) -> str:
 
 
 def name_of(path: Path) -> str:
-    """Return the name of a session's folder; of a file with another name than usual, its own."""
+    """Return the session folder's name, or the file's if it is not the usual one."""
     return path.absolute().parent.name if path.name == "events.jsonl" else path.stem
 
 
@@ -125,7 +125,7 @@ class Run(NamedTuple):
 
 
 def runs(data: JsonObject) -> list[Run]:
-    """Return what a person typed, and what Copilot put before and behind it for the model."""
+    """Return what a person typed, and what Copilot put around it for the model."""
     typed, sent = as_str(data.get("content")), as_str(data.get("transformedContent"))
     kind = _author_kind(data)
     before, found, behind = sent.partition(typed) if typed else ("", "", sent)
@@ -148,7 +148,7 @@ def _author_kind(data: JsonObject) -> AuthorKind:
 
 
 def media(items: Json, assets: Mapping[str, str], blobs: Blobs) -> list[UserPart]:
-    """Return the pictures and files whose bytes the session has, in the item or in `assets` by their ids."""
+    """Return pictures and files whose bytes are in the item or, by id, in `assets`."""
     found = (_medium(as_dict(item), assets, blobs) for item in as_list(items))
     return [part for part in found if part is not None]
 
@@ -169,7 +169,7 @@ def described(attachments: Json) -> list[dict[str, Any]]:
 
 
 def assistant_parts(data: JsonObject, thought: str, key: str) -> list[AssistantPart]:
-    """Return the parts of an answer; `thought` came before it, as an event of its own."""
+    """Return an answer's parts; `thought` came before as its own event."""
     calls = enumerate(map(as_dict, as_list(data.get("toolRequests"))))
     reasoning = _reasoning(data, thought)
     phase = as_str(data.get("phase"))
@@ -197,7 +197,7 @@ def _call(request: JsonObject, id: str) -> ToolCall:
 
 
 def result_parts(data: JsonObject, assets: Mapping[str, str], blobs: Blobs) -> list[UserPart]:
-    """Return what a tool gave the model: its text, its pictures, and the words of an error."""
+    """Return a tool's output for the model: text, pictures, error."""
     result, error = as_dict(data.get("result")), as_dict(data.get("error"))
     text = as_str(result.get("content")) or as_str(result.get("detailedContent"))
     failure = as_str(error.get("message")) or as_str(data.get("error"))

@@ -1,6 +1,6 @@
-"""Convert sessions of Copilot CLI to events: `events.jsonl`, an object on each line with `type` and `data`.
+"""Sessions of Copilot CLI: `events.jsonl`, objects with `type` and `data`.
 
-Facts of the format: `session-events.ts` of github/copilot-sdk.
+Source: `session-events.ts` of github/copilot-sdk.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _PLACE = {"cwd": "cwd", "branch": "branch", "headCommit": "commit", "repository"
 
 
 class CopilotCli(SessionConverter):
-    """Takes the records of one session and gives the steps that take it down."""
+    """Converter of one session."""
 
     system = "copilot-cli"
     main = "copilot"
@@ -101,13 +101,12 @@ class CopilotCli(SessionConverter):
         return self.writer.drain()
 
     def end(self) -> list[Step]:
-        """Return the steps left at the end of the file; reasoning waits for the answer that repeats it."""
+        """Return the remaining steps; reasoning waits for the answer that repeats it."""
         if self._thoughts:
             self.ignored["reasoning without an answer yet"] += len(self._thoughts)
         return super().end()
 
     def _lane(self, value: JsonObject) -> str:
-        """Return the agent in whose lane a record stands."""
         data = as_dict(value.get("data"))
         id = as_str(value.get("agentId")) or as_str(data.get("parentToolCallId"))
         return self._agents.name(id) if id else self.main
@@ -181,7 +180,7 @@ class CopilotCli(SessionConverter):
     # Settings
 
     def _note_folder(self, event: SessionEvent) -> None:
-        """Note the folder, its branch, and the model of a session that begins or is resumed."""
+        """Note folder, branch and model of a session that begins or resumes."""
         data = event.data
         context = as_dict(data.get("context")) or data
         facts = {name: as_str(context.get(theirs)) for theirs, name in _PLACE.items()}
@@ -191,7 +190,7 @@ class CopilotCli(SessionConverter):
         self.ignored[event.kind] += 1
 
     def _prompt(self, event: SessionEvent) -> None:
-        """Put the system prompt on the agent's card; a developer's message is one by the system."""
+        """Put the system prompt on the agent's card; a developer's message becomes a system message."""
         wording = as_str(event.data.get("content"))
         if event.data.get("role") == "developer":
             self.write_user(
@@ -235,7 +234,7 @@ class CopilotCli(SessionConverter):
         self._keep_recent(event)
 
     def _brief_fields(self, event: SessionEvent) -> dict[str, Any]:
-        """Return the author of words to a sub-agent, another agent, and the call that they came with."""
+        """Return the author of words to a sub-agent, and the call that brought them."""
         ids = self._agents.ids_of(event.agent)
         placed = next((call for id in ids if (call := self.writer.find_call(id))), None)
         return {
@@ -298,7 +297,7 @@ class CopilotCli(SessionConverter):
             self.write_user(event.key, text_parts(wording), "system", role=event.kind)
 
     def _start(self, event: SessionEvent) -> None:
-        """Begin a sub-agent: its brief stands in the call that runs it."""
+        """Begin a sub-agent, with the brief in the call that runs it."""
         data = event.data
         call = as_str(data.get("toolCallId"))
         name = self._agents.name(call, as_str(data.get("agentName")))
@@ -314,7 +313,7 @@ class CopilotCli(SessionConverter):
     # What leaves the context
 
     def _keep_recent(self, event: SessionEvent) -> None:
-        """Note the first message that came while a compaction was running: it stays, with those behind it."""
+        """Note the first message that came during a compaction: it and later ones stay."""
         if self._compacting and event.agent == self.main:
             self._recent = self._recent or event.key
 
@@ -327,7 +326,7 @@ class CopilotCli(SessionConverter):
             self.write_summary(event.key, text_parts(wording), retained, role=event.kind)
 
     def _rewind(self, event: SessionEvent) -> None:
-        """Take out of context what came since a record; the file itself may have lost it."""
+        """Take out of context what came after a record, which the file may have lost."""
         first = key_of(as_str(event.data.get("upToEventId")))
         keys = list(self._order.values())
         start = keys.index(self._order[first]) if first in self._order else len(keys)

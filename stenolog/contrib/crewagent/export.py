@@ -1,4 +1,4 @@
-"""Export to a folder that CrewAgent goes on with, and its folder as a format of imports and exports."""
+"""Export to a folder that CrewAgent continues, and its folder as a file format."""
 
 from __future__ import annotations
 
@@ -55,11 +55,10 @@ if TYPE_CHECKING:
 
 
 def export_crewagent(conversation: Conversation, folder: Path) -> Path:
-    """Write the conversation into a folder of conversations, new or there already; its `messages.json`.
+    """Write the conversation into a new or existing folder; return its `messages.json`.
 
-    What is there of the same conversation is replaced, all others stay; a fork has a place of its own. Raises
-    `CallerError` where the index there cannot be read, `UnsupportedVersionError` for an event of one,
-    `BlobNotFoundError` where a picture or an output is gone, and OSError.
+    Replaces the same conversation; a fork gets a place of its own. Raises `CallerError` for an unreadable
+    index, `UnsupportedVersionError`, `BlobNotFoundError` for a missing picture or output, and OSError.
     """
     entries = list(conversation.entries())
     about, files = _about(_id(conversation, entries), entries), _files_of(conversation, entries, folder)
@@ -67,9 +66,9 @@ def export_crewagent(conversation: Conversation, folder: Path) -> Path:
 
 
 def _files_of(conversation: Conversation, entries: Sequence[Entry], folder: Path) -> NewFiles:
-    """Return the files for whole outputs of which the messages have a preview.
+    """Return files for whole outputs of which messages have a preview.
 
-    Of an imported result it is where it came from, unless another file is there by now.
+    An imported result goes where it came from, unless another file is there.
     """
     large = {e.position: e.event for e in entries if isinstance(e.event, ToolResult) and e.event.blob}
     outputs, wholes = conversation.outputs, {}
@@ -86,9 +85,8 @@ def _files_of(conversation: Conversation, entries: Sequence[Entry], folder: Path
 
 
 def messages(entries: Sequence[Entry], blobs: Mapping[str, bytes], files: NewFiles) -> list[Message]:
-    """Return the messages of a conversation; fields that they lack are in their field `stenolog`.
-
-    `files` are those that are written beside them.
+    """Return a conversation's messages; fields that they lack are in `stenolog`. `files` are written beside
+    them.
     """
     now, told = context(entries), _about_of(entries)
     before = Before(MessageReader(Shown.stated(told), files), [], Trail())
@@ -106,7 +104,7 @@ def messages(entries: Sequence[Entry], blobs: Mapping[str, bytes], files: NewFil
 
 
 class Before(NamedTuple):
-    """The context before a message: the reader for its meaning, the ids by position, and their digests."""
+    """The context before a message: its reader, the ids by position, and their digests."""
 
     reader: MessageReader
     ids: list[str]
@@ -145,7 +143,7 @@ def _message(
 
 
 def _identified(made: Mapping[str, Message]) -> list[Message]:
-    """Return the messages by the ids of their entries; those that would not be known by theirs say so."""
+    """Return the messages with their entries' ids; those that do not fit are noted."""
     told = dict(made)
     while True:  # what one says of itself may give another one its id, or take it
         found = ids_of([Record(str(number), message) for number, message in enumerate(told.values(), 1)])
@@ -167,12 +165,12 @@ def _is_ours(event: Event) -> bool:
 
 
 def _is_active_mode(event: Known) -> bool:
-    """Return whether the switch was made of the mode in the index, in which no message was written yet."""
+    """Return whether the switch came from the index's mode, before any message in it."""
     return event.source is not None and (event.source.system, event.source.role) == (SYSTEM, ACTIVE)
 
 
 def _opening_of(entries: Sequence[Entry]) -> ModeSwitch:
-    """Return the opening that an import has made; an empty one where the conversation was begun here."""
+    """Return the switch that an import begins with; empty for a conversation begun here."""
     first = entries[0].event if entries else None
     return first if isinstance(first, ModeSwitch) and is_made(first) else ModeSwitch()
 
@@ -183,7 +181,7 @@ def _about_of(entries: Sequence[Entry]) -> Message:
 
 
 def _id(conversation: Conversation, entries: Sequence[Entry]) -> str:
-    """Return the id that it was imported by, where that is its own; or its name as a folder may be called."""
+    """Return the id it was imported with, if it is its own, or its name as a folder name."""
     if not entries:
         raise CallerError(f"{conversation.name!r}: expected a conversation with entries, found none")
     own = as_str(_about_of(entries).get("id"))
@@ -198,7 +196,7 @@ def _is_fork(entries: Iterable[Entry]) -> bool:
 
 
 def _is_the_one(conversation: Conversation, own: str) -> bool:
-    """Return whether no other conversation of the log has that name, or was imported by that id."""
+    """Return whether no other conversation has that name or imported id."""
     name = conversation_name(own)
     if conversation.name == name:
         return True
@@ -225,7 +223,7 @@ def _about(id: str, entries: Sequence[Entry]) -> Message:
 
 
 def _beginning(id: str, entries: Sequence[Entry]) -> Message:
-    """Return the first mode, which its messages may lack, and the id that it began with, where it changed."""
+    """Return the first mode, if messages lack it, and the original id, if it changed."""
     first, own = _opening_of(entries).mode, _about_of(entries).get("id", id)
     found = {"mode": None if first is UNCHANGED else first, "id": None if own == id else own}
     return {name: value for name, value in found.items() if value}

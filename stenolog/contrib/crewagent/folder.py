@@ -1,4 +1,4 @@
-"""The folder of conversations: its index, the files in it, and one conversation's place there for writing."""
+"""The folder of conversations: index, files, and a place for writing."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversat
 
 
 def folder_of(path: Path) -> Path | None:
-    """Return the folder of conversations at a path, or around an index; None for any other file.
+    """Return the conversations' folder at a path or around an index; None for other files.
 
-    Raises `UnknownFormatError` for a folder that holds none.
+    Raises `UnknownFormatError` for a folder without conversations.
     """
     if path.is_dir():
         found = next(
@@ -83,14 +83,14 @@ def is_one(folder: Path) -> bool:
 
 
 def own_name(path: Path) -> str:
-    """Return the name of a file of messages; files with the common name go by their folder's name."""
+    """Return a messages file's name; its folder's if the name is the common one."""
     return path.absolute().parent.name if path.name == MESSAGES else path.stem
 
 
 def conversations(folder: Path, reading: JsonLinesReader) -> Iterator[SourceConversation]:
-    """Yield the conversations that the index lists, in its order, and those beside them by their names.
+    """Yield the index's conversations in order, then others by name.
 
-    What cannot be read is told as failed, or among what `reading` has skipped; the others are read.
+    Unreadable ones are reported as failed or skipped.
     """
     listed = _listed(folder, reading)
     for own in (*listed, *(own for own in _own_messages(folder) if own not in listed)):
@@ -98,12 +98,12 @@ def conversations(folder: Path, reading: JsonLinesReader) -> Iterator[SourceConv
 
 
 def is_folder_name(id: str) -> bool:
-    """Return whether a folder may have this name: it never leads out of the parent folder."""
+    """Return whether a folder may have this name: it never leads out of its parent."""
     return id.casefold() not in TAKEN and not set(id) & set("/\\\0:")
 
 
 def index_in(document: Json) -> list[Json] | None:
-    """Return the entries of an index: a list, or `conversations` in an object; None where it is neither."""
+    """Return an index's entries: a list, or `conversations` in an object; else None."""
     entries = as_dict(document).get("conversations") if isinstance(document, dict) else document
     return entries if isinstance(entries, list) else None
 
@@ -178,11 +178,10 @@ def _messages_in(document: Json) -> Json:
 
 
 def put(folder: Path, about: Message, messages: list[Message], files: NewFiles) -> Path:
-    """Write the messages, their files and their index entry into the folder, and return the messages' file.
+    """Write messages, files and index entry; return the messages' file.
 
-    All are written beside their places before any takes its own, and meanwhile nobody else writes
-    the index. Raises `CallerError` where the index cannot be read, a link leads elsewhere, or another
-    conversation is there; OSError.
+    All are written beside their places before any is renamed, under a lock of the index. Raises `CallerError`
+    for an unreadable index, a link out of the folder, or another conversation there; OSError.
     """
     target, index = folder / str(about["id"]) / MESSAGES, folder / INDEX
     if target.parent.is_symlink():
@@ -198,7 +197,7 @@ def put(folder: Path, about: Message, messages: list[Message], files: NewFiles) 
 
 @contextmanager
 def _alone_in(folder: Path) -> Iterator[None]:
-    """Lock the folder against other writers; the lock is the folder's own, and leaves no file."""
+    """Lock the folder against other writers; leaves no lock file."""
     if fcntl is None:  # pragma: no cover - not on POSIX
         yield
         return
@@ -212,7 +211,7 @@ def _alone_in(folder: Path) -> Iterator[None]:
 
 
 def _has_another(path: Path, messages: list[Message]) -> bool:
-    """Return whether the messages of a file have ids, and share none with these messages."""
+    """Return whether a file's messages have ids and share none with these."""
     with suppress(UnknownFormatError, FileNotFoundError), regular_file(path) as stream:
         there, ours = (
             {id for each in as_list(told) if (id := as_str(as_dict(each).get("id")))}
@@ -245,7 +244,7 @@ def _indexed(path: Path, about: Message) -> Json:
 def _placed_in(folder: Path, contents: Mapping[str, bytes]) -> Iterator[tuple[Path, bytes]]:
     """Yield the files with their places in `@state` and `@project`.
 
-    Raises `CallerError` where a link leads out of those.
+    Raises `CallerError` for a link out of those.
     """
     for alias, content in contents.items():
         root, _, name = alias.partition("/")
@@ -278,7 +277,7 @@ def _write(documents: Mapping[Path, bytes]) -> None:
 
 
 def _write_new(path: Path, content: bytes) -> None:
-    """Write a new file: an older one is removed, and no link is followed."""
+    """Write a new file; remove an older one, follow no link."""
     path.unlink(missing_ok=True)
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
     with open(file, "wb") as stream:

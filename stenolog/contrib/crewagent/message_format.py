@@ -1,4 +1,4 @@
-"""Format of a message: read as an event in any spelling, written with the fields of the old app."""
+"""A message in any spelling as an event, and back with the old app's fields."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ from .schema import (
 
 
 class MessageReader:
-    """Hears the messages of one conversation in their order.
+    """Reader of one conversation's messages, in order.
 
-    `mode` is the one it stands in, `agent` who speaks as the assistant. A system message before all others is
-    the persona, and no message. `shown` says what is sent besides, `files` has the whole outputs of tools.
+    `mode` is the current one, `agent` speaks as the assistant, `shown` names what is sent besides, `files`
+    has whole outputs. A system message before all others is the persona.
     """
 
     def __init__(self, shown: Shown, files: OutputFiles = NOWHERE) -> None:
@@ -80,7 +80,7 @@ class MessageReader:
         """True if the result that was read last names a file that is not there."""
 
     def note(self, event: Known) -> None:
-        """Remember an event's settings for the messages behind it."""
+        """Remember an event's settings for later messages."""
         self.mode = mode_after(event, self.mode)
         self._is_begun |= not isinstance(event, ModeSwitch) or persona_of(event) is not None
         match event:
@@ -96,10 +96,10 @@ class MessageReader:
     def read(
         self, message: Message, id: str, time: datetime, blobs: Blobs, to: tuple[str, ...] = ()
     ) -> Known:
-        """Return the event of a message, with the other fields in `meta`; `blobs` gets files stored apart.
+        """Return a message's event, other fields in `meta`; `blobs` gets files.
 
-        `to` are the agents whom a person's message is for, where it does not say so.
-        Raises `InvalidEventError` where no log can hold it, ValueError where it is no message at all.
+        `to` are a person's default addressees. Raises `InvalidEventError` if no log can hold it, ValueError
+        if it is no message.
         """
         ours = ours_of(message)
         plain, spelled = schema.read({n: v for n, v in message.items() if ours is None or n != OURS})
@@ -163,14 +163,14 @@ class MessageReader:
 
 
 def mode_after(event: Known, mode: str) -> str:
-    """Return the mode of the conversation behind an event."""
+    """Return the conversation's mode after an event."""
     if not isinstance(event, ModeSwitch) or event.mode is UNCHANGED or event.agents:
         return mode
     return event.mode or DEFAULT_MODE
 
 
 def ours_of(message: Message) -> Message | None:
-    """Return the fields that an export added to the message; None if the old app wrote it."""
+    """Return the fields that an export added; None for the old app's message."""
     found = message.get(OURS)
     return found if isinstance(found, dict) else None
 
@@ -181,7 +181,7 @@ def is_native(message: Message) -> bool:
 
 
 def patched(event: Known, ours: Message) -> Known:
-    """Return the event with the `stenolog` field of its message applied, if that fits the event."""
+    """Return the event with its message's `stenolog` field applied, if it fits."""
     topic, payload = dump_event(event)
     found = FieldDifference(as_dict(ours.get("set")), tuple(map(str, as_list(ours.get("unset")))))
     fields = found.applied(json.loads(payload))
@@ -193,7 +193,7 @@ def patched(event: Known, ours: Message) -> Known:
 
 
 def ignored(event: Known, heard: Known) -> Message:
-    """Return the changes by which `patched` restores the event from the one read from its message."""
+    """Return the changes by which `patched` restores the event from its message."""
     (topic, payload), (heard_topic, heard_payload) = dump_event(event), dump_event(heard)
     found = schema.difference(json.loads(heard_payload), json.loads(payload))
     told = {
@@ -211,7 +211,7 @@ def agent_of(plain: Message) -> str:
 
 
 def is_late_join(event: ModeSwitch) -> bool:
-    """Return whether an import made the switch for an agent that it found behind the opening."""
+    """Return whether an import made the switch for an agent found later."""
     source = event.source
     return source is not None and (source.system, source.role) == (SYSTEM, JOIN)
 
@@ -265,8 +265,8 @@ def _milliseconds(told: Json) -> int | None:
 def _error(plain: Message, agent: str, common: dict[str, Any]) -> LlmError:
     """Return a failed call.
 
-    The content ends with the block; or `error` is the reason and the content is the partial answer; or the
-    content is the reason.
+    The content ends with the block; or `error` is the reason and the content a partial answer; or the content
+    is the reason.
     """
     error, said = plain.get("error"), as_str(plain.get("content"))
     if not error and (block := error_block(said)) is not None:
@@ -280,7 +280,7 @@ BlobContents = Mapping[str, bytes]
 
 
 class WritePlace(NamedTuple):
-    """The place of a message: its id, its time, its mode, and whether it is sent to models."""
+    """A message's id, time and mode, and whether models are sent it."""
 
     id: str
     time: datetime
@@ -289,7 +289,7 @@ class WritePlace(NamedTuple):
 
 
 def written(event: Known, place: WritePlace, blobs: BlobContents) -> Message:
-    """Return the message that an event gives by itself. Raises `BlobNotFoundError` for a missing blob."""
+    """Return an event's message. Raises `BlobNotFoundError`."""
     return {
         "id": place.id,
         "createdAt": iso(place.time),
@@ -316,7 +316,7 @@ def is_sent(event: Known) -> bool:
 
 
 def persona_of(switch: ModeSwitch) -> str | None:
-    """Return the text of the stored system message that the switch was made of; None if there is none."""
+    """Return the stored system message that the switch came from; None if there is none."""
     source = switch.source
     if source is None or source.system != SYSTEM or source.role not in ("system", "developer"):
         return None
@@ -324,7 +324,7 @@ def persona_of(switch: ModeSwitch) -> str | None:
 
 
 def iso(time: datetime) -> str:
-    """Return the time in UTC, to the millisecond where that is all there is."""
+    """Return the time in UTC, to the millisecond if that is exact."""
     precision = "microseconds" if (time - EPOCH).microseconds % 1000 else "milliseconds"
     return time.isoformat(timespec=precision).replace("+00:00", "Z")
 

@@ -1,4 +1,4 @@
-"""The messages of one conversation, in their order, to the steps that take it down."""
+"""The messages of one conversation as import steps."""
 
 from __future__ import annotations
 
@@ -41,11 +41,9 @@ from .schema import ACTIVE, JOIN, MAIN, OURS, SETTINGS, SYSTEM, Message, Shown, 
 
 
 class CrewAgent(RecordConverter):
-    """Takes the messages of one conversation, its `records`; `about` is what the index says of it.
+    """Converter of one conversation's `records`.
 
-    `files` has the whole outputs of its tools.
-
-    Where a message has no time, it has that of the one before it.
+    `about` is the index's entry, `files` has whole outputs. A message without a time has the previous one's.
     """
 
     def __init__(
@@ -66,7 +64,7 @@ class CrewAgent(RecordConverter):
         self._is_checked = self._is_open = False
 
     def take(self, record: Record) -> list[Step]:
-        """Return the steps for a message; its line is its number in the list. Raises `DuplicateIdError`."""
+        """Return the steps for a message, its number as its line. Raises `DuplicateIdError`."""
         self._check_same()
         message: Json = record.value
         if not isinstance(message, dict):
@@ -95,7 +93,7 @@ class CrewAgent(RecordConverter):
         return self.writer.drain()
 
     def end(self) -> list[Step]:
-        """Return the steps left at the end of the list: the switch to the mode that is active now."""
+        """Return the remaining steps: the switch to the mode that is active now."""
         id, position = self._last
         mode = as_str(self._about.get(ACTIVE))
         names = (made_up(id, f"{ACTIVE}{number}") for number in count(1))
@@ -134,11 +132,10 @@ class CrewAgent(RecordConverter):
         return {**message, OURS: {**ours, "set": placed(as_dict(ours.get("set")), self._positions)}}
 
     def _restricted(self, event: Known, id: str, message: Message) -> Known:
-        """Return the event, as far as a file may set it.
+        """Return the event as far as a file may set it.
 
-        Raises ValueError for one that only a person may write.
-
-        A receipt is for a request that can be built from what stands here; what was changed since has none.
+        Raises ValueError for one that only a person may write. A receipt stays only if its request can be
+        built here.
         """
         if self._held.head and not self.writer.holds(id):
             self._check_is_no_consent(event)
@@ -148,7 +145,7 @@ class CrewAgent(RecordConverter):
         return event if is_same else replace(event, receipt=None)
 
     def _check_is_no_consent(self, event: Known) -> None:
-        """Raise ValueError for an event by which a file would approve calls of a logged conversation."""
+        """Raise ValueError if a file would approve calls of a logged conversation."""
         if isinstance(event, UserMessage) and event.control is not None:
             raise ValueError(f"expected words, found {event.control.action!r}, which a file cannot tell")
         cards = event.cards if isinstance(event, ModeSwitch) else {}
@@ -176,7 +173,7 @@ class CrewAgent(RecordConverter):
             self._say(ModeSwitch(joins=new, cards=cards, source=source), made, {})
 
     def _settle(self, id: str, plain: Message) -> None:
-        """Open the conversation, or switch its mode, as the message tells without saying so."""
+        """Open the conversation or switch its mode, as the message implies."""
         mode = as_str(plain.get("mode"))
         if not self._is_open:
             self._is_open = True
@@ -185,7 +182,7 @@ class CrewAgent(RecordConverter):
             self._say(self._reader.switch(plain, source=self._source()), made_up(id, MODE), {})
 
     def _open(self, id: str, plain: Message) -> None:
-        """Begin the conversation; one that the log has is begun already, whichever message was the first."""
+        """Begin the conversation, unless the log has it."""
         first = self._held.first
         if first is None:
             self._say(self._opening(plain), made_up(id, OPENING), {})
@@ -208,12 +205,12 @@ class CrewAgent(RecordConverter):
 
 
 def _mode_of(about: Message) -> str:
-    """Return the mode that a conversation began in, where the index tells it; else the latest."""
+    """Return a conversation's first mode if the index has it; else the latest."""
     return as_str((ours_of(about) or {}).get("mode")) or as_str(about.get(ACTIVE, about.get("mode")))
 
 
 def _blobs(message: Message) -> Blobs:
-    """Return the blobs that an export has added beside the message, because no field of it holds them."""
+    """Return the blobs that an export added beside the message."""
     blobs: Blobs = {}
     for content in as_dict((ours_of(message) or {}).get("blobs")).values():
         keep_base64(as_str(content), blobs)
@@ -221,7 +218,7 @@ def _blobs(message: Message) -> Blobs:
 
 
 class Speakers:
-    """Agents that speak in CrewAgent's own messages; `agents` begins with the one that has no id."""
+    """Agents in CrewAgent's own messages; `agents` begins with the one without an id."""
 
     def __init__(self, records: Sequence[Record]) -> None:
         told = [(record.line, read(as_dict(record.value))[0]) for record in records]
@@ -237,11 +234,11 @@ class Speakers:
         return (agent,) if agent else ()
 
     def addressees(self, line: str) -> tuple[str, ...]:
-        """Return whom a message is for; nobody by name in a conversation with a single agent."""
+        """Return a message's addressees; none by name if there is a single agent."""
         return self._for.get(line, ())
 
     def _whom(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Yield a person's messages, each with the agent that it names, or that answers, or spoke last."""
+        """Yield a person's messages, each with the agent it names, or that answers, or spoke last."""
         waiting: list[str] = []
         active = self.agents[0]
         for line, plain in self._told.items():

@@ -1,4 +1,4 @@
-"""The whole outputs of tools, which CrewAgent keeps as files: a message has a preview that names its file."""
+"""Whole outputs of tools in files; a message has a preview that names its file."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _MENTIONED = re.compile(_PATH)
 
 
 class WholeOutput(NamedTuple):
-    """The alias by which a preview names its whole output, and the content; None where there is no file.
+    """A whole output: its alias in a preview, and its content, None without a file.
 
-    `is_named`: the message names it already.
+    `is_named`: the message has the alias already.
     """
 
     alias: str
@@ -31,15 +31,15 @@ class WholeOutput(NamedTuple):
 
 
 class OutputFiles:
-    """The folders `@state` and `@project` in any of some folders; links inside them are not followed out."""
+    """The folders `@state` and `@project`; links out of them are not followed."""
 
     def __init__(self, *folders: Path) -> None:
         self._folders = folders
 
     def find_whole(self, preview: str, call_id: str) -> WholeOutput | None:
-        """Return the whole output that a preview names; None for text that is no such preview.
+        """Return the whole output that a preview names; None for other text.
 
-        The file has the call's id as its name, or the preview ends with `Full output:` and its path.
+        The file is named by the call's id, or the preview ends with `Full output:` and its path.
         """
         by_call = (
             path for path in _MENTIONED.findall(preview) if path.rpartition("/")[2] == f"{call_id}.json"
@@ -62,7 +62,7 @@ class OutputFiles:
 
 
 class NewFiles(OutputFiles):
-    """The files that an export writes beside its messages: whole outputs, by the positions of the results."""
+    """Files that an export writes: whole outputs, by results' positions."""
 
     def __init__(self, wholes: Mapping[int, WholeOutput]) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class NewFiles(OutputFiles):
         self.contents = {whole.alias: whole.content or b"" for whole in wholes.values()}
 
     def with_path(self, message: Message, position: int, event: Known) -> Message:
-        """Return the message of an event: with its preview and the path, where the whole is a file."""
+        """Return an event's message: preview and path if the whole is a file."""
         whole = self._wholes.get(position)
         if whole is None or whole.is_named or not isinstance(event, ToolResult):
             return message
@@ -82,16 +82,13 @@ class NewFiles(OutputFiles):
 
 
 def root_folder(folder: Path, root: str) -> Path:
-    """Return where `@state` or `@project` is for a folder of conversations.
-
-    It is in it or beside it, and in it if it is new.
-    """
+    """Return the place of `@state` or `@project`: in the conversations' folder (also if new) or beside it."""
     places = (folder / root, folder.parent / root)
     return next((place for place in places if place.is_dir()), places[0])
 
 
 def there_already(folder: Path, alias: str) -> bytes | None:
-    """Return the content of the file that an alias names for a folder of conversations; None without one."""
+    """Return the content of the file that an alias names; None without one."""
     return OutputFiles(folder, folder.parent).content(alias)
 
 
