@@ -1,4 +1,4 @@
-"""Registration of what is in `contrib`, by references: nothing of it is imported before it is used.
+"""Registration of `contrib` by references: imported only when used.
 
 Each function is an entry point of the group `stenolog.plugins` (see `pyproject.toml`).
 """
@@ -12,7 +12,7 @@ from stenolog.plugins import CHANNELS, EXPORTERS, PROGRAMS, TABLES, Reference
 
 
 def _program(name: str, *others: Callable[[], object]) -> Callable[[], None]:
-    """Return a function that registers the program with this name in capitals, and `others`."""
+    """Return a function that registers the program of this name in capitals, and `others`."""
 
     def register() -> None:
         PROGRAMS.add_late(name, Reference(f"{__package__}.programs", name.upper().replace("-", "_")))

@@ -1,4 +1,4 @@
-"""Programs and frameworks whose files are imported, as values: data, loaded before any importer."""
+"""Programs and frameworks whose files are imported, as data loaded before any importer."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _file(name: str, title: str, importer: str, *signatures: Signature, preceden
 
 
 def _program(*formats: FileFormat) -> Program:
-    """Return a program that has the name of the first format of its files."""
+    """Return a program named by the first format of its files."""
     return Program(formats[0].name, formats)
 
 

@@ -190,6 +190,7 @@ class EvaluationCase(NamedTuple):
 
 
 def is_evaluation(document: Json) -> bool:
+    """Return whether a document is an evaluation set of any release."""
     if isinstance(document, dict):
         return isinstance(field(document, "eval_cases"), list) and field(document, "eval_set_id") is not None
     each = as_dict(document[0]) if isinstance(document, list) and document else {}

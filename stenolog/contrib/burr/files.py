@@ -93,7 +93,7 @@ class HistoryChange(NamedTuple):
 
 
 def change(known: list[JsonObject], now: list[JsonObject]) -> HistoryChange:
-    """Compare a history with the previous one: grown, truncated at its start, or different from a point on."""
+    """Compare a history with the previous one: grown, truncated at its start, or different from a point."""
     for gone in range(len(known)):
         kept = known[gone:]
         if now[: len(kept)] == kept:

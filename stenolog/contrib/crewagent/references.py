@@ -1,4 +1,4 @@
-"""References to entries: the ids of messages and settings, and positions in events by those ids."""
+"""References to entries: ids of messages and settings, and positions in events by these."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ ROOM = 20
 
 
 def ids_of(records: Sequence[Record]) -> dict[str, str]:
-    """Return the entry id of each message by its number: its own where that is free, else `#number`.
+    """Return each message's entry id by its number: its own if free, else `#number`.
 
-    An id that is made up for the settings before a message is no other message's.
+    An id made up for the settings before a message is no other message's.
     """
     wanted = {record.line: _stated_id(record.value) or f"#{record.line}" for record in records}
     used: set[str] = set()
@@ -46,7 +46,7 @@ def made_up(id: str, what: str) -> str:
 
 
 def _stated_id(message: Json) -> str:
-    """Return the id of a message, or the one that an export added; empty if it is no valid id."""
+    """Return a message's or an export's id; empty if invalid."""
     told = as_dict(message)
     id = as_dict(told.get(OURS)).get("id", told.get("id"))
     own = str(id) if isinstance(id, int) else as_str(id)
@@ -61,15 +61,15 @@ NEAR = 50
 
 
 def with_ids(fields: Message, ids: Sequence[str]) -> Message:
-    """Return the fields of an event with ids for positions; `ids` are those of the entries before it.
+    """Return an event's fields with ids for positions; `ids` are those of earlier entries.
 
-    A position that had no entry yet stays a number.
+    A position without an entry stays a number.
     """
     return {name: _with_ids(name, value, ids) for name, value in fields.items()}
 
 
 def placed(fields: Message, positions: Mapping[str, int]) -> Message:
-    """Return the fields from `named` with positions for ids; fields without a position are left out."""
+    """Return the fields of `named` with positions for ids, without those that have none."""
     found = {name: _placed(name, value, positions) for name, value in fields.items()}
     return {name: value for name, value in found.items() if value is not None or fields[name] is None}
 
@@ -81,7 +81,7 @@ def is_made(event: Known) -> bool:
 
 
 class Trail:
-    """A digest of what stands up to each position, the same in every log that holds the same."""
+    """A digest of the entries up to each position, equal in every log that has the same."""
 
     def __init__(self) -> None:
         self._digests = [""]
@@ -129,7 +129,7 @@ def _placed(name: str, value: Json, positions: Mapping[str, int]) -> Json:
 
 
 def _spans(told: Json, positions: Mapping[str, int]) -> list[Json]:
-    """Return the positions of a list of ids; any other value stays as it is."""
+    """Return positions for a list of ids; other values unchanged."""
     if not isinstance(told, list):
         return [told]
     return [

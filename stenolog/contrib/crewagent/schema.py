@@ -1,8 +1,8 @@
-"""The fields of a message, their other spellings, and what becomes of the fields that nobody knows.
+"""Fields of a message, their other spellings, and unknown fields.
 
-What a message says beyond its event is kept in `meta`, and what an event says beyond its message stands in
-the message's `stenolog`; either is the difference to what the other form gives by itself. It also has the
-settings of what models are sent, and the `LLM_ERROR` block.
+What a message says beyond its event is in `meta`; what an event says beyond its message is in the message's
+`stenolog`. Either is the difference to what the other form implies. Also: the settings of what models are
+sent, and the `LLM_ERROR` block.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ TOOL_SPELLINGS: Mapping[str, tuple[str, ...]] = {"toolName": ("name",), "duratio
 
 
 class FieldDifference(NamedTuple):
-    """The difference of two JSON objects: the fields to set, and those to remove."""
+    """A difference of two JSON objects: fields to set and to remove."""
 
     sets: Message
     lacks: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ def difference(base: Message, wanted: Message) -> FieldDifference:
 
 
 def same(one: Json, other: Json) -> bool:
-    """Return whether two JSON values are equal, where `true` is not 1, and 1.0 is not 1."""
+    """Return whether two JSON values are equal; `true` is not 1, nor is 1.0."""
     match one, other:
         case dict(), dict():
             return one.keys() == other.keys() and all(same(one[name], other[name]) for name in one)
@@ -76,7 +76,7 @@ def same(one: Json, other: Json) -> bool:
 
 
 def read(message: Message, *only: str) -> tuple[Message, dict[str, str]]:
-    """Return the fields by their own names, and other spellings of them; of two spellings one counts."""
+    """Return the fields by their own names, and the spellings used; one of two spellings counts."""
     spelled: dict[str, str] = {}
     is_result = message.get("role") in ("tool", "function")
     spellings = {**SPELLINGS, **TOOL_SPELLINGS} if is_result else SPELLINGS
@@ -89,7 +89,7 @@ def read(message: Message, *only: str) -> tuple[Message, dict[str, str]]:
 
 
 def extra_meta(base: Message, plain: Message, spelled: dict[str, str]) -> dict[str, Json]:
-    """Return the `meta` with the fields of a message beyond `base`, which its event gives by itself."""
+    """Return a `meta` with the message's fields beyond `base`, which its event implies."""
     found = difference(base, plain)
     form = {"lacks": list(found.lacks), "spelled": spelled}
     told = {name: value for name, value in form.items() if value}
@@ -97,7 +97,7 @@ def extra_meta(base: Message, plain: Message, spelled: dict[str, str]) -> dict[s
 
 
 def restored(base: Message, meta: Mapping[str, Json], since: Message) -> Message:
-    """Return the original message, from what its event gives, its `meta`, and the changes `since`."""
+    """Return the original message, from what its event implies, its `meta` and later changes."""
     form = as_dict(meta.get(FORM))
     lacks = tuple(name for name in as_list(form.get("lacks")) if isinstance(name, str))
     spelled = {name: other for name, other in as_dict(form.get("spelled")).items() if isinstance(other, str)}
@@ -113,7 +113,7 @@ _REASONS = ("message", "error", "reason", "detail")
 
 
 class ErrorBlock(NamedTuple):
-    """A failed call: the text that had streamed, the category, and the reason in words."""
+    """A failed call: streamed text, category and reason."""
 
     text: str
     category: ErrorCategory
@@ -121,9 +121,9 @@ class ErrorBlock(NamedTuple):
 
 
 def error_block(content: str) -> ErrorBlock | None:
-    """Return the block that ends a message, with the text before it; None for any other message.
+    """Return the block that ends a message, with the text before it; None for other messages.
 
-    The block may hold JSON, lines with a key and a value, or plain words.
+    The block may hold JSON, lines of keys and values, or plain words.
     """
     found = _BLOCK.search(content)
     if found is None:
@@ -136,14 +136,14 @@ def error_block(content: str) -> ErrorBlock | None:
 
 
 def with_block(text: str, category: ErrorCategory, message: str) -> str:
-    """Return the content of a failed call's message: the streamed text, and the block."""
+    """Return a failed call's message: the streamed text, then the block."""
     indented = message.replace("\n", "\n  ")
     block = "\n".join(["LLM_ERROR", f"- type: {category}", *([f"- message: {indented}"] if message else [])])
     return f"{text}\n\n{block}" if text else block
 
 
 def category_of(kind: str, words: str) -> ErrorCategory:
-    """Return the category that a failure names, else the one that its kind or its words mean."""
+    """Return the category that a failure names, else one from its kind or words."""
     known = next((each for each in CATEGORIES if each == kind), None)
     return known or error_category(f"{kind} {words}".strip())
 
@@ -166,21 +166,21 @@ SAID = ("llm_error", *PURPOSES)
 
 
 class Shown(NamedTuple):
-    """CrewAgent's settings of what models are sent: results of tools, and events that the screen folds."""
+    """CrewAgent's settings of what models are sent: tool results, and events that the screen folds."""
 
     results: bool = True
     collapsed: bool = False
 
     @classmethod
     def stated(cls, about: Message) -> Shown:
-        """Return the settings that stand in an entry of the index."""
+        """Return the settings of an index entry."""
         return cls(
             about.get("includeToolResultsInContext") is not False,
             about.get("includeCollapsedUiEventsInContext") is True,
         )
 
     def in_context(self, plain: Message) -> bool:
-        """Return whether models are sent a message, by its own word or else by what it is."""
+        """Return whether models are sent a message: by its own field, else by its kind."""
         stated, role, kind = plain.get("includeInContext"), plain.get("role"), plain.get("partType")
         if isinstance(stated, bool):
             return stated

@@ -1,8 +1,7 @@
-"""Convert the events of a dsh session to events of a log, in versions 0 to 4 of the format.
+"""Events of a dsh session, formats 0 to 4, as events of a log.
 
-dsh itself refuses sessions that an earlier release wrote, for a missing field of the head or an event type
-that its migration does not list. Here nothing is refused: what is not understood is a note in the timeline,
-out of context, which holds the record.
+dsh refuses sessions of an earlier release for a missing head field or an unlisted event type. Here an unknown
+record is kept as a note, out of context.
 """
 
 from __future__ import annotations
@@ -46,9 +45,9 @@ from .vocabulary import (
 
 
 class Node(NamedTuple):
-    """A message on the surface: its number in the session, its type, and its position in the log.
+    """A message on the surface: number in the session, type, position in the log.
 
-    The position is 0 for the system prompt, which is no entry.
+    The position of the system prompt, which is no entry, is 0.
     """
 
     seq: int
@@ -64,7 +63,7 @@ class ReplacedSpan(NamedTuple):
 
 
 def span_of(operation: Json) -> ReplacedSpan | None:
-    """Return the span that an event replaces; None for one that is added at the end."""
+    """Return the span that an event replaces; None if it is appended."""
     told = as_dict(operation)
     first, last = told.get("startSeq", told.get("start")), told.get("endSeq", told.get("end"))
     if told.get("op") == "replace" and isinstance(first, int) and isinstance(last, int):
@@ -73,13 +72,13 @@ def span_of(operation: Json) -> ReplacedSpan | None:
 
 
 class Surface:
-    """The nodes in order. Replaced nodes are taken out; what replaces them stands in their place."""
+    """The nodes in order; a replacement has the place of what it replaces."""
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
 
     def replaced(self, span: ReplacedSpan) -> list[Node]:
-        """Return the nodes of a span, in the surface's order; empty where an end of it is not there."""
+        """Return a span's nodes in order; empty if one of its ends is missing."""
         places = {node.seq: place for place, node in enumerate(self.nodes)}
         first, last = places.get(span.first), places.get(span.last)
         return [] if first is None or last is None else self.nodes[first : last + 1]
@@ -100,7 +99,7 @@ _ABOUT = ("parentSession", "origin", "agentPreset", "delegationDepth")
 
 
 class DeepseekHarness(SessionConverter):
-    """Takes the records of one session and gives the steps that take it down."""
+    """Converter of one session."""
 
     system = SYSTEM
     main = "dsh"
@@ -137,7 +136,7 @@ class DeepseekHarness(SessionConverter):
         return self.writer.drain()
 
     def key(self, message: JsonObject, number: str) -> str:
-        """Return the key of a message: its id, which a session that was redacted may have several times."""
+        """Return a message's key: its id, numbered if a redacted session repeats it."""
         id = key_of(as_str(message.get("id"))) or number
         first = self._numbers.setdefault(id, number)
         return id if first == number else f"{id}-{number}"
@@ -196,7 +195,7 @@ class DeepseekHarness(SessionConverter):
                     self._other(value, kind, key)
 
     def _other(self, value: JsonObject, kind: str, key: str) -> None:
-        """Count an event in which nobody speaks; an unknown one is a note, unless it may be skipped."""
+        """Count an event without a speaker; note an unknown one unless it may be skipped."""
         if kind == "step/start":
             self.failures.begin_step()
         if kind in LOG_ONLY or value.get("ignorable") is True:
@@ -206,7 +205,7 @@ class DeepseekHarness(SessionConverter):
         self.notes.write(key, f"a record of the type {kind!r} that is not known: {_excerpt(value)}", value)
 
     def _request(self, data: JsonObject) -> None:
-        """Take the head of a request: the model, and up to version 2 the system prompt; and the tools."""
+        """Read a request's head: model, tools, and up to version 2 the system prompt."""
         header = as_dict(data.get("header"))
         config = as_dict(header.get("config")) or data
         changes: JsonObject = {
@@ -221,7 +220,7 @@ class DeepseekHarness(SessionConverter):
             self.about(effort=effort)
 
     def _system(self, value: JsonObject, data: JsonObject, key: str) -> None:
-        """Take a system prompt: the first one, and what replaces it, is the persona; another is a message."""
+        """Read a system prompt: the first and its replacements are the persona, others messages."""
         instead = self._replaced(value, key)
         head = self._surface.nodes[:1]
         if instead == head or not self._surface.nodes:
@@ -231,7 +230,7 @@ class DeepseekHarness(SessionConverter):
             self._user(value, data, key)
 
     def _user(self, value: JsonObject, data: JsonObject, key: str) -> None:
-        """Take a message in the user's name: a person's, the program's, or a summary's."""
+        """Read a message in the user's name: a person's, the program's, or a summary's."""
         message = message_in(data)
         key = self.key(message, key)
         self.notes.forget_queued(key)
@@ -277,7 +276,7 @@ class DeepseekHarness(SessionConverter):
         self._put(value, position, instead)
 
     def _result(self, value: JsonObject, data: JsonObject, key: str) -> None:
-        """Take the result of a call; a shorter one that stands in its place later is a note."""
+        """Read a call's result; a later, shorter one is a note."""
         found = outcome_of(data)
         key = self.key(as_dict(data.get("message")), key)
         if instead := self._replaced(value, key):
@@ -295,7 +294,7 @@ class DeepseekHarness(SessionConverter):
         self._put(value, position, [])
 
     def _inner_call(self, data: JsonObject, key: str) -> None:
-        """Take a call of a program that the model wrote; what it answers is the program's alone."""
+        """Read a call by a program of the model; only the program sees its result."""
         id = as_str(data.get("subCallId")) or key
         if id in self._inner:
             return
@@ -372,7 +371,7 @@ class DeepseekHarness(SessionConverter):
 
 
 def _number(record: Record) -> str:
-    """Return the key of a record: its number in the session, or its line where it has none."""
+    """Return a record's key: its number in the session, else its line."""
     seq = record.value.get("seq", record.value.get("seq0"))
     return f"seq-{seq}" if isinstance(seq, int) else f"#{record.line}"
 

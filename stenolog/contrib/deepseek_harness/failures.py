@@ -1,4 +1,4 @@
-"""Model calls of a dsh session that failed or were stopped, each told once."""
+"""Model calls of a dsh session that failed or were stopped, each written once."""
 
 from __future__ import annotations
 
@@ -35,10 +35,9 @@ _DELTAS = {"text-delta": "text", "reasoning-delta": "reasoning"}
 
 
 class Failures:
-    """The model call that runs, and what became of those before it.
+    """The running model call, and how earlier ones ended.
 
-    A failure stands in several records: in the chunks or the attempt, in the retry, and at the end of the
-    turn. The first of them is written.
+    Several records report a failure: chunks or attempt, the retry, the turn's end. The first one is written.
     """
 
     def __init__(self, session: SessionConverter) -> None:
@@ -52,13 +51,13 @@ class Failures:
         self._is_written, self._retries = False, 0
 
     def settle(self, stream: list[Json]) -> Attempt:
-        """Return the attempt whose answer has come: its chunks so far, or the stream of the answer itself."""
+        """Return the attempt whose answer has come: its chunks, or the answer's own stream."""
         done, self.attempt = self.attempt, Attempt()
         self.begin_step()
         return done if done or not stream else Attempt().take_all(map(as_dict, stream))
 
     def take(self, kind: str, data: JsonObject, key: str) -> None:
-        """Take an event that may tell a failure."""
+        """Read an event that may report a failure."""
         match kind:
             case "assistant/attempt":
                 self._flush(key, Attempt().take_all(map(as_dict, as_list(data.get("stream")))))
@@ -70,7 +69,7 @@ class Failures:
                 self._end_turn(_reason(data), key)
 
     def _retry(self, data: JsonObject, key: str) -> None:
-        """Take the decision to try again: the failure that it answers is written, if it is not yet."""
+        """Read a decision to retry; write the failure before it if not yet written."""
         self._retries = max(as_int(data.get("retry")), self._retries + 1)
         delay = as_int(data.get("delayMs"))
         if not self._is_written:
@@ -78,7 +77,7 @@ class Failures:
         self.attempt, self._is_written = Attempt(), False
 
     def _flush(self, key: str, attempt: Attempt) -> None:
-        """Write an attempt of which no answer came: it failed, or it was stopped."""
+        """Write an attempt without an answer: failed or stopped."""
         self.attempt = Attempt()
         failure = as_dict(attempt.finish.get("failure"))
         if attempt and (failure or attempt.blocks) and not self._is_written:
@@ -131,7 +130,7 @@ class Failures:
 
 
 def _reason(data: JsonObject) -> JsonObject:
-    """Return why a turn ended, which the earliest releases tell by a word, or by an error beside it."""
+    """Return the reason a turn ended; the earliest releases have a word, or an error beside it."""
     if error := data.get("error"):
         return {"kind": "error", "error": error if isinstance(error, dict) else {"message": error}}
     reason = data.get("reason")
@@ -139,10 +138,10 @@ def _reason(data: JsonObject) -> JsonObject:
 
 
 class Attempt:
-    """The blocks of one model call, as far as they have streamed, and how it ended.
+    """The streamed blocks of a model call, and how it ended.
 
-    Versions 0 and 1 have each chunk as an event, or several packed into a row; from version 2 on they are in
-    the event of the answer, or of the attempt that failed.
+    Versions 0 and 1 have chunks as events, or packed into rows; later ones keep them in the event of the
+    answer or failed attempt.
     """
 
     def __init__(self) -> None:
@@ -155,7 +154,7 @@ class Attempt:
 
     @property
     def blocks(self) -> list[JsonObject]:
-        """The blocks in order; a call of which no name has come is none."""
+        """Return the blocks in order, without calls that have no name yet."""
         found = (self._blocks[index] for index in sorted(self._blocks))
         return [block for block in found if block.get("text") or block.get("name")]
 

@@ -1,4 +1,4 @@
-"""Files of dsh: a session's lines, plain or compressed, and the database with the same events as rows."""
+"""Files of dsh: a session's lines, plain or compressed, and its database of events."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def read(stream: BinaryIO, reader: JsonLinesReader) -> Iterator[SourceConversati
 
 
 def _event(row: JsonObject, reader: JsonLinesReader, plain: Plain) -> JsonObject | None:
-    """Return a row as the event that a file would hold; one whose data is damaged is skipped."""
+    """Return a row as a file's event; skip one with damaged data."""
     try:
         data = reader.cell(_plain(row["data"], plain))
         surface = reader.cell(_plain(row["surface_op"] or "null", plain))
@@ -104,7 +104,7 @@ def _event(row: JsonObject, reader: JsonLinesReader, plain: Plain) -> JsonObject
 
 
 def _plain(value: object, plain: Plain) -> object:
-    """Return a value of a row as JSON text, which is compressed where it is long."""
+    """Return a row's value as JSON text; long ones are compressed."""
     return plain(value) if isinstance(value, bytes) else value
 
 

@@ -1,6 +1,6 @@
 """Content blocks of dsh's messages as parts, and entries that no model saw.
 
-These are what people typed beside a turn, and what is not understood.
+These are people's words beside a turn, and unknown records.
 """
 
 from __future__ import annotations
@@ -40,7 +40,6 @@ def text_in(content: Json) -> str:
 
 
 def _attachment(block: JsonObject, _: BlockContext) -> FilePart | None:
-    """Return an attachment, which stands beside the session."""
     about = as_dict(block.get("attachment"))
     media_type = as_str(about.get("mediaType")) or "application/octet-stream"
     if not isinstance(id := about.get("attachmentId"), str):
@@ -77,7 +76,7 @@ class Outcome(NamedTuple):
 
 
 def outcome_of(data: JsonObject) -> Outcome:
-    """Return the result of a call: in `data` itself, in a block of its message, or in the message."""
+    """Return a call's result: in `data`, in a block of its message, or in the message."""
     message = as_dict(data.get("message"))
     wrapper = next((b for b in blocks_in(message.get("content")) if b.get("type") == "tool-result"), None)
     found = wrapper or message or data
@@ -88,7 +87,7 @@ def outcome_of(data: JsonObject) -> Outcome:
 
 
 def usage_of(told: Json) -> Usage | None:
-    """Return the tokens of a call: dsh counts those from the cache beside the others, a log within them."""
+    """Return a call's tokens; dsh counts cached ones separately, a log includes them."""
     names = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens", "reasoningTokens")
     plain, output, read, written, reasoning = (as_int(as_dict(told).get(name)) for name in names)
     if not (plain or output or read or written):
@@ -120,7 +119,7 @@ class Notes:
         self._put(f"{key}/note", words, "system", SYSTEM, {"record": record})
 
     def take(self, kind: str, data: JsonObject, key: str) -> bool:
-        """Take an event in which a person speaks beside the conversation; return whether it was one."""
+        """Read an event in which a person speaks beside the conversation; return whether it was one."""
         match kind:
             case "agent/inbox/spliced":
                 for message in map(as_dict, as_list(data.get("inserted"))):
@@ -161,15 +160,15 @@ class Notes:
             self._session.put(note, key, blobs)
 
     def write_unfinished(self, blocks: list[JsonObject]) -> None:
-        """Write the beginning of an answer that the file breaks off, or never had a message of."""
+        """Write the beginning of an answer that breaks off or has no message."""
         if blocks:
             words = "\n".join(as_str(block.get("text")) or compact_json(block) for block in blocks)
             self.write("unfinished", f"an answer that the file breaks off: {words}", {"blocks": blocks})
 
     def numbered(self, value: JsonObject) -> JsonObject:
-        """Return an event with its number; where one is missing before it, a note says so.
+        """Return an event with its number; note a gap before it.
 
-        Numbers are contiguous, so that a session whose numbers were taken out has those of its order.
+        Numbers are contiguous: a session without numbers gets those of its order.
         """
         seq = value.get("seq", value.get("seq0"))
         if not isinstance(seq, int) or isinstance(seq, bool):
@@ -200,6 +199,6 @@ class Notes:
 
 
 def _members(row: JsonObject) -> int:
-    """Return the number of events that a row stands for."""
+    """Return the number of events in a row."""
     data = as_dict(row.get("data"))
     return max(as_int(len(as_list(data.get("texts") or data.get("args")))), 1)

@@ -1,4 +1,4 @@
-"""The words of dsh's session format: versions, types of events, and who speaks in a user's name."""
+"""Constants of dsh's session format: versions, event types, speakers in a user's name."""
 
 from __future__ import annotations
 
@@ -65,25 +65,25 @@ _KINDS: dict[str, AuthorKind] = {
 
 
 def source_name(source: JsonObject) -> str:
-    """Return the name of what made a message: up to version 3 a plugin's, then a kind."""
+    """Return the name of a message's source: up to version 3 a plugin's, then a kind."""
     kind = as_str(source.get("kind"))
     return as_str(source.get("plugin")) or kind if kind == "plugin" else kind.removeprefix("plugin:")
 
 
 def author_kind(name: str) -> AuthorKind:
-    """Return who speaks in a message of that source; whatever is not known speaks for the program."""
+    """Return the author of a message from that source; unknown ones are the program's."""
     return _KINDS.get(name, "system")
 
 
 def is_header(record: JsonObject) -> bool:
-    """Return whether a record is the head of a session: other programs' heads have a time as a text."""
+    """Return whether a record is a session's head; other programs' heads have a text as time."""
     created = record.get("createdAt")
     is_time = isinstance(created, int) and not isinstance(created, bool)
     return record.get("type") == "session" and "id" in record and is_time
 
 
 def is_event(record: JsonObject) -> bool:
-    """Return whether a record is an event of a session, by its type and its frame."""
+    """Return whether a record has the type and frame of a session's event."""
     kind = as_str(record.get("type"))
     if kind in PACKED:
         return {"seq0", "time0", "data"} <= record.keys()
@@ -91,5 +91,5 @@ def is_event(record: JsonObject) -> bool:
 
 
 def message_in(data: JsonObject) -> JsonObject:
-    """Return the message of an event, which the earliest releases had in the event itself."""
+    """Return an event's message; the earliest releases had it in the event itself."""
     return as_dict(data.get("message")) or data

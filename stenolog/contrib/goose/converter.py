@@ -1,7 +1,7 @@
-"""Convert the messages of a goose session to events.
+"""Messages of a goose session as events.
 
-goose writes a session anew when it compacts it, and row ids change with that. So a message is known by what
-it says: a digest of its role, time and content, and its number among those of the same digest.
+goose rewrites a session when it compacts it, and row ids change. So a message's key is a digest of its role,
+time and content, and its number among equal ones.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ ASIDE = ("actionRequired", "toolConfirmationRequest")
 
 
 class CallResult(NamedTuple):
-    """The result of a call: the call's id, the parts of the output, and whether it is an error."""
+    """A call's id, its output's parts, and whether it is an error."""
 
     call_id: str
     parts: tuple[UserPart, ...]
@@ -59,7 +59,7 @@ class CallResult(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """A model call that failed: the kind of failure, and the words that goose shows."""
+    """A failed model call: its kind, and goose's words for it."""
 
     category: ErrorCategory
     message: str
@@ -104,7 +104,7 @@ INPUTS = PartTable[UserPart](
 
 
 def failed_call(item: JsonObject) -> CallResult | None:
-    """Return what goose answers to a call that it could not read; None for any other item."""
+    """Return goose's answer to a call that it could not read; None for other items."""
     call = as_dict(item.get("toolCall"))
     if call.get("status") != "error":
         return None
@@ -112,7 +112,7 @@ def failed_call(item: JsonObject) -> CallResult | None:
 
 
 def response(item: JsonObject, blobs: Blobs) -> CallResult:
-    """Return the result that a `toolResponse` holds; before MCP's form it was the bare list of contents."""
+    """Return a `toolResponse`'s result; before MCP's form it was the bare list of contents."""
     result = as_dict(item.get("toolResult"))
     if result.get("status") == "error":
         return CallResult(as_str(item.get("id")), (TextPart(text=_as_text(result.get("error"))),), True)
@@ -126,7 +126,7 @@ def response(item: JsonObject, blobs: Blobs) -> CallResult:
 
 
 def failure_in(items: Iterable[JsonObject]) -> Failure | None:
-    """Return the failure that goose shows in the place of an answer; None for an answer."""
+    """Return the failure that goose shows in place of an answer; None for an answer."""
     for item in items:
         if item.get("type") == "error" and (words := as_str(item.get("message"))):
             return Failure(_FAILURES.get(as_str(item.get("kind"))) or error_category(words), words)
@@ -134,7 +134,7 @@ def failure_in(items: Iterable[JsonObject]) -> Failure | None:
 
 
 def note_in(item: JsonObject) -> str:
-    """Return the words of an item that goose shows to people alone; empty for any other item."""
+    """Return the words of an item that only people see; empty for other items."""
     return as_str(item.get("msg")) if item.get("type") in NOTES else ""
 
 
@@ -148,12 +148,12 @@ _TOKENS = ("accumulated_input_tokens", "accumulated_output_tokens", "accumulated
 
 
 def is_message(record: JsonObject) -> bool:
-    """Return whether a record is a message, rather than the head of a session."""
+    """Return whether a record is a message, not a session's head."""
     return as_str(record.get("role")) != "" and "content" in record
 
 
 class Goose(SessionConverter):
-    """Takes the records of one session and gives the steps that take it down."""
+    """Converter of one session."""
 
     system = main = SYSTEM
 
@@ -165,7 +165,7 @@ class Goose(SessionConverter):
         """The positions of messages that the agent no longer sees, until the next one that it sees."""
 
     def take(self, record: Record) -> list[Step]:
-        """Return the steps for a record: the head of the session, or a message."""
+        """Return the steps for a record: session head or message."""
         if is_message(record.value):
             self._message(record.value)
         elif {"working_dir", "description", "name"} & record.value.keys():
@@ -220,7 +220,7 @@ class Goose(SessionConverter):
         return self.unique(digest)
 
     def _assistant(self, key: str, items: Sequence[JsonObject]) -> list[int]:
-        """Write an answer, and what goose answered at once to calls that it could not read."""
+        """Write an answer, and goose's replies to calls that it could not read."""
         items = self._without_notes(key, items)
         if (failure := failure_in(items)) is not None:
             return [self._fail(key, failure, [item for item in items if item.get("type") != "error"])]
@@ -246,7 +246,7 @@ class Goose(SessionConverter):
         )
 
     def _user(self, key: str, items: Sequence[JsonObject]) -> list[int]:
-        """Write what a person said, and the results that goose puts into a message in the person's name."""
+        """Write a person's words, and the results that goose puts into such a message."""
         items = self._without_notes(key, items)
         blobs: Blobs = {}
         written = []
@@ -275,7 +275,7 @@ class Goose(SessionConverter):
         return others
 
     def _summarise(self, key: str, items: Sequence[JsonObject]) -> None:
-        """Write the summary that the agent sees in the place of the messages that it no longer sees."""
+        """Write the summary that replaces messages for the agent."""
         calls = set(self.writer.open_calls(self.main)) & self._leaving
         covers = tuple(position_ranges(self._leaving - calls, set()))
         self._hidden |= calls
@@ -294,7 +294,7 @@ class Goose(SessionConverter):
         self.decisions["compaction as a summary"] += 1
 
     def _hide(self, key: str) -> None:
-        """Take the messages out of context that the agent no longer sees, and that no summary stands for."""
+        """Take out of context messages that the agent no longer sees and no summary covers."""
         if self._leaving:
             self._hidden |= self._leaving
             self._leaving = set()

@@ -1,4 +1,4 @@
-"""goose's sessions as files: JSON Lines, the JSON of `goose session export`, and the database."""
+"""goose's sessions in files: JSON Lines, `goose session export`, and the database."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _TYPES = frozenset(
 
 
 def is_line(record: Json) -> bool:
-    """Return whether a record is the head of a session file, or one of its messages."""
+    """Return whether a record is a session file's head or message."""
     value = as_dict(record)
     if {"working_dir", "message_count", "description"} <= value.keys():
         return "conversation" not in value
@@ -74,7 +74,7 @@ def _messages(session: JsonObject) -> list[Any] | None:
 
 
 def read_lines(stream: BinaryIO, reader: JsonLinesReader) -> Iterator[SourceConversation]:
-    """Yield the session of a file, which is named by the file alone."""
+    """Yield a file's session, named by the file."""
     yield SourceConversation("", StreamedRecords(stream, reader), Goose, unit="line")
 
 
@@ -104,12 +104,12 @@ def read_database(stream: BinaryIO, reader: JsonLinesReader) -> Iterator[SourceC
 
 
 def _head(row: JsonObject) -> JsonObject:
-    """Return a session's row; a time of SQLite has a blank, and no zone, where it is UTC."""
+    """Return a session's row; SQLite's time has a blank and, for UTC, no zone."""
     return {name: value for name, value in row.items() if not isinstance(value, bytes)}
 
 
 def _message(row: JsonObject, reader: JsonLinesReader) -> JsonObject | None:
-    """Return a row as the message that a file would hold; one whose JSON is damaged is skipped."""
+    """Return a row as a file's message; skip one with damaged JSON."""
     metadata: Json = {}
     try:
         content = reader.cell(row["content_json"])

@@ -25,7 +25,7 @@ __all__ = ["LangGraphSaver"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import the saver when it is asked for: the importer recognises files without LangGraph."""
+    """Import the saver at first use: the importer recognises files without LangGraph."""
     if name != "LangGraphSaver":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

@@ -1,4 +1,4 @@
-"""The checkpoints of a thread as another saver has them, ready to be put here."""
+"""Checkpoints of a thread in another saver, ready to be put here."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .thread_store import Decide, Where
 
 
 class Brought(NamedTuple):
-    """A checkpoint to put: the config of its parent, what each task wrote behind it, and its own time."""
+    """A checkpoint to put: its parent's config, its tasks' later writes, and its own time."""
 
     id: Id
     parent: RunnableConfig
@@ -40,7 +40,7 @@ class Brought(NamedTuple):
 
 
 def check_saver(old: object) -> None:
-    """Raise `CallerError` for what is no saver, such as the path of a database."""
+    """Raise `CallerError` for anything but a saver, such as a database's path."""
     if not isinstance(old, BaseCheckpointSaver):
         raise CallerError(
             "old: expected a saver, as in `with SqliteSaver.from_conn_string('lg.sqlite') as old:`, "
@@ -49,9 +49,9 @@ def check_saver(old: object) -> None:
 
 
 def missing_here(old: BaseCheckpointSaver[Any], thread: Thread, thread_id: str) -> Iterator[Brought]:
-    """Yield the checkpoints that are not here with all their writes, the oldest first.
+    """Yield checkpoints that are not here with all their writes, oldest first.
 
-    Raises `CallerError` where the other saver does not know the thread, and where the thread went on in both.
+    Raises `CallerError` if the other saver does not know the thread, or the thread continued in both.
     """
     found = {_id(each): _keys(each) for each in old.list(_config(thread_id))}
     if not found:
@@ -77,7 +77,7 @@ def missing_here(old: BaseCheckpointSaver[Any], thread: Thread, thread_id: str) 
 def decisions(
     thread: Thread, brought: Iterable[Brought], entries: CheckpointEntries
 ) -> Iterator[tuple[Decide, datetime]]:
-    """Yield what appends each checkpoint that the thread lacks, and then its writes, with its time."""
+    """Yield the appends of each missing checkpoint and its writes, with its time."""
     for each in brought:
         where = Where.of(each.parent)
         if each.id not in thread.saved:
@@ -121,9 +121,9 @@ def _brought(found: CheckpointTuple, thread_id: str) -> Brought:
 def _by_task(
     writes: Sequence[tuple[str, str, Any]],
 ) -> list[tuple[str, list[tuple[str, Any]]]]:
-    """Return the writes of each task together: interrupts first, then the caller's answers, then the rest.
+    """Return each task's writes together: interrupts, the caller's answers, then the rest.
 
-    Errors and answers are the last of the rest, since the order of the others numbers them.
+    Errors and answers come last of the rest, since the order of the others numbers them.
     """
 
     def rank(write: tuple[str, str, Any]) -> tuple[int, str]:
@@ -137,7 +137,7 @@ def _by_task(
 
 
 def _numbered(versions: dict[str, Any]) -> dict[str, Any]:
-    """Return versions as whole numbers; other savers write them as "00012.0.345", with a random fraction."""
+    """Return versions as integers; other savers write "00012.0.345", with a random fraction."""
     try:
         return {channel: int(str(version).split(".")[0]) for channel, version in versions.items()}
     except ValueError:

@@ -1,7 +1,7 @@
-"""The entries of a checkpoint and of a task's writes: what a thread's conversation gets for each.
+"""Entries of a checkpoint and of a task's writes.
 
-A note for people on a task's writes (interrupts, answers, errors) carries them in place of a mode switch.
-LangGraph may put writes before their checkpoint: the note on these stands after it. No model is sent a note.
+Interrupts, answers and errors are written in a note for people, in place of a mode switch. Writes may come
+before their checkpoint; their note comes after it. No model is sent a note.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def note_on(
     task: str,
     path: str,
 ) -> UserMessage | None:
-    """Return the note on these writes; None if they need none, or come before their checkpoint."""
+    """Return a note on these writes; None if not needed, or before their checkpoint."""
     if (where.ns, where.id or "") not in thread.saved:
         return None
     answers = thread.answers(where.ns, where.id or "", task)
@@ -45,7 +45,7 @@ def note_on(
 
 
 def late_notes(thread: Thread, reading: ValueReader, ns: str, id: str) -> list[NewEntry]:
-    """Return the notes on the writes that were put before their checkpoint, which is put now."""
+    """Return notes on writes that came before their checkpoint, which is put now."""
     if (ns, id) in thread.saved:
         return []
     notes = []
@@ -60,7 +60,7 @@ def late_notes(thread: Thread, reading: ValueReader, ns: str, id: str) -> list[N
 def _note(
     writes: Iterable[tuple[str, Any]], ns: str, task: str, path: str, known: Sequence[str]
 ) -> UserMessage | None:
-    """Return the note on these writes; `known` are the answers that have a note already."""
+    """Return a note on these writes; `known` answers have one already."""
     told, resumed, is_interrupted = list[str](), list[str](), False
     for channel, value in writes:
         # What happens in a subgraph reaches the main graph, which writes it too.
@@ -97,7 +97,7 @@ VALUES = "channel_values"
 
 
 class CheckpointEntries:
-    """Makes entries on a thread's state, and keeps the blobs that they name; the caller appends them."""
+    """Maker of entries on a thread's state, and of their blobs; the caller appends them."""
 
     def __init__(self, serde: SerializerProtocol, shelf: ThreadStore, tell: bool) -> None:
         self._serde = serde
@@ -107,7 +107,7 @@ class CheckpointEntries:
     def of_writes(
         self, thread: Thread, where: Where, writes: Sequence[tuple[str, Any]], task: str, path: str
     ) -> list[NewEntry]:
-        """Return a task's writes, with a note if they need one; nothing if the thread has them."""
+        """Return a task's writes, with a note if needed; nothing if the thread has them."""
         writing = ValueWriter(self._serde, thread.links)
         kept = {
             "writes": [[channel, writing.ref(value)] for channel, value in writes],
@@ -129,7 +129,7 @@ class CheckpointEntries:
         metadata: Mapping[str, Any],
         new: ChannelVersions,
     ) -> list[NewEntry]:
-        """Return a checkpoint, behind its messages' events."""
+        """Return a checkpoint after its messages' events."""
         writing = ValueWriter(self._serde, thread.links)
         values = checkpoint["channel_values"]
         refs = self._unchanged_values(thread, where, checkpoint, new)
@@ -180,7 +180,7 @@ class CheckpointEntries:
     def _unchanged_values(
         self, thread: Thread, where: Where, checkpoint: Checkpoint, new: ChannelVersions
     ) -> dict[str, Ref]:
-        """Return the values that are still the parent's: their channels have the same versions there."""
+        """Return the values equal to the parent's: their channels' versions are the same."""
         parent = thread.saved.get((where.ns, where.id or ""))
         if parent is None:
             return {}

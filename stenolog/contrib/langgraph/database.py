@@ -19,7 +19,7 @@ TABLES = ("checkpoints", "writes")
 def read(stream: BinaryIO, _reading: JsonLinesReader) -> Iterator[SourceConversation]:
     """Yield a conversation for each thread of a database.
 
-    Raises `MissingExtraError` where the package that reads LangGraph's checkpoints is not installed.
+    Raises `MissingExtraError` without the package that reads LangGraph's checkpoints.
     """
     try:
         from .thread_messages import threads_in

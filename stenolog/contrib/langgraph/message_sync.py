@@ -1,13 +1,12 @@
-"""Sync of a state's messages: those to append as events, and those that have left the state since.
+"""Sync of a state's messages: those to append, and those that left the state.
 
-A message is told once, by its id and exact value; one without an id, by its value. What stands in the log in
-the order of the state stays; from the first message on that does not, all are told behind it, be it anew. So
-what is in context has the order of the state, and a result follows its call. A message whose words were
-changed is told as an edit of the first. What the main graph's state holds no longer (a branch that was left,
-a removed message) is hidden, as after a rewind.
+A message is appended once, known by its id and exact value, or by its value. Logged messages in the state's
+order stay. From the first one out of order on, all are appended again, so that context has the state's order
+and results follow their calls. A changed message is an edit of the first. What the main graph's state no
+longer holds (another branch, a removed message) is hidden.
 
-A subgraph that was given words of the main graph speaks in the open. One that was briefed with words of its
-own is in the timeline alone; what the main graph's state takes over from it is told anew.
+A subgraph that was given words of the main graph is in context. One with a brief of its own is only in the
+timeline; what the main state takes from it is appended again.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ REMOVE_ALL = "__remove_all__"
 
 
 def speaker(ns: str, agent: str) -> str:
-    """Return the default speaker of a message: the main graph's agent, or a subgraph's node."""
+    """Return a message's default speaker: the main graph's agent, or a subgraph's node."""
     return name_of(ns.split("|")[-1].split(":")[0]) if ns else agent
 
 
 @dataclass
 class MessageSync:
-    """Tells messages behind `head`, the position that the conversation will stand at.
+    """Appender of messages after `head`, the conversation's next position.
 
     `parent` is the id of the checkpoint that the state was made from.
     """
@@ -83,7 +82,7 @@ class MessageSync:
             self.shown.add(position)
 
     def hides(self, *, whole: bool) -> tuple[PositionRange, ...]:
-        """Return the spans outside the main graph's state now.
+        """Return the spans outside the main graph's state.
 
         Not `whole`: only part of the state is known.
         """
@@ -107,9 +106,9 @@ class MessageSync:
             self._callers |= dict.fromkeys(found.call_ids, position)
 
     def _matching_positions(self, messages: Sequence[ChannelMessage]) -> list[int]:
-        """Return the log positions of the first messages, in order, up to one that is not logged.
+        """Return the positions of the first messages up to one that is not logged.
 
-        Each position is as late as possible, since a result follows the last entry of its call.
+        Each is as late as possible, since a result follows the last entry of its call.
         """
         options: list[list[int]] = []
         first = 0
@@ -126,9 +125,9 @@ class MessageSync:
         return chosen[::-1]
 
     def _places(self, found: ChannelMessage) -> list[int]:
-        """Return the positions at which the message is logged.
+        """Return the positions at which a message is logged.
 
-        Without an id, a message that was removed and returns counts as another one.
+        One without an id that was removed and returns counts as another.
         """
         told = [*self.thread.by_value.get(found.sha, ()), *self._now.get(found.sha, ())]
         if not self.ns:
@@ -153,7 +152,7 @@ class MessageSync:
         return kept
 
     def _edited(self, found: ChannelMessage, behind: int) -> int | None:
-        """Return the message that this one is an edit of, where that has its place behind the one before."""
+        """Return the message that this one edits, if it comes after the previous one."""
         told = self._under(found.key) if found.id and not found.call_ids else []
         is_one = told and told[-1] > behind and told[-1] not in self._places(found)
         is_result = isinstance(found.message, ToolMessage)
@@ -191,7 +190,7 @@ class MessageSync:
         return event
 
     def _entry_id(self, id: str) -> str:
-        """Return the message's own id, where an entry may have it and none has."""
+        """Return the message's own id, if valid and free."""
         if id in self.thread.entry_ids or any(draft.id == id for draft in self.drafts):
             return token_hex(8)
         try:

@@ -1,4 +1,4 @@
-"""LangChain messages in the channels of a state, and each as an event. The checkpoint is exact."""
+"""LangChain messages in a state's channels, each as an event. The checkpoint is exact."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ MEDIA = {"image": "image/png", "audio": "audio/wav", "video": "video/mp4", "file
 def event_of(
     message: BaseMessage, agent: str, call: CallRef | None, blobs: Blobs, brief_of: str = ""
 ) -> Spoken:
-    """Return the message as an event; `call` is the call that it answers, if that is known.
+    """Return a message as an event; `call` is the call that it answers, if known.
 
-    `agent` said it, where the message names nobody; in a subgraph it is `brief_of` who speaks as the human
-    does elsewhere. Bytes within it are put among the blobs.
+    `agent` speaks if the message names nobody; in a subgraph `brief_of` speaks as the human. Its bytes are
+    added to the blobs.
     """
     source = Origin(system="langchain", id=clean(message.id or ""), role=message.type)
     blocks = _blocks(message)
@@ -67,17 +67,17 @@ def event_of(
 
 
 def name_of(agent: str) -> str:
-    """Return the name as one of an agent may be: not empty, and without a slash."""
+    """Return a valid agent's name: not empty, without a slash."""
     return clean(agent).replace("/", "-") or "assistant"
 
 
 def clean(said: str) -> str:
-    """Return the text as it can be written: half of a surrogate pair becomes a question mark."""
+    """Return the text with half surrogate pairs as question marks."""
     return said.encode("utf-8", "replace").decode()
 
 
 def _blocks(message: BaseMessage) -> list[Block]:
-    """Return the content in LangChain's common form; as it is if LangChain cannot translate it."""
+    """Return the content in LangChain's common form, unchanged if it cannot be translated."""
     try:
         return [as_dict(block) for block in message.content_blocks]
     except Exception:  # whatever a translator trips over: no checkpoint may fail for it
@@ -97,7 +97,7 @@ def _answer(message: AIMessage, blocks: list[Block], agent: str) -> AssistantMes
 
 
 def _answer_parts(message: AIMessage, blocks: list[Block]) -> Iterator[AssistantPart]:
-    """Yield the parts with each call where a block names it, or else at the end."""
+    """Yield the parts, each call at the block that names it, or at the end."""
     provider = clean(as_str(as_dict(message.response_metadata).get("model_provider")))
     calls = list(message.tool_calls)
     for block in blocks:
@@ -145,7 +145,7 @@ def _input_part(block: Block, blobs: Blobs) -> UserPart:
 
 
 def _file(block: Block, kind: str, blobs: Blobs) -> UserPart | None:
-    """Return the file's bytes as a blob, or its address; None if it has neither."""
+    """Return a file's bytes as a blob, or its address; None without either."""
     media_type = clean(as_str(block.get("mime_type"))) or MEDIA[kind]
     blob = keep_base64(as_str(block.get("base64")), blobs) or ""
     url = clean(as_str(block.get("url")) or as_str(block.get("file_id")))
@@ -190,7 +190,7 @@ SPOKEN_IN = ("__root__", "__previous__")
 
 
 class ChannelMessage(NamedTuple):
-    """A message in a channel; `id` is its own, empty where it has none. `place` tells those from others."""
+    """A message in a channel; `id` is its own or empty, `place` distinguishes those without."""
 
     channel: str
     id: str
@@ -220,7 +220,7 @@ def key_of(channel: str, id: str) -> str:
 def messages_in(
     values: Mapping[str, Any], refs: Mapping[str, Ref], links: Mapping[str, ValueLink], place: str = ""
 ) -> list[list[ChannelMessage]]:
-    """Return the messages of each channel, the most first: a single one beside a list is often of that list.
+    """Return each channel's messages, longest first: a single one beside a list often belongs to it.
 
     LangGraph's own channels, but two, hold what comes into these later.
     """
@@ -245,7 +245,7 @@ def _of_channel(
 def matches(metadata: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     """Return whether a checkpoint's metadata has all these values.
 
-    A key's dots may lead into nested mappings.
+    Dots in a key may lead into nested mappings.
     """
     return all(_at(metadata, key) == value for key, value in wanted.items())
 

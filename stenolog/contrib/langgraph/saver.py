@@ -1,4 +1,4 @@
-"""The saver that LangGraph is given: checkpoints into the log, and back as they were put."""
+"""The saver given to LangGraph: checkpoints into the log, and back as they were put."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Saver = TypeVar("Saver")
 
 
 class Connection(AbstractContextManager[Saver], AbstractAsyncContextManager[Saver], Generic[Saver]):
-    """Opens the log for `with` and `async with`, and makes the saver of it."""
+    """Context manager, sync or async, that opens the log and makes its saver."""
 
     def __init__(self, path: str | os.PathLike[str], saver_of: Callable[[Log], Saver]) -> None:
         self._path = path
@@ -71,7 +71,7 @@ class Connection(AbstractContextManager[Saver], AbstractAsyncContextManager[Save
 
 
 def _awaited(name: str) -> Any:
-    """Return an async method that runs the method of this name in a thread."""
+    """Return an async method that runs the named method in a thread."""
 
     @wraps(getattr(BaseCheckpointSaver, f"a{name}"))
     async def run(self: LangGraphSaver, *given: Any, **named: Any) -> Any:
@@ -84,20 +84,20 @@ _list = list  # within the class below, `list` is what LangGraph calls so
 
 
 class LangGraphSaver(BaseCheckpointSaver[int]):
-    """Keeps the checkpoints of LangGraph in a log: each thread in the conversation of its id.
+    """Saver of LangGraph's checkpoints in a log, each thread in the conversation of its id.
 
-    A checkpoint is given back as it was put, by way of `serde`. The messages in its state are told as events
-    too, so that timeline, requests and `check requests` know them; `agent` is who says what names nobody. Not
-    so with a `serde` of your own, which may encrypt, and where `tell` is false. For sync and async graphs
-    alike; any number of threads may use it, and of processes the file.
+    A checkpoint comes back as it was put, by way of `serde`. Its messages are appended as events too, so that
+    timeline, requests and `check requests` know them; `agent` is the default speaker. Not so with a `serde`
+    of your own, which may encrypt, or with `tell=False`. For sync and async graphs, any number of threads,
+    and any number of processes on a file.
 
-    The default `serde` revives plain data and LangGraph's own messages and types. `allow` has further
-    classes, or their names ("agent.Invoice"), and those that the fields of one name, as of a graph's state
-    schema; any other raises `CallerError`, on writing and on reading.
-    Checkpoints that were imported from a file are not read: `list` leaves their threads out, anything else
-    raises `CallerError`. `trust_imported` names the ids of the threads for which they are read.
+    The default `serde` revives plain data and LangGraph's own messages and types. `allow` adds classes or
+    names ("agent.Invoice"), with those of their fields, as of a graph's state schema; any other raises
+    `CallerError`, on writing and on reading. Checkpoints imported from a file are not read: `list` omits
+    their threads, anything else raises `CallerError`. `trust_imported` names the threads for which they are
+    read.
 
-    "The latest" checkpoint is the one that was put last, whatever the clocks said.
+    "The latest" checkpoint is the one put last, whatever the clocks said.
     """
 
     def __init__(
@@ -145,34 +145,31 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
 
     @classmethod
     def from_conn_string(cls, conn_string: str | os.PathLike[str], **options: Any) -> Connection[Self]:
-        """Open the log in a file for `with` or `async with`; `options` are the saver's, such as `allow`."""
+        """Open a file's log for `with` or `async with`; `options` are the saver's, such as `allow`."""
         return Connection(conn_string, lambda log: cls(log, **options))
 
     def setup(self) -> None:
-        """Do nothing: a log needs no setup, but programs call it, as that of a `SqliteSaver`."""
+        """Do nothing; programs call it as a `SqliteSaver`'s."""
 
     def conversation(self, thread_id: object) -> Conversation:
-        """Return the conversation of a thread: of the same name, or of its hash if the id can be no name."""
+        """Return a thread's conversation: of its name, or of its hash if it is no valid name."""
         return self._shelf.conversation(id_of(thread_id))
 
     def branches(self, thread_id: object, checkpoint_ns: str = "") -> _list[CheckpointTuple]:
-        """Return the checkpoints that nothing was built on, newest first: the ends of all branches.
+        """Return the checkpoints without a successor, newest first: the ends of all branches.
 
-        More than one: the thread was forked, or two invocations ran on it at once.
+        Several: the thread was forked, or two invocations ran at once.
         """
         with self._lock:
             thread = self._shelf.thread(id_of(thread_id))
             return [self._tuple(thread, saved) for saved in thread.branches(checkpoint_ns)]
 
     def bring(self, old: BaseCheckpointSaver[Any], thread_id: object) -> int:
-        """Put what only another saver has of a thread, and return the number of checkpoints.
+        """Put what only another saver has of a thread; return the number of checkpoints.
 
-        All in one transaction, or nothing: a thread goes on here where it stood there, with its history, its
-        branches, its interrupts and its pending writes. Raises `CallerError` where `old` has no such thread,
-        where the thread went on in both savers, where its messages were imported into this log, and where it
-        holds a class that `allow` does not name.
-
-        Entries have the times of their checkpoints.
+        One transaction: the thread continues here with its history, branches, interrupts and pending writes,
+        at the times of its checkpoints. Raises `CallerError` if `old` has no such thread, if it continued in
+        both savers, if its messages were imported into this log, and for a class that `allow` does not name.
         """
         check_saver(old)
         entries, id = self._entries, id_of(thread_id)
@@ -185,7 +182,7 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
             return len(self._shelf.thread(id).saved) - before
 
     async def abring(self, old: BaseCheckpointSaver[Any], thread_id: object) -> int:
-        """Do the same as `bring`, with a saver of an event loop, such as an `AsyncPostgresSaver`."""
+        """Bring a thread from an async saver, such as an `AsyncPostgresSaver`."""
         return await asyncio.to_thread(self.bring, old, thread_id)
 
     # Reading
@@ -221,7 +218,7 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        """Return the writes to delta channels. Pruned ancestors still count: the log has them."""
+        """Return the writes to delta channels, those of pruned ancestors too."""
         where = Where.of(config)
         with self._lock:
             thread = self._shelf.thread(where.thread)
@@ -259,19 +256,19 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Fork the source as the target; nothing is copied.
 
-        Raises `ConversationExistsError` where the target exists. A thread without checkpoints copies nothing.
+        Raises `ConversationExistsError`. Does nothing for a thread without checkpoints.
         """
         with self._lock:
             if self._shelf.thread(id_of(source_thread_id)).position:
                 self._shelf.copy(id_of(source_thread_id), id_of(target_thread_id))
 
     def delete_thread(self, thread_id: str) -> None:
-        """Delete the thread's conversation; while copies of it live, it is emptied and archived instead."""
+        """Delete the thread's conversation; empty and archive it while copies of it live."""
         with self._lock:
             self._shelf.delete(id_of(thread_id))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Drop the checkpoints of these runs for LangGraph; the log still has what happened."""
+        """Drop these runs' checkpoints for LangGraph; the log keeps what happened."""
         with self._lock:
             for thread in self._shelf.threads() if run_ids else ():
                 self._shelf.drop(thread.id or "", lambda thread: self._of_runs(thread, run_ids))
@@ -333,10 +330,9 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
         return matches(metadata, wanted)
 
     def _is_before(self, thread: Thread, saved: Saved, id: str, limit: Saved | None) -> bool:
-        """Return whether a checkpoint is older than the one of that id, which is `limit`.
+        """Return whether a checkpoint is older than that of `limit`'s id.
 
-        A subgraph's checkpoint is as old as the enclosing graph's checkpoint under which it was made. If
-        the log does not know the id, the time in the ids decides.
+        A subgraph's is as old as its enclosing graph's. For an unknown id, the time in the ids decides.
         """
         if limit is None:
             return saved.id < id
@@ -345,7 +341,7 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
         return (above or saved).order < limit.order
 
     def _history(self, thread: Thread, above: Iterable[Saved], channel: str) -> DeltaChannelHistory:
-        """Return a channel's writes since its value was last stored in an ancestor, and that value."""
+        """Return a channel's last value stored in an ancestor, and the writes since."""
         reading = self._reading(thread)
         written: _list[PendingWrite] = []
         for saved in above:

@@ -49,7 +49,7 @@ DEEPEST = 8
 
 
 class ValueLink(NamedTuple):
-    """One item of a list, and the link before it; empty before the first."""
+    """An item of a list, and the link before it; empty for the first."""
 
     before: str
     item: Ref
@@ -59,7 +59,7 @@ Links: TypeAlias = dict[str, ValueLink]
 
 
 def link(before: str, item: Ref) -> str:
-    """Return the name of the link that holds this item behind that one."""
+    """Return the name of the link with this item after that one."""
     match item:
         case {"b": [kind, sha]}:  # as nearly all are: without writing JSON
             written = f"{kind} {sha}"
@@ -69,7 +69,7 @@ def link(before: str, item: Ref) -> str:
 
 
 def joined(links: Links, before: str, items: Iterable[Ref]) -> str:
-    """Return the name of the last of the items, all of them linked behind `before`."""
+    """Return the last item's name, all of them linked after `before`."""
     for item in items:
         name = link(before, item)
         links[name] = ValueLink(before, item)
@@ -123,12 +123,12 @@ def shas_in(ref: Ref) -> Iterator[str]:
 
 
 def in_the_clear(serde: SerializerProtocol) -> bool:
-    """Return whether the serializer is ours or LangGraph's own; any other may be there to encrypt."""
+    """Return whether the serializer is ours or LangGraph's; any other may encrypt."""
     return type(serde) in (SafeSerializer, JsonPlusSerializer)
 
 
 class ValueWriter:
-    """Takes values apart; `links` are those that it has added to the known ones."""
+    """Writer of values; `links` are those it added."""
 
     def __init__(self, serde: SerializerProtocol, known: Mapping[str, ValueLink]) -> None:
         self.links: Links = {}
@@ -155,7 +155,7 @@ class ValueWriter:
         return self._store_value(value)
 
     def finish(self, record: dict[str, Ref]) -> dict[str, bytes]:
-        """Add the new links to a record: each link and its next one. Return the blobs that it needs."""
+        """Add the new links to a record; return the blobs that it needs."""
         if self._lists:
             record["lists"] = self._lists
         return {sha: self._contents[sha] for sha in shas_in(record) if sha in self._contents}
@@ -184,7 +184,7 @@ class ValueWriter:
 
 
 class ValueReader:
-    """Puts values together again. Raises `BlobNotFoundError` where one of them is gone."""
+    """Reader of values. Raises `BlobNotFoundError`."""
 
     def __init__(
         self, serde: SerializerProtocol, links: Mapping[str, ValueLink], blobs: Mapping[str, bytes]
@@ -256,9 +256,9 @@ CONSTRUCTORS = (
 
 
 class SafeSerializer(JsonPlusSerializer):
-    """Revives data and LangGraph's own messages and types; no other class that is not in `allow`.
+    """Serializer that revives data, LangGraph's own types, and classes in `allow`.
 
-    Raises `CallerError`, naming the class, for a value of another one.
+    Raises `CallerError`, naming the class, for others.
     """
 
     def __init__(self, allow: Allowed = ()) -> None:
@@ -266,7 +266,7 @@ class SafeSerializer(JsonPlusSerializer):
         super().__init__(allowed_msgpack_modules=tuple(self._allowed | AGENTS))
 
     def with_msgpack_allowlist(self, extra_allowlist: Iterable[type | str | Name]) -> SafeSerializer:
-        """Return a copy that also allows these classes: LangGraph names those of a graph's own schema."""
+        """Return a copy that also allows these classes, which a graph's schema names."""
         return SafeSerializer([*self._allowed, *extra_allowlist])
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
@@ -286,7 +286,7 @@ class SafeSerializer(JsonPlusSerializer):
         return super().loads_typed(data)
 
     def _check(self, content: bytes) -> None:
-        """Refuse a value that names a class which is not allowed, at any depth."""
+        """Refuse a value that names a forbidden class at any depth."""
         named: set[tuple[str, ...]] = set()
 
         def scan(code: int, data: bytes) -> Any:
@@ -319,7 +319,7 @@ class SafeSerializer(JsonPlusSerializer):
 
 
 def _names(allow: Allowed) -> frozenset[Name]:
-    """Return the names of the allowed classes, and of those that their fields name. Raises `CallerError`."""
+    """Return the names of allowed classes and of those that their fields name. Raises `CallerError`."""
     given = [allow] if isinstance(allow, type | str) else allow
     names, left = set(), [*given]
     while left:
@@ -331,7 +331,7 @@ def _names(allow: Allowed) -> frozenset[Name]:
 
 
 def _classes_of_fields(schema: type) -> list[type]:
-    """Return the classes that a schema's annotations name, inside of lists and unions too."""
+    """Return the classes in a schema's annotations, also inside lists and unions."""
     try:
         left: list[Any] = [*get_type_hints(schema).values()]
     except (NameError, TypeError):  # an annotation that only a type checker resolves

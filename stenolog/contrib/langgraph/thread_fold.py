@@ -28,7 +28,7 @@ from .stored_values import Links, Ref, items_of, joined
 
 
 class PendingCall(NamedTuple):
-    """A call by its provider's id, and the position of the message that makes it."""
+    """A call by its provider's id, and its message's position."""
 
     id: str
     position: int
@@ -46,7 +46,7 @@ class OpenCalls:
         return OpenCalls({agent: [*calls] for agent, calls in self._by_agent.items()})
 
     def take(self, event: Event, position: int, entry: str) -> None:
-        """Take the next entry in: a message opens its calls, and leaves the agent's earlier ones behind."""
+        """Read an entry: a message opens its calls, and ends the agent's earlier ones."""
         match event:
             case AssistantMessage(agent=agent, replaces=None):
                 calls = enumerate(event.tool_calls)
@@ -59,7 +59,7 @@ class OpenCalls:
                 pass
 
     def find(self, id: str, position: int | None = None) -> CallRef | None:
-        """Return the first open call of that id, of the message at that position where one is given."""
+        """Return the first open call of that id, of the message at a position if given."""
         return next(
             (
                 call.ref
@@ -82,7 +82,7 @@ Id: TypeAlias = tuple[str, str]
 
 
 class Saved(NamedTuple):
-    """A checkpoint; `order` is the position of its entry. `dropped`: it is only there for its descendants."""
+    """A checkpoint; `order` is its entry's position. `dropped`: kept for descendants only."""
 
     order: int
     ns: str
@@ -116,7 +116,7 @@ def _writes_in(kept: dict[str, Any]) -> Iterator[Write]:
 
 @dataclass
 class Thread:
-    """The log's records of a thread, up to `position`; `stream` is the key of its conversation."""
+    """The log's records of a thread, up to `position`; `stream` is its conversation's key."""
 
     stream: int | None = None
     position: int = 0
@@ -147,7 +147,7 @@ class Thread:
     _writes: dict[Id, dict[tuple[str, int], Write]] = field(default_factory=dict)
 
     def take(self, entry: Entry, *, trusted: bool = True) -> None:
-        """Take the next entry in. Checkpoints of an entry that is not trusted are not read."""
+        """Read an entry, without the checkpoints of one that is not trusted."""
         self.position = entry.position
         self.entry_ids.add(entry.id)
         self.calls.take(entry.event, entry.position, entry.id)
@@ -168,7 +168,7 @@ class Thread:
             ) from None
 
     def find(self, ns: str, id: str | None) -> Saved | None:
-        """Return the checkpoint of that id, or else the latest one; None where there is none."""
+        """Return the checkpoint of that id, else the latest; None if there is none."""
         saved = self.latest.get(ns) if id is None else self.saved.get((ns, id))
         return None if saved is None or saved.dropped else saved
 
@@ -182,7 +182,7 @@ class Thread:
         return (saved for saved in self.newest_first() if saved is not self.latest[saved.ns])
 
     def ancestors(self, saved: Saved) -> Iterator[Saved]:
-        """Yield the parent, its parent, and so on, dropped ones too; each once, even in a cycle."""
+        """Yield parent, grandparent, and so on, dropped ones too; each once, even in a cycle."""
         seen = {saved.id}
         above = self.saved.get((saved.ns, saved.parent))
         while above is not None and above.id not in seen:
@@ -196,7 +196,7 @@ class Thread:
         return (s for s in self.newest_first() if s.ns == ns and s.id not in parents)
 
     def writes(self, saved: Saved) -> list[Write]:
-        """Return the writes at a checkpoint, in the order in which they are applied."""
+        """Return a checkpoint's writes in the order of their application."""
         return self.writes_at(saved.ns, saved.id)
 
     def writes_at(self, ns: str, id: str) -> list[Write]:
@@ -205,7 +205,7 @@ class Thread:
         return sorted(written, key=lambda write: writes_sort_key(write.path, write.task, write.number))
 
     def answers(self, ns: str, id: str, task: str) -> list[Ref]:
-        """Return the answers that have a note: the caller's last one, and those that the task wrote."""
+        """Return the answers that have a note: the caller's last, and the task's own."""
         own = self._writes.get((ns, id), {}).get((task, WRITES_IDX_MAP[RESUME]))
         return [*self.resumed, *(items_of(own.value, self.links) if own else ())]
 
@@ -277,7 +277,7 @@ class Thread:
             self.latest[saved.ns] = saved
 
     def _write(self, kept: dict[str, Any]) -> None:
-        """Keep the first write of a task to its channel; of a special channel, the last."""
+        """Keep a task's first write to a channel; of a special channel, the last."""
         written = self._writes.setdefault((kept["ns"], kept["id"]), {})
         for write in _writes_in(kept):
             if write.number < 0 or (write.task, write.number) not in written:

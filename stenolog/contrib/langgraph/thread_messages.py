@@ -1,7 +1,7 @@
-"""The messages in a `SqliteSaver`'s database, as conversations to import.
+"""Messages in a `SqliteSaver`'s database, as conversations to import.
 
-Each thread is a conversation with the messages of its newest state. The checkpoints themselves are not
-imported: `LangGraphSaver.bring` puts them into a log.
+Each thread is a conversation with the messages of its newest state. `LangGraphSaver.bring` brings the
+checkpoints themselves.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Said(NamedTuple):
 
 
 def _conversation(connection: Connection, thread: str) -> SourceConversation:
-    """Return a thread; where its newest state cannot be read, the report says why."""
+    """Return a thread; the report names the reason if its state is unreadable."""
     name = conversation_name(thread)
     try:
         said = _messages(connection, thread)
@@ -80,7 +80,7 @@ def _conversation(connection: Connection, thread: str) -> SourceConversation:
 
 
 def _messages(connection: Connection, thread: str) -> list[Said]:
-    """Return the messages of the newest state; of a state in delta channels, those that were written."""
+    """Return the newest state's messages; of delta channels, those written."""
     written = _written(connection, thread)
     kind, content = connection.execute(NEWEST, (thread,)).fetchone() or ("null", b"")
     messages = _in_state(kind, content)
@@ -104,7 +104,7 @@ def _in_state(kind: str, content: bytes) -> list[BaseMessage]:
 
 
 def _first_seen(connection: Connection, thread: str, wanted: set[str]) -> dict[str, datetime]:
-    """Return the time of the first checkpoint that has each of the wanted messages, by their ids."""
+    """Return the time of the first checkpoint with each wanted message, by id."""
     seen: dict[str, datetime] = {}
     if not wanted:
         return seen
@@ -119,7 +119,7 @@ def _first_seen(connection: Connection, thread: str, wanted: set[str]) -> dict[s
 
 
 def _written(connection: Connection, thread: str) -> dict[str, Said]:
-    """Return the messages that tasks wrote, by their ids, each with the time of its checkpoint."""
+    """Return the messages that tasks wrote, by id, each with its checkpoint's time."""
     written: dict[str, Said] = {}
     for nth, (id, channel, kind, value) in enumerate(connection.execute(WRITES, (thread,))):
         if kind in KINDS and _is_of_state(channel):
@@ -139,7 +139,7 @@ def _value(kind: str, content: bytes) -> Any:
 
 
 def _each(value: object) -> Iterator[BaseMessage]:
-    """Yield the messages of a channel: one, a list, or a snapshot of a list."""
+    """Yield a channel's messages: one, a list, or a list's snapshot."""
     inner = value.value if type(value) is _DeltaSnapshot else value
     several: Iterable[object] = inner if type(inner) is list else [inner]
     for one in several:
@@ -148,7 +148,7 @@ def _each(value: object) -> Iterator[BaseMessage]:
 
 
 def _time(checkpoint_id: str) -> datetime:
-    """Return the time in a checkpoint's id, a UUID of version 6; the epoch for another id."""
+    """Return the time in a checkpoint's id, a version 6 UUID; the epoch for others."""
     try:
         ticks = UUID(checkpoint_id).time - 0x01B21DD213814000  # 100 ns since 1582, as in every such UUID
         return datetime.fromtimestamp(ticks // 10_000 / 1_000, UTC)
@@ -168,7 +168,7 @@ class ThreadMessages(RecordConverter):
         self._is_thread = "langgraph" in log.meta_keys
 
     def take(self, record: Record) -> list[Step]:
-        """Return the steps for a message; none where a saver keeps the thread, whose checkpoints bring it."""
+        """Return the steps for a message; none if a saver keeps the thread."""
         if self._is_thread:
             self.ignored["a message of a thread that LangGraphSaver keeps in this log"] += 1
             return []

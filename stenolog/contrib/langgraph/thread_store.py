@@ -1,4 +1,4 @@
-"""The threads of a log: each one's conversation, and what has been read of it, and configs that name them."""
+"""Threads of a log: conversations, what was read of them, and configs that name them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ REMEMBERED = 200
 
 
 class ThreadStore:
-    """Reads threads and appends to them; whoever uses it from several threads of execution holds a lock."""
+    """Reader and appender of threads; callers on several threads hold a lock."""
 
     def __init__(self, log: Log, agent: str, trusted: Collection[str] = ()) -> None:
         self.log = log
@@ -42,13 +42,13 @@ class ThreadStore:
         self._threads: dict[str, Thread] = {}
 
     def conversation(self, id: str) -> Conversation:
-        """Return the conversation of a thread: of the same name, or of its hash if the id can be no name."""
+        """Return a thread's conversation: of its name, or of its hash if it is no valid name."""
         return self.log[name_of_thread(id)]
 
     def thread(self, id: str) -> Thread:
-        """Return the thread as the log has it now.
+        """Return the thread as logged now.
 
-        Raises `CallerError` where its checkpoints were imported, or its messages alone.
+        Raises `CallerError` if its checkpoints, or only its messages, were imported.
         """
         conversation = self.conversation(id)
         thread = self._read(conversation)
@@ -107,9 +107,9 @@ class ThreadStore:
     def append_together(
         self, id: str, decisions: Callable[[Thread], Iterable[tuple[Decide, datetime]]]
     ) -> None:
-        """Append decisions in one transaction, each on the state that those before leave, with its time.
+        """Append decisions in one transaction, each on the state left by those before.
 
-        Needs no lock: it reads the thread anew, and adds to what it read.
+        Needs no lock: it reads the thread again.
         """
         while True:
             thread = self._updated(Thread(self.conversation(id).key), self.conversation(id))
@@ -148,7 +148,7 @@ class ThreadStore:
         self.append(id, dropped)
 
     def delete(self, id: str) -> None:
-        """Delete the conversation; while copies of it live, they need its entries: then it is emptied."""
+        """Delete the conversation; empty it while copies need its entries."""
         conversation = self.conversation(id)
         try:
             conversation.delete()
@@ -159,7 +159,7 @@ class ThreadStore:
             conversation.archive()
 
     def _emptied(self, thread: Thread, id: str) -> NewEntry:
-        """Return an entry that drops the thread's checkpoints, and hides everything from the context."""
+        """Return an entry that drops the checkpoints and hides everything from context."""
         ids = [[saved.ns, saved.id] for saved in thread.newest_first()]
         return record({"drop": ids, "emptied": True}, context_from=self.head(thread, id) + 1)
 
@@ -197,14 +197,14 @@ def name_of_thread(id: str) -> str:
 
 
 def _id_in(name: str, recorded: str) -> str:
-    """Return the id of the thread in a conversation whose entries record this id."""
+    """Return the thread's id in a conversation whose entries record this one."""
     # A fork inherits the entry with its original's id, and a renamed conversation keeps it. Configs with that
     # id would write to the original, so the conversation's name counts.
     return recorded if name_of_thread(recorded) == name else name
 
 
 def id_of(thread_id: object) -> str:
-    """Return the id of a thread as it can be written: half of a surrogate pair is spelled out."""
+    """Return a thread's writable id: half surrogate pairs are spelled out."""
     return str(thread_id).encode(errors="backslashreplace").decode()
 
 

@@ -1,1 +1,1 @@
-"""Files of any format, read by a mapping: a small file that says where they have their messages."""
+"""Files of any format, read by a mapping that names where their messages are."""

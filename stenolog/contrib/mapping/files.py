@@ -1,4 +1,4 @@
-"""Files that a mapping describes: JSON Lines, a JSON document with a list of records, or CSV."""
+"""Files that a mapping describes: JSON Lines, JSON with a list of records, or CSV."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _NUMBER = re.compile(r"\d{9,}(\.\d+)?")
 
 
 class Mapped(RecordConverter):
-    """Takes the records of one conversation and gives the steps that take it down."""
+    """Converter of one conversation."""
 
     def __init__(self, mapping: Mapping, log: ExistingLog) -> None:
         self._mapping = mapping
@@ -58,7 +58,7 @@ class Mapped(RecordConverter):
             self.setup.card(MAIN)
 
     def take(self, record: Record) -> list[Step]:
-        """Return the steps for a record; one whose role the mapping does not know is skipped."""
+        """Return the steps for a record; one of an unknown role is skipped."""
         value = record.value
         kind = self._kind(value)
         if kind == "ignore":
@@ -83,7 +83,7 @@ class Mapped(RecordConverter):
         return self.writer.drain()
 
     def _kind(self, value: JsonObject) -> str:
-        """Return who speaks. Raises `ValueError` for a role that the mapping does not know."""
+        """Return the speaker's kind. Raises `ValueError` for an unknown role."""
         role, mapping = self._find("role", value), self._mapping
         kind = mapping.kinds.get(as_role(role)) if role is not None else None
         if kind is None:
@@ -94,7 +94,7 @@ class Mapped(RecordConverter):
         return kind
 
     def _key(self, record: Record) -> str:
-        """Return the id of a record: its own, or its line; an id that comes again gets its line too."""
+        """Return a record's id: its own or its line; a repeated id gets its line too."""
         own = key_of(words_in(self._find("id", record.value)))
         key = own if own and own not in self._ids else f"{own}#{record.line}"
         self._ids.add(key)
@@ -104,7 +104,7 @@ class Mapped(RecordConverter):
         self.setup.card(self._agent, persona=self._text("text", value))
 
     def _speaker(self, value: JsonObject) -> str:
-        """Return the agent that speaks; the first one gets the persona that stands before it."""
+        """Return the speaking agent; the first one gets the persona before it."""
         named = self._text("agent", value)
         agent = agent_called(named, MAIN) if named else self._agent
         if agent != self._agent and self._agent == MAIN and MAIN in self.setup.cards:
@@ -148,7 +148,7 @@ class Mapped(RecordConverter):
         return parts
 
     def _result(self, key: str, value: JsonObject) -> None:
-        """Write the result of a call: of the one that it names, else of the one before it."""
+        """Write a result of the call that it names, else of the previous one."""
         paths = self._mapping.result
         name = words_in(_at(paths.get("name"), value))
         call_id = words_in(_at(paths.get("call"), value)) or self.writer.call_before(name)
@@ -167,7 +167,7 @@ class Mapped(RecordConverter):
         self.writer.write(result, key, self._time)
 
     def _others(self, value: JsonObject) -> JsonObject:
-        """Return the fields that the mapping has no place for, so that none is lost."""
+        """Return the fields that the mapping does not name."""
         mapping = self._mapping
         used = {
             path.top for paths in (mapping.paths, mapping.calls, mapping.result) for path in paths.values()
@@ -187,7 +187,7 @@ def _at(path: FieldPath | None, value: Json) -> Json:
 
 
 def _items(path: FieldPath | None, value: JsonObject, calls: dict[str, FieldPath]) -> Iterable[Json]:
-    """Return the items that may be calls: those of the list, or the record itself where there is no list."""
+    """Return possible calls: the list's items, or the record itself without a list."""
     if path is None:
         return [value] if calls else []
     found = path.find(value)
@@ -206,7 +206,7 @@ def _call(paths: dict[str, FieldPath], item: Json, stand_in: str) -> ToolCall | 
 
 
 def _is_true(value: Json) -> bool:
-    """Return whether a value means a failure: any but false, none, nothing and 0, also as words of a CSV."""
+    """Return whether a value means failure: anything but false, none, nothing and 0, as words too."""
     if isinstance(value, str):
         return value.strip().casefold() not in ("", "0", "false", "no", "none", "null", "ok")
     return bool(value)
@@ -225,9 +225,9 @@ _SHOWN = 12
 
 
 def read(mapping: Mapping, stream: BinaryIO, reader: JsonLinesReader) -> Iterator[SourceConversation]:
-    """Yield the conversations of a file, by the mapping's `conversation` where it has one.
+    """Yield a file's conversations, split by the mapping's `conversation` if it has one.
 
-    Raises `UnknownFormatError`, naming the mapping's line, where no record has what the mapping says.
+    Raises `UnknownFormatError`, naming the mapping's line, if no record has its fields.
     """
     spool = RecordSpool()
     named = mapping.paths.get("conversation")
@@ -263,7 +263,7 @@ def _not_there(mapping: Mapping, setting: str, value: Json) -> UnknownFormatErro
 
 
 def _records(mapping: Mapping, stream: BinaryIO, reader: JsonLinesReader) -> Iterator[Record]:
-    """Yield the records of a file: CSV where the mapping says so, or where it is neither list nor object."""
+    """Yield a file's records; CSV if the mapping says so, or if it is neither list nor object."""
     first = stream.read(4096).lstrip(b"\xef\xbb\xbf \t\r\n")
     stream.seek(0)
     if mapping.format == "csv" or (not mapping.format and first and not first.startswith(_JSON)):
@@ -278,7 +278,7 @@ def _records(mapping: Mapping, stream: BinaryIO, reader: JsonLinesReader) -> Ite
 
 
 def _delimiter(stream: BinaryIO) -> str:
-    """Return the sign that stands most often in the first row, of those that are usual."""
+    """Return the most frequent of the usual signs in the first row."""
     head = stream.readline().decode("utf-8", "replace")
     stream.seek(0)
     return max((",", ";", "\t"), key=head.count)
@@ -304,13 +304,13 @@ def _listed(mapping: Mapping, document: Json, reader: JsonLinesReader) -> Iterat
 
 
 def importer_of(path: Path) -> Importer:
-    """Return an importer of the files that a mapping describes. Raises `CallerError` for a bad mapping."""
+    """Return an importer of files that a mapping describes. Raises `CallerError` for a bad one."""
     mapping = read_mapping(path)
     return replace(MAPPING, read=partial(read, mapping), with_mapping=None)
 
 
 def _mapping_of(stream: BinaryIO) -> Path | None:
-    """Return the mapping that stands beside the file of a stream."""
+    """Return the mapping beside a stream's file."""
     name = getattr(stream, "name", None)
     return next(mappings_beside(Path(name)), None) if isinstance(name, str) else None
 

@@ -1,6 +1,6 @@
-"""The mapping itself: read from TOML or JSON, and checked, so that an error names the line that is wrong.
+"""A mapping in TOML or JSON, checked so that errors name the wrong line.
 
-It has paths into a record: dotted (`message.text`, `parts.*.text`) or a JSON pointer (`/a/b`).
+Its paths are dotted (`message.text`, `parts.*.text`) or JSON pointers (`/a/b`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class FieldPath:
         return self.steps[0]
 
     def find(self, value: Json) -> Json:
-        """Return what stands at the path: a list of all found where it has a `*`; None for nothing."""
+        """Return the value at the path, a list of all matches of `*`; None if missing."""
         found = list(self._walk(value, self.steps))
         return found if ALL in self.steps and found else next(iter(found), None)
 
@@ -60,7 +60,7 @@ class FieldPath:
 
 
 def words_in(value: Json) -> str:
-    """Return a value as words: a text, the texts of a list's items line by line, anything else as JSON."""
+    """Return a value as words: text, a list's texts line by line, else JSON."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -77,7 +77,7 @@ def _words_of_item(item: Json) -> str:
 
 
 def paths_in(value: Json, prefix: str = "", depth: int = 3) -> Iterator[str]:
-    """Yield the dotted paths of the fields of a record, for a message that says what is there."""
+    """Yield a record's dotted paths, for an error message."""
     if not isinstance(value, dict) or not depth:
         yield prefix
         return
@@ -122,9 +122,9 @@ _TABLES = {"calls": CALLS, "result": RESULT}
 
 @dataclass(frozen=True)
 class Mapping:
-    """A checked mapping. `paths`, `calls` and `result` hold the paths that it gives, by their names.
+    """A checked mapping; `paths`, `calls` and `result` hold its paths by name.
 
-    `kinds` are the kinds of speakers by the values of the role, in small letters.
+    `kinds` are kinds of speakers by a role's values in lower case.
     """
 
     file: str
@@ -138,13 +138,13 @@ class Mapping:
     lines: dict[str, int] = field(default_factory=dict)
 
     def location(self, *keys: str) -> str:
-        """Return the place of a setting, for an error: the mapping's file and line."""
+        """Return a setting's file and line for an error."""
         line = self.lines.get(".".join(keys), 0)
         return f"{self.file}, line {line}" if line else self.file
 
 
 def read_mapping(path: Path) -> Mapping:
-    """Return the mapping of a file. Raises `CallerError`, naming the line and what was expected."""
+    """Return a file's mapping. Raises `CallerError` with the line and what was expected."""
     text = _content(path)
     given = _parsed(path, text)
     lines = _lines_of(given, text)
@@ -169,7 +169,7 @@ def _content(path: Path) -> str:
 
 
 def _parsed(path: Path, text: str) -> JsonObject:
-    """Return the settings of a mapping: JSON where it begins with a brace, else TOML."""
+    """Return a mapping's settings: JSON if it begins with a brace, else TOML."""
     try:
         given = json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text)
     except json.JSONDecodeError as error:
@@ -182,7 +182,7 @@ def _parsed(path: Path, text: str) -> JsonObject:
 
 
 def _lines_of(given: JsonObject, text: str) -> dict[str, int]:
-    """Return the line of each setting, as its key stands in the text; `calls.name` is one of a table."""
+    """Return each setting's line; `calls.name` is in a table."""
     lines: dict[str, int] = {}
     table = ""
     for number, line in enumerate(text.splitlines(), 1):
@@ -259,7 +259,7 @@ class _Checked:
         return {key: self._path(key, value, name) for key, value in self._table(name).items()}
 
     def _kinds(self) -> dict[str, str]:
-        """Return the kinds by the values of the role: the usual values, where the mapping gives no others."""
+        """Return the mapping's kinds by role, or the usual ones."""
         given = {kind: self._given[kind] for kind in KINDS if kind in self._given}
         kinds = {value: kind for kind, values in STANDARD.items() if kind not in given for value in values}
         for kind, values in given.items():

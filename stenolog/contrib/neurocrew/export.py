@@ -1,7 +1,7 @@
-"""Write a conversation as a chat that NeuroCrew Lab reads, `chat_<id>.json`.
+"""Export of a conversation as a chat of NeuroCrew Lab, `chat_<id>.json`.
 
-What was imported from such a file comes out as it was. What was said since has the entry's id in its field
-`id`, by which an import into the same conversation knows it again. `roles.yaml` is read as a file of a team.
+What was imported from such a file comes out unchanged. New messages have their entry's id in `id`, which a
+later import recognises. `roles.yaml` is read as a team file.
 """
 
 from __future__ import annotations
@@ -43,11 +43,9 @@ def is_roles(first: bytes, stream: BinaryIO) -> bool:
 
 
 def team_file(stream: BinaryIO) -> str:
-    """Return the team of a `roles.yaml`, in TOML; empty for a chat.
+    """Return the team of a `roles.yaml` in TOML; empty for a chat.
 
-    Raises `CallerError` for a role without name or command.
-
-    Raises as `yaml_document` does.
+    Raises `CallerError` for a role without name or command, and as `yaml_document` does.
     """
     first = stream.read(65_536)
     stream.seek(0)
@@ -88,7 +86,7 @@ def _model(role: dict[str, Any]) -> str:
 
 
 def _written(value: str | list[str]) -> str:
-    """Return a text, or a list of them, in TOML, whose basic strings are those of JSON."""
+    """Return a text or a list in TOML, whose basic strings are JSON's."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -108,7 +106,7 @@ def write(conversation: Conversation, stream: TextIO, agent: str) -> None:
 
 
 def document(conversation: Conversation) -> dict[str, Any]:
-    """Return the chat: what its file said of it, brought up to date, and its messages."""
+    """Return the chat: its file's fields, updated, and its messages."""
     entries = [*conversation.entries()]
     about: dict[str, Any] = {}
     for entry in entries:
@@ -149,7 +147,7 @@ def messages(entries: Sequence[Entry]) -> Iterator[dict[str, Any]]:
 
 
 def _clock(told: object, time: datetime, before: timedelta) -> timedelta:
-    """Return how far a file's clock is from UTC, by a message without a zone: new ones are told by it."""
+    """Return a file clock's offset from UTC, by a message without a zone; new ones use it."""
     with suppress(ValueError, TypeError):
         there = datetime.fromisoformat(told)  # type: ignore[arg-type]
         if there.tzinfo is None and abs(ahead := there - time.replace(tzinfo=None)) < timedelta(hours=15):
@@ -158,7 +156,7 @@ def _clock(told: object, time: datetime, before: timedelta) -> timedelta:
 
 
 def _is_said(event: object) -> TypeGuard[UserMessage | AssistantMessage]:
-    """Return whether the event is a message of the room, not a command, a call or a note for an agent."""
+    """Return whether the event is a message of the room, not a command, call or note."""
     match event:
         case UserMessage(control=None, in_context=True) | AssistantMessage(purpose="answer", in_context=True):
             return bool(event.text)
@@ -167,7 +165,7 @@ def _is_said(event: object) -> TypeGuard[UserMessage | AssistantMessage]:
 
 
 def _author(event: UserMessage | AssistantMessage, names: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Return the fields of who speaks; an agent keeps those that it had in the room."""
+    """Return the speaker's fields; an agent keeps those of the room."""
     if isinstance(event, AssistantMessage) or event.author_kind == AGENT:
         agent = event.agent if isinstance(event, AssistantMessage) else event.author
         model = event.model if isinstance(event, AssistantMessage) else ""

@@ -1,6 +1,6 @@
-"""Read the files of NeuroCrew Lab, `chat_<id>.json`, and their messages as events.
+"""Files of NeuroCrew Lab, `chat_<id>.json`, as events.
 
-A file is an object around the list of its messages or, as older ones were, the bare list.
+A file is an object around the list of messages or, older, the bare list.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _ID = re.compile(r"((?:\d+-)?[0-9a-f]{32})(?:-\d+)?")
 
 
 def role_of(message: dict[str, Any]) -> str:
-    """Return the role; where only an agent is named, that of agents. Empty where there is none."""
+    """Return the role, an agent's if only an agent is named; empty if none."""
     return as_str(message.get("role")) or (AGENT if message.keys() & NAMED else "")
 
 
@@ -75,17 +75,17 @@ def content_of(message: dict[str, Any]) -> Json:
 
 
 def agent_of(message: dict[str, Any]) -> str:
-    """Return the speaking agent: its displayed name, else the role itself if it is no standard one."""
+    """Return the agent: its displayed name, else the role if it is not a standard one."""
     names = [as_str(message.get(name)) for name in (*NAMES, "name")]
     role = "" if kind_of(message) in _AGENTS else as_str(message.get("role"))
     return agent_called(next(filter(None, (*names, role)), ""))
 
 
 def _ids(keys: Sequence[str], held: Iterable[str]) -> list[str]:
-    """Return the entry ids of messages with these keys, where the log holds entries with those ids.
+    """Return the entry ids of messages with these keys, given the log's.
 
-    Messages of one key are told apart by numbers. As far as the list begins with how the log ends, each has
-    its id from there, so that those cut off at the list's beginning still count.
+    Numbers distinguish equal keys. While the list matches the log's end, ids come from there, so that
+    messages cut off at its start still count.
     """
     known = [found for found in map(_ID.fullmatch, held) if found]
     before = [found[1] for found in known]
@@ -110,17 +110,14 @@ def _goes_on(keys: Sequence[str], before: Sequence[str], start: int) -> bool:
 
 
 def _key(record: Record) -> str:
-    """Return a digest of all that a message holds; of one without a time or an id, its place besides."""
+    """Return a digest of a message, with its place if it has no time or id."""
     digest = _digest(record.value)
     is_told_apart = any(record.value.get(name) for name in (*_TIMES, *_IDS))
     return digest if is_told_apart else f"{record.line}-{digest}"
 
 
 class NeuroCrew(RecordConverter):
-    """Takes the messages of one chat, its `records`, and gives the steps that take it down.
-
-    `about` is what the file says beside them.
-    """
+    """Converter of one chat's `records`. `about` are the file's other fields."""
 
     def __init__(self, log: ExistingLog, about: dict[str, Any], records: Sequence[Record]) -> None:
         super().__init__(EventWriter("neurocrew", "", log))
@@ -136,7 +133,7 @@ class NeuroCrew(RecordConverter):
         self._opened = False
 
     def take(self, record: Record) -> list[Step]:
-        """Return the steps for a message; its line is its number in the list. Raises `DuplicateIdError`."""
+        """Return the steps for a message, its number as its line. Raises `DuplicateIdError`."""
         message, key = record.value, self._ids[record.line]
         self._at = _time(message, self._at)
         if not self._opened:
@@ -147,7 +144,7 @@ class NeuroCrew(RecordConverter):
         return self.writer.drain()
 
     def _check_goes_on(self) -> None:
-        """Check that the messages in the log come first in the file. Raises `DuplicateIdError`."""
+        """Check that the file begins with the logged messages. Raises `DuplicateIdError`."""
         known = [self.writer.holds(key) for key in self._ids.values()]
         if self._held.head and not any(known):
             raise DuplicateIdError(
@@ -162,7 +159,7 @@ class NeuroCrew(RecordConverter):
             )
 
     def _open(self) -> None:
-        """Write the settings: the members, their turns, and what the file says of the chat."""
+        """Write the settings: members, turns, and the chat's fields."""
         self._opened = True
         key = f"about-{_digest(self._about)}"
         if self.writer.holds(key) and self._newcomers:
@@ -205,7 +202,7 @@ def _text(message: dict[str, Any]) -> str:
 
 
 def _other_fields(message: dict[str, Any]) -> dict[str, Any]:
-    """Return all fields but the words, so that none is lost; the time too, whose zone may be unknown."""
+    """Return all fields but the words; the time too, whose zone may be unknown."""
     words = next(name for name in _SAID if message.get(name) is not None)
     return {"neurocrew": {name: value for name, value in message.items() if name not in ("role", words)}}
 
@@ -230,7 +227,7 @@ _OTHER_APIS = frozenset(("tool_calls", "tool_call_id", "function_call"))
 
 
 def is_chat(document: Json) -> bool:
-    """Return whether the document is a chat: an object with a chat's id, or a list that names an agent.
+    """Return whether a document is a chat: an object with a chat's id, or a list that names an agent.
 
     In a list without answers, all messages are users', and have times.
     """
@@ -246,7 +243,7 @@ def is_chat(document: Json) -> bool:
 
 
 def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:
-    """Yield the chat of a file that was recognised as one. Raises `UnknownFormatError` without messages."""
+    """Yield a recognised file's chat. Raises `UnknownFormatError` without messages."""
     document = reading.document(stream)
     told = document if isinstance(document, dict) else {}
     place = _list_in(told)
@@ -262,7 +259,7 @@ def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversat
 
 
 def _list_in(document: dict[str, Any]) -> str:
-    """Return the key of the messages, empty where there is none; where there are two, that of a list."""
+    """Return the messages' key, a list's if there are two; empty if none."""
     there = [name for name in _LISTS if name in document]
     return next((name for name in there if isinstance(document[name], list)), there[0] if there else "")
 
@@ -276,7 +273,7 @@ def _is_awaiting(message: dict[str, Any]) -> bool:
 
 
 def _sound(messages: list[Any], reading: JsonLinesReader) -> Iterator[Record]:
-    """Yield the messages that have a role and content; others are skipped with a reason."""
+    """Yield messages with role and content; report others as skipped."""
     for number, message in enumerate(messages, 1):
         if fault := _fault(message):
             reading.skipped.append(Skipped(number, fault, "message"))
@@ -302,7 +299,7 @@ def _unwritable(value: Json) -> str:
 
 
 def _name(about: dict[str, Any]) -> str:
-    """Return the name of its file, which it may have lost: by the chat's id."""
+    """Return the file's name, or one by the chat's id."""
     id = about.get("chat_id", as_dict(about.get("metadata")).get("chat_id"))
     named = str(id) if isinstance(id, int) and not isinstance(id, bool) else as_str(id)
     return f"chat_{named}" if named else ""

@@ -1,4 +1,4 @@
-"""Signed events of the Nostr protocol, as TENEX keeps them and as relays send them."""
+"""Signed events of the Nostr protocol, as TENEX keeps them and relays send them."""
 
 from .outgoing import nostr_events
 from .participants import with_references

@@ -1,6 +1,6 @@
-"""Events of one conversation to entries of the log.
+"""Events of one conversation as entries of the log.
 
-Fields that TENEX stores with them (title, states of agents, transitions of phase) are not signed.
+TENEX's own fields (title, agents' states, phase transitions) are not signed.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _SESSION = re.compile(r"\w[\w.:-]{0,199}")
 
 
 class AgentState(NamedTuple):
-    """The stored state of an agent: the events that it has processed, and its session with Claude Code."""
+    """An agent's stored state: events processed, and its Claude Code session."""
 
     processed: frozenset[str]
     session: str
 
 
 class Transition(NamedTuple):
-    """A change of phase, in seconds since 1970; `handoff` is the text for the agent that comes next."""
+    """A phase change, in seconds since 1970; `handoff` is for the next agent."""
 
     time: int
     mode: str
@@ -63,9 +63,9 @@ class Stored(NamedTuple):
 
 
 def stored(document: Mapping[str, Json], ids: Sequence[str]) -> tuple[Stored, Counter[str]]:
-    """Return the fields of a conversation's file, and the counts of fields that are ignored.
+    """Return a conversation file's fields, and counts of ignored ones.
 
-    `ids` are those of its events, in the order of the file.
+    `ids` are its events', in file order.
     """
     read = ("id", "title", "history", "agentStates", "phaseTransitions")
     ignored = Counter(name for name in document if name not in read)
@@ -90,9 +90,9 @@ def stored(document: Mapping[str, Json], ids: Sequence[str]) -> tuple[Stored, Co
 
 
 def slugs(kept: Stored, events: Iterable[NostrEvent]) -> dict[str, str]:
-    """Return the slugs of agents by their keys, as far as the file ties them.
+    """Return agents' slugs by key, if the file connects them.
 
-    A transition of phase has both. Else it is the one author beside who began it that names the slug's
+    A phase transition has both. Else it is the one author besides the initiator that names the slug's
     session, or whose profile has that name.
     """
     known = {_plain(slug): slug for slug in kept.states}
@@ -117,7 +117,7 @@ def _plain(name: str) -> str:
 
 
 def valid_session(session: str) -> str:
-    """Return the session id if it is a valid one, else nothing: it may be used in a command line."""
+    """Return a valid session id, else nothing: it may become part of a command line."""
     return session if _SESSION.fullmatch(session) else ""
 
 
@@ -144,10 +144,10 @@ USAGE = {
 
 
 class Whole(NamedTuple):
-    """The contents of a file beyond one conversation: all events, the people, TENEX's fields by root.
+    """A file's contents beyond one conversation: all events, people, TENEX's fields by root.
 
-    `own` is given by a relay's service alone: the positions of events that were made here. They are known
-    and not written, and settings are changed by new events alone, since the log goes on by itself.
+    `own`, of a relay's service only, are positions of events made here: not written again. Settings are then
+    changed only by new events, since the log goes on.
     """
 
     events: Mapping[str, NostrEvent]
@@ -157,10 +157,10 @@ class Whole(NamedTuple):
 
 
 class Nostr(RecordConverter):
-    """Takes the events of the conversation that `root` began, and takes them down when all are there.
+    """Converter of the conversation that `root` began, once all events are there.
 
-    In the order of their times; but what the log holds already comes first, as it stands there. What is older
-    and comes late stands behind it, and changes neither phase nor title.
+    Events are in order of time, after those that the log has. Older ones that come late are last, and change
+    neither phase nor title.
     """
 
     def __init__(self, log: ExistingLog, root: str, whole: Whole) -> None:
@@ -179,9 +179,9 @@ class Nostr(RecordConverter):
         return []
 
     def end(self) -> list[Step]:
-        """Write every message, in order.
+        """Write all messages in order.
 
-        Raises `DuplicateIdError` where the log has another conversation by this name.
+        Raises `DuplicateIdError` if the log has another conversation of this name.
         """
         opening = f"{self._root}:conversation"
         is_live = self._whole.own is not None and self._log.head > 0
@@ -227,7 +227,7 @@ class Nostr(RecordConverter):
                 self.ignored[f"missing: {words}"] += 1
 
     def _continued(self, events: Sequence[NostrEvent]) -> list[NostrEvent]:
-        """Begin with the settings and the events that the log has, and return the other events."""
+        """Load the log's settings and events; return the new ones."""
         self._setup.resume(self._log.settings, "")
         known = {**self._log.positions, **(self._whole.own or {})}
         self._positions = {event.id: known[event.id] for event in events if event.id in known}
@@ -235,10 +235,10 @@ class Nostr(RecordConverter):
         return [event for event in events if event.id not in known]
 
     def _resumable(self, events: Sequence[NostrEvent]) -> dict[str, str]:
-        """Return the stored session of each agent, by the id of its last answer.
+        """Return each agent's stored session, by its last answer's id.
 
-        A session goes on behind that answer. So it is left out where other authors' messages before the
-        answer were not processed: the backend, which has not heard them, is sent everything.
+        A session is left out if earlier messages by others were not processed: the backend has not seen them,
+        and is sent everything.
         """
         said = [event for event in events if event.kind != METADATA]
         sessions: dict[str, str] = {}
@@ -271,9 +271,9 @@ class Nostr(RecordConverter):
             self._latest = max(self._latest, made.time)
 
     def _sort_key(self, event: NostrEvent, depth: int) -> tuple[float, int, int, str]:
-        """Return an event's sort key: the position of its entry or its settings in the log, then its time.
+        """Return an event's sort key: its position in the log, then its time.
 
-        Within a second an answer stands behind what it answers.
+        Within a second an answer follows its question.
         """
         ids = (event.id, f"{event.id}:settings")
         held = min(self._log.positions.get(id, inf) for id in ids)
@@ -330,7 +330,7 @@ def _at(event: NostrEvent) -> datetime:
 
 
 def _other_fields(event: NostrEvent, text: str) -> dict[str, Any]:
-    """Return the other fields of the event, so that it can be rebuilt and checked."""
+    """Return the event's other fields, so that it can be rebuilt and checked."""
     rest = {"pubkey": event.pubkey, "kind": event.kind, "tags": [*map(list, event.tags)], "sig": event.sig}
     return rest if text == event.content else {**rest, "content": event.content}
 

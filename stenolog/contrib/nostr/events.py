@@ -1,4 +1,4 @@
-"""Events of Nostr (NIP-01): their ids and signatures checked, and the conversation that each belongs to."""
+"""Events of Nostr (NIP-01): checked ids and signatures, and each one's conversation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class NostrEvent(NamedTuple):
     sig: str
 
     def value(self, name: str) -> str:
-        """Return the value of the first tag of that name; empty where there is none."""
+        """Return the first value of that tag; empty if none."""
         return next(iter(self.values(name)), "")
 
     def values(self, name: str) -> list[str]:
@@ -41,7 +41,7 @@ class NostrEvent(NamedTuple):
         return [tag[1] for tag in self.tags if tag[0] == name and len(tag) > 1]
 
     def has(self, *names: str) -> bool:
-        """Return whether the event has a tag of one of these names, with or without a value."""
+        """Return whether the event has one of these tags, with or without a value."""
         return any(tag[0] in names for tag in self.tags)
 
 
@@ -51,7 +51,7 @@ def is_event(value: Json) -> bool:
 
 
 def event_of(value: dict[str, Any]) -> NostrEvent:
-    """Return the event. Raises ValueError, with the reason, if a field is wrong or the id is not its hash."""
+    """Return the event. Raises ValueError for a wrong field, or an id that is not its hash."""
     if not is_event(value):
         missing = next((name for name in NOSTR_FIELDS if name not in as_dict(value)), "")
         raise ValueError(f"expected an event of Nostr, found no {missing}")
@@ -81,8 +81,8 @@ def is_hex(value: Json, digits: int) -> bool:
 def unpacked(text: str) -> Json:
     """Return the event in a text of TENEX's conversation files.
 
-    The text is a list in the order that is hashed, then signature and id in any order. Any other text is
-    returned as it is, to be refused by name.
+    The text is a list in the hashed order, then signature and id in any order. Other text is returned
+    unchanged, to be refused by name.
     """
     found = next(
         (value for _, value in JsonLinesReader().values(BytesIO(text.encode("utf-8", "replace")))), None
@@ -99,7 +99,7 @@ def _is_tag(tag: Json) -> bool:
 
 
 def forms_of(event: NostrEvent) -> tuple[str, str]:
-    """Return the texts that may be hashed: with control characters as they are, and with them escaped.
+    """Return the texts that may be hashed: control characters as they are, and escaped.
 
     The first is the protocol's; most programs write the second.
     """
@@ -113,10 +113,9 @@ def as_json(event: NostrEvent) -> dict[str, Any]:
 
 
 def checker() -> Callable[[NostrEvent], bool]:
-    """Return a function that tells whether an event's author signed it. Raises `MissingExtraError`.
+    """Return a function that checks an event's signature. Raises `MissingExtraError`.
 
-    There is no way around it: whose words an unchecked event holds nobody knows, and an agent's context is
-    no place for them.
+    Always required: an unchecked event may hold anybody's words, which must not reach an agent.
     """
     try:
         from coincurve import PublicKeyXOnly
@@ -137,10 +136,10 @@ _MARKERS = ("root", "reply", "mention")
 
 
 def roots_of(known: Mapping[str, NostrEvent]) -> dict[str, str]:
-    """Return for each event the id of the one that began its conversation, which may be missing.
+    """Return the root event's id of each event; the root may be missing.
 
-    An event that names its root is believed; from one that names just what it replies to, the way up is gone
-    as far as it is known. The ids are hashes, so no way leads in a circle.
+    A named root is believed; else replies are followed up as far as known. Ids are hashes, so there are no
+    cycles.
     """
     roots: dict[str, str] = {}
     for event in known.values():
@@ -157,7 +156,7 @@ def roots_of(known: Mapping[str, NostrEvent]) -> dict[str, str]:
 
 
 def depths_of(events: Iterable[NostrEvent]) -> dict[str, int]:
-    """Return how many of the events stand above each one, by what each replies to."""
+    """Return the number of known ancestors of each event."""
     known = {event.id: event for event in events}
     depths: dict[str, int] = {}
     for event in known.values():
@@ -175,7 +174,7 @@ def depths_of(events: Iterable[NostrEvent]) -> dict[str, int]:
 
 
 def parent_of(event: NostrEvent) -> str:
-    """Return the id of the event that it replies to; empty where it begins a conversation."""
+    """Return the id of the event it replies to; empty for a root."""
     marked = [tag for tag in event.tags if tag[0] == "e" and len(tag) > 3 and tag[3] in _MARKERS]
     replies = [tag[1] for tag in marked if tag[3] == "reply"] or [t[1] for t in marked if t[3] == "root"]
     unmarked = _unmarked(event)
@@ -183,16 +182,16 @@ def parent_of(event: NostrEvent) -> str:
 
 
 def _root(event: NostrEvent) -> str:
-    """Return the root that it names; empty where it names none."""
+    """Return the root that it names, or an empty text."""
     marked = [tag[1] for tag in event.tags if tag[0] == "e" and len(tag) > 3 and tag[3] == "root"]
     unmarked = _unmarked(event)
     return (event.values("E")[:1] or marked or (unmarked[:1] if len(unmarked) > 1 else [""]))[0]
 
 
 def _unmarked(event: NostrEvent) -> list[str]:
-    """Return the events that it names without a marker.
+    """Return the events it names without a marker.
 
-    By their places the first is the root, the last the one that it replies to.
+    The first is the root, the last the one it replies to.
     """
     return [
         tag[1]

@@ -1,7 +1,7 @@
-"""Read the files that Nostr events come in.
+"""Files of Nostr events.
 
-They are a JSON list, JSON Lines of events or of a relay's messages (`["EVENT", subscription, event]`), or a
-conversation that TENEX has kept (`history`).
+A JSON list, JSON Lines of events or relay messages (`["EVENT", subscription, event]`), or a conversation of
+TENEX (`history`).
 """
 
 from __future__ import annotations
@@ -34,11 +34,10 @@ _RELAY = ("EVENT", "EOSE", "NOTICE", "OK", "CLOSED", "AUTH")
 
 
 class Content(NamedTuple):
-    """The contents of a file.
+    """A file's contents.
 
-    `found`: possible events, each with its line or its number in the list. `stored`: TENEX's fields of
-    conversations, by the id of the root. `ignored`: the counts of other values. `unit`: the meaning of the
-    numbers.
+    `found`: possible events, each with its line or number. `stored`: TENEX's fields by the root's id.
+    `ignored`: counts of other values. `unit`: what the numbers count.
     """
 
     found: list[tuple[int, Json]]
@@ -48,16 +47,16 @@ class Content(NamedTuple):
 
 
 def is_nostr(document: Json) -> bool:
-    """Return whether a document holds events: a list of them, a relay's message, or TENEX's conversation."""
+    """Return whether a document holds events: a list, a relay's message, or TENEX's conversation."""
     if isinstance(document, dict):
         return is_event(document) or any(is_event(_event(item)) for item in as_list(document.get("history")))
     return any(is_event(_event(item)) for item in (document, *as_list(document)))
 
 
 def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:
-    """Yield the conversations of a file, each with the events of one root, the oldest first.
+    """Yield a file's conversations, one for each root, oldest first.
 
-    Raises `MissingExtraError`, and `CallerError` for a name that is given to what is no key.
+    Raises `MissingExtraError`, and `CallerError` for a name given to an invalid key.
     """
     content = _content(stream, reading)
     lines: dict[str, int] = {}
@@ -81,7 +80,7 @@ def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversat
 
 
 def _profiles_beside(reading: JsonLinesReader) -> dict[str, NostrEvent]:
-    """Return the profiles that are in a file of that name beside the one that is read, by their ids."""
+    """Return the profiles in the file of that name beside this one, by id."""
     around = [reading.path.with_name(f"profiles.{end}") for end in ("json", "jsonl")] if reading.path else []
     found: dict[str, NostrEvent] = {}
     for path in around:
@@ -93,7 +92,7 @@ def _profiles_beside(reading: JsonLinesReader) -> dict[str, NostrEvent]:
 
 
 def _content(stream: BinaryIO, reading: JsonLinesReader) -> Content:
-    """Return everything in the file that ought to be an event, valid or not."""
+    """Return everything that should be an event, valid or not."""
     whole = JsonLinesReader()
     try:
         document = whole.document(stream)
@@ -123,7 +122,7 @@ def _of_values(values: list[tuple[str, Json]]) -> Content:
 
 
 def _event(item: Json) -> Json:
-    """Return the event itself, out of a relay's message, or of a text of TENEX's."""
+    """Return the event in a relay's message or a text of TENEX."""
     if _is_of_relay(item):
         return item[-1]
     return unpacked(item) if isinstance(item, str) else item
@@ -134,7 +133,7 @@ def _is_of_relay(value: Json) -> bool:
 
 
 def _checked(content: Content, reading: JsonLinesReader) -> Iterator[tuple[int, NostrEvent]]:
-    """Yield the events whose id and signature are right; each other one is skipped with the reason."""
+    """Yield events with correct id and signature; report others as skipped."""
     is_signed = checker()
     for line, value in content.found:
         try:
@@ -153,7 +152,7 @@ def _label(value: Json) -> str:
 
 
 def _threads(events: dict[str, NostrEvent]) -> tuple[dict[str, list[NostrEvent]], Counter[str]]:
-    """Return each conversation's events in order of time, by root, and the number of others by kind."""
+    """Return conversations' events by root, in order of time, and the number of others by kind."""
     threads: dict[str, list[NostrEvent]] = {}
     roots = roots_of(events)
     in_order = sorted(events.values(), key=lambda event: (event.created_at, event.id))

@@ -1,4 +1,4 @@
-"""The way in: events that a relay sends, gathered by conversation and appended as an import appends them."""
+"""Events from a relay, grouped by conversation and appended as an import does."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ OPENING = ":conversation:settings"
 
 
 class Incoming:
-    """Events on their way into the log. `add` takes them, `append` writes those that the log lacks.
+    """Events on their way into the log: `add` queues them, `append` writes the new ones.
 
-    `conversations` are those of the log, by the id of the event that began each. `keys` are those of the
-    authors here. Events are added by one thread and appended by another.
+    `conversations` are the log's, by root id; `keys` those of authors here. One thread adds, another appends.
     """
 
     def __init__(self, log: Log, source: str, keys: Mapping[str, Signer]) -> None:
@@ -53,7 +52,7 @@ class Incoming:
 
     @property
     def roots(self) -> set[str]:
-        """The conversations that are known, by the ids of the events that began them."""
+        """Return known conversations' root ids."""
         with self._lock:
             return {*self.conversations, *roots_of(self._events).values()}
 
@@ -64,7 +63,7 @@ class Incoming:
             return {event.pubkey for event in self._events.values()}
 
     def new_roots(self) -> list[str]:
-        """Return all roots, if there are some that were not returned before; else nothing."""
+        """Return all roots if some are new since the last call, else nothing."""
         roots = self.roots
         if roots <= self._asked:
             return []
@@ -72,20 +71,20 @@ class Incoming:
         return sorted(roots)
 
     def root_of(self, conversation: Conversation) -> str:
-        """Return the id of the event that began a conversation; empty for one that no import began."""
+        """Return a conversation's root id; empty if no import began it."""
         with suppress(PositionNotFoundError):
             id = conversation.entry(1).id
             return id.removesuffix(OPENING) if id.endswith(OPENING) and len(id) == 64 + len(OPENING) else ""
         return ""
 
     def begun(self, conversation: Conversation) -> str | None:
-        """Return the id of the first event of a conversation; None where nothing of it may go out."""
+        """Return the id of a conversation's first event; None if nothing of it may go out."""
         outgoing = Outgoing(self._keys)
         next(outgoing.events(conversation.entries()), None)
         return outgoing.root.id if outgoing.root else None
 
     def event_at(self, root: str, position: int) -> NostrEvent | None:
-        """Return the event of an entry; None for one that does not go out."""
+        """Return an entry's event; None if it does not go out."""
         with self._making:
             return self._caught_up(root, self.conversations[root]).made.get(position)
 
@@ -97,10 +96,10 @@ class Incoming:
         return outgoing
 
     def append(self) -> dict[str, str]:
-        """Append the events that came since the last time.
+        """Append the events since the last call.
 
-        Returns the names of the conversations that have some of them, by root; a deleted one stays away.
-        Raises `StoreTimeoutError` and `StoreError`, and takes the events up again the next time.
+        Returns the conversations with new events, by root; deleted ones are left out. Raises
+        `StoreTimeoutError` and `StoreError`; the events are then kept for the next call.
         """
         with self._lock:
             fresh, events, profiles = {*self._fresh}, dict(self._events), [*self._profiles.values()]
@@ -115,7 +114,7 @@ class Incoming:
         return found
 
     def _append(self, root: str, told: dict[str, NostrEvent], profiles: list[NostrEvent]) -> str:
-        """Append the new events of a conversation, and return its name; empty if it was deleted."""
+        """Append a conversation's new events; return its name, empty if deleted."""
         while True:
             conversation = self.conversations.get(root) or self.log[root]
             before = conversation.position
@@ -151,10 +150,10 @@ class Incoming:
         return next(iter(report.conversations), None)
 
     def _said_here(self, event: NostrEvent, here: Outgoing) -> int | None:
-        """Return the position of the words of an event by an author here; None where there are none.
+        """Return the position of a local author's event; None if unknown.
 
-        It has another id if other keys were known when it was made. Of words that are erased only the time
-        is known, and they must not come back.
+        Its id differs if other keys were known when it was made. Of erased words only the time is known, and
+        they must not come back.
         """
         if event.pubkey not in self._authors:
             return None

@@ -1,10 +1,10 @@
-"""The way out: a conversation as signed events, in the kinds and tags of the importer.
+"""A conversation as signed events, in the importer's kinds and tags.
 
     for event in nostr_events(log["menu"], {"planner": "nsec1…"}):
         print(json.dumps(event))
 
-An event that was received goes out as its author signed it. Words from here are signed with the key of who
-said them. The same log and keys give the same events, with the same ids and signatures.
+A received event goes out as its author signed it. Local words are signed with their speaker's key. The same
+log and keys give the same ids and signatures.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ USER = "user"
 
 
 class Signer:
-    """The key of one author: `pubkey` is the public one, and no text shows the secret one."""
+    """An author's key: `pubkey` is public; no text shows the secret one."""
 
     def __init__(self, secret: str, name: str) -> None:
         try:
@@ -60,10 +60,10 @@ class Signer:
 
 
 def signers(keys: Mapping[str, str] | str | os.PathLike[str]) -> dict[str, Signer]:
-    """Return the signers by the names of agents; `user` is the conversation's user.
+    """Return signers by agent name; `user` is the conversation's user.
 
-    `keys` are secret keys by name, or the path of a JSON file with them. Raises `CallerError`, which shows
-    no key, and `MissingExtraError`.
+    `keys` are secret keys by name, or the path of a JSON file. Raises `CallerError`, which shows no key, and
+    `MissingExtraError`.
     """
     told = keys if isinstance(keys, Mapping) else _read(Path(keys))
     if not told or not all(isinstance(each, str) for pair in told.items() for each in pair):
@@ -101,18 +101,18 @@ Keys = Mapping[str, str] | str | os.PathLike[str]
 
 
 def nostr_events(conversation: Conversation, keys: Keys) -> list[dict[str, Any]]:
-    """Return a conversation as signed events, the oldest first, as relays take them.
+    """Return a conversation as signed events for relays, oldest first.
 
-    `keys` are secret keys (64 hexadecimal digits, or `nsec1…`) by the names of agents, or the path of a JSON
-    file of them; `user` is the user's. Words of somebody without a key are left out, and so are tool calls,
-    thoughts, notes of agents to themselves and errors. Raises `CallerError` and `MissingExtraError`.
+    `keys` are secret keys (64 hexadecimal digits, or `nsec1…`) by agent name, or the path of a JSON file;
+    `user` is the user's. Left out are words of speakers without a key, tool calls, reasoning, agents' private
+    notes and errors. Raises `CallerError` and `MissingExtraError`.
     """
     outgoing = Outgoing(signers(keys))
     return [as_json(event) for event in outgoing.events(conversation.entries())]
 
 
 class Root(NamedTuple):
-    """The event that began a conversation; its kind and author are unknown where its entry was erased."""
+    """The first event of a conversation; kind and author are unknown if its entry was erased."""
 
     id: str
     kind: int = THREAD
@@ -120,11 +120,10 @@ class Root(NamedTuple):
 
 
 class Outgoing:
-    """The events of a conversation so far: feed it each entry once, in order.
+    """A conversation's events so far; give it each entry once, in order.
 
-    `made` has the events by position, `root` is the one that began the conversation, `gone` has the positions
-    of erased and damaged entries by their times. A conversation whose first words were said here and are
-    erased has no root any more, and nothing of it goes out.
+    `made` has events by position, `gone` positions of erased and damaged entries by time. If the first words
+    were local and are erased, there is no root, and nothing goes out.
     """
 
     def __init__(self, keys: Mapping[str, Signer]) -> None:
@@ -142,7 +141,7 @@ class Outgoing:
         yield from (event for entry in entries if (event := self.take(entry)))
 
     def take(self, entry: Entry) -> NostrEvent | None:
-        """Return the event of an entry; None for one that does not go out."""
+        """Return an entry's event; None if it does not go out."""
         self.position = entry.position
         if isinstance(entry.event, ModeSwitch):
             self._take_settings(entry.event)
@@ -158,7 +157,7 @@ class Outgoing:
         return made
 
     def _lose(self, entry: Entry) -> None:
-        """Note an entry whose words are gone; the id of a received one is known still."""
+        """Note an entry without words; a received one's id is still known."""
         self.gone[int(entry.time.timestamp())] = entry.position
         if self.root is None:
             is_received = is_hex(entry.id, 64)
@@ -205,7 +204,7 @@ class Outgoing:
         yield from (["e", parent.id], ["k", str(parent.kind)])
 
     def _person_tags(self, event: UserMessage | AssistantMessage, own: str) -> Iterator[list[str]]:
-        """Yield a tag for each whose key is known: those addressed, else the user that an agent answers."""
+        """Yield tags of addressees with known keys, else of the user being answered."""
         names = [name.partition("/")[0] for name in event.to]
         if not names and isinstance(event, AssistantMessage):
             names = [USER]
@@ -214,7 +213,7 @@ class Outgoing:
 
 
 def received(entry: Entry) -> NostrEvent | None:
-    """Return the event that an entry was imported from, as its author signed it; None for any other entry."""
+    """Return the event that an entry was imported from; None for other entries."""
     event = entry.event
     if not isinstance(event, UserMessage | AssistantMessage | LlmError):
         return None

@@ -1,8 +1,7 @@
-"""Participants of Nostr conversations: agents, persons, unique names, and `nostr:` references to them.
+"""Participants of Nostr conversations: agents, persons, unique names, `nostr:` references.
 
-The caller or TENEX's file names the agents. Another author is an agent if its profile claims it (`bot` in
-the content, or as a tag). Messages that name the model or the tool that made them are such a claim, too. Each
-author claims this about itself alone, under its own signature: no author can turn another one into an agent.
+The caller or TENEX's file names the agents. Another author is an agent if its profile says so (`bot`), or its
+messages name a model or tool. Authors claim this only about themselves, under their own signature.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ SHORT = 8
 
 @dataclass
 class People:
-    """The names of agents and of persons, by their keys; and the instructions that agents' profiles tell.
+    """Names of agents and persons by key, and instructions in agents' profiles.
 
-    `given` are the keys of agents that the caller or the file has named.
+    `given` are the keys named by the caller or the file.
     """
 
     agents: dict[str, str] = field(default_factory=dict)
@@ -40,9 +39,9 @@ class People:
 def people(
     events: Iterable[NostrEvent], given: Mapping[str, str], slugs: Mapping[str, str] | None = None
 ) -> People:
-    """Return everyone known from the events, and from the `given` names of agents, by key or `npub`.
+    """Return everyone known from the events and the `given` agents, by key or `npub`.
 
-    `slugs` are the names that the file itself has for keys. Raises `CallerError` for a key that is none.
+    `slugs` are the file's names for keys. Raises `CallerError` for an invalid key.
     """
     events = list(events)
     named = {**(slugs or {}), **{public_key(key): name for key, name in given.items()}}
@@ -61,7 +60,7 @@ def people(
 
 
 def public_key(given: str, what: str = "agents") -> str:
-    """Return a public key in hexadecimal digits, of one that may be given as `npub`. Raises `CallerError`."""
+    """Return a public key in hexadecimal, also from an `npub`. Raises `CallerError`."""
     if is_hex(given, 64):
         return given
     found = referred(given)
@@ -71,7 +70,7 @@ def public_key(given: str, what: str = "agents") -> str:
 
 
 def _profiles(events: Iterable[NostrEvent]) -> dict[str, NostrEvent]:
-    """Return the latest profile of each; of two in one second the lower id's, as relays do."""
+    """Return each author's latest profile; within a second the lower id's, as relays do."""
     latest: dict[str, NostrEvent] = {}
     for event in sorted(events, key=lambda event: (-event.created_at, event.id)):
         if event.kind == PROFILE:
@@ -97,18 +96,17 @@ def _is_bot(profile: NostrEvent) -> bool:
 
 
 def _name(wanted: str, pubkey: str) -> str:
-    """Return a name that an agent may have, without blanks, which cannot be mentioned."""
+    """Return a valid agent name, without blanks, which could not be mentioned."""
     plain = "-".join(wanted.split())
     return agent_called(plain.encode("utf-8", "replace").decode(), pubkey[:SHORT])
 
 
 class Who:
-    """The names of those who speak in a conversation, or are spoken to.
+    """Names of a conversation's speakers and addressees.
 
-    An agent that has spoken in the log keeps its name. Of two who want the same one it is for whom the caller
-    gave it to, else for who began the conversation and whom that one speaks to, else for the first: anybody
-    may date an event as early as they like. The user is the person who began it, or else the first one to
-    speak in it: `user` is that key. Other persons are authors by their names.
+    An agent that has spoken in the log keeps its name. If two want one name, it goes to the caller's choice,
+    else to the initiator and whom they address, else to the first: events can be backdated. The user, `user`,
+    is the person who began, else the first to speak. Other persons are authors by name.
     """
 
     def __init__(self, events: Sequence[NostrEvent], root: str, people: People, log: ExistingLog) -> None:
@@ -131,11 +129,11 @@ class Who:
         return self._agents.get(pubkey, "")
 
     def author(self, pubkey: str) -> str:
-        """Return the name of a person, as the author of a message; empty for the user."""
+        """Return a person's name as a message's author; empty for the user."""
         return "" if pubkey == self.user else self.name(pubkey)
 
     def name(self, pubkey: str) -> str:
-        """Return the name of an agent or a person; empty for an unknown author."""
+        """Return an agent's or person's name; empty if unknown."""
         if name := self.agent(pubkey):
             return name
         known = self._people.persons.get(pubkey)
@@ -148,7 +146,7 @@ class Who:
         return self._names[pubkey]
 
     def _began(self, events: Sequence[NostrEvent], root: str) -> str:
-        """Return the person who began it: the author of the root, whom comments name too (`P`)."""
+        """Return who began it: the root's author, whom comments name too (`P`)."""
         first = [event.pubkey for event in events if event.id == root]
         named = [event.value("P") for event in events if event.has("P")]
         there = (*first, *named, *(event.pubkey for event in events))
@@ -165,14 +163,14 @@ LONGEST_QUOTE = 2000
 
 
 class Referred(NamedTuple):
-    """The target of a reference: the id of an event, or a person's key; the other one is empty."""
+    """A reference's target: an event's id or a person's key; the other is empty."""
 
     event: str = ""
     pubkey: str = ""
 
 
 def referred(reference: str) -> Referred | None:
-    """Return the target of an `npub`, `nprofile`, `note` or `nevent`; None if it is none, or mistyped."""
+    """Return the target of `npub`, `nprofile`, `note` or `nevent`; None if invalid."""
     decoded = bech32(reference)
     if decoded is None:
         return None
@@ -191,11 +189,11 @@ def referred(reference: str) -> Referred | None:
 
 
 def resolved(text: str, event: Callable[[str], str | None], name: Callable[[str], str]) -> str:
-    """Return the text with each reference to an event or a person replaced by its content or `@name`.
+    """Return the text with references replaced by an event's content or `@name`.
 
-    `event` gives what an event says, and by whom, as one text, and `name` somebody's name; None or nothing
-    leaves the reference as it is. What is quoted stands behind `> `, line by line, once, cut at
-    `LONGEST_QUOTE`, and the references in it are left: a chain of them could grow without end.
+    `event` returns an event's author and text, `name` a person's name; None or nothing leaves the reference
+    unchanged. Quotes come after `> `, once, cut at `LONGEST_QUOTE`, with their own references unresolved:
+    chains could grow without end.
     """
     quoted: set[str] = set()
 
@@ -219,7 +217,7 @@ def resolved(text: str, event: Callable[[str], str | None], name: Callable[[str]
 
 
 def bech32(text: str) -> tuple[str, bytes] | None:
-    """Return the prefix and the bytes of a bech32 text, of any length; None where it is none."""
+    """Return a bech32 text's prefix and bytes, of any length; None if invalid."""
     prefix, one, data = text.rpartition("1")
     if not (prefix and one) or not set(data) <= set(_LETTERS):
         return None
@@ -242,7 +240,7 @@ def _checksum(values: list[int]) -> int:
 
 
 def _regrouped(values: list[int]) -> bytes | None:
-    """Return groups of five bits as bytes; None where more than padding is left over."""
+    """Return groups of five bits as bytes; None if more than padding remains."""
     bits = len(values) * 5
     number = 0
     for value in values:
@@ -254,7 +252,7 @@ def _regrouped(values: list[int]) -> bytes | None:
 
 
 def _first_special(content: bytes) -> bytes:
-    """Return the first value of type 0 in a list of type, length, value; empty where there is none."""
+    """Return the first type 0 value in a list of type, length, value; empty if none."""
     at = 0
     while at + 2 <= len(content):
         kind, length = content[at], content[at + 1]
@@ -276,12 +274,11 @@ def with_references(
     names: Mapping[str, str] | None = None,
     find: Lookup | None = None,
 ) -> str:
-    """Return a message's text with its `nostr:` references resolved, as an import resolves them.
+    """Return a text with its `nostr:` references resolved, as an import does.
 
-    An event that the conversation holds is quoted behind `> `, an author is `@name`. Events of other
-    conversations are not looked at: `find` is asked for those, such as from a relay. `names` has the names of
-    authors by their keys (64 hexadecimal digits), of whom the conversation holds no event yet. A reference
-    that stays unknown is left as it is.
+    A known event is quoted after `> `, an author becomes `@name`. `find` is asked for events of other
+    conversations, such as from a relay. `names` are authors' names by key (64 hexadecimal digits). Unknown
+    references stay unchanged.
     """
     if "nostr:" not in text:
         return text

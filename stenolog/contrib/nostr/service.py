@@ -46,7 +46,7 @@ Heard = Callable[[str, Any], None]
 
 
 class Relay:
-    """A relay at a `ws://` or `wss://` address. `run` keeps the connection, until it is cancelled."""
+    """A relay at a `ws://` or `wss://` address. `run` keeps the connection until cancelled."""
 
     def __init__(self, url: str, heard: Heard, backoff: Backoff) -> None:
         try:
@@ -81,15 +81,15 @@ class Relay:
             await asyncio.sleep(self._backoff(failures))
 
     async def subscribe(self, id: str, *filters: Mapping[str, Any]) -> None:
-        """Ask for stored events and new ones, in the place of what the id stood for."""
+        """Request stored and new events, replacing the id's subscription."""
         self._filters[id] = filters
         if self._socket is not None:
             await self._send(self._socket, ["REQ", id, *filters])
 
     async def publish(self, event: NostrEvent) -> None:
-        """Send an event, and return once the relay has it.
+        """Send an event; return once the relay has it.
 
-        Raises `OSError` where it may work later, and `ValueError` with the relay's words where it is refused.
+        Raises `OSError` if it may work later, `ValueError` with the relay's words if refused.
         """
         socket = self._socket
         if socket is None:
@@ -156,12 +156,11 @@ RETRY_SECONDS = 1.0
 
 
 class NostrRelay:
-    """A team on a relay (NIP-01): it answers events that name its agents' keys, and its answers go there.
+    """A team on a relay (NIP-01): it answers events that name its agents' keys, on that relay.
 
-    `keys` are secret keys by the names of agents, or the path of a JSON file of them; `user` is the key of
-    the log's own user. `people` are the public keys of those who are heard (persons, and agents elsewhere),
-    or `"*"`; others get no answer, and leave no trace. `conversations` are names of conversations of the log
-    that go to the relay, too. Raises `CallerError` and `MissingExtraError`.
+    `keys` are secret keys by agent name, or the path of a JSON file; `user` is the log's own user. `people`
+    are the public keys of accepted persons and agents, or `"*"`; others get no answer and leave no trace.
+    `conversations` are logged ones that go to the relay too. Raises `CallerError` and `MissingExtraError`.
     """
 
     def __init__(
@@ -246,7 +245,7 @@ class NostrRelay:
         return [text] if text.strip() or received(entry) else []
 
     async def _send(self, root: str, position: int) -> None:
-        """Publish the event of an entry, if it has one that the relay lacks."""
+        """Publish an entry's event if the relay lacks it."""
         if TO_US not in self._complete or THREADS not in self._complete:
             raise ConnectionError("the relay has not told yet what it has")
         event = await asyncio.to_thread(self._incoming.event_at, root, position)
@@ -261,7 +260,7 @@ class NostrRelay:
         self._there.add(event.id)
 
     def _receive(self, id: str, told: Any) -> None:
-        """Take what the relay says; events of people who are not heard are passed over."""
+        """Queue the relay's events, but for people who are not accepted."""
         if told is None:
             self._complete.add(id)
         else:
@@ -281,7 +280,7 @@ class NostrRelay:
         self._news.set()
 
     async def _take_news(self, rooms: AsyncExitStack) -> None:
-        """Append new events whenever the relay has told all that belongs to their conversation."""
+        """Append new events once the relay has sent all of their conversation."""
         while True:
             await self._news.wait()
             self._news.clear()
@@ -304,7 +303,7 @@ class NostrRelay:
                 self._sessions[root].wake()
 
     async def _introduce(self) -> None:
-        """Publish a profile with the name of each agent here that has none on the relay."""
+        """Publish a profile for each local agent that has none on the relay."""
         for name, signer in self._signers.items():
             if signer.pubkey in self._introduced:
                 continue
@@ -317,7 +316,7 @@ class NostrRelay:
                 LOGGER.warning("%s: no profile of %s: %s", self._relay.url, name, error)
 
     async def _ask_for_threads(self) -> None:
-        """Ask for the events of conversations, and the profiles of authors, that have become known."""
+        """Request events of new conversations and profiles of new authors."""
         if roots := self._incoming.new_roots():
             self._complete.discard(THREADS)
             about = {"kinds": [*MESSAGES]}
@@ -346,5 +345,5 @@ def channel(
     people: str | list[str],
     conversations: str | list[str] = "",
 ) -> NostrRelay:
-    """Make the chat channel `nostr`; `keys` is the path of a JSON file. Raises as `NostrRelay`."""
+    """Return the chat channel `nostr`; `keys` is the path of a JSON file. Raises as `NostrRelay`."""
     return NostrRelay(team, log, relay=relay, keys=keys, people=people, conversations=conversations or ())

@@ -1,10 +1,10 @@
-"""The database of a `SQLiteSession`: how it is recognised, and the items of its sessions.
+"""The database of a `SQLiteSession`: its signature, and its sessions' items.
 
-The tables may have any name; the messages are in the one with the columns `session_id` and `message_data`.
-An `AdvancedSQLiteSession` adds the branches of a session and the tokens of its turns.
+Tables may have any name; messages are in the one with the columns `session_id` and `message_data`. An
+`AdvancedSQLiteSession` adds branches and tokens of turns.
 
-The events are those that an `OpenAIAgentsSession` writes: it gives the items back as they were. Items that
-follow each other and that a model wrote are one message.
+The events are those of an `OpenAIAgentsSession`, which returns the items unchanged. Successive items of a
+model are one message.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ INPUT_ROLES = ("user", "system", "developer")
 
 
 class ItemRow(NamedTuple):
-    """One item of a session, with its key, its time, and the tokens of the turn that it ends."""
+    """An item of a session: key, time, and the tokens of the turn that it ends."""
 
     key: str
     item: dict[str, Any]
@@ -58,9 +58,9 @@ class ItemRow(NamedTuple):
 
 
 class AgentsSession(SessionConverter):
-    """Takes the rows of one session and gives the steps that take it down.
+    """Converter of one session; `rows` are its row numbers in order.
 
-    `rows` are their numbers, in order. Raises `DuplicateIdError` for rows that the log does not go on with.
+    Raises `DuplicateIdError` for rows that do not continue the log.
     """
 
     system, main, provider = SYSTEM, "assistant", PROVIDER
@@ -91,7 +91,7 @@ class AgentsSession(SessionConverter):
         return self.writer.drain()
 
     def end(self) -> list[Step]:
-        """Return the steps left; items that were popped or cleared since an earlier import are hidden."""
+        """Return the remaining steps; items removed since an earlier import are hidden."""
         self._close()
         if removed := self.writer.hide_missing(self.time):
             self.decisions["taken out of the session"] += removed
@@ -108,7 +108,7 @@ class AgentsSession(SessionConverter):
             )
 
     def _entry_of(self, row: ItemRow) -> str:
-        """Return the id of the entry that an earlier import made of an item; empty if it is new."""
+        """Return the entry id of an item imported earlier; empty if new."""
         existing = self._log.answers.get(row.key)
         return existing.id if existing else ""
 
@@ -157,14 +157,14 @@ class AgentsSession(SessionConverter):
 
 
 def _is_input(item: dict[str, Any]) -> bool:
-    """Return whether an item is what the model was given, and not what it wrote."""
+    """Return whether the model was given an item, rather than wrote it."""
     kind = as_str(item.get("type"))
     id = item.get("id") if kind == "local_shell_call_output" else item.get("call_id")
     return item.get("role") in INPUT_ROLES or (kind.endswith("_output") and isinstance(id, str))
 
 
 def _has_failed(output: object) -> bool:
-    """Return whether an output is what the SDK writes for a tool that raised."""
+    """Return whether an output is the SDK's text for a tool that raised."""
     return isinstance(output, str) and output.startswith("An error occurred while running the tool")
 
 
@@ -187,7 +187,7 @@ OUTPUT = "_output"
 
 
 class SessionBranch(NamedTuple):
-    """One branch of a session; its name is empty in a database without branches."""
+    """A branch of a session; its name is empty in a database without branches."""
 
     session: str
     name: str
@@ -199,7 +199,7 @@ class SessionBranch(NamedTuple):
 
 
 def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:
-    """Yield a conversation for each session of a database, and for each of its other branches."""
+    """Yield a conversation for each session and each of its other branches."""
     names = tables_in(stream)
     tables = [name for name, columns in names.items() if columns >= OPENAI_AGENTS_COLUMNS]
     with sqlite_database(stream, *tables, STRUCTURE, USAGE) as connection:
@@ -212,7 +212,7 @@ def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversat
 
 
 def _branches(connection: sqlite3.Connection, table: str, *, has_structure: bool) -> list[SessionBranch]:
-    """Return the branches in the order of their sessions' first messages, main branches first."""
+    """Return branches by their sessions' first messages, main ones first."""
     sessions = f"SELECT session_id, MIN(id) FROM {table} GROUP BY session_id ORDER BY 2"
     found = [SessionBranch(str(session), "") for session, _ in connection.execute(sessions)]
     if not has_structure:
@@ -233,7 +233,7 @@ def _records(
     usage: dict[int, dict[str, Any]],
     reading: JsonLinesReader,
 ) -> Iterator[Record]:
-    """Yield the items of a branch, each with its time; rows that hold none are skipped and reported."""
+    """Yield a branch's items with their times; report rows that hold none."""
     if branch.name:
         rows = connection.execute(
             f"SELECT m.id, m.message_data, m.created_at FROM {table} m JOIN {STRUCTURE} s"
@@ -256,7 +256,7 @@ def _records(
 
 
 def _item(data: object, reading: JsonLinesReader) -> tuple[dict[str, Any] | None, str]:
-    """Return the item of a row, or None with the reason why it has none."""
+    """Return a row's item, or None and the reason."""
     if not isinstance(data, str | bytes):
         return None, f"expected an item as JSON, found {type(data).__name__}"
     try:
@@ -271,7 +271,7 @@ def _item(data: object, reading: JsonLinesReader) -> tuple[dict[str, Any] | None
 
 
 def _usage(connection: sqlite3.Connection, branch: SessionBranch) -> dict[int, dict[str, Any]]:
-    """Return the tokens of each turn, by the row of the last item that its model wrote."""
+    """Return each turn's tokens, by the row of the model's last item."""
     query = (
         f"SELECT user_turn_number, MAX(message_id) FROM {STRUCTURE} WHERE session_id = ? AND branch_id = ?"
         f" AND message_type NOT IN ('user', 'other') AND message_type NOT LIKE '%{OUTPUT}'"

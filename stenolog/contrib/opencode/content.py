@@ -1,6 +1,6 @@
-"""Messages of opencode in pieces, each with its time, and their parts as parts of events.
+"""Messages of opencode in units, and their parts as parts of events.
 
-An answer may have several steps: each is one response of the model, and the results of its calls.
+An answer may have several steps: each is one model response and its calls' results.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _DONE = ("completed", "error", "success")
 
 @dataclass
 class Unit:
-    """A piece of a message: `number` is that of the step, `parts` are its own, `about` counts its tokens."""
+    """A unit of a message: its step's `number`, its `parts`, its tokens in `about`."""
 
     kind: Kind
     session: str
@@ -66,7 +66,7 @@ class Unit:
 
 
 def units(tree: SessionTree) -> Iterator[Unit]:
-    """Yield the pieces of all sessions in the order of their times; those of one session in their own."""
+    """Yield all sessions' units in order of time; those of one session in its order."""
     found = [_of_session(id, messages) for id, messages in tree.messages.items()]
     return merge(*found, key=lambda unit: unit.time)
 
@@ -128,13 +128,13 @@ def _of_step(
 
 
 def _written(parts: list[JsonObject]) -> list[JsonObject]:
-    """Return the parts of an unfinished answer that change no more, up to the last call or end of a step."""
+    """Return the final parts of an unfinished answer: up to the last call or end of a step."""
     settled = [nth for nth, part in enumerate(parts) if part.get("type") in ("tool", "step-finish")]
     return parts[: settled[-1] + 1] if settled else []
 
 
 def _steps(message: StoredMessage, parts: list[JsonObject]) -> list[list[JsonObject]]:
-    """Return the parts of each step: one begins with its start, and ends with its finish."""
+    """Return each step's parts, from its start to its finish."""
     steps: list[list[JsonObject]] = [[]]
     for part in parts:
         if part.get("type") == "step-start" and any(each.get("type") in _SPOKEN for each in steps[-1]):
@@ -148,12 +148,12 @@ def _time(value: JsonObject, name: str) -> int:
 
 
 def _begun(part: JsonObject) -> int:
-    """Return the time at which a part began, in milliseconds; 0 where that is not told."""
+    """Return a part's start in milliseconds; 0 if unknown."""
     return _time(part, "start") or _time(as_dict(part.get("state")), "start")
 
 
 def told_prompt(part: JsonObject) -> tuple[str, str]:
-    """Return the session that a call has run, and the words that it gave it; empty where there are none."""
+    """Return the session that a call ran, and its prompt; empty if none."""
     state = as_dict(part.get("state"))
     run = as_str(as_dict(state.get("metadata")).get("sessionId"))
     return run, as_str(as_dict(state.get("input")).get("prompt"))
@@ -177,7 +177,7 @@ _CATEGORIES: dict[str, ErrorCategory] = {
 
 
 def _proof(part: JsonObject) -> tuple[str, JsonObject]:
-    """Return a provider's name, and what it tells of a part beside its words."""
+    """Return a provider's name and its data on a part."""
     for name, facts in as_dict(part.get("metadata")).items():
         if isinstance(facts, dict):
             return _PROVIDERS.get(name, name), facts
@@ -233,7 +233,7 @@ def result_parts(part: JsonObject, blobs: Blobs) -> list[UserPart]:
 
 
 def file_part(part: JsonObject, blobs: Blobs) -> UserPart:
-    """Return a file or a picture: its bytes where it has them, else its address."""
+    """Return a file or picture: its bytes if present, else its address."""
     url = as_str(part.get("url"))
     stored = keep_data_url(url, blobs)
     media_type = as_str(part.get("mime")) or (stored[0] if stored else "") or "application/octet-stream"
@@ -242,12 +242,12 @@ def file_part(part: JsonObject, blobs: Blobs) -> UserPart:
 
 
 def is_read_aloud(part: JsonObject) -> bool:
-    """Return whether a file is one whose content stands in a text beside it."""
+    """Return whether a text beside a file holds its content."""
     return part.get("type") == "file" and part.get("mime") in _READ_ALOUD
 
 
 def user_part(part: JsonObject, blobs: Blobs) -> UserPart | None:
-    """Return what a person gave the agent with a part; None for a part that says nothing."""
+    """Return a person's part; None if it is empty."""
     match part:
         case {"type": "text", "text": str(text)}:
             return TextPart(text=text) if text else None
@@ -260,9 +260,9 @@ def user_part(part: JsonObject, blobs: Blobs) -> UserPart | None:
 
 
 def usage_of(about: JsonObject) -> Usage | None:
-    """Return the tokens of a step or a message; those of the cache are counted beside the input.
+    """Return the tokens of a step or message; cached ones are counted beside the input.
 
-    Since opencode tells a total, thoughts are counted beside the output, before that in it.
+    Since opencode has a total, reasoning is counted beside the output, before that in it.
     """
     counted = as_dict(about.get("tokens"))
     cache = as_dict(counted.get("cache"))
@@ -292,7 +292,7 @@ def failure(error: Json) -> tuple[str, ErrorCategory]:
 
 
 def model_of(info: JsonObject) -> dict[str, Any]:
-    """Return the model of a message and its provider, as a card has them; none where it tells none."""
+    """Return a message's model and provider as card fields; empty if unknown."""
     model = as_dict(info.get("model"))
     name = as_str(info.get("modelID")) or as_str(model.get("modelID")) or as_str(model.get("id"))
     provider = as_str(info.get("providerID")) or as_str(model.get("providerID"))

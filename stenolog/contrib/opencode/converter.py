@@ -1,4 +1,4 @@
-"""Convert a session of opencode, with those of its sub-agents, to the events of one conversation."""
+"""A session of opencode and its sub-agents' as the events of one conversation."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _ABOUT = {"cwd": "directory", "project": "projectID", "version": "version"}
 
 
 class OpenCode(SessionConverter):
-    """Takes the pieces of a session's messages, as records, and gives the steps that take it down."""
+    """Converter of a session's units."""
 
     system = "opencode"
     main = "opencode"
@@ -91,7 +91,7 @@ class OpenCode(SessionConverter):
     # Settings
 
     def _name(self, session: StoredSession) -> str:
-        """Return the agent of a session: the main one, or a sub-agent by its kind and its session's id."""
+        """Return a session's agent: the main one, or a sub-agent's kind and session id."""
         if session.id == self._tree.root.id:
             return self.main
         infos = (message.info for message in self._tree.messages[session.id])
@@ -99,7 +99,7 @@ class OpenCode(SessionConverter):
         return agent_called(f"{kind}-{session.id[-_SHORT:]}")
 
     def _begin(self) -> None:
-        """Go on from the settings of the log, and take out of context what the session has lost since."""
+        """Load the log's settings, and take out of context what the session has lost."""
         self._has_begun = True
         log, root = self.writer.log, self._tree.root
         self.setup.resume(log.settings, "")
@@ -115,19 +115,19 @@ class OpenCode(SessionConverter):
             self._settle_now("begin")
 
     def _settle_now(self, why: str) -> None:
-        """Write settings that no message brings, under an id made of what they are."""
+        """Write settings that no message brings, under an id made of their content."""
         facts = f"{self.setup.title}\n{self.setup.hides}"
         self.setup.settle(
             f"{why}-{self.writer.log.head}-{sha256(facts.encode()).hexdigest()[:16]}", self.time
         )
 
     def _is_set_here(self, name: str) -> bool:
-        """Return whether somebody has set this in the log itself."""
+        """Return whether this was set in the log itself."""
         own = (entry.event for entry in self.writer.log.own if entry.position > 1)
         return any(isinstance(event, ModeSwitch) and getattr(event, name) is not UNCHANGED for event in own)
 
     def _lost(self) -> list[int]:
-        """Return the positions in the log of messages and parts that the session does not have any more."""
+        """Return the log positions of messages and parts gone from the session."""
         log = self.writer.log
         own = {entry.position for entry in log.own}
         return sorted(
@@ -151,7 +151,7 @@ class OpenCode(SessionConverter):
     # What is said
 
     def _user(self, unit: Unit) -> None:
-        """Write what a person said, and what opencode put beside it, each under its own author."""
+        """Write a person's words and opencode's additions, each under its author."""
         if unit.message.info.get("role") != "user":
             self.ignored[f"message/{unit.message.info.get('role')}"] += 1
             return
@@ -182,7 +182,7 @@ class OpenCode(SessionConverter):
             meta = {}
 
     def _brief(self, unit: Unit, wording: str) -> dict[str, Any]:
-        """Return the author and the call of words to a sub-agent; none for a person's own words."""
+        """Return author and call of words to a sub-agent; empty for a person's."""
         is_first = unit.message.id == self._tree.messages[unit.session][0].id
         call = self._prompts.get((unit.session, wording)) or self._prompts.get((unit.session, ""), "")
         is_brief = is_first or (unit.session, wording) in self._prompts
@@ -265,7 +265,7 @@ class OpenCode(SessionConverter):
     # What leaves the context
 
     def _summary(self, unit: Unit) -> None:
-        """Write a compaction: a summary in the place of all that comes before its tail."""
+        """Write a compaction: a summary in place of all before its tail."""
         spoken = [part for part in unit.parts if part.get("type") in ("text", "reasoning")]
         content = ANSWERS.parts(spoken)
         if not any(not isinstance(each, ReasoningPart) for each in content):
@@ -287,14 +287,14 @@ class OpenCode(SessionConverter):
         )
 
     def _tail(self, unit: Unit) -> str:
-        """Return the first message that a compaction leaves, as the message says that asked for it."""
+        """Return the first message kept by a compaction, as its request says."""
         asked = as_str(unit.message.info.get("parentID"))
         messages: list[StoredMessage] = self._tree.messages[unit.session]
         parts = next((message.parts for message in messages if message.id == asked), [])
         return next((as_str(part["tail_start_id"]) for part in parts if part.get("tail_start_id")), "")
 
     def _hide_reverted(self) -> None:
-        """Take out of context what the person has taken back, and show again what they have brought back."""
+        """Hide reverted messages, and show restored ones again."""
         first = as_str(as_dict(self._tree.root.info.get("revert")).get("messageID"))
         part = as_str(as_dict(self._tree.root.info.get("revert")).get("partID"))
         ids = [message.id for message in self._tree.messages[self._tree.root.id]]
@@ -313,7 +313,7 @@ class OpenCode(SessionConverter):
 
 
 def _agent_in(info: JsonObject) -> str:
-    """Return the agent that a message is by or for, such as `build`; earlier releases call it a mode."""
+    """Return a message's agent, such as `build`; earlier releases call it a mode."""
     return as_str(info.get("agent")) or as_str(info.get("mode"))
 
 
@@ -331,7 +331,7 @@ def _positions(spans: Any) -> set[int]:
 
 
 class _Records:
-    """The pieces of a session's messages as records, which can be gone through more than once."""
+    """A session's units as records, iterable more than once."""
 
     def __init__(self, tree: SessionTree) -> None:
         self._tree = tree

@@ -1,4 +1,4 @@
-"""Read opencode's SQLite database, `opencode.db`, which has taken the place of the storage folder."""
+"""opencode's SQLite database, `opencode.db`, which replaced the storage folder."""
 
 from __future__ import annotations
 
@@ -73,14 +73,14 @@ class DatabaseStorage:
         return [{**part, "id": id} for id, part in rows]
 
     def _select(self, table: str, columns: str, where: str, value: str) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows whose data is an object: the id, the data, and other columns."""
+        """Yield rows whose data is an object: id, data, other columns."""
         rows = self._connection.execute(f"SELECT {columns} FROM {table} WHERE {where}", (value,)).fetchall()
         for id, data, *others in rows:
             if found := self._json(table, id, data):
                 yield as_str(id), found, *others
 
     def _json(self, table: str, id: Any, data: Any) -> JsonObject:
-        """Return the object of a row; an empty one, and a note, where it is none."""
+        """Return a row's object; an empty one, with a note, if there is none."""
         self._number += 1
         try:
             value = self._reading.cell(data)
@@ -110,9 +110,9 @@ OPENCODE_DB = Importer("opencode-db", read=read)
 
 
 def message_of_row(data: JsonObject, id: str, type: str) -> StoredMessage:
-    """Return the message of a row of `session_message`; one that says nothing has a role that no message has.
+    """Return the message of a `session_message` row; an empty one has a role of no message.
 
-    Facts of the format: `packages/core/src/session/message.ts` of anomalyco/opencode.
+    Source: `packages/core/src/session/message.ts` of anomalyco/opencode.
     """
     about: JsonObject = {"id": id, "time": data.get("time"), "agent": data.get("agent")}
     text = as_str(data.get("text"))
@@ -153,7 +153,7 @@ def _file(file: JsonObject) -> JsonObject:
 
 
 def _part(part: JsonObject, id: str) -> JsonObject:
-    """Return a part of an answer; ids of its own are unique in the answer alone."""
+    """Return an answer's part; its ids are unique only within the answer."""
     match part.get("type"):
         case "tool":
             return {**_tool(part), "id": id}

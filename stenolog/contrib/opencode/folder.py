@@ -1,7 +1,7 @@
-"""Read opencode's storage folder, a JSON file for each session, message and part, and its exports.
+"""opencode's storage folder, a JSON file per session, message and part, and its exports.
 
-The folder is `storage`, with `session/<project>/<session>.json`, `message/<session>/<message>.json`, and
-`part/<message>/<part>.json`. First releases had one for each project: `session/info/<session>.json`,
+`storage` has `session/<project>/<session>.json`, `message/<session>/<message>.json`, and
+`part/<message>/<part>.json`. First releases had one per project: `session/info/<session>.json`,
 `session/message/<session>/<message>.json`, and `session/part/<session>/<message>/<part>.json`.
 """
 
@@ -59,7 +59,7 @@ class FolderStorage:
         return [*facts.values(), *(StoredSession(id, {}) for id in alone)]
 
     def messages(self, session: str) -> list[StoredMessage]:
-        """Return the messages of a session, each with its parts in the order of their files."""
+        """Return a session's messages, parts in the order of their files."""
         found = [(file.stem, self._read(file)) for file in sorted((self._messages / session).glob("*.json"))]
         return [message_of(info, self._parts_of(session, info), name) for name, info in found if info]
 
@@ -74,7 +74,7 @@ class FolderStorage:
 
     @cached_property
     def _loose(self) -> dict[str, list[JsonObject]]:
-        """The parts that stand in the folder of all parts, by the ids of their messages."""
+        """Return parts in the folder of all parts, by message id."""
         found: dict[str, list[JsonObject]] = {}
         for file in sorted(self._parts.glob("*.json")):
             if part := self._read(file):
@@ -82,7 +82,7 @@ class FolderStorage:
         return found
 
     def _read(self, file: Path) -> JsonObject:
-        """Return the object of a file; an empty one, and a note, where it cannot be read."""
+        """Return a file's object; an empty one, with a note, if unreadable."""
         self._number += 1
         try:
             value = _document(file, self._reading)
@@ -100,7 +100,7 @@ class FolderStorage:
 
 
 def _is_file_name(id: str) -> bool:
-    """Return whether an id may name a folder: it never leads out of the parent folder."""
+    """Return whether an id may name a folder: it never leads out of its parent."""
     return id not in ("", ".", "..") and not set(id) & set("/\\\0")
 
 
@@ -110,12 +110,12 @@ def _document(file: Path, reading: JsonLinesReader) -> Json:
 
 
 def find(path: Path) -> Path | None:
-    """Return the storage folder at a path; None where it is none."""
+    """Return the storage folder at a path; None if there is none."""
     return next((each for each in (path, path / _STORAGE) if is_storage(each)), None)
 
 
 def is_storage(folder: Path) -> bool:
-    """Return whether a folder holds messages of opencode, as the first of its files say."""
+    """Return whether a folder holds opencode's messages, by its first files."""
     for pattern in ("message/*/*.json", "session/message/*/*.json"):
         for _, file in zip(range(_LOOKED_AT), folder.glob(pattern), strict=False):
             if _is_message(file):
@@ -145,7 +145,7 @@ def read_folder(folder: Path, reading: JsonLinesReader) -> Iterator[SourceConver
 
 
 class ExportStorage:
-    """The session of an export: an object with `info`, and `messages` that have their parts."""
+    """An export's session: an object with `info`, and `messages` with parts."""
 
     def __init__(self, document: JsonObject) -> None:
         self._info = as_dict(document.get("info"))

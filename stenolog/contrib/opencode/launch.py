@@ -1,4 +1,4 @@
-"""Launch of opencode behind a tap: it takes base URLs with their version, as options of a provider."""
+"""Launch of opencode behind a tap, with base URLs as provider options."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ UPSTREAMS = {"anthropic": ("anthropic", "/v1"), "openai": ("openai", ""), "googl
 
 
 def begin(given: TapLaunch) -> list[str]:
-    """Put the base URLs into the configuration, and return the words of the command as they are."""
+    """Put the base URLs into the configuration; return the command unchanged."""
     providers = {}
     for provider, (name, version) in UPSTREAMS.items():
         # A base URL that was in the environment has its version already.

@@ -1,6 +1,6 @@
-"""Sessions as opencode stores them, whatever the storage: a session, its messages, and their parts.
+"""Sessions as opencode stores them: session, messages, parts.
 
-Facts of the format: `message-v2.ts`, `storage.ts` and `session.sql.ts` of anomalyco/opencode.
+Source: `message-v2.ts`, `storage.ts` and `session.sql.ts` of anomalyco/opencode.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class StoredMessage(NamedTuple):
 
     @property
     def created(self) -> int:
-        """The time at which it began, in milliseconds; 0 where that is not told."""
+        """Return its start in milliseconds; 0 if unknown."""
         return as_int(as_dict(self.info.get("time")).get("created"))
 
     @property
@@ -37,7 +37,7 @@ class StoredMessage(NamedTuple):
 
 
 class StoredSession(NamedTuple):
-    """The data of a session; its id is that by which its messages name it."""
+    """A session's data; messages name it by its id."""
 
     id: str
     info: JsonObject
@@ -48,7 +48,7 @@ class StoredSession(NamedTuple):
 
     @property
     def title(self) -> str:
-        """The title that it was given; empty for the one that each has at first."""
+        """Return its given title; empty for the initial one."""
         title = as_str(self.info.get("title"))
         return "" if _DEFAULT_TITLE.match(title) else title
 
@@ -83,7 +83,7 @@ class SessionTree:
 
 
 def part_id(part: JsonObject) -> str:
-    """Return the id of a part, as the id of an entry may be."""
+    """Return a part's id as a valid entry id."""
     return key_of(as_str(part.get("id")))
 
 
@@ -99,7 +99,7 @@ def trees(storage: Storage) -> Iterator[SessionTree]:
 
 
 def _root(session: StoredSession, sessions: dict[str, StoredSession]) -> str:
-    """Return the session at whose top one stands; of a circle, its least member."""
+    """Return a session's topmost ancestor; of a cycle, the least member."""
     seen: dict[str, None] = {}
     while session.id not in seen:
         seen[session.id] = None
@@ -111,7 +111,7 @@ def _root(session: StoredSession, sessions: dict[str, StoredSession]) -> str:
 
 
 def message_of(info: JsonObject, parts: Sequence[JsonObject], name: str) -> StoredMessage:
-    """Return a message in today's form; one without an id has this name, its parts the name and a number."""
+    """Return a message in today's form; one without an id gets this name, its parts a number too."""
     id = key_of(as_str(info.get("id"))) or key_of(name)
     if not parts and isinstance(info.get("parts"), list):
         info, parts = _from_first_form(info)
@@ -120,7 +120,7 @@ def message_of(info: JsonObject, parts: Sequence[JsonObject], name: str) -> Stor
 
 
 def _from_first_form(info: JsonObject) -> tuple[JsonObject, list[JsonObject]]:
-    """Return a message of the first releases, whose parts stand in it, in today's form."""
+    """Return a message of the first releases, which holds its parts, in today's form."""
     about = as_dict(info.get("metadata"))
     answer, tools = as_dict(about.get("assistant")), as_dict(about.get("tool"))
     facts = {**answer, "id": info.get("id"), "role": info.get("role"), "time": about.get("time")}

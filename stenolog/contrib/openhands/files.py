@@ -1,4 +1,4 @@
-"""Recognise and read files of OpenHands: outputs of evaluations, and events in lines, lists and folders."""
+"""Files of OpenHands: evaluation outputs, and events in lines, lists and folders."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def is_v1_event(value: Json) -> bool:
 
 
 def is_v0_event(value: Json) -> bool:
-    """Return whether a value is an event of V0: an action with arguments, or an observation."""
+    """Return whether a value is a V0 event: an action with arguments, or an observation."""
     event = as_dict(value)
     is_action = isinstance(event.get("action"), str) and isinstance(event.get("args"), dict)
     is_observation = isinstance(event.get("observation"), str) and "content" in event
@@ -67,10 +67,10 @@ def is_event(value: Json) -> bool:
 
 
 class OpenHands(OpenHandsSession):
-    """Converts the events of one conversation, or of one run of an evaluation.
+    """Converter of one conversation or evaluation run.
 
-    `about` are facts for `meta`, `title` is the conversation's, `states` are the states of its agents by
-    their names, and `error` is the failure that a run ended with.
+    `about` are facts for `meta`, `title` the conversation's, `states` the agents' by name, `error` the run's
+    final failure.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class OpenHands(OpenHandsSession):
     def take(self, record: Record) -> list[Step]:
         """Return the steps for an event.
 
-        Raises `ValueError` for an event of another shape than expected, `DuplicateIdError` for another run.
+        Raises `ValueError` for an unexpected shape, `DuplicateIdError` for another run.
         """
         was_begun = self.setup.is_begun
         try:
@@ -130,7 +130,7 @@ class OpenHands(OpenHandsSession):
             self._v0.take(key, value)
 
     def end(self) -> list[Step]:
-        """Return the steps left at the end, with the failure of a run that no event tells."""
+        """Return the remaining steps, with a run's failure that no event has."""
         self.close()
         if self._error and self._error not in self.errors:
             self.agent = MAIN
@@ -139,7 +139,7 @@ class OpenHands(OpenHandsSession):
         return self.writer.drain()
 
     def _unique(self, key: str, value: dict[str, Any]) -> str:
-        """Return the key of an event, another one where two have the same; empty for a repeated event."""
+        """Return an event's key, made unique; empty for a repeated event."""
         digest = hash(compact_json(value))
         if key in self._seen and digest != self._seen[key]:
             self._repeated += 1
@@ -179,7 +179,7 @@ def _is_either(value: Json) -> bool:
 
 
 def _listed(document: Json) -> list[Json]:
-    """Return the events or runs that a document lists, itself or in one of its fields."""
+    """Return the events or runs listed in a document or one of its fields."""
     if isinstance(document, list):
         return document
     found = (as_list(as_dict(document).get(name)) for name in LISTS)
@@ -216,13 +216,13 @@ def _in_document(document: Json) -> Iterator[SourceConversation]:
 
 
 def _numbered(events: Iterable[Json]) -> list[Record]:
-    """Return the events with their numbers; early releases kept each action with its observation."""
+    """Return numbered events; early releases kept each action with its observation."""
     flat = chain.from_iterable(each if isinstance(each, list) else [each] for each in events)
     return [Record(str(n), event if isinstance(event, dict) else {}) for n, event in enumerate(flat, 1)]
 
 
 def _run(run: dict[str, Any]) -> SourceConversation:
-    """Return the conversation of a run, opened by its instruction where no event repeats it."""
+    """Return a run's conversation, opened by its instruction unless an event repeats it."""
     metadata, instance = as_dict(run.get("metadata")), as_dict(run.get("instance"))
     records = _numbered(run[HISTORY])
     instruction = as_str(run.get("instruction"))
@@ -247,7 +247,7 @@ def _is_of_user(event: dict[str, Any]) -> bool:
 
 
 def folder_of(path: Path) -> Path | None:
-    """Return the folder of a conversation at a path, given the folder itself or that of its events."""
+    """Return a conversation's folder from its path or its events'."""
     if not path.is_dir():
         return None
     if holds_events(path):
@@ -284,7 +284,7 @@ def files_of(folder: Path) -> list[Path]:
 
 
 def _lanes(folder: Path, agent: str = "") -> Iterator[tuple[str, Path]]:
-    """Yield the folders of events of the main agent, whose name is empty, and of all sub-agents."""
+    """Yield the event folders of the main agent, whose name is empty, and all sub-agents."""
     yield agent, folder / EVENTS if (folder / EVENTS).is_dir() else folder
     with suppress(OSError):
         for inner in sorted((folder / SUB_AGENTS).iterdir()):
@@ -293,7 +293,7 @@ def _lanes(folder: Path, agent: str = "") -> Iterator[tuple[str, Path]]:
 
 
 class EventFiles:
-    """The events of a conversation's files in the order of their times, read again for each iteration."""
+    """A conversation's events by time, read again for each iteration."""
 
     def __init__(self, folder: Path, reading: JsonLinesReader) -> None:
         self._folder = folder
@@ -346,7 +346,7 @@ def read_folder(folder: Path, reading: JsonLinesReader) -> Iterator[SourceConver
 
 
 def _json(path: Path) -> dict[str, Any]:
-    """Return the object in a file beside the events; an empty one where there is none."""
+    """Return the object in a file beside the events; empty if none."""
     with suppress(UnknownFormatError, OSError), regular_file(path) as stream:
         return as_dict(JsonLinesReader().document(stream))
     return {}

@@ -1,7 +1,7 @@
-"""A conversation of OpenHands on its way into the log; both versions of its events are written through it.
+"""A conversation of OpenHands, written for both versions of its events.
 
-`positions` keeps the positions that each event became, by the event's id: condensations and branches name
-events, the log covers and hides positions.
+`positions` has each event's positions by id: condensations and branches name events, the log covers and hides
+positions.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _KIND = re.compile(r"Tool(Definition)?$")
 
 
 def user_parts(content: Json, blobs: Blobs) -> Iterator[UserPart]:
-    """Yield the parts of a content: a text, or a list of texts and pictures."""
+    """Yield a content's parts: text, or texts and pictures."""
     for part in content if isinstance(content, list) else [content]:
         if urls := as_list(as_dict(part).get("image_urls")):
             yield from picture_parts(urls, blobs)
@@ -64,13 +64,13 @@ def texts(content: Json) -> str:
 
 
 def tools_in(listed: Json) -> tuple[Tool, ...] | None:
-    """Return the tools of a system prompt, each name once; None where none are listed."""
+    """Return a system prompt's tools, each name once; None if none are listed."""
     found = {tool.name: tool for tool in map(_tool, map(as_dict, as_list(listed))) if tool.name}
     return tuple(found.values()) or None
 
 
 def _tool(definition: dict[str, Any]) -> Tool:
-    """Return a tool in OpenAI's form, or a definition of the SDK, which is named by its class."""
+    """Return a tool in OpenAI's form, or an SDK definition, which is named by its class."""
     described = as_dict(definition.get("mcp_tool")) or definition
     tool = read_tool(described)
     if tool.name:
@@ -89,7 +89,7 @@ COUNTED = (
 
 
 class Meter:
-    """Running totals of tokens and costs, as OpenHands keeps them, and the difference since an answer."""
+    """Running totals of tokens and costs, as OpenHands keeps them, and the increase since an answer."""
 
     def __init__(self) -> None:
         self._total = dict.fromkeys(COUNTED, 0)
@@ -123,7 +123,7 @@ NO_BLOBS: Blobs = {}
 
 
 class OpenHandsSession(SessionConverter):
-    """The writers of one conversation, the lane that is at work, and what left its context."""
+    """Writers of one conversation, the current lane, and what left its context."""
 
     system, main = SYSTEM, MAIN
 
@@ -170,7 +170,7 @@ class OpenHandsSession(SessionConverter):
         finish_reason: str = "",
         usage: Usage | None = None,
     ) -> None:
-        """Write a part of the answer with that id; parts that follow each other become one message."""
+        """Write a part of the answer with that id; successive parts are one message."""
         id = conversation_name(id, key)
         if self.writer.starts_message(key, self.agent, id):
             self.close()
@@ -248,9 +248,9 @@ class OpenHandsSession(SessionConverter):
         self.write_error(key, message, category, message=key, agent=self.agent)
 
     def condense(self, key: str, ids: Collection[str], summary: str, *, supersedes: bool = False) -> None:
-        """Write a summary in the place of these events; without one, take them out of context.
+        """Write a summary in place of these events; without one, hide them.
 
-        `supersedes`: the summary takes the place of all earlier ones too.
+        `supersedes`: it replaces all earlier summaries too.
         """
         self.close()
         forgotten = self._with_answers({*ids, *(self._covered if supersedes else ())})
@@ -275,7 +275,7 @@ class OpenHandsSession(SessionConverter):
             self.add_user_message(key, [TextPart(text=summary)], "system")
 
     def abandon(self, path: Collection[str]) -> None:
-        """Take all events out of context but those on the `path`; they stay as a fork."""
+        """Hide all events off the `path`; they stay as a fork."""
         self.close()
         stays = self._with_answers(path)
         abandoned = {p for id, at in self.positions.items() if id not in stays for p in at}
@@ -299,12 +299,12 @@ class OpenHandsSession(SessionConverter):
         self.decisions["condensation as a summary"] += 1
 
     def _with_answers(self, ids: Collection[str]) -> set[str]:
-        """Return the events, and all others of the answers that they are parts of."""
+        """Return the events, and all others of the answers they are part of."""
         answers = {self._answer_of[id] for id in ids if id in self._answer_of}
         return {*ids, *(part for answer in answers for part in self._parts[answer])}
 
     def _in_units(self, positions: set[int]) -> set[int]:
-        """Return the positions with the results of all answers in them, and without any other result."""
+        """Return the positions, with exactly the results of their answers."""
         for answer, results in self._results.items():
             positions = positions.union(results) if answer in positions else positions.difference(results)
         return positions

@@ -1,7 +1,7 @@
-"""Convert events of OpenHands V0: actions, and the observations that answer them.
+"""Events of OpenHands V0: actions, and observations that answer them.
 
-Each action of a tool call holds all of the model's response, so all calls of a response are written with its
-first action. A delegate's events stand in the same stream, between its call and the call's observation.
+Each action holds the model's whole response, so all its calls are written with the first action. A delegate's
+events come between its call and the call's observation.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class V0Events:
         )
 
     def _call(self, key: str, kind: str, value: dict[str, Any], args: dict[str, Any]) -> None:
-        """Write the answer that an action came of, unless an earlier action of it was written."""
+        """Write the answer that an action came from, unless already written."""
         metadata = as_dict(value.get("tool_call_metadata"))
         response = as_dict(metadata.get("model_response"))
         choice = as_dict(next(iter(as_list(response.get("choices"))), None))
@@ -147,7 +147,7 @@ class V0Events:
     def _parts(
         self, key: str, kind: str, value: dict[str, Any], args: dict[str, Any], message: dict[str, Any]
     ) -> Iterator[AssistantPart]:
-        """Yield the parts of the response, or those that the action tells where the response is missing."""
+        """Yield the response's parts, or the action's if the response is missing."""
         said = litellm_answer(message or {"content": args.get("thought")}, key)
         calls = [part for part in said if isinstance(part, ToolCall)]
         yield from (part for part in said if not isinstance(part, ToolCall))
@@ -253,7 +253,7 @@ class V0Events:
 
 
 def event_key(id: Json) -> str:
-    """Return the key of an event by its number; empty for what is none."""
+    """Return an event's key by its number; empty if invalid."""
     return f"event-{id}" if isinstance(id, int) and not isinstance(id, bool) else ""
 
 
@@ -278,7 +278,7 @@ def _arguments(args: dict[str, Any]) -> dict[str, Any]:
 
 
 def _output(text: str, extras: dict[str, Any], blobs: Blobs) -> Iterator[UserPart]:
-    """Yield an observation as the model was sent it, with the words around a command's output."""
+    """Yield an observation as sent to the model, with the words around a command's output."""
     about = as_dict(extras.get("metadata"))
     yield TextPart(text=f"{as_str(about.get('prefix'))}{text}{as_str(about.get('suffix'))}")
     yield from picture_parts(as_list(extras.get("image_urls")), blobs)

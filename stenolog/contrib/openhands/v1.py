@@ -1,6 +1,6 @@
-"""Convert events of OpenHands V1, the software agent SDK: each names its kind, and the event it follows.
+"""Events of OpenHands V1, the software agent SDK: each names its kind and predecessor.
 
-Calls that the model made at once are several events with one `llm_response_id`; they become one message.
+Parallel calls are several events with one `llm_response_id`; they become one message.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class V1Events:
             self._session.setup.card(self._session.agent, model=model)
 
     def _follow(self, key: str, value: dict[str, Any]) -> None:
-        """Leave the branch that an event does not belong to: the user went back before it."""
+        """Leave a branch that the event is not on: the user went back."""
         agent = self._session.agent
         last, parent_id = self._last.get(agent, ""), as_str(value.get("parent_id"))
         parent = "" if parent_id == ROOT else key_of(parent_id) or last
@@ -181,7 +181,7 @@ class V1Events:
         )
 
     def _refused(self, key: str, value: dict[str, Any], reason: str) -> None:
-        """Write the result of a call that was rejected, or could not be run."""
+        """Write the result of a call that was rejected or could not run."""
         self._session.add_result(
             key,
             as_str(value.get("tool_call_id")),
@@ -191,7 +191,7 @@ class V1Events:
         )
 
     def _agent_call(self, key: str, value: dict[str, Any]) -> None:
-        """Write a call that another agent made by itself, which is repeated as it goes on."""
+        """Write another agent's own call, which is repeated as it continues."""
         id, status = as_str(value.get("tool_call_id")) or key, as_str(value.get("status"))
         if status not in FINISHED:
             self._session.ignored["ACPToolCallEvent in progress"] += 1
@@ -229,13 +229,13 @@ class V1Events:
 
 
 def _call_in(call: Json) -> dict[str, Any]:
-    """Return a call in OpenAI's form, which the SDK wrote at first; now its name stands beside the id."""
+    """Return a call in OpenAI's form, as the SDK first wrote it; later its name is beside the id."""
     fields = as_dict(call)
     return fields if "function" in fields or not fields else {"id": fields.get("id"), "function": fields}
 
 
 def _output(observation: dict[str, Any], blobs: Blobs) -> Iterator[UserPart]:
-    """Yield an observation as the model was sent it, with the words around a command's output."""
+    """Yield an observation as sent to the model, with the words around a command's output."""
     about = as_dict(observation.get("metadata"))
     content = observation.get("content")
     if content is None:

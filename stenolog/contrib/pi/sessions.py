@@ -1,6 +1,6 @@
-"""Convert sessions of pi to events: JSON Lines, since their second version with ids and parents.
+"""Sessions of pi and OpenClaw: JSON Lines, since version 2 with ids and parents.
 
-OpenClaw writes the same lines. Facts of the format: packages/coding-agent of badlogic/pi-mono.
+Source: packages/coding-agent of badlogic/pi-mono.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _PROVIDERS = {"anthropic": "anthropic", "bedrock": "anthropic", "google": "gemin
 
 
 def provider_of(message: JsonObject) -> str:
-    """Return the provider of an answer; of an API that several providers offer, the provider's own name."""
+    """Return an answer's provider; for an API of several providers, its own name."""
     api = as_str(message.get("api"))
     if api == "openai-completions":
         return as_str(message.get("provider"))
@@ -89,7 +89,7 @@ INPUTS = PartTable[UserPart]("pi", {"text": text_maker(), "image": media_maker()
 
 
 def usage_of(message: JsonObject) -> Usage | None:
-    """Return the tokens of an answer; pi counts those of the cache beside the input, not in it."""
+    """Return an answer's tokens; pi counts cached ones beside the input."""
     counted = as_dict(message.get("usage"))
     read, write = as_int(counted.get("cacheRead")), as_int(counted.get("cacheWrite"))
     sent, output = as_int(counted.get("input")) + read + write, as_int(counted.get("output"))
@@ -100,7 +100,7 @@ def usage_of(message: JsonObject) -> Usage | None:
 
 
 def shell_text(message: JsonObject) -> str:
-    """Return a command that a person ran, with its output, in the words that pi sends the model."""
+    """Return a person's command and its output in the words that pi sends the model."""
     output, code = as_str(message.get("output")), message.get("exitCode")
     wording = f"Ran `{as_str(message.get('command'))}`\n" + (
         f"```\n{output}\n```" if output else "(no output)"
@@ -120,7 +120,7 @@ _BY_SYSTEM = ("custom", "hookMessage", "system", "developer")
 
 
 class Pi(SessionConverter):
-    """Takes the records of one session and gives the steps that take it down."""
+    """Converter of one session."""
 
     system = "pi"
     main = "pi"
@@ -152,7 +152,7 @@ class Pi(SessionConverter):
         return self.writer.drain()
 
     def _begin(self, value: JsonObject) -> None:
-        """Take the head of a session; what it does not tell stands as it was."""
+        """Read a session's head; fields that it lacks stay unchanged."""
         facts = {name: as_str(value.get(name)) for name in _ABOUT}
         self.setup.about(self.system, {**facts, "thinking": as_str(value.get("thinkingLevel"))})
         self._model(as_str(value.get("provider")), as_str(value.get("modelId")))
@@ -162,7 +162,7 @@ class Pi(SessionConverter):
             self.setup.card(self.main, model=model, provider=provider)
 
     def _follow(self, value: JsonObject) -> None:
-        """Leave the branch that a record does not belong to: the user went back before it."""
+        """Leave a branch that the record is not on: the user went back."""
         parent = _parent(value, self._tree)
         if not self._tree.leaves(parent):
             return
@@ -260,7 +260,7 @@ class Pi(SessionConverter):
             self.ignored["empty message"] += 1
 
     def _compact(self, id: str, value: JsonObject) -> None:
-        """Write a summary in the place of all messages before the first that is kept."""
+        """Write a summary in place of all messages before the first kept one."""
         before = list(self.in_context)
         if "firstKeptEntryIndex" in value:
             first: int | None = as_int(value["firstKeptEntryIndex"])
@@ -278,7 +278,7 @@ class Pi(SessionConverter):
 
 
 def _parent(value: JsonObject, tree: RecordTree) -> str | None:
-    """Return the id of a record's parent: that of the one before where it tells none, None for a root."""
+    """Return the parent's id: the previous record's if not given, None for a root."""
     if "parentId" not in value:
         return tree.last
     parent = value["parentId"]
@@ -286,7 +286,7 @@ def _parent(value: JsonObject, tree: RecordTree) -> str | None:
 
 
 def is_head(value: Json) -> bool:
-    """Return whether a record is the head of a session: of any version, and of OpenClaw's too."""
+    """Return whether a record is a session's head, of any version or of OpenClaw."""
     record = as_dict(value)
     is_session = record.get("type") == "session" and isinstance(record.get("id"), str)
     return is_session and {"cwd", "timestamp"} <= record.keys()
@@ -301,9 +301,9 @@ PI = Importer("pi", lines=LineFormat(Pi, session_of), is_record=is_head)
 
 
 class RecordTree:
-    """The records so far by their ids, with their parents and numbers, and the path to the latest one.
+    """Records by id, with parents and numbers, and the path to the latest.
 
-    Sessions of pi's first version have no ids. There, each record follows the one before it.
+    Version 1 has no ids: each record follows the previous one.
     """
 
     def __init__(self) -> None:
@@ -316,24 +316,24 @@ class RecordTree:
         return id in self._parents
 
     def leaves(self, parent: str | None) -> bool:
-        """Return whether a record with this parent leaves the path; one without a known parent goes on."""
+        """Return whether a record with this parent leaves the path; an unknown parent continues it."""
         if not self.last or parent == self.last:
             return False
         return parent is None or parent in self._parents
 
     def add(self, id: str, parent: str | None, number: int) -> None:
-        """Add the next record; None is the parent of a root, and an unknown parent the record before."""
+        """Add a record; parent None means a root, an unknown one the previous record."""
         actual = parent if parent in self._parents else self.last
         self._parents[id] = "" if parent is None else actual or ""
         self.numbers[id] = number
         self.last = id
 
     def cover(self, id: str, ids: Iterable[str]) -> None:
-        """Note the messages that a summary stands for."""
+        """Note the messages that a summary covers."""
         self._covered[id] = frozenset(ids)
 
     def path(self, last: str, messages: Collection[str]) -> tuple[list[str], list[str]]:
-        """Return the messages on the path to a record, and those of them that no summary stands for."""
+        """Return the messages on the path to a record, and those not covered."""
         path: set[str] = set()
         covered: set[str] = set()
         while last and last not in path:

@@ -1,7 +1,7 @@
 """Message histories of pydantic-ai, as `ModelMessagesTypeAdapter.dump_json` writes them.
 
-A file is one list of messages, or has such a list on each line: `new_messages_json()` gives one for each run.
-The events are those that `append_pydantic_ai` writes, so `to_pydantic_ai` gives the messages back.
+A file is one list of messages, or one on each line, as `new_messages_json()` gives for each run. The events
+are those of `append_pydantic_ai`, so `to_pydantic_ai` returns the messages.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ OLD_NAMES = {"request_tokens": "input_tokens", "response_tokens": "output_tokens
 
 
 class MessageHistory(SessionConverter):
-    """Takes the messages of one history and gives the steps that take it down, at its end.
+    """Converter of one history, at its end.
 
-    A message is written in view of the others: its results stand in the order of the calls before it.
+    A message depends on others: its results are in the order of earlier calls.
     """
 
     system, main = SYSTEM, "assistant"
@@ -74,7 +74,7 @@ class MessageHistory(SessionConverter):
         return self.writer.drain()
 
     def _configure(self, switch: ModeSwitch) -> None:
-        """Take over the agent's instructions; what else its card says, each response tells."""
+        """Use the agent's instructions; responses have the rest of its card."""
         for card in switch.cards.values():
             if card is not None:
                 self.setup.card(self.main, persona=card.persona)
@@ -94,7 +94,7 @@ class MessageHistory(SessionConverter):
         self.put(event, key, dict(_needed(event, blobs)))
 
     def _placed(self, event: Any, key: str) -> Known:
-        """Return the event with the record that it was made of, and a result with its call."""
+        """Return the event with its record, and a result with its call."""
         source = replace(event.source, lines=(key,))
         if isinstance(event, ToolResult):
             call = self.writer.closed(event.call_id)
@@ -112,7 +112,7 @@ def _needed(event: Known, blobs: Blobs) -> Iterator[tuple[str, bytes]]:
 
 
 def _renamed(message: dict[str, Any]) -> dict[str, Any]:
-    """Return the message with the names of its fields that are in use now."""
+    """Return the message with today's field names."""
     usage = {OLD_NAMES.get(name, name): value for name, value in as_dict(message.get("usage")).items()}
     renamed = {name: value for name, value in message.items() if name not in ("usage", "vendor_id")}
     if usage:
@@ -126,7 +126,7 @@ KINDS = ("request", "response")
 
 
 def is_message(value: Json) -> bool:
-    """Return whether a value is a request or a response with parts of their kinds."""
+    """Return whether a value is a request or response with parts of their kinds."""
     message = as_dict(value)
     parts = message.get("parts")
     return (
@@ -137,7 +137,7 @@ def is_message(value: Json) -> bool:
 
 
 def is_history(value: Json) -> bool:
-    """Return whether a value is a list of messages; some of them may be damaged."""
+    """Return whether a value is a list of messages; some may be damaged."""
     return isinstance(value, list) and any(as_dict(m).get("parts") and is_message(m) for m in value)
 
 
@@ -173,7 +173,7 @@ def _sound(messages: list[Json], reading: JsonLinesReader) -> Iterator[Record]:
 
 
 def _with_sound_parts(number: int, message: dict[str, Any], reading: JsonLinesReader) -> dict[str, Any]:
-    """Return the message with the parts that have a kind; calls without an id or a name get one."""
+    """Return the message's parts that have a kind; calls without id or name get one."""
     parts: list[dict[str, Any]] = []
     for nth, part in enumerate(as_list(message["parts"]), 1):
         kind = as_dict(part).get("part_kind")

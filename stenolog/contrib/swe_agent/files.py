@@ -67,7 +67,7 @@ OWN = frozenset(
 
 
 class MiniSweAgent(AgentRun):
-    """Takes the messages of one trajectory and gives the steps that write it to the log."""
+    """Converter of one trajectory."""
 
     def __init__(
         self, log: ExistingLog, about: Mapping[str, Any], model: str, info: Mapping[str, Json]
@@ -100,7 +100,7 @@ class MiniSweAgent(AgentRun):
         return self.writer.drain()
 
     def end(self) -> list[Step]:
-        """Return the steps left at the end: how the run ended, where no message tells it."""
+        """Return the remaining steps: the run's end, if no message has it."""
         status = as_str(self._info.get("exit_status"))
         if status and status.casefold() != SUBMITTED and not self._has_exit and self.positions:
             self.add_failure("exit", status)
@@ -151,7 +151,7 @@ class MiniSweAgent(AgentRun):
         )
 
     def _exit(self, key: str, content: Json, extra: dict[str, Any]) -> None:
-        """Write how the run ended: with a failure, or with a result, which no model is sent."""
+        """Write the run's end: a failure, or a result, which no model is sent."""
         self._has_exit = True
         status = as_str(extra.get("exit_status"))
         if status and status.casefold() != SUBMITTED:
@@ -196,7 +196,7 @@ def is_run(value: Json) -> bool:
 
 
 def is_mini(value: Json) -> bool:
-    """Return whether a value is a trajectory of mini-SWE-agent, or its bare list of messages."""
+    """Return whether a value is a mini-SWE-agent trajectory, or its bare list of messages."""
     if isinstance(value, list):
         return _is_mini_list(value)
     found = as_dict(value)
@@ -226,12 +226,12 @@ def is_document(document: Json) -> bool:
 
 
 def is_demonstration(first: bytes, stream: BinaryIO) -> bool:
-    """Return whether a file begins as a demonstration in YAML does: a history of messages with roles."""
+    """Return whether a file begins as a YAML demonstration: a history of messages with roles."""
     return bool(_YAML.search(first)) and bool(_ROLE.search(first)) and first[:1] not in (b"{", b"[")
 
 
 def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:
-    """Yield the conversations of a file: one, or one for each attempt of a run."""
+    """Yield a file's conversations: one, or one for each attempt."""
     first = stream.read(64 * 1024).lstrip(b"\xef\xbb\xbf \t\r\n\0")
     stream.seek(0)
     document = reading.document(_from_yaml(stream) if is_demonstration(first, stream) else stream)
@@ -297,7 +297,7 @@ def _from_yaml(stream: BinaryIO) -> BinaryIO:
 
 
 def name_of(path: Path) -> str:
-    """Return the name of a file without all its endings: those of trajectories and demonstrations."""
+    """Return a file's name without the endings of trajectories and demonstrations."""
     return path.stem.removesuffix(".traj").removesuffix(".demo")
 
 

@@ -1,7 +1,7 @@
-"""Convert runs and demonstrations of SWE-agent to events.
+"""Runs and demonstrations of SWE-agent.
 
-The history is what the model was sent. The steps of the trajectory beside it repeat the answers, with times,
-and hold what the history lacks: the last observation, and steps that were taken back.
+The history is what the model was sent. The trajectory's steps repeat the answers, with times, and hold what
+the history lacks: the last observation, and steps taken back.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ SENT = "stenolog.sent"
 
 
 def records(history: Sequence[Json], steps: Sequence[Json], *, is_over: bool) -> list[Record]:
-    """Return the messages with their steps, and steps without a message where the run is over."""
+    """Return the messages with their steps, and steps without a message if the run is over."""
     found: list[Record] = []
     objects = [as_dict(step) for step in steps]
     at = 0
@@ -83,7 +83,7 @@ def _is_answer(message: Json) -> bool:
 
 
 def _step_of(message: Json, steps: Sequence[dict[str, Any]], at: int, following: Json) -> int | None:
-    """Return the number of an answer's step: the next one with its words, or else simply the next one."""
+    """Return an answer's step number: the next with its words, else the next."""
     for number in range(at, min(at + AHEAD, len(steps))):
         if _matches(message, steps[number]):
             return number
@@ -98,7 +98,7 @@ def _matches(message: Json, step: Mapping[str, Json]) -> bool:
 
 
 class OpenAnswer(NamedTuple):
-    """The last answer, whose observation is still to come: its key, its step, the ids of its calls."""
+    """The last answer, without its observation: key, step, ids of calls."""
 
     key: str
     step: dict[str, Any]
@@ -109,10 +109,7 @@ NO_ANSWER = OpenAnswer("", {}, ())
 
 
 class SweAgent(AgentRun):
-    """Takes the messages of one run and gives the steps that write it to the log.
-
-    `info` is how the run ended, and what it cost.
-    """
+    """Converter of one run; `info` is how it ended, and its cost."""
 
     def __init__(
         self, log: ExistingLog, about: Mapping[str, Any], model: str, info: Mapping[str, Json]
@@ -216,7 +213,7 @@ class SweAgent(AgentRun):
                 self._observations.setdefault(key, []).append(self.writer.here)
 
     def _flush(self) -> None:
-        """Write the observation of the last answer, where no message of the history tells it."""
+        """Write the last answer's observation, if the history lacks it."""
         key, step, calls = self._open
         self._open = NO_ANSWER
         observation = as_str(step.get("observation"))

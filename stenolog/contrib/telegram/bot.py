@@ -1,7 +1,6 @@
-"""One bot of Telegram: its messages and failures, requests whose token nobody sees, and its polling.
+"""A Telegram bot: messages, failures, polling, and requests that hide the token.
 
-The address of every request holds the token, and libraries write addresses into their logs and errors. What
-they see here holds a stand-in.
+A request's address holds the token, and libraries log addresses. They see a placeholder.
 """
 
 from __future__ import annotations
@@ -37,10 +36,10 @@ HURRY = 5.0
 
 
 class Bot:
-    """A bot of the Bot API. `open` it before anything else.
+    """A bot of the Bot API; `open` it first.
 
-    Raises `OSError` where something may work later, `PermissionError` where a chat does not want it, and
-    `CallerError` where the token is none, or is refused.
+    Raises `OSError` if it may work later, `PermissionError` if a chat refuses, `CallerError` for an invalid
+    or refused token.
     """
 
     def __init__(self, token: str, server: str) -> None:
@@ -82,8 +81,8 @@ class Bot:
     async def say(self, chat: int, text: str, topic: int = 0, code: str = "") -> int:
         """Send a text as Markdown, or as plain text if Telegram cannot read that.
 
-        `topic` is that of a forum; where it is gone, it is said in the general one. `code` names the call
-        that two buttons below it decide. Returns the id of the message; 0 where only a note could be shown.
+        `topic` is a forum's; if it is gone, the general one is used. `code` names the call that two buttons
+        decide. Returns the message id; 0 if only a note could be shown.
         """
         thread, buttons = topic or None, _buttons(code) if code else None
         with _translated():
@@ -106,8 +105,8 @@ class Bot:
     ) -> int:
         """Send the text without formatting.
 
-        Where even that is refused, either the chat refuses everything, or this text cannot be shown; then a
-        note is sent instead, without the buttons.
+        If refused, the chat refuses everything, or this text cannot be shown: then a note without buttons is
+        sent.
         """
         try:
             sent = await self._api.send_message(chat, text, message_thread_id=thread, reply_markup=buttons)
@@ -119,7 +118,7 @@ class Bot:
         return sent.message_id
 
     async def pressed(self, press: str) -> None:
-        """Tell Telegram that a press of a button was taken. Nothing depends on it."""
+        """Confirm a button press to Telegram. Nothing depends on it."""
         with suppress(TelegramError, TimeoutError):
             async with asyncio.timeout(HURRY):
                 await self._api.answer_callback_query(press)
@@ -131,9 +130,9 @@ class Bot:
                 await self._api.send_chat_action(chat, ChatAction.TYPING)
 
     async def show(self, chat: int, text: str, shown: int = 0, topic: int = 0) -> int:
-        """Show the work in progress: in the message `shown`, or in a new silent one. Nothing depends on it.
+        """Show progress in the message `shown`, or in a new silent one. Nothing depends on it.
 
-        Returns the id of the message; 0 where nothing could be shown.
+        Returns the message id; 0 if nothing could be shown.
         """
         with suppress(TelegramError, TimeoutError):
             async with asyncio.timeout(HURRY):
@@ -200,7 +199,7 @@ CONNECT, READ, WAIT = 10.0, 30.0, 60.0
 
 
 class Request(HTTPXRequest):
-    """Requests with a stand-in for the token. Where there were too many, it waits as long as it is told."""
+    """Requests with a placeholder for the token. After too many, it waits as told."""
 
     def __init__(self, server: str, standin: str, token: str) -> None:
         super().__init__(
@@ -220,7 +219,7 @@ class Request(HTTPXRequest):
 
 
 class TokenTransport(httpx.AsyncBaseTransport):
-    """Puts the token in the place of its stand-in, in a request that nobody else sees."""
+    """Transport that puts the token in place of its placeholder."""
 
     def __init__(self, server: str, standin: str, token: str) -> None:
         self._inner = httpx.AsyncHTTPTransport(proxy=_proxy(server))
@@ -265,9 +264,8 @@ async def poll(
 ) -> None:
     """Poll until cancelled; an update is confirmed by the next poll, or at the end.
 
-    `take` begins to take an update. Confirmed are those before the first that is not taken yet, since
-    Telegram knows no other way; it tells of a hundred behind that one. Raises `CallerError` where the token
-    is refused.
+    `take` starts to handle an update. Confirmed are those before the first unfinished one, as Telegram
+    requires; it sends up to a hundred after that. Raises `CallerError` for a refused token.
     """
     offset, taking = 0, dict[int, asyncio.Task[None]]()
 
@@ -294,7 +292,7 @@ async def poll(
 
 
 def _drop_acknowledged(taking: dict[int, asyncio.Task[None]], offset: int) -> int:
-    """Drop those at the beginning that are taken; the id behind them."""
+    """Drop the first, finished ones; return the next id."""
     for id in sorted(taking):
         if not taking[id].done() or taking[id].cancelled():
             break

@@ -187,10 +187,7 @@ class Chat:
             self._asked[question.code] = bot.id, message
 
     async def _said_by(self, own: Bot, piece: OutgoingMessage, topic: int) -> bool:
-        """Send by the agent's own bot and return whether that worked.
-
-        If that bot may not write here, the first one has to.
-        """
+        """Send with the agent's own bot, else the first one; return whether that worked."""
         if own.id in self._mute:
             return False
         try:

@@ -1,7 +1,6 @@
-"""Texts from and for Telegram: updates parsed to entries, and Markdown written as MarkdownV2.
+"""Texts from and for Telegram: updates as entries, Markdown as MarkdownV2.
 
-What is known (code, headings, bold, italic, struck out, links, lists, quotes) is carried over; every other
-mark is escaped, so that it stands there as it was written.
+Code, headings, bold, italic, strikethrough, links, lists and quotes are kept; other marks are escaped.
 """
 
 from __future__ import annotations
@@ -45,10 +44,10 @@ class IncomingMedia(NamedTuple):
 class IncomingMessage(NamedTuple):
     """A message.
 
-    `strange`: something hangs on it that is neither a picture nor a document. `edited` is when it was
-    changed, in seconds since 1970; 0: it is new. `answers` is the message that it is an answer to. `moved` is
-    the chat that this one has become, `topic` the one of a forum that it is in; 0: none. `about` is the code
-    of the call whose question it answers, by a reply or by a button; `press` is the id of the button's press.
+    `strange`: its attachment is neither picture nor document. `edited`: time of the change, in seconds since
+    1970; 0: new. `answers`: the message it answers. `moved`: the chat this one became. `topic`: a forum's; 0:
+    none. `about`: the code of the call whose question it answers, by reply or button; `press`: the id of the
+    button press.
     """
 
     chat: int
@@ -162,7 +161,7 @@ def _topic(message: telegram.Message) -> int:
 
 
 def topic_of(conversation: Conversation, position: int) -> int:
-    """Return the topic of the message that an entry goes back to; 0: none."""
+    """Return the topic of the message that an entry comes from; 0: none."""
     while position:
         event = conversation.entry(position).event
         if isinstance(event, UserMessage) and not event.cause:
@@ -195,10 +194,9 @@ _UNKNOWN = "application/octet-stream"
 
 
 def answered(message: telegram.Message, roles: Mapping[int, str], names: Mapping[str, str]) -> str:
-    """Return the agent whose message is answered: by its heading, else by the bot; empty: none.
+    """Return the agent whose message is answered: by its heading, else its bot; empty: none.
 
-    `roles` are the agents by the ids of their bots, `names` by what stands above their
-    answers, unmarked.
+    `roles` are agents by their bots' ids, `names` by the heading of their answers.
     """
     author = message.from_user
     if author is None or author.id not in roles:
@@ -231,17 +229,17 @@ AROUND = {"bold": "*", "strong": "*", "struck": "~", "italic": "_", "slanted": "
 
 
 def weigh(text: str) -> int:
-    """Return the most that a rendered text weighs, in UTF-16 code units: any mark may be escaped."""
+    """Return a rendered text's largest possible weight in UTF-16 code units."""
     return utf16_length(text) + len(SPECIAL.findall(text))
 
 
 def escaped(text: str) -> str:
-    """Return the text, with nothing in it that Telegram would take for a mark."""
+    """Return the text with all Telegram marks escaped."""
     return SPECIAL.sub(r"\\\g<0>", text)
 
 
 def rendered(text: str) -> str:
-    """Return Markdown as MarkdownV2. A block of code without an end ends with the text."""
+    """Return Markdown as MarkdownV2. An unclosed code block ends with the text."""
     rows, fence = [], None
     for line in text.split("\n"):
         found = fence_of(line)

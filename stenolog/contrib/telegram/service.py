@@ -39,15 +39,14 @@ def conversation_of(chat: int) -> str:
 
 
 class Telegram:
-    """Bots of Telegram, and a team that answers what is said to them in the chats that are allowed.
+    """Telegram bots for a team that answers in allowed chats.
 
-    One bot for all by its `token`, or one for each agent by `tokens`. `chats` are the ids of those who are
-    heard; nobody else gets an answer, or leaves a trace in the log. Each has a conversation, named by
-    `conversation`. `names` are display names by agent. `longest`: a message has so many characters at most;
-    `largest`: a picture or a document so many bytes. `cuts`: an answer ends with the positions that its agent
-    was not shown. `base_url` is the server's, where it is one of your own.
+    One bot for all by `token`, or one per agent by `tokens`. `chats` are allowed ids; others get no answer
+    and leave no trace. Each has a conversation, named by `conversation`. `names` are display names by agent.
+    `longest` limits a message's characters, `largest` the bytes of a picture or document. `cuts`: answers end
+    with the positions that their agent was not shown. `base_url` is a server of your own.
 
-    Raises `CallerError` for what is no token and no agent, and `MissingExtraError`.
+    Raises `CallerError` for an invalid token or agent, and `MissingExtraError`.
     """
 
     def __init__(
@@ -102,7 +101,7 @@ class Telegram:
         return f"<Telegram bot {ids} in {len(self.chats)} chats>"
 
     async def __aenter__(self) -> Telegram:
-        """See who the bots are. Raises `CallerError` where a token is refused."""
+        """Look up the bots. Raises `CallerError` for a refused token."""
         try:
             for bot in self._bots.all:
                 self._opened.push_async_callback(bot.close)
@@ -124,19 +123,18 @@ class Telegram:
         self._stopped.set()
 
     async def drain(self) -> None:
-        """Wait until only persons have anything to do in any chat, and all messages are sent.
+        """Wait until only persons have something to do, and all messages are sent.
 
-        The service has to be running for that.
+        Requires the service to be running.
         """
         await self._ready.wait()
         await asyncio.gather(*(chat.drain() for chat in self._open.values()))
 
     async def serve(self) -> None:
-        """Receive, work and answer until stopped, cancelled, or told so by SIGTERM.
+        """Receive, work and answer until stopped, cancelled, or SIGTERM.
 
-        What is under way then is shut down in good order, and the next start continues it.
-
-        Raises `CallerError` where a token is refused meanwhile.
+        Then work in progress is shut down in order, and the next start continues it. Raises `CallerError` for
+        a token refused meanwhile.
         """
         if not self._is_open:
             async with self:
@@ -164,7 +162,7 @@ class Telegram:
                 self._stopped.clear()
 
     async def _listen(self, reception: UpdateHandler) -> None:
-        """Poll the updates of all bots, until stopped, or until one of them cannot be polled any more."""
+        """Poll all bots' updates until stopped, or until one cannot be polled."""
         from .bot import poll
 
         backoff = self._manner.backoff
@@ -186,7 +184,7 @@ class Telegram:
         await self._stopped.wait()
 
     async def _enter(self, id: int) -> Chat | None:
-        """Return the chat, open from now on; None where it is not allowed."""
+        """Return the opened chat; None if not allowed."""
         from .chat import Chat
 
         if id not in self.chats:
@@ -207,7 +205,7 @@ class Telegram:
                 await self._exits.pop(id).aclose()
 
     async def _enter_again(self, id: int) -> None:
-        """Go on with a chat that there was before. One that cannot be opened is of no harm to the others."""
+        """Reopen an earlier chat. One that fails does not affect others."""
 
         async def enter() -> None:
             if await asyncio.to_thread(self.log.__contains__, self._conversation(id)):
@@ -244,7 +242,7 @@ async def _persistently(bot: Bot, backoff: Backoff) -> None:
 
 @contextmanager
 def _terminated(stop: Callable[[], None]) -> Iterator[None]:
-    """Let SIGTERM stop the service; outside the main thread, or of Unix, it does what it always did."""
+    """Stop the service on SIGTERM; has no effect outside the main thread or Unix."""
     loop, is_set = asyncio.get_running_loop(), False
     with suppress(NotImplementedError, RuntimeError, ValueError):
         loop.add_signal_handler(signal.SIGTERM, stop)
@@ -268,12 +266,11 @@ def channel(
     names: Mapping[str, str] = NO_NAMES,
     cuts: bool = False,
 ) -> Telegram:
-    """Make the chat channel `telegram`.
+    """Return the chat channel `telegram`.
 
-    Its bot's token is in the environment variable `token_env`; or `tokens` names such a variable for each
-    agent. `conversation` is the name of a chat's conversation, with `{}` for its id, or the names by id.
-
-    Raises `CallerError` where a variable is not set, and as `Telegram`.
+    `token_env` names the variable with the bot's token, or `tokens` one per agent. `conversation` is the name
+    of a chat's conversation, with `{}` for its id, or names by id. Raises `CallerError` for an unset
+    variable, and as `Telegram`.
     """
     known = {agent: _token_in(variable) for agent, variable in (tokens or {}).items()}
     return Telegram(
@@ -290,7 +287,7 @@ def channel(
 
 
 def _token_in(variable: str) -> str:
-    """Return a bot's token. Raises `CallerError`, which does not show what may be a token itself."""
+    """Return a bot's token. Raises `CallerError` without quoting what may be a token."""
     if not (token := os.environ.get(variable)):
         shown = variable if variable.isidentifier() else "that is named (not a token itself)"
         raise CallerError(f"expected the bot's token in the environment variable {shown}, found none")

@@ -1,4 +1,4 @@
-"""Handler of Telegram updates: it checks authors and sizes, runs commands, and appends to the log."""
+"""Telegram updates: authors and sizes checked, commands run, messages appended."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ STRANGE = "I can take text, pictures and documents only."
 
 
 class Bounds(NamedTuple):
-    """The most that a message may have: characters, and bytes of what hangs on it."""
+    """Limits of a message: characters, and bytes of its attachment."""
 
     characters: int
     bytes: int
 
     def fault(self, said: IncomingMessage) -> str:
-        """Return the reason for refusing a message, in words to its author; empty if it is accepted."""
+        """Return the reason, for its author, to refuse a message; empty if accepted."""
         if len(said.text) > self.characters:
             return f"That is too long: {len(said.text)} characters, and I can take {self.characters}."
         if said.media and said.media.size > self.bytes:
@@ -60,10 +60,9 @@ class Bounds(NamedTuple):
 
 
 class UpdateHandler:
-    """Takes the updates that the bots get.
+    """Handler of the bots' updates.
 
-    `enter` returns the open chat of an id; None where it is not allowed. `leave` closes it, so that it is
-    opened again.
+    `enter` returns an open chat by id, None if not allowed. `leave` closes it, so that it is opened again.
     """
 
     def __init__(
@@ -91,7 +90,7 @@ class UpdateHandler:
         """The last task of each chat; the next one waits for it."""
 
     def take(self, bot: Bot, update: telegram.Update) -> asyncio.Task[None]:
-        """Begin to take a bot's update, behind the earlier ones of that chat.
+        """Start to handle a bot's update, after the chat's earlier ones.
 
         Once the task is done, the message is in the log, if it belongs there.
         """
@@ -113,9 +112,9 @@ class UpdateHandler:
         await self._persistently(bot, said)
 
     def _is_news(self, bot: Bot, said: IncomingMessage) -> bool:
-        """Return whether this bot is the first to take the message.
+        """Return whether this bot is the first to get the message.
 
-        In a basic group each bot has message ids of its own, so the first bot alone listens there.
+        In a basic group each bot has its own message ids, so only the first bot listens.
         """
         if said.is_basic and bot is not self.bots.first and not said.press:
             return False
@@ -127,7 +126,7 @@ class UpdateHandler:
         return is_news
 
     def _id(self, bot: Bot, said: IncomingMessage) -> str:
-        """Return the id of its entry: all bots get a message in a group, a single bot a private one."""
+        """Return the entry id; all bots get a group's message, one bot a private one."""
         return said.id(bot.id if said.is_private else self.bots.first.id)
 
     async def _persistently(self, bot: Bot, said: IncomingMessage) -> None:
@@ -170,13 +169,13 @@ class UpdateHandler:
             await self._record(chat, bot, said)
 
     def _answering(self, said: IncomingMessage) -> IncomingMessage:
-        """Return a command without the call that it is a reply about, where another bot asks about that."""
+        """Return a command without the call it replies to, if another bot asks about that."""
         author = said.answers.from_user if said.answers else None
         is_ours = bool(said.press) or (author is not None and author.id in self._speaks)
         return said if is_ours else said._replace(about="")
 
     async def _record(self, chat: Chat, bot: Bot, said: IncomingMessage) -> None:
-        """Write it in the chat's room; a message that was delivered before is not repeated."""
+        """Append it to the chat's conversation, unless delivered before."""
         try:
             blob = await self._fetched(chat.room, bot, said)
             event: UserMessage | None = said.event(blob, self._addressees(bot, said))
@@ -196,10 +195,9 @@ class UpdateHandler:
             chat.reply(bot, f"I could not take that: {error}", said.topic)
 
     def _addressees(self, bot: Bot, said: IncomingMessage) -> tuple[str, ...]:
-        """Return the agents that a message is for.
+        """Return the addressed agents.
 
-        They are those it names, else the author of the message it answers, else in a private chat the bot's
-        own agent.
+        Those named, else the author of the message it answers, else in a private chat the bot's agent.
         """
         if named := mentioned(said.text, self._called):
             return named
@@ -208,7 +206,7 @@ class UpdateHandler:
         return (agent,) if agent else ()
 
     async def _fetched(self, room: ChatSession, bot: Bot, said: IncomingMessage) -> str:
-        """Return the sha256 of its attachment, once that is in the log; empty if it has none."""
+        """Return its logged attachment's sha256; empty if none."""
         if said.media is None:
             return ""
         content = await self._content(bot, said.media.file)
@@ -217,7 +215,7 @@ class UpdateHandler:
         return await asyncio.to_thread(room.conversation.log.blobs.put, content)
 
     async def _content(self, bot: Bot, file: str) -> bytes:
-        """Return the content of a file. Raises `OSError` if every try to download it fails."""
+        """Return a file's content. Raises `OSError` if all tries fail."""
 
         def failed(error: Exception) -> None:
             LOGGER.info("%r: %s; it is tried again", bot, error)
@@ -228,9 +226,9 @@ class UpdateHandler:
 def _edited(
     conversation: Conversation, said: IncomingMessage, event: UserMessage, first: str
 ) -> UserMessage | None:
-    """Return an edit of the wording before it; None where it changes nothing.
+    """Return an edit of the previous wording; None if unchanged.
 
-    `first` is the id of the first wording; an edit of a message that is not in the log is a new one.
+    `first` is the first wording's id; an edit of an unlogged message is a new one.
     """
     original = conversation.entry_by_id(first)
     if original is None:

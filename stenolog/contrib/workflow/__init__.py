@@ -1,4 +1,4 @@
-"""Rows of a table `conversation_messages`, in which workflows keep their messages: imported, and kept."""
+"""Import and upkeep of `conversation_messages`, in which workflows keep messages."""
 
 from .files import import_rows
 from .follower import WorkflowFollower

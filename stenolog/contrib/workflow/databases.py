@@ -1,6 +1,6 @@
 """The tables `workflows` and `conversation_messages` in SQLite, PostgreSQL and MySQL.
 
-A table that an application has already is used as it is; one that is missing is created.
+An existing table is used unchanged; a missing one is created.
 """
 
 from __future__ import annotations
@@ -107,9 +107,9 @@ DRIVERS = ", ".join(dialect.driver for dialect in DIALECTS)
 
 
 class WorkflowDatabase:
-    """A database with the two tables, behind a DB-API connection that is not in autocommit.
+    """The two tables on a DB-API connection without autocommit.
 
-    Raises `CallerError` for another connection, and where a table lacks a column.
+    Raises `CallerError` for other connections, and for a missing column.
     """
 
     def __init__(self, connection: Any) -> None:
@@ -128,11 +128,11 @@ class WorkflowDatabase:
         self._prepare()
 
     def run(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Return the rows of a statement; `?` stands for a value."""
+        """Return a statement's rows; `?` is a value."""
         return self._run(statement, values)[0]
 
     def insert(self, table: str, **values: Any) -> int:
-        """Insert a row and return its id; a workflow's columns that the table does not have are ignored."""
+        """Insert a row, without columns that the table lacks; return its id."""
         columns = self._columns[table]
         given = {columns[name]: value for name, value in values.items() if name in columns}
         names = ", ".join(map(self._quoted, given))
@@ -152,7 +152,7 @@ class WorkflowDatabase:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Open a transaction, in turn with other followers. Raises `TableError` where it is refused."""
+        """Open a transaction, exclusive among followers. Raises `TableError` if refused."""
         try:
             self.run("UPDATE stenolog_turn SET turn = turn + 1 WHERE id = 1")
             yield
@@ -216,7 +216,7 @@ class WorkflowDatabase:
             )
 
     def _warn_of_short_text(self) -> None:
-        """Say which messages an application's own column cannot hold, before one of them stops a workflow."""
+        """Warn of messages too long for an application's own column, before one stops a workflow."""
         if self.dialect.driver != "pymysql":
             return
         asked = """SELECT character_octet_length FROM information_schema.columns
@@ -241,7 +241,7 @@ class WorkflowDatabase:
         yield from OWN
 
     def _found(self, table: str) -> dict[str, str]:
-        """Return the columns of a table, by the document's names: PostgreSQL may have them in lower case."""
+        """Return a table's columns by the document's names; PostgreSQL may have lower case."""
         cursor = self.connection.cursor()
         cursor.execute(f"SELECT * FROM {table} WHERE 1 = 0")
         there = [column[0] for column in cursor.description]

@@ -1,4 +1,4 @@
-"""Workflow tables, from SQLite, CSV, JSON or a cursor, and their rows as events, by workflow."""
+"""Workflow tables from SQLite, CSV, JSON or a cursor, as events by workflow."""
 
 from __future__ import annotations
 
@@ -68,13 +68,13 @@ NEVER = datetime(1, 1, 1, tzinfo=UTC)
 
 
 def workflow_of(row: dict[str, Any]) -> str | int | None:
-    """Return the workflow that a row belongs to; None where it names none."""
+    """Return a row's workflow; None if it names none."""
     found = next((row[name] for name in WORKFLOW_IDS if name in row), None)
     return found if isinstance(found, str | int) else None
 
 
 def at_of(row: dict[str, Any]) -> datetime | None:
-    """Return a row's time; None if it has none, or it cannot be read."""
+    """Return a row's time; None if missing or invalid."""
     found = next((row[name] for name in TIMES if name in row), None)
     if isinstance(found, str) and found.strip().isdecimal():
         found = float(found)
@@ -83,7 +83,7 @@ def at_of(row: dict[str, Any]) -> datetime | None:
 
 
 def _speaker(row: dict[str, Any]) -> str:
-    """Return the lane that a row is said on; empty where no agent says it."""
+    """Return a row's lane; empty if no agent speaks."""
     if as_str(row.get("role")).casefold() not in AGENTS:
         return ""
     agent, _, task = as_str(row.get("agent")).partition("/")
@@ -91,7 +91,7 @@ def _speaker(row: dict[str, Any]) -> str:
 
 
 def _followed_by(speakers: Sequence[str]) -> list[str]:
-    """Return for each row the lane that speaks next after it; empty if there is none."""
+    """Return each row's next speaking lane; empty if none."""
     found, following = [], ""
     for speaker in reversed(speakers):
         found.append(following)
@@ -100,23 +100,22 @@ def _followed_by(speakers: Sequence[str]) -> list[str]:
 
 
 def _addressed(agent: str) -> TurnPolicy:
-    """Return turns by address, with this agent's where a message names nobody."""
+    """Return turns by address, defaulting to this agent."""
     return TurnPolicy(rule="addressed", options={"default": [agent]})
 
 
 def _identity_of(row: Mapping[str, Any], at: datetime) -> tuple[str, str, str, int]:
-    """Return what a row says and who says it when; in another time zone it is the same."""
+    """Return a row's words, speaker and time, equal in every time zone."""
     role, agent, content = (as_str(row.get(name)) for name in ("role", "agent", "content"))
     return role, agent, content.replace("\0", "\ufffd"), int(at.timestamp()) % QUARTER
 
 
 class WorkflowRows(RecordConverter):
-    """Takes the rows of one workflow, its `records` in order, and gives the steps that take them down.
+    """Converter of one workflow's `records` in order.
 
-    What a user says is for whoever speaks next; where nobody does, for the first who ever spoke. What the
-    system says to an agent that has not spoken yet is its persona, the first time. A row without an id is
-    known by its own words. Where a row has no time, it has that of the row before it. A row that
-    `WorkflowFollower` has written of this log is not taken.
+    A user's words are for the next speaker, else for the first. The system's first words to an agent that has
+    not spoken are its persona. A row without an id is known by its words; one without a time has the previous
+    row's. Rows that `WorkflowFollower` wrote of this log are skipped.
     """
 
     def __init__(self, log: ExistingLog, records: Sequence[Record]) -> None:
@@ -156,7 +155,7 @@ class WorkflowRows(RecordConverter):
         return key if self._seen[key] == 1 else f"{key}-{self._seen[key]}"
 
     def _event(self, row: dict[str, Any], key: str, next_one: str) -> Known:
-        """Return the event of a row, behind which `next_one` speaks."""
+        """Return a row's event; `next_one` speaks after it."""
         role, words = as_str(row.get("role")).casefold(), self._content(row.get("content"))
         named = as_str(row.get("agent"))
         source = self.writer.source(str(row.get("id", "")), role, key)
@@ -191,7 +190,7 @@ class WorkflowRows(RecordConverter):
         return compact_json(content)
 
     def _meta(self, row: dict[str, Any]) -> dict[str, Json]:
-        """Return the fields without a place in the event, including a time that cannot be read."""
+        """Return fields without a place in the event, such as an invalid time."""
         rest = {name: value for name, value in row.items() if name not in KNOWN}
         if at_of(row) is None:
             rest |= {name: row[name] for name in TIMES if name in row}
@@ -203,7 +202,7 @@ NEEDED = frozenset(("role", "content"))
 
 
 def is_row(value: Json) -> bool:
-    """Return whether it is a row of such a table: it names a workflow, a role, and content."""
+    """Return whether it names a workflow, a role and content."""
     return isinstance(value, dict) and value.keys() >= NEEDED and workflow_of(value) is not None
 
 
@@ -213,7 +212,7 @@ def are_rows(document: Json) -> bool:
 
 
 def is_csv(first: bytes) -> bool:
-    """Return whether the first line is a header with the columns of the table."""
+    """Return whether the first line is a header with the table's columns."""
     header = first.removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0].decode("utf-8", "replace")
     try:
         return is_row(dict.fromkeys(next(csv.reader([header]), []), ""))
@@ -239,7 +238,7 @@ def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversat
 def source_conversations(
     rows: Iterable[Mapping[str, Any]], reading: JsonLinesReader
 ) -> Iterator[SourceConversation]:
-    """Yield the conversations of rows, each in order of time; invalid rows are skipped with a reason."""
+    """Yield the rows' conversations in order of time; report invalid rows."""
     conversations: dict[str, list[Record]] = {}
     for number, row in enumerate(rows, 1):
         value = {str(name): _plain(value) for name, value in row.items() if value is not None}
@@ -266,7 +265,7 @@ def _fault(row: JsonObject) -> str:
 
 
 def _in_order(records: list[Record]) -> list[Record]:
-    """Return the rows by time; a row without one stays behind the one before it."""
+    """Return rows by time; one without a time follows the previous one."""
     last: datetime | None = None
     placed: list[tuple[datetime | None, Record]] = []
     for record in records:
@@ -284,7 +283,7 @@ def _from_database(stream: BinaryIO) -> Iterator[JsonObject]:
 
 
 def _plain(value: Any) -> Json:
-    """Return a value of a database as JSON: times in ISO 8601, bytes as text, others in words."""
+    """Return a database value as JSON: ISO 8601 times, bytes as text, others in words."""
     match value:
         case float() if not math.isfinite(value):
             return str(value)
@@ -303,10 +302,10 @@ def _plain(value: Any) -> Json:
 
 
 def import_rows(log: Log, rows: Iterable[Any], *, name: str | None = None) -> Report:
-    """Import rows of a table of messages: mappings, or the cursor of a database that has selected them.
+    """Import message rows: mappings, or a cursor that has selected them.
 
-    Each workflow (`workflowId`) becomes a conversation of that name; `name` as in `import_file`. What the log
-    holds already is not appended again. Columns that are not known are kept in `meta`.
+    Each workflow (`workflowId`) becomes a conversation of that name; `name` as in `import_file`. Rows already
+    logged are skipped; unknown columns go to `meta`.
     """
     reading = JsonLinesReader()
     described = getattr(rows, "description", None)

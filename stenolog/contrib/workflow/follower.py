@@ -25,16 +25,16 @@ LARGEST_ID = 2**31 - 1
 
 
 class WorkflowFollower:
-    """Writes each conversation into `conversation_messages(id, workflowId, role, content, agent, createdAt)`.
+    """Writer of conversations into `conversation_messages(id, workflowId, role, content, agent, createdAt)`.
 
-    `connection` is one of sqlite3, psycopg or PyMySQL that nothing else uses meanwhile. Missing tables are
-    created. A column `cutOff` marks what had arrived of an answer that was cut off. An answer made anew takes
-    the place of the old one's row. Rows that were imported from the same table are not written again.
+    `connection`, of sqlite3, psycopg or PyMySQL, is used by nothing else meanwhile. Missing tables are
+    created. A column `cutOff` marks incomplete answers; a new answer replaces the old one's row. Rows
+    imported from the same table are not written again.
 
-    `workflow` gives the id in `workflows` for the name of a conversation; None leaves it out. By default a
-    name of digits is the id itself, what was forked from it or begun in it is left out, and every other
-    conversation has a new workflow of its name. `columns` gives the values of your own columns for an entry's
-    rows, such as its task. Raises `CallerError`, and `TableError` for what the database refuses.
+    `workflow` returns the id in `workflows` for a conversation's name, None to leave it out. By default a
+    name of digits is the id; forks of it are left out; others get a new workflow of their name. `columns`
+    gives an entry's values for your own columns. Raises `CallerError`, and `TableError` for what the database
+    refuses.
     """
 
     def __init__(
@@ -51,9 +51,9 @@ class WorkflowFollower:
         self._workflow = workflow
 
     def follow(self, timeout: float | None = None) -> None:
-        """Catch up, and again whenever the log grows, until it is closed or quiet for `timeout` seconds.
+        """Catch up whenever the log grows, until closed or quiet for `timeout` seconds.
 
-        Raises `TableError` where the database goes away: begin again, with a new connection.
+        Raises `TableError` if the database goes away: begin again with a new connection.
         """
         tail = self.log.tail(timeout)  # from here on, so that nothing is missed while catching up
         self.catch_up()
@@ -62,9 +62,9 @@ class WorkflowFollower:
                 self._follow(self.log[entry.conversation])
 
     def catch_up(self) -> None:
-        """Write what is missing, and delete the messages of conversations that were deleted.
+        """Write missing rows; delete those of deleted conversations.
 
-        A conversation that is refused holds up no other: what is wrong with the first is raised at the end.
+        A refused conversation does not hold up others; the first error is raised at the end.
         """
         refused = list[Exception]()
         for name in self.log.names(archived=True):
@@ -102,7 +102,7 @@ class WorkflowFollower:
                 )
 
     def _progress(self, conversation: Conversation, key: int) -> tuple[int | None, int]:
-        """Return the workflow of a conversation and the position up to which its messages are written."""
+        """Return a conversation's workflow and the position written up to."""
         found = self._database.run(
             "SELECT workflow, position, digest FROM stenolog_workflows WHERE conversation = ?", key
         )
@@ -116,7 +116,7 @@ class WorkflowFollower:
         return workflow, position
 
     def _begun(self, conversation: Conversation) -> int | None:
-        """Return the id of a new conversation's workflow; None for an imported copy of another's rows."""
+        """Return a new conversation's workflow id; None for an imported copy of another's rows."""
         database, name = self._database, conversation.name
         id: int | None
         if self._workflow is not None:
@@ -139,7 +139,7 @@ class WorkflowFollower:
         return id
 
     def _is_beside_a_workflow(self, conversation: Conversation) -> bool:
-        """Return whether a conversation was forked from a workflow of the application's, or begun in it."""
+        """Return whether a conversation was forked from or begun in an application's workflow."""
         above = conversation.settings().parent
         while above is not None and not _is_number(above.conversation):
             above = self.log[above.conversation].settings().parent if above.conversation in self.log else None
@@ -185,7 +185,7 @@ class WorkflowFollower:
         return given
 
     def _imported(self, entry: Entry, workflow: int) -> int | None:
-        """Return the id of the row that an entry was imported from; None if it was not, or is not there."""
+        """Return the id of an entry's imported row; None if there is none."""
         source = getattr(entry.event, "source", None)
         if source is None or source.system != SYSTEM or not source.id.isdecimal():
             return None
@@ -223,7 +223,7 @@ def _is_number(name: str) -> bool:
 
 
 def _erased(entry: Entry) -> list[int]:
-    """Return the positions that were erased, where the entry records an erasure."""
+    """Return the erased positions that an entry records."""
     if not isinstance(entry.event, UserMessage) or entry.event.author_kind != "system":
         return []
     ours = entry.event.meta.get("stenolog")

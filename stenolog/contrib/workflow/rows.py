@@ -1,4 +1,4 @@
-"""Messages of entries as rows of `conversation_messages`, and the table of them that follows the log."""
+"""Messages as rows of `conversation_messages`, and the table that follows the log."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from stenolog.tables import CONVERSATION, Table
 
 
 def messages_in(entry: Entry) -> Iterator[dict[str, Any]]:
-    """Yield the messages of an entry: its words with their speaker, and a mode switch's personas.
+    """Yield an entry's messages: its words with their speaker, and a mode switch's personas.
 
-    A brief of one agent for another is a message of the first. Of an error it is what had arrived, `cutOff`,
-    unless the call is made again by itself: the next answer is whole. The agent is whoever said it, by the
-    entry alone: a person, an agent, a tool; None where the entry names nobody. What says nothing to read is
-    no message.
+    An agent's brief for another is a message of the first. An error gives the partial answer, `cutOff`,
+    unless the call is retried. The agent is the person, agent or tool that the entry names, else None. Empty
+    texts are left out.
     """
     row = {"id": entry.id, "createdAt": entry.time, "cutOff": isinstance(entry.event, LlmError)}
     match entry.event:
@@ -42,13 +41,13 @@ def messages_in(entry: Entry) -> Iterator[dict[str, Any]]:
 def _message_row(
     row: dict[str, Any], role: str, parts: Sequence[Part], agent: str | None
 ) -> Iterator[dict[str, Any]]:
-    """Yield the row of a message, where there is anything to read in it."""
+    """Yield a message's row, if there is anything to read."""
     if content := _content(parts):
         yield {**row, "role": role, "content": content, "agent": agent}
 
 
 def _content(parts: Sequence[Part]) -> str:
-    """Return the text of a message; calls and files are lines of their own, and thoughts are left out."""
+    """Return a message's text, without reasoning; calls and files are lines of their own."""
     said = (part for part in parts if not isinstance(part, ReasoningPart | ProviderPart))
     lines = (part.text if isinstance(part, TextPart) else in_words([part]) for part in said)
     return "\n".join(line for line in lines if line)
@@ -60,7 +59,7 @@ ROLES = {"tool": "user"}
 
 
 def columns_of(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the columns of a message: the agent without its task, and one of the document's three roles."""
+    """Return a message's columns: the agent without its task, and one of three roles."""
     agent = row["agent"].partition("/")[0][:LONGEST_AGENT] if row["agent"] else None
     return {
         "role": ROLES.get(row["role"], row["role"]),
