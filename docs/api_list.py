@@ -15,14 +15,12 @@ MARKS = {
 
 
 def listed(names: Iterable[tuple[str, Any]], *, with_methods: bool) -> str:
-    """Return the list of some names and their values; methods of classes have rows, or are only named."""
+    """Return the list of some names and their values, with a row for each method of a class if asked."""
     given = dict(names)
     rows = list[str]()
     for name, value in given.items():
-        own = dict(_methods(name, value, given))
-        named = f" Has `{'`, `'.join(own)}`." if own and not with_methods else ""
-        rows.append(_row(name, value) + named)
-        rows += [f"    {_row(*each)}" for each in own.items() if with_methods]
+        rows.append(_row(name, value))
+        rows += [f"    {_row(*each)}" for each in _methods(name, value, given) if with_methods]
     return "\n".join(rows)
 
 

@@ -110,7 +110,6 @@ def _cli() -> Iterator[str]:
     wide = {"terminal_width": 100, "max_content_width": 100}
     ctx = click.Context(app, info_name="stenolog", **wide, **app.context_settings)
     yield f"# The command line\n\n{MADE}\n\n{PREFACE}"
-    yield f"## All commands\n\n```text\n{app.get_help(ctx)}\n```\n"
     for title, section in SECTIONS.items():
         yield f"## {title}\n"
         for name in section:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -26,10 +25,10 @@ PROGRAMS = {name: EXAMPLES / "programs" / f"{name}.py" for name in TITLES}
 PROGRAMS["own_loop"] = EXAMPLES / "own_loop.py"
 PEERS = {name: sorted((EXAMPLES / "programs" / "peers").glob(f"{name}_*.py")) for name in TITLES}
 LIBRARIES = {"agents_sdk": "OpenAI Agents SDK", "pydantic_ai": "pydantic-ai"}
+SOURCE = "https://github.com/stenolog/stenolog/blob/main/"
 INTRODUCTION = """\
-Each program is whole: save it and run it. `OPENAI_API_KEY` holds the key. `OPENAI_BASE_URL` names another
-server that speaks the same API, such as one on your machine. The test suite runs every program here against a
-local server, and the same programs written with two other libraries. It also checks that ours are no longer.
+Each program is whole: save it and run it. `OPENAI_API_KEY` holds the key; `OPENAI_BASE_URL` names another
+server of the same API. The tests run each, and the same programs written with two other libraries.
 
 Lines with text, without the first docstring:
 """
@@ -37,7 +36,11 @@ Lines with text, without the first docstring:
 
 def programs_page() -> str:
     """Return the page."""
-    return f"# Ten typical programs\n\n{MADE}\n\n{INTRODUCTION}\n{_table()}\n" + "".join(_sections())
+    shortest = "chat"
+    return (
+        f"# Ten typical programs\n\n{MADE}\n\n{INTRODUCTION}\n{_table()}\n"
+        f"{TITLES[shortest]}, whole:\n\n```py\n{_code(PROGRAMS[shortest])}```\n"
+    )
 
 
 def lines(program: Path) -> int:
@@ -51,24 +54,14 @@ def _table() -> str:
 
 
 def _row(name: str) -> str:
-    link = TITLES[name].lower().replace(" ", "-").replace(",", "")
+    link = SOURCE + PROGRAMS[name].relative_to(EXAMPLES.parent).as_posix()
     counted = [_of_peer(name, library) for library in LIBRARIES]
-    return " | ".join([f"[{TITLES[name]}](#{link})", str(lines(PROGRAMS[name])), *counted])
+    return " | ".join([f"[{TITLES[name]}]({link})", str(lines(PROGRAMS[name])), *counted])
 
 
 def _of_peer(name: str, library: str) -> str:
     found = [peer for peer in PEERS[name] if peer.stem == f"{name}_{library}"]
     return str(lines(found[0])) if found else ""
-
-
-def _sections() -> Iterator[str]:
-    for name, title in TITLES.items():
-        path = PROGRAMS[name]
-        yield f"\n## {title}\n\n{_docstring(path)}\n\n```py\n{_code(path)}```\n"
-
-
-def _docstring(program: Path) -> str:
-    return ast.get_docstring(ast.parse(program.read_text())) or ""
 
 
 def _code(program: Path) -> str:
