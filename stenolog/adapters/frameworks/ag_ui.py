@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 def ag_ui_events(entries: Iterable[Entry], *, run_id: str = "replay") -> list[BaseEvent]:
-    """Return the entries as one run, as a client would get them that listened from the first entry on.
+    """Return the entries as one run, as a client gets them from the first entry on.
 
-    The run ends as the log stands: with RUN_ERROR where a lane has failed, and with an interrupt for each
-    call that a person is to approve. Raises `MissingExtraError`.
+    The run ends with RUN_ERROR if a lane failed, and with an interrupt for each call to approve. Raises
+    `MissingExtraError`.
     """
     log = list(entries)
     telling = _telling(log[0].conversation if log else "", run_id)
@@ -39,7 +39,7 @@ def ag_ui_events(entries: Iterable[Entry], *, run_id: str = "replay") -> list[Ba
 
 
 def ag_ui_messages(entries: Iterable[Entry]) -> list[Message]:
-    """Return the messages in context, for a MESSAGES_SNAPSHOT; an edit replaces the message that it edits."""
+    """Return the messages in context for a MESSAGES_SNAPSHOT, edits applied."""
     log = list(entries)
     return _messages(_telling(log[0].conversation if log else "", "replay"), log)
 
@@ -52,12 +52,11 @@ async def ag_ui_live(
     seen: Iterable[str] = (),
     snapshot: bool = True,
 ) -> AsyncGenerator[BaseEvent, None]:
-    """Yield the events of a team's run as they happen, with the same ids as in a replay.
+    """Yield a team's run as it happens, with the ids of a replay.
 
-    The stream begins with all earlier messages as a MESSAGES_SNAPSHOT, unless there are none or `snapshot`
-    is false. `seen`: the ids of messages that the client has, such as those it has sent. Without a
-    snapshot, user messages with such an id are left out; behind one they are sent, since a client removes
-    messages that a snapshot lacks. If the run raises, so does this, after a RUN_ERROR. Raises
+    Begins with a MESSAGES_SNAPSHOT of earlier messages, unless there are none or `snapshot` is false. `seen`:
+    ids of messages that the client has. Without a snapshot these are left out; after one they are sent, since
+    clients remove messages that a snapshot lacks. If the run raises, so does this, after a RUN_ERROR. Raises
     `MissingExtraError`.
     """
     opened = await conversation.sync() if isinstance(conversation, AsyncConversation) else conversation
@@ -88,7 +87,7 @@ async def ag_ui_live(
 async def _events_up_to(
     conversation: Conversation, telling: EventStream, happened: RunEvent
 ) -> list[BaseEvent]:
-    """Return the events of a run event, behind those of the log's earlier entries."""
+    """Return a run event's events, after those of earlier entries."""
     match happened:
         case StreamDelta():
             return [*telling.delta(happened)]
@@ -98,7 +97,7 @@ async def _events_up_to(
 
 
 async def _read(conversation: Conversation, telling: EventStream, at: int | None) -> list[BaseEvent]:
-    """Take in the entries that were not reported yet, up to a position."""
+    """Read unreported entries up to a position."""
     if at is not None and at <= telling.position:
         return []
     entries = await asyncio.to_thread(lambda: [*conversation.entries(telling.position, at)])
@@ -106,7 +105,6 @@ async def _read(conversation: Conversation, telling: EventStream, at: int | None
 
 
 def _messages(telling: EventStream, log: list[Entry]) -> list[Message]:
-    """Return the messages of the whole log, which is read for that."""
     from .ag_ui_events import in_context, messages
 
     told = [event for entry in log for event in telling.entry(entry)]

@@ -1,8 +1,8 @@
-"""Events of AG-UI from entries and from answers still being written, and the messages that they come to.
+"""Events of AG-UI from entries and answers in progress, and the messages they add up to.
 
-An answer is one message of AG-UI: its text, and its calls. Its id is there before its entry is, so that a
-live client and one that reconnects know it by the same: `lane@position`, the position being the one that it
-answers, and `~2` and so on for the attempts after the first. Whatever answers nothing has its entry's id.
+An answer is one AG-UI message: text and calls. Its id exists before its entry, so that live and reconnected
+clients use the same: `lane@position` of what it answers, with `~2` and so on for later attempts. What answers
+nothing has its entry's id.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SPOKEN = ("text", "refusal")
 
 @dataclass
 class Open:
-    """An answer that is being written: what of it was told, and which of its messages are open."""
+    """An answer in progress: what was sent of it, and its open messages."""
 
     id: str
     lane: str
@@ -45,7 +45,7 @@ class Open:
     speaks: bool = False
 
     def add(self, kind: str, words: str) -> Events:
-        """Yield the next piece of the text. Text behind another item begins a line of its own."""
+        """Yield the next piece of text. Text after another item begins a new line."""
         kind = "text" if kind in SPOKEN else kind
         if words and kind in ("text", "reasoning"):
             said = self.told.setdefault(kind, [])
@@ -55,7 +55,7 @@ class Open:
         self.last = kind
 
     def finish(self, whole: Open) -> Events:
-        """Yield the rest of the whole answer that was not streamed, and close all parts."""
+        """Yield the unstreamed rest of the answer, and close all parts."""
         for kind in ("reasoning", "text"):
             words, said = ("".join(each.told.get(kind, ())) for each in (whole, self))
             if words.startswith(said) and words != said:
@@ -95,7 +95,7 @@ class Open:
 
 
 class EventStream:
-    """Tells a conversation as one run."""
+    """Converter of a conversation to one run."""
 
     seen: frozenset[str] = frozenset()
     """The messages that the client has, by id: they are not told."""
@@ -118,7 +118,7 @@ class EventStream:
         self._node = ""
 
     def begin(self) -> Events:
-        """Yield the start of the run, and then the current state, where a run was told before."""
+        """Yield the run's start, and the current state if a run came before."""
         yield ag.RunStartedEvent(thread_id=self.thread, run_id=self.run)
         self._failed = {}
         if self.position:
@@ -127,7 +127,7 @@ class EventStream:
             yield ag.StepStartedEvent(step_name=self._node)
 
     def end(self, error: str = "") -> Events:
-        """Yield the end of the run: it failed if a lane did, or waits if a call waits for a person."""
+        """Yield the run's end: failed with a lane, or waiting for a person."""
         for answer in self._open.values():
             yield from answer.close()
         self._open = {}
@@ -143,7 +143,7 @@ class EventStream:
             yield ag.RunFinishedEvent(thread_id=self.thread, run_id=self.run, outcome=outcome)
 
     def delta(self, delta: StreamDelta) -> Events:
-        """Yield the next piece of an answer; the protocol has no event for what a program does by itself."""
+        """Yield an answer's next piece; the protocol has no event for a program's own actions."""
         if delta.kind == "act":
             return
         key = f"{delta.lane}@{delta.cause}"
@@ -231,7 +231,7 @@ class EventStream:
         return ag.StateSnapshotEvent(snapshot=_settings_state(self.settings))
 
     def _answer(self, entry: Entry, lane: str, cause: int | None) -> Open:
-        """Return the answer that an entry ends, as far as it was streamed."""
+        """Return the answer that an entry ends, as far as streamed."""
         if cause is None:
             answer = Open(_free(self._taken, entry.id), lane)
             self._placed(entry, answer.reasoning_id)
@@ -245,7 +245,7 @@ class EventStream:
         return answer
 
     def _placed(self, entry: Entry, id: str) -> str:
-        """Return the id, once it is noted which entry it is of."""
+        """Return the id after noting its entry."""
         self.places[id] = entry.position
         return id
 
@@ -282,7 +282,7 @@ def complete(parts: Sequence[Part]) -> Open:
 
 
 def _free(taken: set[str], id: str) -> str:
-    """Return the id, or the next like it that is not taken; it is taken then."""
+    """Return the id or a similar free one, and reserve it."""
     found, number = id, 1
     while found in taken:
         number += 1
@@ -302,7 +302,7 @@ def _role(said: UserMessage) -> Any:
 
 
 def _settings_state(settings: Settings) -> dict[str, Any]:
-    """Return the state of AG-UI: the settings that a client may show."""
+    """Return AG-UI's state: the settings that a client may show."""
     return {"mode": settings.mode, "members": [*settings.members], "title": settings.title}
 
 
@@ -318,7 +318,7 @@ SAYS: dict[str, Any] = {
 
 
 def messages(told: Iterable[ag.BaseEvent]) -> list[types.Message]:
-    """Return the messages in the order in which they began; a result is behind the message with its call."""
+    """Return the messages in the order they began; results follow their call's message."""
     made: list[Any] = []
     by_id: dict[str, Any] = {}
     calls: dict[str, tuple[types.ToolCall, Any]] = {}
@@ -356,7 +356,7 @@ def messages(told: Iterable[ag.BaseEvent]) -> list[types.Message]:
 def in_context(
     made: Sequence[types.Message], places: Mapping[str, int], now: InContext
 ) -> list[types.Message]:
-    """Return the messages in context, edits in their places; a result stays behind its call's message."""
+    """Return the messages in context, edits applied; results follow their call's message."""
     order = {entry.position: nth for nth, entry in enumerate(now.entries)}
     callers = {call.id: message.id for message in made for call in getattr(message, "tool_calls", None) or ()}
 
@@ -371,7 +371,7 @@ def in_context(
 
 
 def _insert_position(made: list[Any], called: tuple[types.ToolCall, Any] | None) -> int:
-    """Return a result's index: after the message with its call, and the results that follow it."""
+    """Return a result's index: after its call's message and earlier results."""
     if called is None:
         return len(made)
     place = next(nth for nth, message in enumerate(made) if message is called[1]) + 1

@@ -40,10 +40,9 @@ T = TypeVar("T")
 class OpenAIAgentsSession:
     """A `Session` of the Agents SDK; `session_id` is the conversation's name.
 
-    All agents of a run share one list of items, and each reads what the others said as its own; so in the log
-    they are one lane, `agent`. `model` is noted with what is said: only models of its family are sent its
-    reasoning again. Each batch of items that a run adds is one transaction. After `close` the session raises
-    `CallerError`; the log stays open.
+    All agents of a run share one list of items and read each other's as their own, so in the log they are one
+    lane, `agent`. `model` is recorded with its words: only its family is sent its reasoning again. Each batch
+    of a run is one transaction. After `close` the session raises `CallerError`; the log stays open.
     """
 
     def __init__(
@@ -65,7 +64,7 @@ class OpenAIAgentsSession:
         return f"<OpenAIAgentsSession of {self.conversation!r}>"
 
     async def get_items(self, limit: int | None = None) -> list[Any]:
-        """Return the items that are in context, as they were added; of `limit`, the last so many."""
+        """Return the items in context as they were added, or the last `limit`."""
         self._check_open()
         if limit is None and self.session_settings is not None:
             limit = self.session_settings.limit
@@ -79,7 +78,7 @@ class OpenAIAgentsSession:
             await asyncio.to_thread(self._add, list(items))
 
     async def pop_item(self) -> Any | None:
-        """Return the last item, which is in context no more; None where there is none."""
+        """Remove the last item from context and return it; None if there is none."""
         self._check_open()
         return await asyncio.to_thread(self._decided, self._pop)
 
@@ -100,7 +99,7 @@ class OpenAIAgentsSession:
         return [*chain.from_iterable(self._items_by_position(self.conversation.position).values())]
 
     def _items_by_position(self, position: int) -> dict[int, list[Item]]:
-        """Return the items of each entry that has some in context there, by its position."""
+        """Return the items in context of each entry, by position."""
         held = {
             entry.position: items_of(entry.event, self.conversation.log.blobs)
             for entry in self._in_context(position)[0]
@@ -135,7 +134,7 @@ class OpenAIAgentsSession:
         return events
 
     def _decided(self, decide: Callable[[int], tuple[T, list[Event]]]) -> T:
-        """Decide at the conversation's head and append the events; on a version conflict, decide again."""
+        """Decide at the head and append; decide again on a version conflict."""
         while True:
             position = self.conversation.position
             answer, events = decide(position)
@@ -146,7 +145,7 @@ class OpenAIAgentsSession:
             return answer
 
     def _pop(self, position: int) -> tuple[Item | None, list[Event]]:
-        """Hide the item's entry, with the entries that it edits; the items before it are written again."""
+        """Hide the item's entry and those it edits; write earlier items again."""
         held = self._items_by_position(position)
         if not held:
             return None, []
@@ -164,9 +163,9 @@ class OpenAIAgentsSession:
 
 
 def _settings(given: SessionSettings | dict[str, Any] | None) -> SessionSettings | None:
-    """Return the settings as the SDK's type; its own sessions take a dict too.
+    """Return the settings as the SDK's type, also from a dict.
 
-    Raises TypeError for a name that they do not have, as the SDK's sessions do.
+    Raises TypeError for an unknown name, as the SDK does.
     """
     if not isinstance(given, dict):
         return given
@@ -183,7 +182,7 @@ Item = dict[str, Any]
 
 
 def openai_agents_events(given: Sequence[Item], agent: str, model: str, blobs: Blobs) -> Iterator[Event]:
-    """Yield the events that take the items down, in their order; pictures and files go among the blobs."""
+    """Yield the items' events in order; add pictures and files to the blobs."""
     read = [(item, read_as_kept(item, blobs)) for item in given]
     for is_said, run in groupby(read, key=lambda each: isinstance(each[1], Reply)):
         for group in [list(run)] if is_said else [[each] for each in run]:
@@ -195,7 +194,7 @@ def openai_agents_events(given: Sequence[Item], agent: str, model: str, blobs: B
 
 
 def items_of(event: Event, blobs: Mapping[str, bytes]) -> list[Item]:
-    """Return new items of an event; none if it was for no model, or is no message."""
+    """Return an event's new items; none if it is not for models, or no message."""
     if not isinstance(event, UserMessage | AssistantMessage | ToolResult | LlmError) or not event.in_context:
         return []
     kept: list[Item] = apply_patch(plain_items(event, blobs), as_dict(event.meta.get(OURS)))
@@ -203,7 +202,7 @@ def items_of(event: Event, blobs: Mapping[str, bytes]) -> list[Item]:
 
 
 def _event(given: Spoken | Result) -> UserMessage | ToolResult:
-    """Return a message of a person's or the system's, or a tool's result."""
+    """Return a message by a person or the system, or a tool's result."""
     if isinstance(given, Result):
         return ToolResult(call_id=given.call_id, parts=given.parts)
     return UserMessage(parts=given.parts, author_kind="person" if given.role == "user" else "system")

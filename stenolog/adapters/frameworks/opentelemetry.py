@@ -1,7 +1,7 @@
-"""OpenTelemetry: what agents did, exported as spans of the semantic conventions for generative AI.
+"""OpenTelemetry: agents' work as spans of the conventions for generative AI.
 
-The log is read, not the program watched: so a run can be traced that is long over, or another program's.
-Metrics of building requests are the exception: they are of this process, and only once they are asked for.
+The log is read, so past runs and other programs' can be traced. Only metrics of building requests are of this
+process, once requested.
 """
 
 from __future__ import annotations
@@ -37,12 +37,11 @@ def export_spans(
     name: str = "",
     resource: Resource | None = None,
 ) -> int:
-    """Export the work of a conversation's agents, and return the number of spans.
+    """Export a conversation's work; return the number of spans.
 
-    With a `name`, only what that name was not told before: so it can be called again and again, after each
-    run, say. A kill may repeat a batch, whose spans have the same ids then. What a fork has inherited is told
-    of in its parent. `content` exports what was said too. Raises `MissingExtraError`, and `OperationalError`
-    where the exporter fails.
+    With a `name`, only what that name has not exported: call it again after each run. A kill may repeat a
+    batch, with the same span ids. A fork's inherited work belongs to its parent. `content` exports texts too.
+    Raises `MissingExtraError`, and `OperationalError` if the exporter fails.
     """
     told, exported = ExportReport(conversation, name), 0
     after = max(told.position, inherited(conversation.settings()))
@@ -58,12 +57,11 @@ UNITS = {"duration": "s", "messages": "{message}", "size": "By", "window": "{ent
 
 
 def measure_requests(log: Log | AsyncLog, provider: MeterProvider | None = None) -> Callable[[], None]:
-    """Measure each request that is built from this log, and return a function that ends it.
+    """Measure each request built from this log; return a function that stops it.
 
-    The histograms are `stenolog.request.duration` (seconds of building), `.messages`, `.size` (bytes of the
-    body) and `.window` (entries in the agent's window), by agent, API, and `stenolog.request.source`:
-    "memory" (a cache hit), "snapshot" or "log". `provider` None is the global one. Raises
-    `MissingExtraError`.
+    Histograms: `stenolog.request.duration` (seconds), `.messages`, `.size` (bytes of the body) and `.window`
+    (entries), by agent, API, and `stenolog.request.source`: "memory" (a cache hit), "snapshot" or "log".
+    `provider` None is the global one. Raises `MissingExtraError`.
     """
     try:
         from opentelemetry.metrics import get_meter_provider
@@ -126,14 +124,14 @@ def readable(span: Span, resource: Resource | None = None) -> ReadableSpan:
 
 @cache
 def _program() -> Resource:
-    """Return the default resource that describes this program; created once, since it holds a random id."""
+    """Return this program's default resource, created once: it has a random id."""
     from opentelemetry.sdk.resources import Resource
 
     return Resource.create()
 
 
 class ExportReport:
-    """The export progress of a conversation under a name; without a name, no progress is stored."""
+    """A conversation's export progress under a name; stored only with a name."""
 
     def __init__(self, conversation: Conversation, name: str) -> None:
         self._recorder = conversation.log.recorder
@@ -152,7 +150,7 @@ class ExportReport:
 
 
 def _batches(found: Iterable[Span]) -> Iterator[list[Span]]:
-    """Yield the spans some at a time; those of one entry stay together, so that a mark can follow them."""
+    """Yield spans in batches; those of one entry stay together, so that a mark can follow them."""
     batch: list[Span] = []
     for span in found:
         if len(batch) >= BATCH and span.position != batch[-1].position:

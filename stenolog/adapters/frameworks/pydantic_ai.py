@@ -40,9 +40,9 @@ def to_pydantic_ai(
 ) -> list[ModelMessage]:
     """Return the messages in context, for `message_history=`.
 
-    A history that ends with calls without results is continued without a prompt, and they are run; with a
-    prompt, pydantic-ai refuses it, unless `pending` is "close": it answers the calls itself then, with
-    "interrupted". The instructions come from the card of `agent`. Raises `BlobNotFoundError`.
+    A history that ends with open calls is continued without a prompt, and they run. With a prompt,
+    pydantic-ai refuses it, unless `pending` is "close": then it answers them with "interrupted". Instructions
+    come from `agent`'s card. Raises `BlobNotFoundError`.
     """
     known = known_to(conversation, conversation.position if at is None else at, agent)
     messages = [message for exchange in known for message in exchange.messages]
@@ -55,11 +55,11 @@ def to_pydantic_ai(
 def append_pydantic_ai(
     conversation: Conversation, messages: Sequence[ModelMessage], *, agent: str = AGENT, replace: bool = False
 ) -> list[Entry]:
-    """Append the missing messages of a whole history, in one transaction.
+    """Append a history's missing messages in one transaction.
 
-    Raises `VersionConflictError` where the history is another one: somebody else has appended meanwhile, or
-    it was rewritten. With `replace` it takes the place of what is there from the first difference on, which
-    is hidden and not deleted. Otherwise as `Conversation.extend`.
+    Raises `VersionConflictError` if the histories differ: somebody appended, or it was rewritten. With
+    `replace` the new one hides the logged one from the first difference on. Otherwise as
+    `Conversation.extend`.
     """
     while True:
         position = conversation.position
@@ -80,7 +80,7 @@ def written(
     card: AgentCard | None = None,
     ends: bool = False,
 ) -> list[Entry]:
-    """Write messages at a known position and return the entries; `ends`: the agent's run is over."""
+    """Append messages at a known position; return the entries. `ends`: the agent's run is over."""
     known = [
         _completed(each) if each.is_foreign else each for each in known_to(conversation, position, agent)
     ]
@@ -95,9 +95,9 @@ def written(
 
 
 def pydantic_ai_entries(messages: Sequence[Json], blobs: Blobs, *, agent: str = AGENT) -> list[NewEntry]:
-    """Return the entries of a whole history that is JSON already, as `append_pydantic_ai` would write them.
+    """Return the entries of a history in JSON, as `append_pydantic_ai` writes them.
 
-    Pictures and files are put among the blobs. Neither ids nor the package of pydantic-ai are needed.
+    Pictures and files go to the blobs. Needs neither ids nor pydantic-ai's package.
     """
     drafting = Drafting(agent, NOTHING, None, {})
     drafts = drafting.to_write([], exchanges(messages), position=0, replaces=False)
@@ -111,9 +111,9 @@ def validated(messages: Sequence[Json]) -> list[ModelMessage]:
 
 
 def dumped(messages: Sequence[ModelMessage]) -> list[Json]:
-    """Return the messages as JSON; half a pair of surrogates, which no file can hold, is U+FFFD there.
+    """Return the messages as JSON, with U+FFFD for half surrogate pairs.
 
-    Raises `InvalidEventError` for what pydantic cannot write, such as a model with bytes that are no UTF-8.
+    Raises `InvalidEventError` for what pydantic cannot write, such as bytes that are not UTF-8.
     """
     try:
         found: list[Json] = whole_text(adapter().dump_python(list(messages), mode="json"))
@@ -154,10 +154,10 @@ def adapter() -> TypeAdapter[list[Any]]:
 
 
 class Drafting:
-    """Takes down exchanges; their pictures and files are collected in `blobs`.
+    """Converter of exchanges to entries; pictures and files are collected in `blobs`.
 
-    `card` tells model, provider and tools of the agent; without it the messages do, and they tell its
-    instructions. `same_up_to` is the position up to which the log and the history were found to be the same.
+    `card` has the agent's model, provider and tools; without it the messages do, with its instructions.
+    `same_up_to` is the position up to which log and history agree.
     """
 
     def __init__(
@@ -176,10 +176,9 @@ class Drafting:
     def to_write(
         self, known: Sequence[Exchange], given: Sequence[Exchange], *, position: int, replaces: bool
     ) -> list[NewEntry] | None:
-        """Return the entries that turn the known exchanges into the given ones; None if they conflict.
+        """Return the entries that turn known exchanges into given ones; None on conflict.
 
-        Where `replaces`, others take the place of those that are known: these are hidden. Of a last exchange
-        that `ends`, it is noted that it does.
+        With `replaces`, known ones are hidden instead. `ends` is recorded on the last exchange.
         """
         same = _number_of_same(known, given)
         there, new = known[same:], given[same:]
@@ -199,7 +198,7 @@ class Drafting:
         return [draft for each in given for draft in self._missing(Exchange(), each) or ()]
 
     def _missing(self, there: Exchange, given: Exchange) -> Iterator[NewEntry] | None:
-        """Return the missing entries of an exchange; None if the entries there belong to another one."""
+        """Return an exchange's missing entries; None if the logged ones are of another."""
         if there.response is not None:
             return None
         asked = [draft for message in given.requests for draft in request_events(message, self.blobs)]
@@ -259,7 +258,7 @@ def _number_of_same(known: Sequence[Exchange], given: Sequence[Exchange]) -> int
 
 
 def _is_same(new: Event, there: Event) -> bool:
-    """Return whether an existing entry equals the one that a message makes now."""
+    """Return whether an entry equals what a message makes now."""
     match new, there:
         case (ToolResult(), ToolResult()):
             return new.call_id == there.call_id and new.parts == there.parts

@@ -1,9 +1,8 @@
-"""Conversations as pydantic-ai's message history, and a history as entries that are still to be written.
+"""Conversations as pydantic-ai's history, and histories as entries to write.
 
-A response closes what was asked before it: the two are an exchange, and the last exchange may be open. The
-entries of its requests are read as one `ModelRequest`; a note in the `meta` of the last entry that came of a
-request, or of the response, says how pydantic-ai has put it. A tool's result may be written as soon as it is
-there; the request that it is a part of finds it there, and is noted too.
+A response and what was asked before it are an exchange; the last may be open. Its requests' entries are read
+as one `ModelRequest`. A note in the last entry's `meta` says how pydantic-ai put it. A tool's result may be
+written early; its request finds it, and is noted too.
 """
 
 from __future__ import annotations
@@ -26,12 +25,11 @@ OURS = "pydantic_ai"
 
 @dataclass
 class Exchange:
-    """A request with its response; `first` is the position at which it begins.
+    """A request with its response, from the position `first`.
 
-    `run` holds the entries of its requests, and `requests` the messages built from them; `noted` is the
-    number that pydantic-ai has put into messages itself. `calls` are the names of the calls that it may
-    answer, by id, in their order. `ends`: the run was over with it, and needs no response. `is_foreign`:
-    not all of it came from pydantic-ai, so that its messages lack some of pydantic-ai's fields.
+    `run` has its requests' entries, `requests` their messages; `noted` counts those that pydantic-ai put into
+    messages. `calls` are names of calls it may answer, by id, in order. `ends`: the run ended without a
+    response. `is_foreign`: partly not from pydantic-ai, so some fields are missing.
     """
 
     calls: dict[str, str] = field(default_factory=dict)
@@ -45,7 +43,7 @@ class Exchange:
 
     @property
     def early(self) -> list[NewEntry]:
-        """The results that were written as soon as they were there, and of which no message knows yet."""
+        """Return the early results that no message has yet."""
         run = self.run[self.noted :] if self.response is None else []
         return run if all(isinstance(draft.event, ToolResult) for draft in run) else []
 
@@ -54,7 +52,7 @@ class Exchange:
         return self.requests if self.response is None else [*self.requests, self.response]
 
     def plain(self, after: int, persona: str, blobs: Mapping[str, bytes]) -> list[Json]:
-        """Return the request made of the entries behind so many; results are in the order of their calls."""
+        """Return the request of the entries after so many; results in the order of calls."""
         run = self.run[after:]
         order = {id: nth for nth, id in enumerate(self.calls)}
         results = [draft for draft in run if isinstance(draft.event, ToolResult)]
@@ -91,7 +89,7 @@ def content_of(value: Any) -> Any:
 
 
 def read(entries: Iterable[Entry], now: Settings, agent: str, blobs: Mapping[str, bytes]) -> list[Exchange]:
-    """Return the exchanges that are in context under the current settings; each with its messages, lean."""
+    """Return the exchanges in context under current settings, with lean messages."""
     found, open_one, settings = [], Exchange(), NOTHING
     log, personas = [*entries], dict[int, str]()
     for entry in log:
@@ -138,7 +136,7 @@ def _take(exchange: Exchange, entry: Entry, persona: str, blobs: Mapping[str, by
 
 
 def _settle(exchange: Exchange, persona: str, blobs: Mapping[str, bytes]) -> None:
-    """Add the input after the last note as a request of its own."""
+    """Add the input after the last note as its own request."""
     rest = exchange.plain(exchange.noted, persona, blobs)
     exchange.requests = [*exchange.requests, *rest]
     exchange.is_foreign |= bool(rest)
@@ -152,7 +150,7 @@ def _is_heard(event: object) -> bool:
 
 
 def exchanges(messages: Iterable[Json]) -> list[Exchange]:
-    """Return the exchanges of a history of pydantic-ai, with no entries yet."""
+    """Return a pydantic-ai history's exchanges, without entries."""
     found, open_one = [], Exchange()
     for message in map(lean, messages):
         if message["kind"] == "request":

@@ -1,7 +1,7 @@
-"""The parts of pydantic-ai's messages, as JSON, to events and back.
+"""Parts of pydantic-ai's messages, as JSON, to events and back.
 
-Each part of a request is an event, and a response is one. The plain forms are what an event is as a part by
-itself, whoever wrote it; times and ids, and whatever else pydantic-ai's own say, are a difference to them.
+Each part of a request is an event; a response is one. A plain form is what an event implies; times, ids and
+other fields of pydantic-ai are a difference to it.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _input_event(part: Json, blobs: Blobs) -> UserMessage | ToolResult:
 def plain_part(
     event: UserMessage | ToolResult, time: datetime, name: str, blobs: Mapping[str, bytes]
 ) -> Json:
-    """Return the part that an event is by itself; `name` is the tool's, where the result does not tell."""
+    """Return the part that an event implies; `name` is the tool's, if the result lacks it."""
     content, written = content_of_parts(event.parts, blobs), {"timestamp": timestamp(time)}
     match event:
         case ToolResult():
@@ -121,7 +121,7 @@ def plain_part(
 
 
 def contents(content: Any, blobs: Blobs) -> tuple[UserPart, ...]:
-    """Return the parts of a tool's result: a text, a list with media in it, or any JSON as its text."""
+    """Return a result's parts: a text, a list with media, or JSON as text."""
     if content is None:
         return ()
     is_told = isinstance(content, list) and any(as_dict(part).get("kind") for part in content)
@@ -147,7 +147,7 @@ def _content(part: Any, blobs: Blobs) -> UserPart:
 
 
 def _binary(data: str, media: str, blobs: Blobs) -> UserPart | None:
-    """Return a picture or a file as a part; pydantic writes bytes in the alphabet of URLs."""
+    """Return a picture or file as a part; pydantic writes URL-safe base64."""
     try:
         blob = keep(base64.b64decode(data, b"-_", validate=True), blobs)
     except (binascii.Error, ValueError):
@@ -156,7 +156,7 @@ def _binary(data: str, media: str, blobs: Blobs) -> UserPart | None:
 
 
 def content_of_parts(parts: Sequence[UserPart], blobs: Mapping[str, bytes]) -> Any:
-    """Return no text or one text as a string, and anything else as a list."""
+    """Return no or one text as a string, anything else as a list."""
     if not parts:
         return ""
     if len(parts) == 1 and isinstance(parts[0], TextPart):
@@ -244,7 +244,7 @@ def _plain(part: Part) -> Json | None:
 
 
 def lean(message: Json) -> Json:
-    """Return the message without its defaults: without null in its fields and parts, and unused usage."""
+    """Return the message without defaults, nulls and unused usage."""
     slim = {name: value for name, value in message.items() if value is not None}
     if "parts" in slim:
         slim["parts"] = [

@@ -49,11 +49,11 @@ RETURNED: TypeAdapter[Any] = TypeAdapter(
 
 
 class PydanticAIRecorder(AbstractCapability[Any]):
-    """Takes the runs of an agent down in a conversation; `agent` is what the log calls it.
+    """Recorder of an agent's runs in a conversation; `agent` is its name in the log.
 
-    One run at a time: where somebody else has appended since `history()` was read, or appends during the run,
-    the next step raises `VersionConflictError`, and what they wrote stands. A tool that was under way when
-    the process died runs again; one that raised, too. Deltas of a stream are not kept.
+    One run at a time: if anybody else appends after `history()` or during the run, the next step raises
+    `VersionConflictError`, and their entries stay. A tool that was running when the process died, or that
+    raised, runs again. Stream deltas are not kept.
     """
 
     def __init__(self, conversation: Conversation, *, agent: str = AGENT) -> None:
@@ -67,7 +67,7 @@ class PydanticAIRecorder(AbstractCapability[Any]):
 
     @property
     def is_unfinished(self) -> bool:
-        """True if the log ends in mid-run: a question has no answer, or calls have yet to be run."""
+        """Return whether the log ends mid-run, with an open question or open calls."""
         known = known_to(self.conversation, self.conversation.position, self.agent)
         if not known or known[-1].ends:
             return False
@@ -76,7 +76,7 @@ class PydanticAIRecorder(AbstractCapability[Any]):
     def history(self) -> list[ModelMessage]:
         """Return the messages in context, for `message_history=`.
 
-        An unfinished run is continued without a prompt.
+        Continue an unfinished run without a prompt.
         """
         self._read_at = self.conversation.position
         known = without_early(known_to(self.conversation, self._read_at, self.agent))

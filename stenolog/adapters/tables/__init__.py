@@ -1,1 +1,1 @@
-"""Tables of SQL that follow the log: a pure function of each entry, kept up to date."""
+"""SQL tables that follow the log, each a pure function of entries."""

@@ -63,23 +63,23 @@ class InPostgres:
         self.raises = raises
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Return the rows of a statement; `?` stands for a value."""
+        """Return a statement's rows; `?` is a value."""
         cursor = self.connection.execute(statement.replace("?", "%s"), values)
         return cursor.fetchall() if cursor.description else []
 
     def many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
-        """Run the statement once for each row. Text cannot hold NUL here: U+FFFD replaces it."""
+        """Run the statement for each row. U+FFFD replaces NUL in text."""
         with self.connection.cursor() as cursor:
             told = [list(map(_to_postgres, row)) for row in rows]
             cursor.executemany(statement.replace("?", "%s"), told)
 
 
 class Follower:
-    """Keeps tables in PostgreSQL up to date with a log; `dsn` is what libpq takes.
+    """Follower that keeps tables in PostgreSQL up to date with a log; `dsn` as for libpq.
 
-    To be used by one thread at a time. Makes the tables, and makes those anew that were made by another
-    version or other columns. Raises `MissingExtraError` without psycopg, `StoreError` without a connection,
-    `InvalidEventError` for an address that cannot be read.
+    For one thread at a time. Creates tables, and recreates those of another version or other columns. Raises
+    `MissingExtraError` without psycopg, `StoreError` without a connection, `InvalidEventError` for an invalid
+    address.
     """
 
     def __init__(self, log: Log, dsn: str, *tables: Table) -> None:
@@ -116,9 +116,9 @@ class Follower:
             self._connection = None
 
     def follow(self, timeout: float | None = None) -> None:
-        """Catch up whenever the log has grown, until it is closed, or has been quiet for `timeout` seconds.
+        """Catch up whenever the log grows, until closed or quiet for `timeout` seconds.
 
-        A connection that is lost is made anew. A table that goes no further is logged, and left behind.
+        Reconnects after a lost connection. A table that fails is logged and skipped.
         """
         woken = threading.Event()
         with self._recorder.listening(woken.set):
@@ -137,19 +137,19 @@ class Follower:
                     return
 
     def catch_up(self) -> None:
-        """Take in the missing entries, and the renamed and deleted conversations.
+        """Apply missing entries, renames and deletions.
 
-        Raises `TableError` where a table's function fails, once the other tables are up to date; what it had
-        taken in before that stays.
+        Raises `TableError` if a table's function fails, after updating the others; entries before the failure
+        stay applied.
         """
         faults = [fault for table in self._tables if (fault := self._catch_up(table))]
         if faults:
             raise TableError("; ".join(faults))
 
     def rebuild(self) -> None:
-        """Drop the tables and build them again from the log, which may be another one than before.
+        """Drop the tables and rebuild them, also from another log.
 
-        All other tables there begin anew too, at their next turn. Raises `TableError`, as `catch_up`.
+        All other tables there begin anew at their next turn. Raises `TableError`, as `catch_up`.
         """
         with self._transaction() as database:
             database.run("DELETE FROM stenolog_conversations")  # and with them lineage and rows
@@ -170,7 +170,7 @@ class Follower:
                     self._make(database, table)
 
     def _catch_up(self, table: Table) -> str:
-        """Take in all that a table lacks; why it goes no further, empty where it is up to date."""
+        """Apply all that a table lacks; return its fault, empty if up to date."""
         while True:
             with self._transaction() as database:
                 name = table.name
@@ -193,7 +193,7 @@ class Follower:
                 return fault and f"{name}: {fault}"
 
     def _digest(self, notification: int) -> str:
-        """Return the digest of an entry, by which another log is recognised; empty if it is not there."""
+        """Return an entry's digest, which identifies the log; empty if missing."""
         found, digest = self._recorder.last_committed(notification)
         return digest.hex() if found == notification else ""
 
@@ -208,10 +208,9 @@ class Follower:
 
     @contextmanager
     def _transaction(self) -> Iterator[InPostgres]:
-        """Open a transaction, in turn with other followers.
+        """Open a transaction, exclusive among followers.
 
-        Raises `StoreError` where the connection fails, and `TableError` for everything else that the database
-        refuses.
+        Raises `StoreError` if the connection fails, `TableError` for other refusals.
         """
         raised = self._psycopg.Error
         try:

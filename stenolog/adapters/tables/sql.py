@@ -1,10 +1,9 @@
-"""A table in a database: what it is made of there, and how rows come in. The same in SQLite and PostgreSQL.
+"""A table in SQLite or PostgreSQL: its definition, and its rows.
 
-A table is a view. Under it are the rows as they were made, none of which is ever changed: each knows its
-stream and its position, and a later row of the same key takes the place of an earlier one. Where a table has
-a key of its own, an edit also has rows with an `nth` below 0: the positions whose rows no longer count. The
-view goes through the ancestors of each conversation, as reading does; so a fork copies no rows either, and
-shows those that stood where it was made. Names are those of `conversations`: a rename shows at once.
+A table is a view over rows that never change. Each row has its stream and position; a later row of the same
+key replaces an earlier one. In a keyed table an edit also adds rows with `nth` below 0: positions that no
+longer count. The view follows each conversation's ancestors as reading does, so forks copy no rows. Names
+come from `conversations`: a rename shows at once.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class Database(Protocol):
         ...
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Return the rows of a statement; `?` stands for a value."""
+        """Return a statement's rows; `?` is a value."""
         ...
 
     def many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
@@ -50,7 +49,7 @@ class StoredTable(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """An entry with its place among those of all conversations, and the stream that it is kept in."""
+    """An entry with its place among all conversations, and its stream."""
 
     notification: int
     stream: int
@@ -58,7 +57,7 @@ class Committed(NamedTuple):
 
 
 def prepare(database: Database) -> None:
-    """Create the two tables that all tables need: the list of them, and that of inheritance."""
+    """Create the list of tables and the table of inheritance."""
     database.run(
         """CREATE TABLE IF NOT EXISTS stenolog_tables (
             name TEXT NOT NULL PRIMARY KEY, signature TEXT NOT NULL, fault TEXT NOT NULL)"""
@@ -72,7 +71,7 @@ def prepare(database: Database) -> None:
 
 
 def inherit(database: Database, stream: int, parent: int | None, fork: int | None) -> None:
-    """Note the parts of a new conversation: its own stream, and its parent's up to the fork."""
+    """Record a new conversation's own stream, and its parent's up to the fork."""
     database.run("INSERT INTO stenolog_lineage VALUES (?, ?, ?)", (stream, stream, LAST))
     if parent is not None:
         database.run(
@@ -113,7 +112,7 @@ def make(database: Database, table: Table) -> None:
 
 
 def _counts(table: Table, row: str) -> str:
-    """Return the condition of a row of a keyed table that it was not edited away."""
+    """Return the condition that a keyed table's row was not edited away."""
     if not table.key:
         return ""
     return f"""AND {row}.nth >= 0 AND NOT EXISTS (
@@ -123,7 +122,7 @@ def _counts(table: Table, row: str) -> str:
 
 
 def drop(database: Database, name: str) -> None:
-    """Drop a table, whoever made it."""
+    """Drop a table, whoever created it."""
     database.run(f'DROP VIEW IF EXISTS "{name}"')
     database.run(f'DROP TABLE IF EXISTS "{name}__rows"')
     database.run("DELETE FROM stenolog_tables WHERE name = ?", (name,))
@@ -136,12 +135,12 @@ def load_table(database: Database, name: str) -> StoredTable | None:
 
 
 def note_fault(database: Database, name: str, fault: str) -> None:
-    """Note why a table goes no further, or (empty) that it does."""
+    """Record a table's fault, or its end (empty)."""
     database.run("UPDATE stenolog_tables SET fault = ? WHERE name = ?", (fault, name))
 
 
 class Intake:
-    """Rows on their way into a table; those of some entries are written together."""
+    """Buffer of rows for a table; those of some entries are written together."""
 
     def __init__(self, database: Database, table: Table) -> None:
         self._database = database
@@ -157,9 +156,9 @@ class Intake:
         self._edits_of = f"SELECT r.position {rows} AND r.nth = -1 AND r.key = ?"
 
     def take(self, entries: Iterable[Committed]) -> tuple[int, str]:
-        """Take the rows of the entries in: up to which notification (0: none), and why no further.
+        """Apply entries; return the last notification (0: none) and the fault.
 
-        Raises what the database raises, and nothing else: a table that fails must not stop the log.
+        Raises only the database's errors: a failing table must not stop the log.
         """
         reached, place = 0, ""
         try:
@@ -193,14 +192,14 @@ class Intake:
             self._rows.append(row)
 
     def _edited(self, stream: int, position: int) -> list[str]:
-        """Return the position of what was edited at first, and those of its earlier edits."""
+        """Return the positions of the original and of its earlier edits."""
         self.flush()
         found = self._database.run(self._edited_at, (stream, position))
         first = str(found[0][0]) if found else str(position)
         return [first, *(str(at) for (at,) in self._database.run(self._edits_of, (stream, first)))]
 
     def _key(self, stream: int, position: int) -> str:
-        """Return the key of the rows at a position of the conversation, its ancestors included."""
+        """Return the key of rows at a position of the conversation or an ancestor."""
         self.flush()
         found = self._database.run(self._key_at, (stream, position))
         return str(found[0][0]) if found else str(position)

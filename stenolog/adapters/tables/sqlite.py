@@ -1,4 +1,4 @@
-"""Tables in the log's own database, kept up to date in the transaction of each append."""
+"""Tables in the log's own database, updated in each append's transaction."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ class InSQLite:
         return self.connection.execute(statement, values).fetchall()
 
     def many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
-        """Run the statement once for each row; times are written as ISO 8601, so that they sort."""
+        """Run the statement for each row; times are ISO 8601, so that they sort."""
         self.connection.executemany(statement, [list(map(_stored, row)) for row in rows])
 
 
 class TableStatus(NamedTuple):
-    """The number of entries that a table is behind, and the fault that stopped it (empty: none)."""
+    """The number of entries a table is behind, and the fault that stopped it (empty: none)."""
 
     name: str
     behind: int
@@ -66,7 +66,7 @@ class TableStatus(NamedTuple):
 
 
 class AttachedTable:
-    """A table that is kept up to date by this log; see `attach_table`."""
+    """A table that this log keeps up to date; see `attach_table`."""
 
     def __init__(self, log: Log, table: Table) -> None:
         self.table = table
@@ -77,7 +77,7 @@ class AttachedTable:
         return f"<Kept {self.table.name} in {self._datastore.path}>"
 
     def status(self) -> TableStatus:
-        """Return the table's status. Raises `TableError` if the table was removed or redefined."""
+        """Return the status. Raises `TableError` if the table was removed or redefined."""
         with self._datastore.reading() as connection:
             found = load_table(InSQLite(connection), self.table.name)
             if found is None or found.signature != self.table.signature:
@@ -85,7 +85,7 @@ class AttachedTable:
             return _status(connection, self.table.name, found.fault)
 
     def catch_up(self) -> None:
-        """Take in the missing entries. Raises `TableError` if its function fails, which is retried."""
+        """Apply missing entries. Raises `TableError` if its function fails; call again to retry."""
         with self._datastore.writing() as connection:
             note_fault(InSQLite(connection), self.table.name, "")
         before = 0
@@ -99,7 +99,7 @@ class AttachedTable:
                 pass  # at its end the next batch is taken in
 
     def rebuild(self) -> None:
-        """Drop the table and build it again from the log. Raises `TableError`, as `catch_up`."""
+        """Drop the table and rebuild it. Raises `TableError`, as `catch_up`."""
         with self._datastore.writing() as connection:
             self._make(connection)
         self.catch_up()
@@ -113,10 +113,10 @@ class AttachedTable:
             tracking_rows.forget(connection, self._mark)
 
     def select(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Return the rows of a read-only SQL query; `?` stands for a value.
+        """Return the rows of a read-only SQL query; `?` is a value.
 
-        Entries that other programs have appended are added first. Raises `TableError` if the table has
-        stopped before the log's end, and `CallerError` for an invalid query.
+        Applies other programs' entries first. Raises `TableError` if the table stopped before the log's end,
+        `CallerError` for an invalid query.
         """
         if (stands := self.status()).fault:
             raise TableError(f"{stands.name}: {stands.fault}")
@@ -134,7 +134,7 @@ class AttachedTable:
                 connection.set_authorizer(None)
 
     def attach(self) -> None:
-        """Make the table if need be, bring it up to date, and keep it so."""
+        """Create the table if needed, and keep it up to date."""
         with self._datastore.writing() as connection:
             _prepare(InSQLite(connection))
             found = load_table(InSQLite(connection), self.table.name)
@@ -144,9 +144,9 @@ class AttachedTable:
         self.catch_up()
 
     def keep_up(self, connection: sqlite3.Connection) -> None:
-        """Take in the transaction's entries, and those that other processes have appended before.
+        """Apply the transaction's entries, and earlier ones of other processes.
 
-        A failure of the table is noted and stops the table alone: what is appended has happened.
+        A failure is recorded and stops only the table: the append has happened.
         """
         after = tracking_rows.load_cursor(connection, self._mark).position
         if after >= event_rows.newest(connection)[0]:
@@ -170,7 +170,7 @@ class AttachedTable:
             note_fault(database, self.table.name, fault)
 
     def _make(self, connection: sqlite3.Connection) -> None:
-        """Make the table, empty, in the place of one that was made by another definition."""
+        """Create the empty table, in place of another definition's."""
         database, name = InSQLite(connection), self.table.name
         others = "SELECT type FROM sqlite_master WHERE lower(name) IN (?, ?)"
         if load_table(database, name) is None and database.run(others, (name, f"{name}__rows")):
@@ -181,15 +181,13 @@ class AttachedTable:
 
 
 def attach_table(log: Log, table: Table | str) -> AttachedTable:
-    """Have a table, or the registered one of a name, follow the log, in the log's own database, from now on.
+    """Have a table, or a registered one's name, follow the log in its own database.
 
-    It is made if it is not there, made anew if it was made by another version or by other columns, and
-    brought up to date. From then on whatever this log appends is in it in the same transaction, together with
-    what other programs, which do not know of the table, have appended meanwhile: at most 5,000 entries at
-    once. Where the table's function fails, the append is made all the same, and the table goes no further
-    until `catch_up` or `rebuild`; both raise `TableError` then, and so do `select` and this. Raises
-    `NotRegisteredError` for the name of a table that no plugin has registered, and `CallerError` for a log
-    that is not in an SQLite file: `Follower` keeps a table elsewhere.
+    It is created, or recreated for another version or other columns, and brought up to date. Then each append
+    of this log updates it in the same transaction, with entries of other programs: at most 5,000 at once. If
+    the table's function fails, the append succeeds and the table stops until `catch_up` or `rebuild`. These,
+    `select` and this raise `TableError` then. Raises `NotRegisteredError` for an unknown name, and
+    `CallerError` for a log that is not in an SQLite file: `Follower` keeps tables elsewhere.
     """
     if isinstance(table, str):
         table = TABLES[table]
@@ -206,7 +204,7 @@ def attach_table(log: Log, table: Table | str) -> AttachedTable:
 
 
 def attached_tables(log: Log) -> list[TableStatus]:
-    """Return the status of every table in the log's database, of whichever program."""
+    """Return the status of every table in the log's database, of any program."""
     with _datastore(log).reading() as connection:
         database = InSQLite(connection)
         if not database.run("SELECT 1 FROM sqlite_master WHERE name = 'stenolog_tables'"):
@@ -216,7 +214,7 @@ def attached_tables(log: Log) -> list[TableStatus]:
 
 
 def _datastore(log: Log) -> LogDatastore:
-    """Return the SQLite database under a log. Raises `CallerError` for a log in another store."""
+    """Return the log's SQLite database. Raises `CallerError` for another store."""
     if not isinstance(log.recorder, SqliteLogRecorder):
         raise CallerError(
             f"{log.path}: expected a log in an SQLite file, whose transactions a table can be part of, "
@@ -240,7 +238,7 @@ def _next(connection: sqlite3.Connection, after: int) -> Iterator[Committed]:
 
 
 def _prepare(database: InSQLite) -> None:
-    """Create the base tables, and fill them for the conversations that exist already, oldest first."""
+    """Create and fill the base tables, oldest conversation first."""
     if database.run("SELECT 1 FROM sqlite_master WHERE name = 'stenolog_inherit'"):
         return
     prepare(database)

@@ -53,7 +53,7 @@ KINDS = ", ".join(kind.__name__ for kind in TYPES)
 
 
 class EntryContext(Enum):
-    """A column that is known without being told: what it holds of a row's conversation."""
+    """A column filled from a row's conversation."""
 
     CONVERSATION = "conversation"
     POSITION = "position"
@@ -71,7 +71,7 @@ Column: TypeAlias = type | EntryContext
 
 
 class Delete(NamedTuple):
-    """Among the rows of an entry: the row with this key is gone from here on."""
+    """A row's value that removes the row with this key."""
 
     key: str | int
 
@@ -80,7 +80,7 @@ Rows: TypeAlias = Callable[[Entry], Iterable[Mapping[str, Value] | Delete]]
 
 
 class RowOf(NamedTuple):
-    """A row as it is kept: a later one with its key takes its place; `values` None: and says no more."""
+    """A stored row, replaced by a later one with its key; `values` None removes it."""
 
     nth: int
     key: str
@@ -89,14 +89,13 @@ class RowOf(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """A table of SQL that follows the log.
+    """An SQL table that follows the log.
 
-    `columns` gives each its type (`str`, `int`, `float`, `bool`, `bytes`, `datetime`), or `CONVERSATION` or
-    `POSITION`. `rows` says which rows an entry makes; it must be pure and quick, and is told no
-    conversation's name, since that may change. With `key`, the name of a column, a row takes the place of an
-    earlier one of the same conversation that has the same value there, and `Delete(value)` takes it out.
-    With or without, the rows of an edit take the place of those of what it edits. Another `version` has the
-    table made anew; so have other columns. `indexes` names columns to be looked up by. Raises `CallerError`.
+    `columns` gives types (`str`, `int`, `float`, `bool`, `bytes`, `datetime`), `CONVERSATION` or `POSITION`.
+    `rows` returns an entry's rows; it must be pure and fast, and gets no conversation name, which may change.
+    With `key`, a column's name, a row replaces an earlier one of the conversation with the same value, and
+    `Delete(value)` removes it. An edit's rows always replace those of what it edits. Another `version` or
+    other columns recreate the table. `indexes` names columns to look up by. Raises `CallerError`.
     """
 
     name: str
@@ -132,7 +131,7 @@ class Table:
 
     @property
     def signature(self) -> str:
-        """Return a text for the table's definition: if it changes, the table is rebuilt."""
+        """Return the definition as text; a change rebuilds the table."""
         columns = (
             f"{name} {column.__name__ if isinstance(column, type) else column!r}"
             for name, column in self.columns.items()
@@ -143,9 +142,9 @@ class Table:
         return "; ".join([f"version {self.version}", *columns, *more])
 
     def rows_of(self, entry: Entry, first: Callable[[int], str]) -> list[RowOf]:
-        """Return the rows of an entry; `first` gives the key of the rows at a position.
+        """Return an entry's rows; `first` returns the key of the rows at a position.
 
-        Raises `TableError` where the table's own function fails, or gives what is no row.
+        Raises `TableError` if the table's function fails or returns an invalid row.
         """
         given = self._rows_of(entry)
         if self.key:
@@ -157,7 +156,7 @@ class Table:
         return made or ([RowOf(0, key, None)] if edited else [])
 
     def _rows_of(self, entry: Entry) -> list[Mapping[str, Value] | Delete]:
-        """Return the rows that the table's own function gives; its exceptions are its own fault."""
+        """Return the rows of the table's own function; its exceptions are its own fault."""
         try:
             return list(self.rows(entry._replace(conversation="")))
         except Exception as error:
@@ -181,7 +180,7 @@ class Table:
         )
 
     def _checked(self, name: str, kind: type, value: Value) -> Value:
-        """Return the value, if it has the column's type: databases differ in the types they would take."""
+        """Return the value if it has the column's type: databases accept different ones."""
         match value:
             case None:
                 return None
@@ -200,13 +199,13 @@ class Table:
 
 
 def edited_by(entry: Entry) -> int:
-    """Return the position of the entry that an entry edits; 0 for one that edits none."""
+    """Return the position that an entry edits; 0 if none."""
     edited = getattr(entry.event, "replaces", None) or 0
     return edited if edited < entry.position else 0
 
 
 def _short(key: str) -> str:
-    """Return the key, or where it is too long for an index its sha256."""
+    """Return the key, or its sha256 if too long for an index."""
     return key if len(key) <= LONGEST_KEY else sha256(key.encode()).hexdigest()
 
 

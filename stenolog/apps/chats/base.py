@@ -1,4 +1,4 @@
-"""Port that every chat, mail or feed shares: outgoing messages, their delivery, and retries."""
+"""Port shared by chats, mail and feeds: outgoing messages, delivery, retries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Question(NamedTuple):
-    """A piece of the question whether a call may run. `code` names the call; `is_last` ends the question."""
+    """A piece of the question whether a call may run. `code` names the call; `is_last` ends it."""
 
     text: str
     code: str
@@ -21,10 +21,10 @@ class Question(NamedTuple):
 
 
 class OutgoingMessage(NamedTuple):
-    """A part of what an entry has to say outside: number `nth` of `number`, counted from 1.
+    """Part `nth` of `number`, from 1, of an entry's outgoing text.
 
-    `speaker` is the lane that said it, or that it is about. `question`: what is asked, where it asks whether
-    a call may run.
+    `speaker` is the lane that said it, or that it is about. `question` is set if it asks whether a call may
+    run.
     """
 
     text: str
@@ -47,7 +47,7 @@ Backoff: TypeAlias = Callable[[int], float]
 
 
 def backoff(failures: int) -> float:
-    """Return one second after the first failure, then twice as long each time, up to a minute."""
+    """Return one second after the first failure, doubled each time up to a minute."""
     return float(min(60, 2 ** min(failures - 1, 6)))
 
 
@@ -60,10 +60,10 @@ async def retry_forever(
     final: tuple[type[Exception], ...] = (PermissionError,),
     tries: int = 0,
 ) -> T:
-    """Retry a call that fails for a while until it succeeds. Each failure is reported, and waited after.
+    """Retry a failing call until it succeeds; report each failure and wait.
 
-    It is tried again `after` errors of that kind, but for those that are `final`; where `tries` says how
-    often at most, the last error is raised.
+    Retries errors of the kinds `after`, but not `final` ones; `tries` limits their number, then the last is
+    raised.
     """
     failures = 0
     while True:

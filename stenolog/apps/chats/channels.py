@@ -1,4 +1,4 @@
-"""Chat channels by name: ways in which people write to a team and read its answers."""
+"""Chat channels by name: ways to write to a team and read its answers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from stenolog.adapters.plugins import LazyRegistry
 
 
 class ChatChannel(Protocol):
-    """A service that takes messages in, has the team answer, and delivers what it says."""
+    """A service that receives messages, runs the team, and delivers answers."""
 
     async def serve(self) -> None:
         """Run until the channel ends or the task is cancelled."""

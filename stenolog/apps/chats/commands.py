@@ -1,6 +1,6 @@
-"""Slash commands that a person may type in a chat, and the mentions that say whom a message is for.
+"""Slash commands of a chat, and mentions that address a message.
 
-A command that changes something appends an entry to the log. Its reply goes to the chat alone.
+A command that changes something appends an entry. Its reply goes only to the chat.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ COMMANDS: dict[str, Command] = {}
 
 
 class CommandContext(NamedTuple):
-    """A command as it was given: in which conversation, to which team, by whom, with its arguments.
+    """A command as given: conversation, team, author, arguments.
 
-    `about` is the code of the call that it answers, by a reply or a button. `shown` are the codes of the
-    calls that its author was shown since that author's last message.
+    `about` is the code of the call that it answers, by reply or button. `shown` are codes of calls that its
+    author saw since that author's last message.
     """
 
     conversation: Conversation
@@ -53,14 +53,14 @@ class CommandContext(NamedTuple):
     shown: Collection[str] = ()
 
     def at(self, worker: str) -> CommandContext:
-        """Return the command for a worker of the conversation; ids of several conversations may be there."""
+        """Return the command for a worker of the conversation; its ids may be of several."""
         return self._replace(
             conversation=self.conversation.log[worker], id=self.id and f"{self.id}@{self.conversation.name}"
         )
 
     @property
     def is_done(self) -> bool:
-        """Return whether the command was given before and is in the log."""
+        """Return whether the log has this command already."""
         return bool(self.id) and self.conversation.entry_by_id(self.id) is not None
 
     def submit(self, command: Callable[[State], Event]) -> list[Entry]:
@@ -79,19 +79,19 @@ class CommandContext(NamedTuple):
         return []
 
     def control(self, control: Control, text: str = "", to: str = "") -> list[Entry]:
-        """Tell the engine something."""
+        """Append a command for the engine."""
         said = UserMessage(text=text, author=self.author, to=[to] if to else [], control=control)
         return self.submit(lambda _: said)
 
 
 def command(function: Command) -> Command:
-    """Return a command by the function's name; its docstring is the help."""
+    """Return a command named by the function; its docstring is the help."""
     COMMANDS[function.__name__.strip("_")] = function
     return function
 
 
 class TypedCommand(NamedTuple):
-    """A command as it was typed: its name, whom it is for (empty: everybody), and the rest."""
+    """A command as typed: name, addressee (empty: everybody), rest."""
 
     name: str
     to: str
@@ -224,7 +224,7 @@ def _go_on(told: CommandContext) -> str:
 
 
 def _halted(state: State) -> str:
-    """Return the lane that was asked last, if it was stopped before it answered; else an empty text."""
+    """Return the lane asked last, if stopped before its answer; else an empty text."""
     last = max(state.lanes.values(), key=lambda lane: lane.asked, default=None)
     return last.address if last and last.status == "idle" and last.asked > last.seen else ""
 
@@ -247,7 +247,7 @@ async def refuse(told: CommandContext) -> str:
 
 
 def _judge(told: CommandContext, action: Action) -> str:
-    """Decide about the call that is meant; one message decides once, even if it is delivered again."""
+    """Decide about the named call; a message decides once, even if delivered again."""
     if told.is_done or any(judged.is_done for judged in _at_workers(told)):
         return DECIDED
     calls = waiting(told.conversation)
@@ -278,9 +278,9 @@ def _unclear(conversation: Conversation, code: str, calls: Sequence[PendingAppro
 
 
 def _at_workers(told: CommandContext) -> Iterator[CommandContext]:
-    """Yield the command for each worker that any agent ever had.
+    """Yield the command for each worker of any agent.
 
-    A decision is recorded in the conversation where the call is.
+    A decision is recorded in the call's conversation.
     """
     return (told.at(name) for name in told.conversation.log.names(archived=True, contains="~"))
 
@@ -312,7 +312,7 @@ SHOWN = 20
 
 
 def outline(request: Request) -> Iterator[str]:
-    """Yield the size of a request, what its session has, its last parts with their rules, the omissions."""
+    """Yield a request's size, its session's content, its last parts with rules, the omissions."""
     state = "is ready" if request.sendable else f"would not be sent: {request.reason}"
     lane, size = address(request.agent, request.task), request.size
     yield f"What {lane} sees at {request.at} ({_messages(size.messages)}, {size.tokens} tokens) {state}."
@@ -347,8 +347,8 @@ def _positions(positions: Sequence[int]) -> str:
 
 
 def mentioned(text: str, names: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the agents that a text names by `@name`, in the order of their first mention.
+    """Return the agents that a text mentions by `@name`, in order.
 
-    `names` maps each name that an agent may be called by, in lower case, to the agent.
+    `names` maps each agent's names, in lower case, to the agent.
     """
     return mentioned_agents(text, names)

@@ -1,4 +1,4 @@
-"""A chat at the terminal, in the place of one on the net: lines in, pieces out."""
+"""A chat at the terminal: lines in, pieces out."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from .session import ChatSession
 
 
 class Console:
-    """A conversation with a team at the terminal, by the rules of a chat: commands, mentions, delivery.
+    """A conversation with a team at the terminal, with a chat's commands, mentions and delivery.
 
-    `lines` are messages or commands that are known from the start: each is said once, however often the
-    program is started with them, and when all has come to rest after the one before. Without them they are
-    read from stdin, until it ends. `names` are display names. `show` writes a piece; on stdout unless given.
+    `lines` are given messages or commands: each is said once, also over restarts, once all rests after the
+    previous one. Without them stdin is read to its end. `names` are display names. `show` writes a piece, by
+    default to stdout.
     """
 
     def __init__(
@@ -55,9 +55,9 @@ class Console:
         self._unread: BrokenPipeError | None = None
 
     async def serve(self) -> None:
-        """Serve until the lines end and all work is done and shown.
+        """Serve until the lines end and all is done and shown.
 
-        Raises BrokenPipeError once nobody reads what is shown, as behind `| head`.
+        Raises BrokenPipeError once nobody reads the output, as with `| head`.
         """
         self._serving, self._unread = asyncio.current_task(), None
         try:
@@ -92,7 +92,7 @@ class Console:
                 self.show(f"✗ {error}")
 
     async def _send(self, piece: OutgoingMessage) -> None:
-        """Show a piece. A closed pipe stays closed: unlike a network, it is not retried."""
+        """Show a piece. A closed pipe is not retried."""
         try:
             self.show(piece.text)
         except BrokenPipeError as error:
@@ -110,7 +110,7 @@ def _on_terminal(text: str) -> None:
 
 
 async def _typed_lines(source: TextIO) -> AsyncIterator[str]:
-    """Yield the lines of a stream, read by a thread that does not keep the program from ending."""
+    """Yield a stream's lines, read by a daemon thread."""
     loop = asyncio.get_running_loop()
     queue: asyncio.Queue[str] = asyncio.Queue()
 

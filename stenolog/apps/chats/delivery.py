@@ -1,4 +1,4 @@
-"""Delivery: what a conversation has to say outside, piece by piece, at least once each and in order."""
+"""Delivery of a conversation's outgoing pieces, in order, at least once each."""
 
 from __future__ import annotations
 
@@ -24,12 +24,11 @@ GRACE = 5.0
 
 
 class Delivery:
-    """The way of one conversation to one place outside, under a name of its own: `mail:ann`.
+    """Delivery of one conversation to one place, under its own name: `mail:ann`.
 
-    Each piece goes by `send` (see `Send` for what it may raise). Once it is there that is noted in the log's
-    file, so that a restart goes on behind it: none is lost, and at most one is sent again after a crash.
-    One that never came by begins with the first entry, or, where `first` is given, with the first one whose
-    id begins with that. One outlet of a name works at a time.
+    Each piece goes by `send` (see `Send` for its errors) and is then noted in the log's file. So a restart
+    loses nothing, and a crash repeats one piece at most. A new name begins with the first entry or, given
+    `first`, with the first whose id begins with that. One delivery of a name works at a time.
     """
 
     def __init__(
@@ -57,9 +56,9 @@ class Delivery:
         self._woken = asyncio.Event()
 
     async def follow(self) -> None:
-        """Deliver all entries, then each new one of any process, until cancelled.
+        """Deliver all entries, then new ones of any process, until cancelled.
 
-        Whatever goes wrong is logged, and tried again.
+        Errors are logged and retried.
         """
         loop, again = asyncio.get_running_loop(), self._woken.set
         with self.conversation.log.recorder.listening(lambda: loop.call_soon_threadsafe(again)):
@@ -69,9 +68,9 @@ class Delivery:
                 await self._woken.wait()
 
     async def deliver(self) -> int:
-        """Deliver all entries, and return the number of pieces.
+        """Deliver all entries; return the number of pieces.
 
-        Raises what reading the log does, and what `send` raises that is no `OSError`.
+        Raises errors of reading the log, and those of `send` other than `OSError`.
         """
         sent = 0
         async with self._lock:
@@ -80,13 +79,13 @@ class Delivery:
         return sent
 
     def reopen(self) -> None:
-        """Reopen a closed delivery, from the first message that could not be delivered."""
+        """Reopen a closed delivery at the first undelivered message."""
         if self.closed:
             self.closed, self._at = "", None
             self._woken.set()
 
     async def _all(self, batch: list[Entry]) -> int:
-        """Deliver some entries, up to where nothing is wanted any more."""
+        """Deliver some entries until nothing more is wanted."""
         hides = reduce(configure, batch, self._settings).hides
         sent = 0
         for entry in batch:
@@ -101,7 +100,7 @@ class Delivery:
         return sent
 
     def _due(self, entry: Entry, *, hidden: bool) -> tuple[OutgoingMessage, ...]:
-        """Return an entry's messages not delivered yet. A delivery that has begun is completed."""
+        """Return an entry's undelivered messages. A delivery that began is completed."""
         assert self._at is not None, "the batch was read from there"
         if hidden and not self._at.piece:
             return ()
@@ -122,7 +121,7 @@ class Delivery:
         return True
 
     async def _send_whole(self, piece: OutgoingMessage) -> None:
-        """Send a piece and note that; a cancellation meanwhile does not separate the two."""
+        """Send a piece and note it; a cancellation does not separate the two."""
         sending = asyncio.create_task(self._send_and_note(piece))
         try:
             await asyncio.shield(sending)
@@ -139,7 +138,7 @@ class Delivery:
         await self._note(self._at)
 
     async def _note(self, mark: Cursor) -> None:
-        """Note how far it has come, however long that takes: nothing more is sent before."""
+        """Note the progress, however long that takes: nothing is sent before."""
         noting = partial(asyncio.to_thread, self._note_now, mark)
         await retry_forever(noting, self.backoff, self._failed, after=OperationalError)
 
@@ -147,7 +146,7 @@ class Delivery:
         LOGGER.info("%s: %s: %s; it is tried again", self.conversation.name, self.name, error)
 
     def _failed(self, error: Exception) -> None:
-        """Log a failure; unexpected errors with a traceback, a busy store without."""
+        """Log a failure: unexpected errors with a traceback, a busy store without."""
         trace = None if isinstance(error, OperationalError) else error
         LOGGER.warning(
             "%s: %s: %s; it is tried again", self.conversation.name, self.name, error, exc_info=trace
@@ -156,9 +155,9 @@ class Delivery:
     # What touches the log, in a thread.
 
     def delivered_codes(self, after: int) -> list[str]:
-        """Return the codes of the calls that entries behind `after` ask about.
+        """Return codes of calls that entries after `after` ask about.
 
-        Only questions that were delivered in full, and are not hidden, count.
+        Only questions delivered in full, and not hidden, count.
         """
         at = self._at or self._begin()
         settings = self.conversation.settings(after) if after else NOTHING
@@ -185,7 +184,7 @@ class Delivery:
         return found if found != Cursor() or not self.first else Cursor(self._before_first())
 
     def _before_first(self) -> int:
-        """Return the position before the first entry that counts; the last one where there is none."""
+        """Return the position before the first entry that counts; the last if none."""
         position = 0
         for entry in self.conversation.entries():
             position = entry.position

@@ -1,4 +1,4 @@
-"""Rendering of entries for people in a chat, in pieces a chat takes, and the call that a person means."""
+"""Entries rendered for a chat in pieces, and the call that a person means."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FENCE = re.compile(r" {0,3}(`{3,20}(?=[^`]*$)|~{3,20})[ \t]*+(.{0,40}?)[ \t]*")
 
 
 class Fence(NamedTuple):
-    """The opening of a code block: its mark, such as three backticks, and its language."""
+    """A code block's opening: its mark, such as three backticks, and language."""
 
     mark: str
     language: str = ""
@@ -45,34 +45,33 @@ class Fence(NamedTuple):
         return f"{self.mark}{self.language}"
 
     def ends(self, other: Fence) -> bool:
-        """Return whether this fence ends a block that the other one has begun."""
+        """Return whether this fence ends a block that the other began."""
         return not self.language and self.mark.startswith(other.mark)
 
 
 def fence_of(line: str) -> Fence | None:
-    """Return the fence that a line is; None for any other line."""
+    """Return a line's fence; None if it has none."""
     found = FENCE.fullmatch(line)
     return Fence(*found.groups()) if found else None
 
 
 def in_block(text: str) -> str:
-    """Return a text as a block of code, with a fence that is not in it."""
+    """Return a text as a code block, with a fence that it does not contain."""
     marks = (mark * number for number in range(3, 21) for mark in "`~")
     mark = next((mark for mark in marks if mark not in text), "```")
     return f"{mark}\n{text}\n{mark}"
 
 
 def utf16_length(text: str) -> int:
-    """Return a text's length in UTF-16 code units, in which many chats count."""
+    """Return a text's length in UTF-16 code units, as many chats count."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def split(text: str, limit: int = LIMIT, weigh: Weigh = utf16_length) -> list[str]:
-    """Return the text in pieces that weigh at most `limit`, cut between lines, else words, else anywhere.
+    """Return the text in pieces that weigh at most `limit`, cut between lines, words, or anywhere.
 
-    A block of code that goes on in the next piece is closed, and begun there again with its language. Blank
-    lines at the ends of a piece are left out; a blank text has no pieces. Raises `CallerError` for a limit
-    under 200.
+    A code block is closed and reopened with its language in the next piece. Blank lines at the ends of pieces
+    are dropped. Raises `CallerError` for a limit under 200.
     """
     if limit < LEAST:
         raise CallerError(f"limit: expected at least {LEAST}, found {limit}")
@@ -83,7 +82,7 @@ def split(text: str, limit: int = LIMIT, weigh: Weigh = utf16_length) -> list[st
 
 
 class _Cutter:
-    """The pieces so far, and the lines of the one that is being filled."""
+    """The pieces so far, and the lines of the current one."""
 
     def __init__(self, limit: int, weigh: Weigh) -> None:
         self.limit = limit + 1  # every line is weighed with its line break, which the last one has not
@@ -107,7 +106,7 @@ class _Cutter:
             self._text(line)
 
     def end(self) -> list[str]:
-        """Return all pieces. Words behind a last fence, which begins no code, are text."""
+        """Return all pieces. Text after an unclosed last fence is not code."""
         if self.fence and self._is_bare and self.fence.language:
             self._lines[-1:] = [self.fence.mark, self.fence.language]
             self._is_bare = False
@@ -132,7 +131,7 @@ class _Cutter:
         return self.weigh(line) + 1  # with the line break
 
     def _line_limit(self) -> int:
-        """Return the most that a line may weigh, with room for the end of an open code block."""
+        """Return a line's limit, with room to close a code block."""
         return self.limit - self._weight - (self._weighed(self.fence.mark) if self.fence else 0)
 
     def _is_fresh(self) -> bool:
@@ -140,7 +139,7 @@ class _Cutter:
         return len(self._lines) <= self._is_bare
 
     def _cut(self, line: str) -> tuple[str, str]:
-        """Return as much of a line as fits, cut behind a blank if there is one, and the rest."""
+        """Return as much of a line as fits, cut after a blank if possible, and the rest."""
         room, at = self._line_limit() - 1, 0
         for at, char in enumerate(line):  # noqa: B007 - where the room ends
             room -= self.weigh(char)
@@ -161,7 +160,7 @@ class _Cutter:
         self._is_bare = True
 
     def _flush(self) -> None:
-        """End the piece; within a block of code the next one begins with its fence."""
+        """End the piece; within a code block the next begins with its fence."""
         lines, fence = self._lines, self.fence
         if fence:
             lines = lines[:-1] if self._is_bare else [*lines, fence.mark]
@@ -172,7 +171,7 @@ class _Cutter:
 
 
 def _trimmed(lines: list[str]) -> Iterator[str]:
-    """Yield the piece without the blank lines at its ends; nothing where there are no others."""
+    """Yield the piece without blank lines at its ends."""
     told = [nth for nth, line in enumerate(lines) if line.strip()]
     if told:
         yield "\n".join(lines[told[0] : told[-1] + 1]).rstrip()
@@ -193,13 +192,13 @@ WHY = {
 
 
 def speaker_of(entry: Entry) -> str:
-    """Return the lane whose entry it is; empty for an entry of no agent."""
+    """Return an entry's lane; empty for an entry of no agent."""
     event = entry.event
     return address(event.agent, event.task) if isinstance(event, AssistantMessage | LlmError) else ""
 
 
 def display_name(lane: str, names: Mapping[str, str]) -> str:
-    """Return the display name of a lane: its own, else its agent's, else the lane itself."""
+    """Return a lane's display name: its own, else its agent's, else the lane."""
     return names.get(lane) or names.get(lane.partition("/")[0]) or lane
 
 
@@ -211,10 +210,10 @@ def render_entry(
     weigh: Weigh = utf16_length,
     cuts: bool = False,
 ) -> Render:
-    """Return a rendering in pieces that weigh at most `limit`. `names` are display names by agent or lane.
+    """Return a renderer in pieces that weigh at most `limit`. `names` are display names by agent or lane.
 
-    `heading`, such as `"{name}: "`, stands before an answer. Each call that a person has to approve is asked
-    about in pieces of its own. `cuts`: an answer ends with the positions that its request had cut off.
+    `heading`, such as `"{name}: "`, precedes an answer. Each call to approve gets pieces of its own. `cuts`:
+    an answer ends with the positions that its request cut off.
     """
 
     def render(entry: Entry, settings: Settings) -> list[str | Question]:
@@ -234,9 +233,9 @@ def render_entry(
 
 
 def in_words(entry: Entry, settings: Settings, speaker: str) -> str:
-    """Return the Markdown that people outside see of an entry; empty if they see nothing of it.
+    """Return an entry's Markdown for people; empty if they see nothing.
 
-    Answers, but for those that only pass the turn on; errors after which nothing is tried again.
+    Answers, unless they only pass the turn; errors that are not retried.
     """
     match entry.event:
         case AssistantMessage(purpose="answer", in_context=True) as said:
@@ -261,13 +260,13 @@ def _answer_texts(said: AssistantMessage) -> Iterator[str]:
 
 
 def _missing(entry: Entry) -> str:
-    """Return the positions that an answer's request had cut off; empty where nothing was cut."""
+    """Return the positions that an answer's request cut off; empty if none."""
     receipt = entry.event.receipt if isinstance(entry.event, AssistantMessage) else None
     return cut_of(receipt) if receipt else ""
 
 
 def _questions(entry: Entry, settings: Settings, speaker: str) -> Iterator[tuple[str, str]]:
-    """Yield the code and the question of each call that waits for a person."""
+    """Yield code and question of each call that waits for a person."""
     said = entry.event
     if not isinstance(said, AssistantMessage) or said.purpose != "answer":
         return
@@ -280,7 +279,7 @@ def _questions(entry: Entry, settings: Settings, speaker: str) -> Iterator[tuple
 
 
 def question(speaker: str, code: str, name: str, arguments: str) -> str:
-    """Return the question whether a call may run, in Markdown, with all of the call in it."""
+    """Return the Markdown question whether a call may run, with the whole call."""
     shown = in_block(shown_call(name, arguments))
     return f"{speaker} asks to run\n{shown}\n/approve {code} lets it, /refuse {code} does not."
 
@@ -291,14 +290,14 @@ CALL_CODE = re.compile(f"[{LETTERS}]{{{CODE_LENGTH}}}")
 
 
 class Chosen(NamedTuple):
-    """The call that is meant, and what is said about it: a reason, or other arguments."""
+    """The call that is meant, with a reason or other arguments."""
 
     call: PendingApproval
     rest: str
 
 
 class Unclear(NamedTuple):
-    """No call is meant for sure. `code` is the one that was named; empty where none was."""
+    """No call is clearly meant. `code` is the one named, or empty."""
 
     code: str = ""
 
@@ -306,11 +305,10 @@ class Unclear(NamedTuple):
 def chosen(
     action: Action, calls: Sequence[PendingApproval], rest: str, about: str, shown: Collection[str]
 ) -> Chosen | Unclear:
-    """Return the call that a person means, of those that wait.
+    """Return the waiting call that a person means.
 
-    It is named by its code: as the first word of `rest`, or `about`, by a reply or a button. Without a code
-    it is the only one that waits, where it is the only one in `shown`: the codes that were shown to the
-    person since that person last said something.
+    Its code is the first word of `rest`, or `about`, by reply or button. Without a code it is the only
+    waiting one, if it is also the only one in `shown`: codes shown since the person's last message.
     """
     first, behind = [*rest.split(maxsplit=1), "", ""][:2]
     word = first.casefold() if CALL_CODE.fullmatch(first.casefold()) else ""
@@ -335,7 +333,7 @@ def questions(calls: Iterable[PendingApproval]) -> Iterator[str]:
 
 
 def was_there(conversation: Conversation, code: str) -> bool:
-    """Return whether the code names one of the last calls of the conversation, decided or not."""
+    """Return whether the code names one of the last calls, decided or not."""
     for entry in islice(backwards(conversation, conversation.position), REMEMBERED):
         if isinstance(entry.event, AssistantMessage):
             for nth, call in enumerate(entry.event.tool_calls):
@@ -345,7 +343,7 @@ def was_there(conversation: Conversation, code: str) -> bool:
 
 
 def last_word(conversation: Conversation, author: str) -> int:
-    """Return the position of an author's last message, decisions included; 0: there is none."""
+    """Return the position of an author's last message or decision; 0 if none."""
     for entry in backwards(conversation, conversation.position):
         match entry.event:
             case UserMessage(author=by, author_kind="person") if by == author:

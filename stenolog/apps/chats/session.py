@@ -1,4 +1,4 @@
-"""Session of a chat: one conversation with a team at work in it, and its way to the people outside."""
+"""A chat's session: one conversation, the team that works in it, and its delivery."""
 
 from __future__ import annotations
 
@@ -66,9 +66,9 @@ class ChatSession:
         self._resting = asyncio.Event()
 
     async def receive(self, message: Message, *, to: str | tuple[str, ...] = (), id: str = "") -> list[Entry]:
-        """Say something; it is durable when this returns, and said once where it has an `id`.
+        """Append a message, once if it has an `id`; durable on return.
 
-        Raises what `Team.send` does.
+        Raises as `Team.send`.
         """
         self._reopen()
         entries = await self.team.send(self.conversation, message, to=to, id=id, on_input=self.on_input)
@@ -84,10 +84,10 @@ class ChatSession:
         about: str = "",
         unseen: Collection[str] = (),
     ) -> str:
-        """Run a command such as `/reset` and return the answer to show, in Markdown.
+        """Run a command such as `/reset`; return the answer in Markdown.
 
-        With an `id`, a command that changes something is done once. `about` is the code of the call that it
-        answers; `unseen` are those of calls that were shown after the command was written.
+        With an `id`, a change is made once. `about` is the code of the call that it answers; `unseen` are
+        codes shown after the command was written.
         """
         self._reopen()
         shown = (
@@ -107,13 +107,13 @@ class ChatSession:
         self._woken.set()
 
     async def drain(self) -> None:
-        """Wait until only persons have anything to do here, and all messages are sent."""
+        """Wait until only persons have something to do, and all messages are sent."""
         await self._resting.wait()
         await self.outlet.deliver()
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[ChatSession, None]:
-        """Work and deliver, until the block ends; work under way is then shut down in good order."""
+        """Work and deliver until the block ends; then shut down in order."""
         if await asyncio.to_thread(lambda: self.conversation.position):
             self.wake()
         works = self._work(), self.outlet.follow(), self._ask_for_workers()
@@ -130,7 +130,7 @@ class ChatSession:
             outlet.reopen()
 
     def _codes_since(self, author: str) -> list[str]:
-        """Return the codes of the calls that were shown here since an author last said something."""
+        """Return codes of calls shown since an author's last message."""
         since = last_word(self.conversation, author)
         workers = [code for code, position in self._asked_by_workers if position >= since]
         return [*self.outlet.delivered_codes(since), *workers]
@@ -152,7 +152,7 @@ class ChatSession:
             await self._workers[name].deliver()
 
     def _outlet_of(self, worker: str, position: int) -> Delivery:
-        """Return the way out of a worker's conversation, which was called for at a position of this one."""
+        """Return the delivery of a worker's conversation, called at a position of this one."""
         main, conversation = self.outlet, self.conversation.log[worker]
 
         def render(entry: Entry, settings: Settings) -> list[str | Question]:
@@ -168,7 +168,7 @@ class ChatSession:
         return outlet
 
     async def _work(self) -> None:
-        """Let the team work whenever there is something to do; until cancelled."""
+        """Run the team whenever there is work, until cancelled."""
         while True:
             if not self._woken.is_set():
                 self._resting.set()
@@ -181,7 +181,7 @@ class ChatSession:
                 self.working.clear()
 
     async def _run(self) -> None:
-        """Run once. A busy store is retried; an error that stops every run is reported to the operator."""
+        """Run once. Retry a busy store; report an error that stops every run."""
         try:
             await retry_forever(
                 self._run_once, self.outlet.backoff, self._busy, after=OperationalError, final=()

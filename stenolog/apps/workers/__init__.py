@@ -1,1 +1,1 @@
-"""Workers: processes of any number of machines that run teams on the conversations of one log."""
+"""Workers: processes on any number of machines that run teams on a log's conversations."""

@@ -1,4 +1,4 @@
-"""Following a conversation from any machine: its entries, and the pieces of answers under way."""
+"""Following a conversation from any machine: entries, and pieces of answers in progress."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ AT_ONCE = 64
 async def follow(
     conversation: AnyConversation, *, after: int | None = None
 ) -> AsyncGenerator[RunEvent, None]:
-    """Yield what happens in a conversation as `Team.run` does, whichever machine it happens on.
+    """Yield a conversation's events as `Team.run` does, whichever machine runs it.
 
-    Each entry behind `after` (None: only new ones) comes once, in order. The pieces of an answer come while
-    it is written, from its beginning, and never behind its entry; where it ends first, the last ones do not
-    come. It ends when the log is closed. Raises `PositionNotFoundError`, `StoreError`.
+    Each entry after `after` (None: only new ones) comes once, in order. Pieces of an answer come from its
+    beginning, before its entry; the last ones may be missing. Ends when the log is closed. Raises
+    `PositionNotFoundError`, `StoreError`.
     """
     opened = await opened_conversation(conversation)
     head = await asyncio.to_thread(lambda: opened.position)
@@ -55,14 +55,14 @@ async def follow(
 
 
 async def _entries(conversation: Conversation, after: int, now: Snapshot) -> list[Entry]:
-    """Return the next entries behind a position, of those up to the head."""
+    """Return the next entries after a position, up to the head."""
     if now.recent and now.recent[0].position <= after + 1:
         return [entry for entry in now.recent if entry.position > after]
     return await asyncio.to_thread(lambda: [*islice(conversation.entries(after, now.head), AT_ONCE)])
 
 
 def _is_over(channel: Channel) -> bool:
-    """Return whether the log was closed. Raises what keeps it from being read."""
+    """Return whether the log was closed. Raises the error that stops reading."""
     if channel.end is None or isinstance(channel.end, EOFError):
         return channel.end is not None
     raise channel.end

@@ -1,6 +1,6 @@
-"""The tables of the queue, in a schema of their own beside the log's; made by whoever needs them first.
+"""Tables of the queue in a schema beside the log's, created by the first user.
 
-They are Procrastinate's, with an index and without a trigger of it, and two of ours.
+Procrastinate's tables, with one more index and one trigger less, and two of ours.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ CREATE UNLOGGED TABLE workers (
 
 
 def found(store: PostgresLogDatastore) -> str | None:
-    """Return the name of the queue's schema; None while it was not made. Raises `StoreError`."""
+    """Return the queue's schema; None before it is created. Raises `StoreError`."""
     schema = f"{store.address.schema}{SUFFIX}"
     if not store.read(partial(_has_tables, schema=schema)):
         return None
@@ -58,7 +58,7 @@ def found(store: PostgresLogDatastore) -> str | None:
 
 
 def ensure(store: PostgresLogDatastore, schema_sql: str) -> str:
-    """Return the name of the queue's schema, made if it is missing. Raises `StoreError`."""
+    """Return the queue's schema, created if missing. Raises `StoreError`."""
     schema = f"{store.address.schema}{SUFFIX}"
     if len(schema) > MOST:
         raise InvalidEventError(

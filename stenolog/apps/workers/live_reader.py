@@ -1,8 +1,7 @@
-"""One reader for all who follow conversations of a log in this process, however many they are.
+"""One reader for all followers of a log's conversations in this process.
 
-It is woken by the log's news of commits, reads what is new of all followed conversations in two statements,
-and wakes those whose conversation has something new. A follower takes it from there when it can: a slow one
-keeps nobody waiting, and nothing is queued for it.
+Each commit wakes it. It reads what is new in all followed conversations by two statements, and wakes their
+followers. A slow follower holds up nobody, and nothing is queued for it.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ RECENT = 16
 
 
 class LiveDraft(NamedTuple):
-    """An answer under way: the first `length` pieces of a list that grows; `id` names it in this process."""
+    """An answer in progress: the first `length` pieces of a growing list; `id` is unique in this process."""
 
     id: int
     pieces: list[StreamDelta]
@@ -46,9 +45,9 @@ class LiveDraft(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """A conversation at one moment: its head, the last entries up to it, and the answers under way.
+    """A conversation at one moment: head, the last entries, answers in progress.
 
-    The drafts were read after the entries. So no entry up to the head ends one of them.
+    Drafts are read after the entries, so no entry up to the head ends one.
     """
 
     head: int
@@ -57,7 +56,7 @@ class Snapshot(NamedTuple):
 
 
 class _Draft:
-    """The draft of one claim: its pieces, and the number of the last row that they came from."""
+    """A claim's draft: its pieces, and the number of their last row."""
 
     def __init__(self, id: int, row: DraftRow) -> None:
         self.id = id
@@ -74,7 +73,7 @@ class _Draft:
             self.pieces.append(StreamDelta(self.lane, self.cause, text, kind, part))
 
     def continues(self, other: _Draft) -> bool:
-        """Return whether this is the other one under a new fence: its claim was taken over, with its rows."""
+        """Return whether it is the other one under a new fence, after a takeover of its claim."""
         return self.effect == other.effect and self.pieces[: len(other.pieces)] == other.pieces
 
 
@@ -82,9 +81,9 @@ Wake: TypeAlias = tuple[asyncio.AbstractEventLoop, asyncio.Event]
 
 
 class Channel:
-    """The state shared by the followers of one conversation; `end` is set when no more of it will come.
+    """State shared by a conversation's followers; `end` is set when no more will come.
 
-    `place` is where its reader has it: by the conversation's key, or by its name while it has no entries.
+    `place` is the reader's key: the conversation's, or its name before it has entries.
     """
 
     def __init__(self, place: object, stream: Stream, head: int) -> None:
@@ -96,15 +95,15 @@ class Channel:
         self.wakes: dict[object, Wake] = {}
 
     def take(self, rows: Sequence[CommittedRow]) -> None:
-        """Take in the next entries. Raises `StoredDataError` where one cannot be read."""
+        """Read the next entries. Raises `StoredDataError`."""
         entries = [reader.decoded(row) for row in rows]
         recent = (*self.snapshot.recent, *entries)[-RECENT:]
         self.snapshot = Snapshot(entries[-1].position, recent, self.snapshot.drafts)
 
     def take_drafts(self, rows: Sequence[DraftRow], ids: Iterator[int]) -> bool:
-        """Take in what is under way now; return whether some of it is yet to be shown.
+        """Read the drafts; return whether some remain to be shown.
 
-        It is where it answers an entry behind the head: that one comes first.
+        One that answers an entry after the head waits for that.
         """
         before, self.drafts = self.drafts, {}
         for row in rows:
@@ -125,7 +124,7 @@ class Channel:
 
 
 class LiveReader:
-    """Reads for all followers of a log, in one thread that lives while there is one. See `reader_of`."""
+    """Reader for all followers of a log; its thread lives while there are any. See `reader_of`."""
 
     def __init__(self, recorder: LogRecorder) -> None:
         self._recorder = recorder
@@ -138,9 +137,9 @@ class LiveReader:
 
     @contextmanager
     def followed(self, conversation: Conversation, head: int) -> Iterator[tuple[Channel, asyncio.Event]]:
-        """Yield the conversation's channel, and an event that is set when there is something new in it.
+        """Yield the conversation's channel, and an event set on news.
 
-        `head` is the conversation's, as somebody has just read it.
+        `head` is the conversation's, just read.
         """
         woken, follower, stream = asyncio.Event(), object(), conversation.stream
         with self._guard:
@@ -163,7 +162,7 @@ class LiveReader:
                     del self._channels[channel.place]
 
     def _read(self) -> None:
-        """Read what is new whenever there may be something, while anybody follows."""
+        """Read news while anybody follows."""
         try:
             with self._recorder.listening(self._woken.set, drafts=True):
                 # Before the first read: an entry that comes after it wakes us again.
@@ -194,7 +193,7 @@ class LiveReader:
         return self._recorder.closed
 
     def _read_once(self, channels: Sequence[Channel]) -> bool:
-        """Read what is new, and wake who follows it; return whether there may be more at once."""
+        """Read news and wake followers; return whether there may be more."""
         before = {channel: channel.snapshot for channel in channels}
         try:
             is_more = self._take_news(channels)
@@ -256,14 +255,14 @@ class LiveReader:
                     self._channels[channel.place] = channel
 
     def _end(self, channels: Sequence[Channel], error: BaseException) -> None:
-        """Tell the followers of these that there will be no more."""
+        """End these channels for their followers."""
         for channel in channels:
             channel.end = channel.end or error
         _wake(channels)
 
 
 def _wake(channels: Iterator[Channel] | Sequence[Channel]) -> None:
-    """Wake the followers of channels, those of one event loop with one call."""
+    """Wake channels' followers, with one call per event loop."""
     by_loop: dict[asyncio.AbstractEventLoop, list[asyncio.Event]] = {}
     for channel in channels:
         # A copy: followers come and go in other threads.

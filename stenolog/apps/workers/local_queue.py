@@ -1,6 +1,6 @@
-"""The queue of a log in a file or in memory: the log itself, whose news of commits wakes the worker.
+"""Queue of a log in a file or in memory: the log's commits wake the worker.
 
-Nothing is stored beside the log. A worker that begins looks at every conversation once, so nothing is lost.
+Nothing is stored. A new worker checks every conversation once, so nothing is lost.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class LocalQueue:
         return key
 
     def _news(self, mark: int) -> tuple[int, list[int]]:
-        """Return the last notification id, and the keys of conversations with messages behind `mark`."""
+        """Return the last notification id, and the conversations with messages after `mark`."""
         keys = []
         while rows := self._log.recorder.committed(mark):
             mark = rows[-1].notification

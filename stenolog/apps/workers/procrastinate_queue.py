@@ -1,10 +1,10 @@
-"""The queue of a log in PostgreSQL: Procrastinate's, in the same database.
+"""Queue of a log in PostgreSQL: Procrastinate's, in the same database.
 
-A wake-up has the conversation's key as its lock, so one worker at a time has the conversation. It has no
-queueing lock: a stalled job could not be given back while another one waits, and an append could be refused.
+A wake-up's lock is the conversation's key, so one worker at a time runs it. It has no queueing lock: with
+one, a stalled job could not be returned while another waits, and an append could be refused.
 
-A wake-up for later is a job with a lock of its own that defers the real one when its time has come. Under the
-conversation's lock it would hold back what a person says meanwhile, as the older job of that lock.
+A delayed wake-up is a job with its own lock that defers the real one when due. Under the conversation's lock
+it would hold up later messages.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ Listening = Callable[[Callable[[], object]], AbstractContextManager[None]]
 
 
 class WokenConnector(PsycopgConnector):
-    """Hears of new jobs by the log's own news of commits, and needs no NOTIFY in the transaction of a job."""
+    """Connector woken by the log's commits; a job's transaction needs no NOTIFY."""
 
     def __init__(self, listening: Listening, **options: Any) -> None:
         super().__init__(**options)
         self._listening = listening
 
     async def listen_notify(self, on_notification: Any, channels: Iterable[str]) -> None:
-        """Tell of new jobs after each commit to the log."""
+        """Report new jobs after each commit to the log."""
         loop, woken, (channel, *_) = asyncio.get_running_loop(), asyncio.Event(), channels
         with self._listening(lambda: loop.call_soon_threadsafe(woken.set)):
             while True:
@@ -85,7 +85,7 @@ class ProcrastinateQueue:
         self._forgotten: dict[int, float] = {}
 
     def defer(self, key: int, team: str, within: Any) -> None:
-        """Wake a worker when the transaction of a connection is committed. Raises `psycopg.Error`."""
+        """Wake a worker when a connection's transaction commits. Raises `psycopg.Error`."""
         within.execute(f'SET LOCAL search_path TO "{self.schema}"'.encode())
         wake_up = self._sync.configure_task(ADVANCE, queue=team, lock=str(key), connection=within)
         try:
@@ -97,7 +97,7 @@ class ProcrastinateQueue:
             raise
 
     async def work(self, team: str, advance: Advance, *, concurrency: int, stopping: asyncio.Event) -> None:
-        """Take wake-ups until `stopping` is set. Where the server was away, it begins anew. See `Queue`."""
+        """Handle wake-ups until `stopping` is set; restart after lost connections. See `Queue`."""
         while not stopping.is_set():
             try:
                 async with self._opened(advance) as app:
@@ -110,7 +110,7 @@ class ProcrastinateQueue:
                     await asyncio.wait_for(stopping.wait(), AGAIN)
 
     async def janitor(self) -> int:
-        """Wake others for the jobs of dead workers; return their number. Raises `ConnectorException`."""
+        """Wake others for dead workers' jobs; return their number. Raises `ConnectorException`."""
         if (app := self._app) is None:
             return 0
         found = [*await app.job_manager.get_stalled_jobs(seconds_since_heartbeat=STALLED)]
@@ -125,7 +125,7 @@ class ProcrastinateQueue:
         return len(found)
 
     async def _left_behind(self, app: App) -> list[Job]:
-        """Return the jobs that this worker has in the table alone: their end could not be written."""
+        """Return this worker's jobs whose end could not be written."""
         if self._worker_id is None:
             return []
         now = time.monotonic()
@@ -175,7 +175,7 @@ class ProcrastinateQueue:
 
 
 async def _run(app: App, team: str, concurrency: int, stopping: asyncio.Event) -> None:
-    """Run Procrastinate's worker until it ends by itself, or `stopping` is set and its jobs have ended."""
+    """Run Procrastinate's worker until it ends, or `stopping` is set and its jobs have ended."""
     working = asyncio.create_task(
         app.run_worker_async(
             queues=[team],
@@ -199,7 +199,7 @@ async def _run(app: App, team: str, concurrency: int, stopping: asyncio.Event) -
 
 
 async def _drop_waiting(app: App, key: int) -> None:
-    """Remove the waiting wake-ups of a conversation: what they were for is in the log for the run."""
+    """Remove a conversation's waiting wake-ups: the run reads their cause in the log."""
     for lock in (str(key), _later_lock(key)):
         for job in await app.job_manager.list_jobs_async(lock=lock, status=Status.TODO.value):
             await app.job_manager.cancel_job_by_id_async(job.id or 0, delete_job=True)
@@ -219,7 +219,7 @@ def _later_lock(key: int) -> str:
 
 
 async def _until_done(do: Callable[[], Any]) -> None:
-    """Do something with the queue, however long its server is away: a wake-up must not be lost."""
+    """Retry until the queue's server is back: a wake-up must not be lost."""
     while True:
         try:
             await do()

@@ -1,7 +1,7 @@
-"""The queue that wakes workers, as a port: three methods.
+"""Port of the queue that wakes workers.
 
-A job is a wake-up and nothing else: the key of a conversation that has something new, and the name of a team.
-The log alone says what is to be done, so a wake-up too many does no harm, and none may be lost.
+A job is only a wake-up: the key of a conversation with news, and a team's name. The log says what is to be
+done, so an extra wake-up does no harm, but none may be lost.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ It raises nothing, and where it is stopped it returns 0.
 
 
 class Queue(Protocol):
-    """Wakes the workers of a team. A conversation is given to one of its workers at a time."""
+    """Waker of a team's workers. A conversation has one worker at a time."""
 
     names_teams: bool
     """True if a wake-up says which team it is for; else every worker is given every conversation."""
 
     def defer(self, key: int, team: str, within: Any) -> None:
-        """Wake a worker; `within` is the connection of the transaction that appends what it is woken for."""
+        """Wake a worker; `within` is the connection of the transaction that appends the cause."""
 
     async def work(self, team: str, advance: Advance, *, concurrency: int, stopping: asyncio.Event) -> None:
-        """Take wake-ups, and `advance` their conversations, until `stopping` is set and all have ended."""
+        """Handle wake-ups by `advance` until `stopping` is set and all have ended."""
 
     async def janitor(self) -> int:
-        """Wake others for what dead workers have left; return the number of these wake-ups."""
+        """Wake others for dead workers' jobs; return their number."""

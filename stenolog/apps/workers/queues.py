@@ -1,4 +1,4 @@
-"""The queue of a log, by where the log is."""
+"""The queue of a log, by its store."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _QUEUES: WeakKeyDictionary[Log, Queue] = WeakKeyDictionary()
 
 
 def queue_of(log: Log) -> Queue:
-    """Return the queue of a log; its tables are made if they are missing.
+    """Return a log's queue, with its tables created if missing.
 
     Raises `MissingExtraError`, `StoreError`.
     """
@@ -29,7 +29,7 @@ def queue_of(log: Log) -> Queue:
 
 
 def registry_of(log: Log, team: str, concurrency: int) -> WorkerRegistry:
-    """Return the registry of a worker of a team. Raises as `queue_of`."""
+    """Return the registry for a team's worker. Raises as `queue_of`."""
     if not is_postgres(log.recorder.address):
         return OnlyWorker()
     from stenolog.adapters.store.postgres.recorder import PostgresLogRecorder

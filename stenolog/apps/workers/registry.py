@@ -1,4 +1,4 @@
-"""The registry of workers, as a port: it shows a worker to the others, and the others to it."""
+"""Port of the registry that shows workers to each other."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ class WorkerRegistry(Protocol):
     """Shows a worker to the others, and the others to it."""
 
     def beat(self, digest: str, doing: Iterable[int]) -> None:
-        """Show that the worker lives, its version of the team, and the keys of what it is at."""
+        """Report that the worker lives, its team's version, and the conversations it runs."""
 
     def is_current(self, digest: str) -> bool:
         """Return whether a version of the team is the current one."""
 
     def share_breakers(self, opened: Mapping[str, float]) -> dict[str, float]:
-        """Tell of models that are left alone for so many seconds; return those that others leave alone."""
+        """Report models to avoid for so many seconds; return those that others avoid."""
 
     def end(self) -> None:
         """Show that the worker has ended."""
 
 
 class OnlyWorker:
-    """The registry of a log in a file, where each worker stands for itself. See `WorkerRegistry`."""
+    """Registry of a log in a file, where each worker is alone. See `WorkerRegistry`."""
 
     def beat(self, digest: str, doing: Iterable[int]) -> None:
         """Do nothing."""

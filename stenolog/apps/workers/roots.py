@@ -1,4 +1,4 @@
-"""The conversation that a run belongs to: a worker agent's conversation is run by that of its caller."""
+"""The conversation whose run includes another: a worker agent's belongs to its caller's."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from stenolog.adapters.engine.approvals import workers
 
 
 def root_of(conversation: Conversation) -> Conversation:
-    """Return the conversation whose run goes on where something is said in this one."""
+    """Return the conversation whose run continues after words in this one."""
     parent = conversation.settings().parent
     if parent is None or parent.conversation not in conversation.log:
         return conversation

@@ -1,4 +1,4 @@
-"""The state of the workers of a log: who lives, what waits, and what holds followers back."""
+"""State of a log's workers: living ones, waiting jobs, and what delays followers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class WorkersStatus(NamedTuple):
-    """The living workers, the wake-ups that wait, and the transactions that followers wait for."""
+    """Living workers, waiting wake-ups, and transactions that followers wait for."""
 
     workers: list[LivingWorker]
     queues: list[QueueDepth]
@@ -24,7 +24,7 @@ class WorkersStatus(NamedTuple):
 
 
 def workers_status(log: Log) -> WorkersStatus | None:
-    """Return the state of the workers; None for a log in a file, which keeps no list of them."""
+    """Return the workers' state; None for a log in a file, which lists none."""
     if not is_postgres(log.recorder.address):
         return None
     from stenolog.adapters.store.postgres.connection.holders import holders
@@ -46,7 +46,7 @@ def workers_status(log: Log) -> WorkersStatus | None:
 
 
 def has_worker(log: Log, team: str) -> bool | None:
-    """Return whether a worker of the team lives; None for a log in a file, which keeps no list of them."""
+    """Return whether a worker of the team lives; None for a log in a file."""
     if not is_postgres(log.recorder.address):
         return None
     from stenolog.adapters.store.postgres.recorder import PostgresLogRecorder

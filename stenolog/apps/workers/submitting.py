@@ -1,4 +1,4 @@
-"""Words and commands for teams whose workers run elsewhere: an entry, and the wake-up in its transaction."""
+"""Messages and commands for teams that run elsewhere: an entry and its wake-up in one transaction."""
 
 from __future__ import annotations
 
@@ -41,12 +41,11 @@ async def submit(
     on_input: OnInput = "next",
     team: str = TEAM,
 ) -> int:
-    """Say something to a team whose workers run elsewhere; return the position of the message.
+    """Send a message to a team that runs elsewhere; return its position.
 
-    The message and the wake-up of a worker are one transaction. A message with an `id` is said once, however
-    often it is submitted. `team` is the name that the workers have; `to` and `on_input` are those of
-    `Team.run` and `Team.send`. Raises `AgentNotFoundError`, `DuplicateIdError`, `MissingExtraError`,
-    `StoreTimeoutError`, `StoreError`.
+    Message and wake-up are one transaction. A message with an `id` is appended once. `team` is the workers'
+    name for it; `to` and `on_input` are those of `Team.run` and `Team.send`. Raises `AgentNotFoundError`,
+    `DuplicateIdError`, `MissingExtraError`, `StoreTimeoutError`, `StoreError`.
     """
     opened = await opened_conversation(conversation)
     return await asyncio.to_thread(submit_sync, opened, message, to=to, id=id, on_input=on_input, team=team)
@@ -68,9 +67,9 @@ def submit_sync(
 
 
 async def cancel(conversation: AnyConversation, agent: str = "", task: str = "", *, team: str = TEAM) -> int:
-    """Stop a lane, or all that are at work, wherever they run; return the position of the command.
+    """Stop a lane, or all that run, anywhere; return the command's position.
 
-    A worker stops within half a second. Raises `IllegalCommandError` where nothing is at work.
+    A worker stops within half a second. Raises `IllegalCommandError` if nothing runs.
     """
     return await _control(conversation, Control(action="cancel", agent=agent, task=task), team)
 
@@ -78,16 +77,16 @@ async def cancel(conversation: AnyConversation, agent: str = "", task: str = "",
 async def approve(
     conversation: AnyConversation, call: CallRef, arguments: Arguments | None = None, *, team: str = TEAM
 ) -> int:
-    """Approve a call, and wake a worker that runs it; `arguments` replace its own where they are given.
+    """Approve a call, and wake a worker to run it; `arguments` replace its own if given.
 
-    Raises `InvalidEventError` where they do not fit the tool's schema, `IllegalCommandError`.
+    Raises `InvalidEventError` if they do not fit the tool's schema, `IllegalCommandError`.
     """
     opened = await opened_conversation(conversation)
     return await _control(opened, await asyncio.to_thread(approval, opened, call, arguments), team)
 
 
 async def reject(conversation: AnyConversation, call: CallRef, *, team: str = TEAM) -> int:
-    """Refuse a call, and wake a worker; its agent sees that. Raises `IllegalCommandError`."""
+    """Refuse a call, which its agent sees, and wake a worker. Raises `IllegalCommandError`."""
     return await _control(conversation, Control(action="refuse", call=call), team)
 
 
@@ -97,7 +96,7 @@ async def _control(conversation: AnyConversation, control: Control, team: str) -
 
 
 def _record(conversation: Conversation, words: Input, team: str) -> int:
-    """Append the words with a wake-up; return the position of the message."""
+    """Append a message with a wake-up; return its position."""
     queue = queue_of(conversation.log)
     standing = LiveState(conversation)
     if queue.names_teams:
@@ -121,7 +120,7 @@ def _wake(
 
 
 def _message(conversation: Conversation, entries: list[Entry], id: str) -> Entry:
-    """Return the entry of the message: one of these, or the one that an earlier submit wrote."""
+    """Return the message's entry: one of these, or an earlier submit's."""
     said = [entry for entry in entries if isinstance(entry.event, UserMessage)]
     found = conversation.entry_by_id(id) if id else said[-1]
     assert found is not None, "it is in the log"
@@ -129,7 +128,7 @@ def _message(conversation: Conversation, entries: list[Entry], id: str) -> Entry
 
 
 def check_team(name: str) -> str:
-    """Return the name of a team, if a queue can have it. Raises `InvalidEventError`, `CallerError`."""
+    """Return a team's name that a queue accepts. Raises `InvalidEventError`, `CallerError`."""
     if not isinstance(name, str) or not 0 < len(name) <= MOST:
         raise CallerError(f"team: expected a name of at most {MOST} characters, found {name!r:.120}")
     check_storable("team", name)

@@ -1,4 +1,4 @@
-"""A worker: takes wake-ups, and runs its team on their conversations until these rest."""
+"""A worker: it runs its team on conversations that wake it."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ MOST_PAUSE = 60.0
 
 
 class Worker:
-    """Runs a team on the conversations of a log that something was submitted to, on any number of machines.
+    """Worker that runs a team on a log's conversations, on any number of machines.
 
-    `name` is that of the team in `submit`. At most `concurrency` conversations are run at once. A worker that
-    is told to stop begins nothing more, and has `grace` seconds for what is under way.
+    `name` is the team's in `submit`. At most `concurrency` conversations run at once. A stopping worker
+    starts nothing, and has `grace` seconds for the rest.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Worker:
         return self._stopping.is_set()
 
     def stop(self) -> None:
-        """Let what is under way end, and then stop; called again, close at once. What is left others do."""
+        """Stop after current runs; called again, close at once. Others continue the rest."""
         if self._stopping.is_set():
             self._closing.set()
         self._stopping.set()
@@ -74,7 +74,7 @@ class Worker:
             drain()
 
     async def run(self) -> None:
-        """Work until `stop` is called. Raises `StoreError`, `MissingExtraError`, and what opens no tool."""
+        """Work until `stop` is called. Raises `StoreError`, `MissingExtraError`, and errors of tools."""
         queue = await asyncio.to_thread(queue_of, self.log)
         registry = await asyncio.to_thread(registry_of, self.log, self.name, self.concurrency)
         # Before the first wake-up is taken: who is no longer current must know it.
@@ -113,7 +113,7 @@ class Worker:
         leave_alone(self.team, await asyncio.to_thread(registry.share_breakers, opened))
 
     async def _advance(self, queue: Queue, registry: WorkerRegistry, key: int) -> float | None:
-        """Run a conversation; return the seconds until it is to be run again. See `queue.Advance`."""
+        """Run a conversation; return the seconds until its next run. See `queue.Advance`."""
         running = asyncio.create_task(self._run(queue, registry, key))
         self._visits[key] = running
         try:
@@ -152,7 +152,7 @@ class Worker:
         return await visit(self.team, conversation, PATIENCE, begun)
 
     def _conversation(self, key: int, is_for_team: bool) -> Conversation | None:
-        """Return the conversation of a key; None where it was deleted, or is another team's."""
+        """Return a key's conversation; None if deleted or another team's."""
         name = self.log.recorder.name_of(key)
         if name is None:
             return None
@@ -161,7 +161,7 @@ class Worker:
         return found if is_for_team or not members or set(members) & set(self.team.agents) else None
 
     async def _close_late(self) -> None:
-        """Close what is still under way when the grace is over, or `stop` was called twice."""
+        """Close running work after the grace period or a second `stop`."""
         await self._stopping.wait()
         with suppress(TimeoutError):
             await asyncio.wait_for(self._closing.wait(), self.grace)
@@ -170,7 +170,7 @@ class Worker:
 
 
 async def _repeated(pause: float, do: Callable[[], Coroutine[Any, Any, object]]) -> None:
-    """Do something again and again; a server that is away is no reason to end."""
+    """Repeat an action, also while a server is away."""
     while True:
         await asyncio.sleep(pause)
         try:
@@ -181,9 +181,9 @@ async def _repeated(pause: float, do: Callable[[], Coroutine[Any, Any, object]])
 
 
 def left_alone(team: Team) -> dict[str, float]:
-    """Return the models whose breakers are open, with the seconds that they stay so.
+    """Return the models with open breakers, and the seconds they stay open.
 
-    Each worker counts failures by itself. Once one leaves a model alone, all do, within a second.
+    Workers count failures separately. Once one avoids a model, all do within a second.
     """
     now = team.options.world.stopwatch()
     found = {_key(model): breaker.seconds_open(now) for model, breaker in team.options.breakers()}
@@ -191,7 +191,7 @@ def left_alone(team: Team) -> dict[str, float]:
 
 
 def leave_alone(team: Team, opened: Mapping[str, float]) -> None:
-    """Open the breakers of these models for so many seconds, where they are not open for longer."""
+    """Open these models' breakers for so many seconds, unless open longer."""
     now = team.options.world.stopwatch()
     asked = [model for model, _ in team.options.breakers()]
     for model in (*asked, *(agent.llm for agent in team.agents.values() if agent.llm)):
@@ -200,5 +200,5 @@ def leave_alone(team: Team, opened: Mapping[str, float]) -> None:
 
 
 def _key(model: Model) -> str:
-    """Return the name that a model has in every process: who serves it, and its own."""
+    """Return a model's name in every process: its provider and its own."""
     return f"{model.provider} {model.name}"

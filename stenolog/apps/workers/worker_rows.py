@@ -1,9 +1,8 @@
-"""The living workers of a log, in a table beside its jobs, and whose version of a team is the current one.
+"""A log's living workers, in a table beside its jobs, and a team's current version.
 
-During a rolling deployment workers of two versions of a team live at once. Each would record its own agents'
-cards before its run, and the conversations would change back and forth. So of the versions of living workers
-the one that began last is current, and workers of the others hand what they are given back. A rollback is a
-version that begins later, too.
+In a rolling deployment workers of two versions live at once. Each would record its own cards, and
+conversations would change back and forth. So the version that started last is current; other workers return
+their jobs. A rollback is a later version too.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ QUEUED = """SELECT queue_name, count(*) FILTER (WHERE status = 'todo'),
 
 
 class LivingWorker(NamedTuple):
-    """A worker that lives: its team and version, where it runs, and the conversations that it is at."""
+    """A living worker: team, version, place, and conversations it runs."""
 
     id: str
     team: str
@@ -60,7 +59,7 @@ class LivingWorker(NamedTuple):
 
 
 class QueueDepth(NamedTuple):
-    """The wake-ups of a team that wait, and the seconds that the oldest one waits already."""
+    """A team's waiting wake-ups, and the age of the oldest in seconds."""
 
     team: str
     waiting: int
@@ -68,7 +67,7 @@ class QueueDepth(NamedTuple):
 
 
 class PostgresRegistry:
-    """The registry of a log in PostgreSQL, by the clock of the database. See `WorkerRegistry`."""
+    """Registry of a log in PostgreSQL, by the database's clock. See `WorkerRegistry`."""
 
     def __init__(self, store: PostgresLogDatastore, schema: str, team: str, concurrency: int) -> None:
         self._store = store
@@ -98,7 +97,7 @@ class PostgresRegistry:
         return self._store.read(lambda c: _current(c, self._schema, self._team)) in (None, digest)
 
     def share_breakers(self, opened: Mapping[str, float]) -> dict[str, float]:
-        """Tell of models that are left alone."""
+        """Report models to avoid; return those that others avoid."""
         if opened:
             self._store.write(partial(self._open, opened=opened))
         return dict(self._store.read(lambda c: c.run(self._of(OPENED)).fetchall()))
@@ -132,7 +131,7 @@ def living_workers(store: PostgresLogDatastore, schema: str) -> list[LivingWorke
 
 
 def _current(connection: LogConnection, schema: str, team: str) -> str | None:
-    """Return the digest of the current version of a team; None if no worker of it lives."""
+    """Return the current version's digest; None if no worker lives."""
     found = connection.run(of_schema(CURRENT, schema), (team, ALIVE)).fetchone()
     return found[0] if found else None
 
