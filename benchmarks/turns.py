@@ -13,7 +13,7 @@ from benchmarks._ratio import Row, compared, cpu_seconds, least
 from benchmarks.read import conversation
 from stenolog import Conversation, Entry, Request
 from stenolog.adapters.conversation import log as logs
-from stenolog.adapters.conversation.queries.window_cache import windows_of
+from stenolog.adapters.conversation.queries.requests.window_cache import windows_of
 from stenolog.adapters.store.reading import reader
 from stenolog.context import Budget, LastN
 from stenolog.domain.policy import Policy, policy

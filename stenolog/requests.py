@@ -4,7 +4,7 @@
 it, and a `Law` says what the provider refuses. `docs/how-to/extend.md` shows an API of one's own.
 """
 
-from .adapters.conversation.queries.token_counters import COUNTERS
+from .adapters.conversation.queries.requests.token_counters import COUNTERS
 from .projections.formats import FORMATS, register_api, validate
 from .projections.formats.base import Format
 from .projections.formats.body_builder import BodyBuilder, explain_tools, schema, texts, tool_function

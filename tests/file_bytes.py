@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from stenolog.adapters.store.repair.raw_pages import PageFile
-from stenolog.adapters.store.sqlite.statements.compression import decompressed
+from stenolog.adapters.store.sqlite.statements.event_rows import decompressed
 
 BEGINNING = re.compile(rb"\x78[\x01\x5e\x9c\xda]")
 """The first bytes of what zlib compressed, at any of its levels."""

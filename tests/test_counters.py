@@ -17,8 +17,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiktoken import registry
 
-from stenolog.adapters.conversation.queries import token_counters
-from stenolog.adapters.conversation.queries.token_counters import COUNTERS, PIECE, tiktoken_counter
+from stenolog.adapters.conversation.queries.requests import token_counters
+from stenolog.adapters.conversation.queries.requests.token_counters import (
+    COUNTERS,
+    PIECE,
+    tiktoken_counter,
+)
 from stenolog.domain.errors import InvalidPolicyError
 from stenolog.errors import MissingExtraError
 from stenolog.projections.messages.sizes import COUNTERS as ESTIMATES
@@ -170,7 +174,8 @@ def test_a_text_is_tokenized_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_tiktoken_is_imported_by_whoever_asks_for_it_alone() -> None:
     code = (
-        "import sys, stenolog.adapters.conversation.queries.token_counters as c; c.COUNTERS['bytes4']; "
+        "import sys; from stenolog.adapters.conversation.queries.requests import token_counters as c; "
+        "c.COUNTERS['bytes4']; "
         "print('tiktoken' in sys.modules)"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

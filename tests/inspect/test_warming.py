@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 import stenolog
 from stenolog import UserMessage
-from stenolog.adapters.conversation.queries.window_cache import windows_of
+from stenolog.adapters.conversation.queries.requests.window_cache import windows_of
 from stenolog.apps.inspect import warming
 from stenolog.apps.inspect.warming import Warmer
 from stenolog.context import Budget

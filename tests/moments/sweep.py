@@ -10,7 +10,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from stenolog import AssistantMessage, Entry, LlmError
-from stenolog.adapters.conversation.queries.token_counters import COUNTERS
+from stenolog.adapters.conversation.queries.requests.token_counters import COUNTERS
 from stenolog.projections.moments.moment import Moment, choices, moment_of, receipt_of
 from stenolog.projections.requests import LaneId, Request, lanes
 from stenolog.projections.requests.incremental.session import RequestSession, windows

@@ -12,8 +12,8 @@ import pytest
 
 import stenolog
 from stenolog import AgentCard, AssistantMessage, LlmError, ModeSwitch, ToolCall, ToolResult, UserMessage
-from stenolog.adapters.conversation.queries import curves
-from stenolog.adapters.conversation.queries.window_cache import windows_of
+from stenolog.adapters.conversation.queries.requests import curves
+from stenolog.adapters.conversation.queries.requests.window_cache import windows_of
 from stenolog.context import Budget, LastN
 from stenolog.events import Event, Origin, PositionRange, Usage
 from stenolog.projections.context_curve import Mark, Sample, context_curve

@@ -15,8 +15,8 @@ from starlette.testclient import TestClient
 import stenolog
 from stenolog import AssistantMessage, Entry
 from stenolog.adapters.conversation.queries.exporters import export
-from stenolog.adapters.conversation.queries.sent_forms import sent_form
-from stenolog.adapters.conversation.queries.token_counters import COUNTERS
+from stenolog.adapters.conversation.queries.requests.sent_forms import sent_form
+from stenolog.adapters.conversation.queries.requests.token_counters import COUNTERS
 from stenolog.adapters.conversation.verifying.trace import trace_value
 from stenolog.adapters.engine.replay import Replay
 from stenolog.apps.inspect.one_file.sent import sent_requests

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import stenolog
 from stenolog import AssistantMessage, Entry, Event, ModeSwitch, ToolCall, ToolResult, UserMessage
-from stenolog.adapters.conversation.queries.rewritten import rewritten_request
-from stenolog.adapters.conversation.queries.token_counters import COUNTERS
+from stenolog.adapters.conversation.queries.requests.rewritten import rewritten_request
+from stenolog.adapters.conversation.queries.requests.token_counters import COUNTERS
 from stenolog.context import Budget, LastN
 from stenolog.domain.settings import settings as settings_of
 from stenolog.errors import StenologError

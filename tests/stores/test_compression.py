@@ -19,7 +19,7 @@ import stenolog
 from stenolog import Log, ToolResult, UserMessage
 from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.store.sqlite.statements import schema
-from stenolog.adapters.store.sqlite.statements.compression import LONG, compressed, decompressed
+from stenolog.adapters.store.sqlite.statements.event_rows import LONG, compressed, decompressed
 from stenolog.domain.erasure import erasure_message
 from stenolog.events import Damaged, Event, dump_event
 from stenolog.parts import ImagePart, TextPart

@@ -15,7 +15,7 @@ from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.store.contract.blobs import SHA, shas_in
 from stenolog.adapters.store.contract.values import Claim, Collected
 from stenolog.adapters.store.reading.claims import Claims
-from stenolog.adapters.store.sqlite import pins
+from stenolog.adapters.store.sqlite import blob_store
 from stenolog.errors import BlobNotFoundError
 from stenolog.events import dump_event
 from stenolog.parts import ImagePart
@@ -23,7 +23,7 @@ from tests.file_bytes import words_in
 from tests.stores import workers
 
 WORD = "canaryword"
-pytestmark = pytest.mark.skipif(not pins.PINS_SUPPORTED, reason="blobs are collected on Linux alone")
+pytestmark = pytest.mark.skipif(not blob_store.PINS_SUPPORTED, reason="blobs are collected on Linux alone")
 
 
 def holding(path: Path) -> set[str]:
@@ -242,7 +242,7 @@ class TestRaces:
 
 
 def test_collecting_says_where_it_cannot_know(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pins, "PINS_SUPPORTED", False)
+    monkeypatch.setattr(blob_store, "PINS_SUPPORTED", False)
     sha = TestBlobs().named(log, b"a", "a")
     log["a"].delete()
 

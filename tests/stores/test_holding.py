@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import stenolog
 from stenolog import AgentCard, AssistantMessage, Conversation, Entry, Event, Log, ModeSwitch, UserMessage
-from stenolog.adapters.conversation.queries import window_cache
+from stenolog.adapters.conversation.queries.requests import window_cache
 from stenolog.adapters.store.reading import checked_reading
 from stenolog.context import Budget, LastN
 from stenolog.domain.parts import TextPart

@@ -9,9 +9,14 @@ import pytest
 
 import stenolog
 from stenolog import AssistantMessage, Event, UserMessage
-from stenolog.adapters.conversation.queries.requests import FAR
-from stenolog.adapters.conversation.queries.snapshot_ladder import MOST, SPACING, Rung, SnapshotLadder
-from stenolog.adapters.conversation.queries.window_cache import windows_of
+from stenolog.adapters.conversation.queries.requests.building import FAR
+from stenolog.adapters.conversation.queries.requests.snapshot_ladder import (
+    MOST,
+    SPACING,
+    Rung,
+    SnapshotLadder,
+)
+from stenolog.adapters.conversation.queries.requests.window_cache import windows_of
 from stenolog.context import Budget
 from stenolog.projections.requests.incremental.window import START
 

@@ -11,7 +11,7 @@ import pytest
 import stenolog
 from stenolog import AgentCard, AssistantMessage, Conversation, Entry, ModeSwitch, Request, UserMessage
 from stenolog.adapters.conversation.queries.folds import rules_version
-from stenolog.adapters.conversation.queries.window_cache import windows_of
+from stenolog.adapters.conversation.queries.requests.window_cache import windows_of
 from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.store.reading import reader
 from stenolog.context import Budget, LastN

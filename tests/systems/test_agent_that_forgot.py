@@ -13,7 +13,7 @@ from tiktoken import Encoding, registry
 
 import stenolog
 from stenolog import AgentCard, AssistantMessage, Event, ModeSwitch, ToolCall, ToolResult, UserMessage
-from stenolog.adapters.conversation.queries import token_counters
+from stenolog.adapters.conversation.queries.requests import token_counters
 from stenolog.context import Budget, LastN, Pins, Prompt, policy
 from stenolog.domain.errors import InvalidPolicyError, RequestNotSendableError
 from stenolog.events import PositionRange

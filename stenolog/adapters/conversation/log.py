@@ -35,7 +35,6 @@ from stenolog.domain.settings import joining
 from stenolog.projections.views.timeline import TimelineItem as TimelineItem
 
 from .opening import open_application
-from .queries import forks
 from .queries.reading import ReadableConversation
 
 if TYPE_CHECKING:
@@ -331,6 +330,8 @@ class Conversation(ReadableConversation):
         `ConversationNotFoundError`, `PositionNotFoundError`, and `ConversationExistsError` for a name that is
         taken.
         """
+        from .queries import forks  # late: few programs fork
+
         return self.log.handle(forks.fork(self, after, name, close=pending == "close"))
 
     def rename(self, name: str) -> None:

@@ -23,7 +23,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from stenolog.adapters.conversation.log import Conversation
-from stenolog.adapters.conversation.queries.sent_forms import in_sent_form
+from stenolog.adapters.conversation.queries.requests.sent_forms import in_sent_form
 from stenolog.adapters.models.base import Model, ModelRequest, Progress, StreamItem
 from stenolog.adapters.tools.base import Attachment, BaseTool, ToolContext, ToolOutput
 from stenolog.adapters.tools.functions import as_runnables

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from stenolog._version import __version__
 from stenolog.adapters.conversation.aio import AsyncLog
 from stenolog.adapters.conversation.log import Conversation, Log
-from stenolog.adapters.conversation.queries.requests import BuiltRequest
+from stenolog.adapters.conversation.queries.requests.building import BuiltRequest
 from stenolog.adapters.store.contract.values import Cursor
 from stenolog.domain.entry import microseconds
 from stenolog.domain.errors import ConversationNotFoundError, MissingExtraError, OperationalError

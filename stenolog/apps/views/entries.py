@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from stenolog.adapters.conversation.queries.bills import bill_of
+from stenolog.adapters.conversation.queries.requests.bills import bill_of
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError
 from stenolog.domain.policy import PolicyLike

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stenolog.adapters.conversation.queries.backwards import backwards
-from stenolog.adapters.conversation.queries.lane_apis import api_of
-from stenolog.adapters.conversation.queries.openings import opening_of
-from stenolog.adapters.conversation.queries.token_counters import COUNTERS
+from stenolog.adapters.conversation.queries.requests.lanes import api_of, opening_of
+from stenolog.adapters.conversation.queries.requests.token_counters import COUNTERS
 from stenolog.domain.errors import InvalidEventError
 from stenolog.domain.events import AssistantMessage, ModeSwitch
 from stenolog.domain.policy import Policy, policy

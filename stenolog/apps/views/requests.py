@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from stenolog.adapters.conversation.queries.rewritten import rewritten_request
-from stenolog.adapters.conversation.queries.sent_forms import sent_form
+from stenolog.adapters.conversation.queries.requests.rewritten import rewritten_request
+from stenolog.adapters.conversation.queries.requests.sent_forms import sent_form
 from stenolog.domain.errors import InvalidEventError
 from stenolog.domain.policy import Policy
 from stenolog.domain.policy_text import amount, policy_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from stenolog.adapters.conversation.queries import curves
+from stenolog.adapters.conversation.queries.requests import curves
 from stenolog.domain.errors import InvalidEventError
 from stenolog.projections.analysis.provider_bill import (
     Unexplained,

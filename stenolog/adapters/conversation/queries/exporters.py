@@ -96,7 +96,7 @@ def moment(
         raise CallerError(f"{form!r} is of the whole conversation: expected one of {forms}")
     from stenolog.projections.requests import LaneId  # late: plugins register exporters in every program
 
-    from .moments import read_moment
+    from .requests.moments import read_moment
 
     name, _, task = agent.partition("/")
     position = conversation.position if at is None else at

@@ -131,12 +131,14 @@ class ReadableConversation(StreamHandle):
         `stenolog.requests.FORMATS`. Raises `ConversationNotFoundError`, `AgentNotFoundError`,
         `PositionNotFoundError`, `InvalidPolicyError`, and `UnsupportedVersionError` where an entry needs one.
         """
-        from . import requests  # late: a program that builds no request need not wait for it
+        from .requests import (
+            building,  # late: a program that builds no request need not wait for it
+        )
 
         if at is not None:
             self.checked(at, least=1)
         try:
-            return requests.request(self, agent, task, at, api, policy)
+            return building.request(self, agent, task, at, api, policy)
         except AgentNotFoundError:
             if self.position:
                 raise
@@ -149,7 +151,7 @@ class ReadableConversation(StreamHandle):
         empty where stenolog sent it. Without an answer yet it is the bill of the request before. Raises as
         `request`.
         """
-        from . import bills  # late, as above
+        from .requests import bills  # late, as above
 
         self.checked(self.position if at is None else at, least=1)
         return bills.bill_at(self, agent, task, at)
@@ -161,7 +163,7 @@ class ReadableConversation(StreamHandle):
         provider's cache; `svg()` is the picture. Raises `ConversationNotFoundError`, `AgentNotFoundError`,
         `PositionNotFoundError`.
         """
-        from . import curves  # late, as above
+        from .requests import curves  # late, as above
 
         self.checked(self.position if at is None else at, least=1)
         return curves.context_curve(self, agent, task, at)

@@ -10,7 +10,8 @@ from stenolog.domain.errors import StenologError
 from stenolog.domain.policy import FullHistory, Transforms, policy
 from stenolog.projections.fold import fold
 
-from . import folds, requests
+from . import folds
+from .requests import building
 
 UNEDITED: tuple[int, ...] = ()
 
@@ -31,7 +32,7 @@ def visible_to(there: StreamHandle, agent: str, task: str = "") -> Callable[[Ent
     """
     try:
         own = policy(folds.fold_at(there, folds.SETTINGS).card_of(agent).policy).rewrites or Transforms()
-        request = requests.request(there, agent, task, None, None, FullHistory() | own)
+        request = building.request(there, agent, task, None, None, FullHistory() | own)
         seen = {at for part in request.parts if part.rule not in own.names for at in part.positions}
         # No transform has seen what summaries cover.
         left_out = () if own.names else request.omissions

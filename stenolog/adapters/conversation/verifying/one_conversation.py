@@ -9,9 +9,9 @@ from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 from stenolog.adapters.conversation.log import Log
-from stenolog.adapters.conversation.queries import requests
 from stenolog.adapters.conversation.queries.folds import SETTINGS, STATE, PersistentFold
-from stenolog.adapters.conversation.queries.token_counters import COUNTERS
+from stenolog.adapters.conversation.queries.requests import building
+from stenolog.adapters.conversation.queries.requests.token_counters import COUNTERS
 from stenolog.adapters.store.contract.inspection import ConversationRow, DamagedRow, Inspection
 from stenolog.adapters.store.contract.values import LAST, Segment
 from stenolog.adapters.store.sidecar.checkpoints import CheckpointRun
@@ -97,7 +97,7 @@ class Check:
         ]
         self.windows = [
             (kept, Kepts(log, inspection, held.key, kept), window)
-            for kept, window in requests.with_snapshots(log.checkpoints, held.key, COUNTERS, log.blobs)
+            for kept, window in building.with_snapshots(log.checkpoints, held.key, COUNTERS, log.blobs)
         ]
 
     def run(self) -> None:

@@ -9,7 +9,7 @@ from itertools import chain, groupby
 from typing import NamedTuple
 
 from stenolog.adapters.conversation.log import Conversation, Log
-from stenolog.adapters.conversation.queries.token_counters import COUNTERS
+from stenolog.adapters.conversation.queries.requests.token_counters import COUNTERS
 from stenolog.domain.entry import Entry, to_entry
 from stenolog.domain.erasure import DAMAGED
 from stenolog.domain.errors import CallerError, StenologError, StoredDataError

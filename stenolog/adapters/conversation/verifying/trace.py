@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from pydantic_core import from_json
 
 from stenolog.adapters.conversation.log import Conversation, Log
-from stenolog.adapters.conversation.queries.sent_forms import in_sent_form
+from stenolog.adapters.conversation.queries.requests.sent_forms import in_sent_form
 from stenolog.adapters.store.sqlite.inspection import inspecting
 from stenolog.adapters.store.sqlite.recorder import SqliteLogRecorder
 from stenolog.domain.entry import Record, to_entry

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.conversation.log import open as open_log
-from stenolog.adapters.conversation.queries.token_counters import COUNTERS
+from stenolog.adapters.conversation.queries.requests.token_counters import COUNTERS
 from stenolog.domain.entry import to_entry
 from stenolog.domain.errors import ModelError
 from stenolog.projections.formats.base import Format

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
-from stenolog.adapters.store.contract.appends import Sources, fork_opening, make_records, once
-from stenolog.adapters.store.contract.continued import ExportWriter
+from stenolog.adapters.store.contract.appends import ExportWriter, Sources, fork_opening, make_records, once
 from stenolog.adapters.store.contract.values import (
     START,
     BlobContent,

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import NamedTuple, TypeAlias
 
-from stenolog.adapters.store.sqlite.statements.compression import decompressed
+from stenolog.adapters.store.sqlite.statements.event_rows import decompressed
 from stenolog.domain.codec import dump_event
 from stenolog.domain.entry import GENESIS, LONGEST_NAME, Record, check_name, digest_of, left_hash, to_entry
 from stenolog.domain.erasure import is_erased

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from stenolog.adapters.store.contract.values import MEMORY
 from stenolog.adapters.store.sqlite.file_safety import Seals
-from stenolog.adapters.store.sqlite.statements.compression import compressed, decompressed
+from stenolog.adapters.store.sqlite.statements.event_rows import compressed, decompressed
 
 from .file import Sidecar
 

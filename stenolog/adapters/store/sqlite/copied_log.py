@@ -18,8 +18,8 @@ from stenolog.domain.history import DELETED
 from . import copies, file_safety
 from .errors import RAISED, to_store_error
 from .statements import schema
-from .statements.compression import compressed
 from .statements.conversation_rows import INSERT_CHANGE, record_imports
+from .statements.event_rows import compressed
 
 CONVERSATION = (
     "INSERT INTO conversations (stream, name, parent, fork_position, archived_at) VALUES (?, ?, ?, ?, ?)"

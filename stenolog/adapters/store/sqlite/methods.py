@@ -29,9 +29,9 @@ from stenolog.adapters.store.contract.values import (
 )
 from stenolog.domain.errors import ConversationExistsError, StoreError, VersionConflictError
 
-from . import batches, pins
+from . import appends, blob_store
 from .file_safety import KEY_BYTES
-from .statements import blob_rows, claim_rows, conversation_rows, erasure_rows, event_rows, tracking_rows
+from .statements import claim_rows, conversation_rows, erasure_rows, event_rows, tracking_rows
 from .turn.database import LogDatastore
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class SqliteRows(LogRecorder):
     """The methods of a `LogRecorder` that are a statement or two on one database; see there."""
 
     datastore: LogDatastore
-    pins: pins.Pins
+    pins: blob_store.Pins
 
     # Conversations
 
@@ -68,7 +68,7 @@ class SqliteRows(LogRecorder):
 
     def fork(self, parent: Stream, at: Head, name: str | None, items: Sequence[PendingEntry]) -> Stream:
         with self.datastore.writing() as connection:
-            return batches.fork(connection, parent, at, name, items)
+            return appends.fork(connection, parent, at, name, items)
 
     def rename(self, key: int, name: str) -> None:
         with self.datastore.writing() as connection:
@@ -159,37 +159,37 @@ class SqliteRows(LogRecorder):
         # Pinned before it is written, so that no other process removes it in between.
         self.pins.add(sha for sha, _ in named)
         with self.datastore.writing() as connection:
-            blob_rows.insert(connection, named)
+            blob_store.insert(connection, named)
 
     def blob(self, sha: str) -> bytes | None:
         with self.datastore.reading() as connection:
-            row = connection.execute(blob_rows.SELECT, (key_of(sha),)).fetchone()
+            row = connection.execute(blob_store.SELECT, (key_of(sha),)).fetchone()
         return bytes(row[0]) if row else None
 
     def delete_blobs(self, shas: Collection[str]) -> None:
         with self.datastore.writing() as connection:
-            connection.executemany(blob_rows.REMOVE, [(bytes.fromhex(sha),) for sha in shas])
+            connection.executemany(blob_store.REMOVE, [(bytes.fromhex(sha),) for sha in shas])
 
     def has_blob(self, sha: str) -> bool:
         with self.datastore.reading() as connection:
-            return connection.execute(blob_rows.HAS, (key_of(sha),)).fetchone() is not None
+            return connection.execute(blob_store.HAS, (key_of(sha),)).fetchone() is not None
 
     def blob_shas(self) -> list[str]:
         with self.datastore.reading() as connection:
-            return [digest.hex() for (digest,) in connection.execute(blob_rows.ALL).fetchall()]
+            return [digest.hex() for (digest,) in connection.execute(blob_store.ALL).fetchall()]
 
     def release_blobs(self, payload: bytes) -> None:
         if self.pins:
             self.pins.remove(payload)
 
     def blobs_named_by(self, key: int) -> set[str]:
-        return pins.named_by(self.datastore, key)
+        return blob_store.named_by(self.datastore, key)
 
     def collect_blobs(self, candidates: Collection[str] | None = None) -> Collected:
         # Elsewhere a blob that another process has just put could be removed.
-        if not pins.PINS_SUPPORTED:
+        if not blob_store.PINS_SUPPORTED:
             raise StoreError(f"{self.path}: whether a blob is in use is known on Linux alone")
-        return pins.collect(self.datastore, self.pins, candidates)
+        return blob_store.collect(self.datastore, self.pins, candidates)
 
     # Claims
 

@@ -37,7 +37,7 @@ from stenolog.adapters.store.contract.values import (
 from stenolog.domain.entry import GENESIS, Record
 from stenolog.domain.errors import CallerError, StoreError
 
-from . import batches, file_safety, pins
+from . import appends, blob_store, file_safety
 from .appends import Append, ExactAppend
 from .methods import SqliteRows
 from .statements import conversation_rows, event_rows
@@ -81,9 +81,9 @@ class SqliteLogRecorder(SqliteRows, SQLiteApplicationRecorder):
         self.address = datastore.file
         self.sidecar_path = datastore.file
         self.is_private = datastore.in_memory
-        self.collects_blobs = pins.PINS_SUPPORTED
+        self.collects_blobs = blob_store.PINS_SUPPORTED
         lock = "" if datastore.in_memory else f"{datastore.file}-lock"
-        self.pins = pins.Pins(lock, datastore.file)
+        self.pins = blob_store.Pins(lock, datastore.file)
         """The blobs that this log has put and that no entry of it names yet."""
 
     def construct_create_table_statements(self) -> list[str]:
@@ -136,11 +136,11 @@ class SqliteLogRecorder(SqliteRows, SQLiteApplicationRecorder):
     def insert_batch(
         self, shares: Sequence[Share], blobs: Iterable[tuple[str, bytes]]
     ) -> list[Written | CallerError]:
-        return self.datastore.group.write(batches.Batch(shares, blobs, self.edge).write)
+        return self.datastore.group.write(appends.Batch(shares, blobs, self.edge).write)
 
     def insert_export(self, parts: Iterator[ExportPart]) -> None:
         with self.datastore.writing() as connection:
-            batches.SqliteExportWriter(connection).insert(parts)
+            appends.SqliteExportWriter(connection).insert(parts)
 
     # Reading a conversation
 

@@ -13,7 +13,7 @@ from importlib.resources import files
 from typing import IO, TYPE_CHECKING, Any
 
 from stenolog.adapters.conversation.queries.overviews import title_of
-from stenolog.adapters.conversation.queries.token_counters import COUNTERS
+from stenolog.adapters.conversation.queries.requests.token_counters import COUNTERS
 from stenolog.projections.terminal_text import safe
 from stenolog.projections.views.timeline import timeline
 from stenolog.projections.views.transcript import html_items

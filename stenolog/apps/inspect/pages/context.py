@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 
 from markupsafe import Markup
 
-from stenolog.adapters.conversation.queries.curves import read_once, small_curves
+from stenolog.adapters.conversation.queries.requests.curves import read_once, small_curves
 from stenolog.apps.inspect.page import Page
 from stenolog.apps.inspect.query import Query
 from stenolog.apps.views.envelope import Answer

@@ -9,7 +9,7 @@ from typing import Any
 
 from stenolog.adapters.conversation.queries.folds import SPACING
 from stenolog.adapters.conversation.queries.overviews import title_of
-from stenolog.adapters.conversation.queries.requests import keep_past
+from stenolog.adapters.conversation.queries.requests.building import keep_past
 from stenolog.apps.inspect.conversation_index import KINDS, nearest
 from stenolog.apps.inspect.entries.card import card
 from stenolog.apps.inspect.entries.listing import Listing, forks_of, lanes_of, listing

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from markupsafe import Markup
 
-from stenolog.adapters.conversation.queries.curves import small_curve
 from stenolog.adapters.conversation.queries.overviews import listed, title_of
+from stenolog.adapters.conversation.queries.requests.curves import small_curve
 from stenolog.apps.inspect.page import Page
 from stenolog.apps.inspect.query import Query
 from stenolog.apps.views.conversations import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from stenolog.adapters.conversation.queries.bills import bill_of
 from stenolog.adapters.conversation.queries.plain_json import plain
+from stenolog.adapters.conversation.queries.requests.bills import bill_of
 from stenolog.apps.inspect.page import File, Page, TextPage
 from stenolog.apps.inspect.query import Query
 from stenolog.apps.inspect.requests import facts as request_facts

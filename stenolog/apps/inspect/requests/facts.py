@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from pydantic_core import to_json
 
-from stenolog.adapters.conversation.queries.token_counters import COUNTERS
+from stenolog.adapters.conversation.queries.requests.token_counters import COUNTERS
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError
 from stenolog.projections.analysis.byte_ranges import byte_ranges

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from stenolog.adapters.conversation.queries.bills import Answers, bill_by
+from stenolog.adapters.conversation.queries.requests.bills import Answers, bill_by
 from stenolog.apps.inspect.query import Query
 from stenolog.apps.views.caches import answer_before, cache_line, call_after, receipt_of
 from stenolog.apps.views.differences import call_before

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from stenolog.adapters.conversation.log import Log
-from stenolog.adapters.conversation.queries.openings import opening_of
+from stenolog.adapters.conversation.queries.requests.lanes import opening_of
 from stenolog.apps.tap.exchanges.wire import WireRequest, of_body
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import StenologError

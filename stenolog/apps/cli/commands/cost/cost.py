@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from stenolog.adapters.conversation.queries.openings import origin_of
 from stenolog.adapters.conversation.queries.overviews import title_of
+from stenolog.adapters.conversation.queries.requests.lanes import origin_of
 from stenolog.adapters.providers.prices import prices_of, source
 from stenolog.apps.cli.arguments.agent import known_agent, takes_agent_else, takes_api
 from stenolog.apps.cli.arguments.database import Database

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stenolog.adapters.conversation.queries.openings import origin_of
+from stenolog.adapters.conversation.queries.requests.lanes import origin_of
 from stenolog.adapters.programs.claude_code import COMMAND
 from stenolog.adapters.store.reading import reader
 from stenolog.apps.cli.arguments.database import Database

@@ -7,7 +7,7 @@ from functools import partial
 
 import click
 
-from stenolog.adapters.conversation.queries.bills import bill_of
+from stenolog.adapters.conversation.queries.requests.bills import bill_of
 from stenolog.apps.cli.arguments.agent import (
     address,
     agent_or_only,

@@ -31,7 +31,7 @@ def rerun_command(db: Database, target: str, team: Path | None) -> CommandResult
 
     Exit 1 at the first request that is not the one that was sent.
     """
-    from stenolog.adapters.conversation.queries.token_counters import COUNTERS
+    from stenolog.adapters.conversation.queries.requests.token_counters import COUNTERS
     from stenolog.projections.analysis.rerun import Here, rerun
 
     conversation = find_conversation(open_log(db), target)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from stenolog.adapters.conversation.queries.token_counters import COUNTERS
+from stenolog.adapters.conversation.queries.requests.token_counters import COUNTERS
 from stenolog.apps.cli.arguments.database import Database, DatabaseParameter
 from stenolog.apps.cli.arguments.lookup import open_log
 from stenolog.apps.cli.arguments.options import RegisteredName, takes_db

@@ -16,7 +16,7 @@ from stenolog.projections.requests import LaneId, Request
 from stenolog.projections.requests.as_sent import Patches, as_sent
 from stenolog.projections.requests.request import PATCH, sent_under
 
-from . import requests
+from . import building
 
 NEAR = 1000
 """The answer to a request is looked for among so many entries behind it."""
@@ -61,7 +61,7 @@ def sent_form(conversation: StreamHandle, lane: LaneId, at: int, api: str | None
     if api is not None and api != name:
         return None
     try:
-        built = requests.request(conversation, *lane, at, name, sent_under(receipt))
+        built = building.request(conversation, *lane, at, name, sent_under(receipt))
         return in_sent_form(conversation, built, receipt)
     except (StoredDataError, InvalidPolicyError):
         return None

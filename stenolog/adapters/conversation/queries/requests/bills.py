@@ -21,7 +21,7 @@ from stenolog.projections.analysis.provider_bill import (
 )
 from stenolog.projections.requests import LaneId, Request
 
-from .requests import request as build_request
+from .building import request as build_request
 
 
 def bill_at(conversation: StreamHandle, agent: str, task: str, at: int | None) -> Bill:

@@ -1,4 +1,4 @@
-"""Pins on blobs: each is kept until an entry names it, and collected once none does.
+"""Blobs in SQLite: pinned until an entry names them, and collected once none does.
 
 A pin is a lock on one byte of the log's lock file, far behind its end, at a place that the hash of the blob
 gives. The kernel releases it when the process ends, so a pin never outlives its process.
@@ -17,7 +17,6 @@ from stenolog.adapters.store.contract.values import Collected
 from stenolog.domain.errors import StoreError
 
 from . import file_locks, file_safety
-from .statements.blob_rows import REMOVE
 from .statements.event_rows import PAYLOAD
 from .turn.database import LogDatastore
 
@@ -157,3 +156,15 @@ def _shas(texts: Iterable[object]) -> set[str]:
     """Return all that looks like a sha256; a damaged row may hold anything."""
     found = (shas_in(text if isinstance(text, bytes) else str(text).encode()) for text in texts)
     return {sha for shas in found for sha in shas}
+
+
+SELECT = "SELECT bytes FROM blobs WHERE sha256 = ?"
+HAS = "SELECT 1 FROM blobs WHERE sha256 = ?"
+ALL = "SELECT sha256 FROM blobs ORDER BY rowid"
+REMOVE = "DELETE FROM blobs WHERE sha256 = ?"
+
+
+def insert(connection: sqlite3.Connection, named: Iterable[tuple[str, bytes]]) -> None:
+    """Keep blobs, given with their sha256, unless they are there already."""
+    rows = ((bytes.fromhex(sha), content) for sha, content in named)
+    connection.executemany("INSERT OR IGNORE INTO blobs (sha256, bytes) VALUES (?, ?)", rows)

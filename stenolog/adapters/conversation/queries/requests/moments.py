@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from stenolog.adapters.conversation.queries import folds
 from stenolog.adapters.store.reading import reader
 from stenolog.adapters.store.reading.handle import StreamHandle
 from stenolog.domain.entry import Entry
@@ -17,8 +18,8 @@ from stenolog.projections.requests import LaneId, Request
 from stenolog.projections.requests.request import known_policy
 from stenolog.projections.requests.sendable import NOTHING_SAID, no_agent
 
-from . import folds, requests
-from .lane_apis import api_of
+from . import building
+from .lanes import api_of
 from .sent_forms import patches_of, receipt_behind
 from .token_counters import COUNTERS
 
@@ -40,7 +41,7 @@ def read_moment(
     _check_takes_part(conversation, lane, at)
     receipt = receipt_behind(conversation, lane, at)
     chosen = known_policy(receipt) if policy is None and receipt is not None else policy
-    request = requests.request(
+    request = building.request(
         conversation, *lane, at, api or _api_of(conversation, lane, receipt), chosen, COUNTERS
     )
     if request.reason == NOTHING_SAID:

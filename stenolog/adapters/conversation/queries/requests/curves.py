@@ -11,6 +11,7 @@ from collections.abc import Callable
 from math import inf
 from time import perf_counter
 
+from stenolog.adapters.conversation.queries import folds
 from stenolog.adapters.store.reading import reader
 from stenolog.adapters.store.reading.handle import StreamHandle
 from stenolog.domain.errors import PositionNotFoundError
@@ -21,8 +22,7 @@ from stenolog.projections.fold import Fold
 from stenolog.projections.requests import PIPELINE, LaneId, check_takes_part
 from stenolog.projections.views.usage import usage
 
-from . import folds
-from .lane_apis import LANE_APIS, api_of
+from .lanes import LANE_APIS, api_of
 from .token_counters import COUNTERS
 from .window_cache import windows_of
 

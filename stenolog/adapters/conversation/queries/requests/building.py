@@ -13,6 +13,8 @@ from dataclasses import replace
 from time import perf_counter
 from typing import Literal, NamedTuple
 
+from stenolog.adapters.conversation.queries import folds
+from stenolog.adapters.conversation.queries.folds import PersistentFold
 from stenolog.adapters.store.reading import reader
 from stenolog.adapters.store.reading.handle import StreamHandle
 from stenolog.adapters.store.reading.reader import SOME, peek
@@ -34,8 +36,6 @@ from stenolog.projections.requests.builder import choose
 from stenolog.projections.requests.incremental.window import START, Window, WindowSnapshot
 from stenolog.projections.requests.pipeline.budget import caps
 
-from . import folds
-from .folds import PersistentFold
 from .snapshot_ladder import Rung, SnapshotLadder
 from .token_counters import COUNTERS
 from .window_cache import CachedWindow, Key, WindowListener, windows_of

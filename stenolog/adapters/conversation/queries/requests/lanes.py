@@ -1,10 +1,21 @@
-"""Openings of conversations: the first event, and the program that it comes from."""
+"""Facts of a lane and of its conversation: the API, the first event, the program it comes from."""
 
 from __future__ import annotations
 
 from stenolog.adapters.store.reading.handle import StreamHandle
 from stenolog.domain.events import Event
 from stenolog.domain.values import Origin
+from stenolog.projections.analysis.provider_bill import lane_apis
+from stenolog.projections.requests import LaneId
+
+from .. import folds
+
+LANE_APIS = folds.persistent(lane_apis)
+
+
+def api_of(conversation: StreamHandle, lane: LaneId, at: int | None = None) -> str:
+    """Return the name of the API that a lane is asked by."""
+    return folds.fold_at(conversation, LANE_APIS, at).of(lane)
 
 
 def opening_of(conversation: StreamHandle) -> Event | None:

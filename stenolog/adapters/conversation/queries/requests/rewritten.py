@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from stenolog.adapters.conversation.queries import folds
 from stenolog.adapters.store.reading.handle import StreamHandle
 from stenolog.domain.policy import PolicyLike
 from stenolog.domain.values import PositionRange
@@ -17,8 +18,7 @@ from stenolog.projections.requests.builder import choose
 from stenolog.projections.requests.incremental.session import from_window
 from stenolog.projections.requests.incremental.window import Window
 
-from . import folds
-from .requests import branch_at
+from .building import branch_at
 from .token_counters import COUNTERS
 
 
