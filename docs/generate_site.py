@@ -16,13 +16,12 @@ listed: Callable[..., str] = runpy.run_path(str(ROOT / "docs" / "api_list.py"))[
 MADE = "<!-- Made by `python docs/generate.py`; change the code, not this page. -->"
 MARKDOWN = "https://raw.githubusercontent.com/stenolog/stenolog/main/docs/"
 
-HELP = "The site documents every argument below; so does Python's `help`."
 WHOLE = ("stenolog", "stenolog.contrib.langgraph")
 """Modules whose classes are shown with every method; of others the site, `help` and the code show them."""
 ELSEWHERE = {
-    "errors": "[Errors](../errors.md) has them as a tree.",
-    "events": "[Events](../events.md) has every field.",
-    "parts": "[Events](../events.md#what-they-are-made-of) has every field.",
+    "errors": "The [errors](../errors.md) that stenolog raises, as a tree.",
+    "events": "The [events](../events.md), with every field.",
+    "parts": "The [parts](../events.md#what-they-are-made-of) of events, with every field.",
 }
 """Faces whose names another page describes, in words for the reader."""
 OPEN = """
@@ -57,24 +56,26 @@ def _pages(title: str, found: Any) -> Iterator[tuple[str, str]]:
             yield from _pages(name, pages)
 
 
-def described() -> dict[str, str]:
-    """Return what docs/index.md says of each page; "" if it only links to the page."""
-    index = (ROOT / "docs" / "index.md").read_text("utf-8").partition("\n## All pages\n")[2]
-    lines = re.findall(r"^- \[[^]]+\]\(([^)#]+)\)(?:: ((?:.|\n  )+))?$", index, re.MULTILINE)
-    return {page: " ".join(words.split()) for page, words in lines}
+def said_first(page: str) -> str:
+    """Return the first sentence of a page, without its marks; "" for a decision, whose title says it."""
+    text = re.sub(r"```.*?```", "", (ROOT / "docs" / page).read_text("utf-8"), flags=re.DOTALL)
+    blocks = (each.strip() for each in text.split("\n\n"))
+    words = next((each for each in blocks if each and each[0] not in "#<!|-"), "")
+    plain = re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", " ".join(words.split())).replace("**", "")
+    sentence = re.match(r".*?[.:](?= [A-Z`]|$)", plain)
+    return "" if "/decisions/" in page else (sentence[0] if sentence else plain).rstrip(".:")
 
 
 def llms() -> str:
     """Return the list of all pages for programs that read: see llmstxt.org."""
     project = tomllib.loads((ROOT / "zensical.toml").read_text("utf-8"))["project"]
-    words = described()
     lines = [f"# {project['site_name']}", "", f"> {project['site_description']}"]
     last = ""
     for section, title, page in nav():
         if section != last:
             lines += ["", f"## {section}", ""]
         last = section
-        says = words.get(page, "")
+        says = said_first(page)
         lines.append(f"- [{title}]({MARKDOWN}{page})" + (f": {says}" if says else ""))
     return "\n".join(lines) + "\n"
 
@@ -102,7 +103,9 @@ def langgraph_page() -> str:
 
 
 def _page(name: str, values: Iterable[tuple[str, Any]], details: str) -> str:
-    return f"# {name}\n\n{MADE}\n\n{HELP}\n\n{listed(values, with_methods=name in WHOLE)}\n\n{details}"
+    says = " ".join((importlib.import_module(name).__doc__ or "").partition("\n\n")[0].split())
+    names = listed(values, with_methods=name in WHOLE)
+    return f"# {name}\n\n{MADE}\n\n{says}\n\n{names}\n\n{details}"
 
 
 PAGES: dict[str, Callable[[], str]] = {

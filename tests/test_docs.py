@@ -62,22 +62,8 @@ def test_the_navigation_has_every_page_once() -> None:
     assert sorted(pages) == sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
 
 
-def test_the_index_lists_all_pages_as_the_navigation_does() -> None:
-    every = INDEX.partition("\n## All pages\n")[2]
-    sections = re.split(r"^### (.+)$", every, flags=re.MULTILINE)[1:]
-    listed = [
-        (section, title, page)
-        for section, text in zip(sections[::2], sections[1::2], strict=True)
-        for title, page in re.findall(r"^- \[([^]]+)\]\(([^)]+)\)", text, re.MULTILINE)
-    ]
-
-    assert listed == [each for each in NAV if each[2] != "index.md"]
-
-
-def test_the_index_begins_with_few_links() -> None:
-    first = INDEX.partition("\n## All pages\n")[0]
-
-    assert len(re.findall(r"\]\(", first)) <= MOST
+def test_the_index_has_few_links() -> None:
+    assert len(re.findall(r"\]\(", INDEX)) <= MOST
 
 
 def test_every_command_is_described() -> None:
