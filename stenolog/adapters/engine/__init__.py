@@ -1,1 +1,1 @@
-"""The engine: it does what the log says is to be done next, and appends what came of it."""
+"""Engine: it does what the log says is next, and appends the results."""

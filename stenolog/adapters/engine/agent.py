@@ -1,4 +1,4 @@
-"""An agent: its name, model, tools and limits, and the tool behind which another agent may work."""
+"""Agents, and the tool by which one agent may call another."""
 
 from __future__ import annotations
 
@@ -30,18 +30,15 @@ LIMITS, RETRIES = Limits(), RetryPolicy()
 
 @dataclass(frozen=True)
 class Agent:
-    """An agent of a team. What it is configured by is recorded as its card when the team begins to work.
+    """Agent of a team. Its settings are recorded as a card when the team starts.
 
-    `tools` are plain functions, or values of `stenolog.tools`. `parameters` are the request's (temperature,
-    max_tokens …). `llm` is a value of `stenolog.models`, or what `model_from_string` makes one of, such as
-    "openai:gpt-5.2". `policy` is a value of `stenolog.context`, or its short form, such as "memory:4";
-    where it names no history, a model that `remembers` is told only what is new (`SinceLastTurn`). `llm`
-    None: it has a card, and nobody answers.
-    `metadata` returns what is kept as `meta` with each of its answers, such as a score, and `tags` its tags,
-    by which `Pins` may keep it; both are pure and quick.
-    `summary`, an `AutoSummary`, has what its policy cuts summarised, and `memory`, an `AutoMemory`, has facts
-    written down for it, whenever they are due in a run; `recall`, an `AutoRecall`, has passages of other
-    conversations recorded for it. `score`, an `AutoScore`, has its answers scored by a model.
+    `llm` is a value of `stenolog.models` or a name such as "openai:gpt-5.2"; None: the agent has a card, and
+    never answers. `tools` are functions or values of `stenolog.tools`. `parameters` go into each request.
+    `policy` is a value of `stenolog.context` or a short form such as "memory:4". A model that `remembers` is
+    sent only what is new (`SinceLastTurn`), unless the policy chooses a history. `metadata` and `tags` return
+    what each answer's `meta` and `tags` get; both are pure and quick. `Pins` keeps entries by their tags.
+    `summary` (`AutoSummary`), `memory` (`AutoMemory`), `recall` (`AutoRecall`) and `score` (`AutoScore`) run
+    when they are due.
     """
 
     name: str
@@ -110,7 +107,6 @@ class Agent:
         )
 
     def _policy(self) -> PolicyLike:
-        """Return its policy, for a model that remembers with `SinceLastTurn` by default."""
         # A backend with its own session has seen what it was sent before.
         if self.llm is None or not self.llm.remembers:
             return self.policy or {}
@@ -118,7 +114,7 @@ class Agent:
         return chosen if chosen.chosen else SinceLastTurn() | chosen
 
     def with_metadata(self, answer: AssistantMessage) -> AssistantMessage:
-        """Return the answer with its `metadata` and `tags`, or with the error where these fail."""
+        """Return the answer with its `metadata` and `tags`, or with the error of these."""
         if self.metadata is None and self.tags is None:
             return answer
         try:
@@ -140,7 +136,7 @@ def _check(name: str, what: str, given: object, kind: Any, hint: str) -> None:
 class Upkeep(ABC):
     """Work that keeps an agent's context in order.
 
-    `by` does it: an agent, or the name of one of the team; None: the agent itself, without its tools.
+    `by` does it: an agent, or the name of one of the team; None: the agent itself, without tools.
     """
 
     by: Agent | str | None
@@ -158,7 +154,7 @@ class Upkeep(ABC):
         return found
 
     def within(self, agents: Mapping[str, Agent]) -> Self:
-        """Return the same for agents elsewhere: with the agent itself where `by` names one of the team."""
+        """Return the upkeep for another team: a name in `by` becomes the agent."""
         if not isinstance(self.by, str):
             return self
         same = copy(self)
@@ -172,22 +168,22 @@ class Upkeep(ABC):
 
 
 class WorkerTool(BaseTool):
-    """A tool whose calls the agent `worker` answers; it may cost as much as that agent does."""
+    """Tool whose calls the agent `worker` answers."""
 
     worker: Agent
 
     @abstractmethod
     def under(self, caller: Agent, options: Options, summary: Upkeep | None) -> BaseTool:
-        """Return the same for a caller whose limits it shares, with its team's options and summary.
+        """Return the tool for one caller, with its limits and its team's options and summary.
 
         Raises `CallerError`.
         """
 
 
 def check_mode_tools(agents: Iterable[Agent]) -> None:
-    """Raise `CallerError` for a tool in `tools_in` that an agent without toolboxes does not have.
+    """Raise `CallerError` if `tools_in` names a tool that the agent lacks.
 
-    What is in a toolbox, such as an MCP server, is known once it is open.
+    Agents with toolboxes, such as MCP servers, are checked once these are open.
     """
     for agent in agents:
         tools = as_runnables(agent.tools)
@@ -198,7 +194,7 @@ def check_mode_tools(agents: Iterable[Agent]) -> None:
 
 
 def unknown_mode_tool(agent: Agent, names: Collection[str]) -> str:
-    """Return what is wrong with the first tool in `tools_in` that is none of these; empty if all are."""
+    """Return the fault of the first tool in `tools_in` that is not in `names`; empty if all are."""
     try:
         prompt = policy(agent.policy).instructions
     # Whoever builds the request says what is wrong with the policy.

@@ -1,4 +1,4 @@
-"""Approvals: the calls that a person decides about, and the arguments that the person changes."""
+"""Approvals: calls that a person decides about, and arguments that the person changes."""
 
 from __future__ import annotations
 
@@ -24,11 +24,7 @@ from .journal.effect_names import short_key, tool_key
 
 
 class PendingApproval(NamedTuple):
-    """A call that a person has to approve.
-
-    It has the lane, the call, the tool with the model's raw arguments, and the name of the conversation that
-    the call is in, where it is approved.
-    """
+    """Call that a person has to approve, in the conversation where it is approved."""
 
     lane: str
     call: CallRef
@@ -38,26 +34,25 @@ class PendingApproval(NamedTuple):
 
     @property
     def code(self) -> str:
-        """The code by which a person names the call; a call with other arguments has another code."""
+        """The code by which a person names the call; it depends on the arguments."""
         return call_code(self.call, self.name, self.arguments)
 
 
 def waiting(conversation: Conversation) -> list[PendingApproval]:
-    """Return the calls that wait for a person in a conversation, and in those of the workers it waits for."""
+    """Return the calls that wait for a person in a conversation and in those of its workers."""
     return [call for each, _ in _conversations(conversation) for call in _waiting(each)]
 
 
 def workers(conversation: Conversation) -> dict[str, int]:
-    """Return the conversations of the workers that a conversation waits for, and the calling answers.
+    """Return the conversations of the workers at work, with the positions of the answers that called them.
 
-    The value is the position of the answer in `conversation` by which the worker, or the worker above it, was
-    called.
+    For a worker of a worker, that is the position of the outermost call.
     """
     return {each.name: lane.answered for each, lane in _conversations(conversation) if lane is not None}
 
 
 def refuse_at_workers(conversation: Conversation, said: Event) -> None:
-    """Refuse the calls of workers that wait for approval, where a person's words are for their callers."""
+    """Refuse the workers' calls that wait for approval, if a person speaks to their callers."""
     if not isinstance(said, UserMessage) or said.control or said.author_kind != "person" or not said.parts:
         return
     hears = hearing(conversation.state(), said)
@@ -76,7 +71,7 @@ def refuse_at_workers(conversation: Conversation, said: Event) -> None:
 
 
 def are_delegates(under_way: Iterable[Effect], tools: Mapping[str, Mapping[str, BaseTool]]) -> bool:
-    """Return whether something is under way, and all of it are calls of delegates."""
+    """Return whether effects are under way, and all are calls of workers."""
     found = [*under_way]
     return bool(found) and all(
         isinstance(each, RunTool)
@@ -86,9 +81,9 @@ def are_delegates(under_way: Iterable[Effect], tools: Mapping[str, Mapping[str, 
 
 
 def only_waits(conversation: Conversation, agent: str = "") -> bool:
-    """Return whether a person has to go first, here and in each worker's conversation that is waited for.
+    """Return whether only a person can go on, here and in the conversations of the workers.
 
-    `agent`: the worker whose conversation it is; in a fork, lanes of its callers are busy, but not there.
+    `agent`: the worker that owns the conversation; a fork also has busy lanes of its callers.
     """
     state = conversation.state()
     found = [each for each in effects(state) if agent in ("", each.lane.agent) or each.lane.task]
@@ -100,7 +95,6 @@ def only_waits(conversation: Conversation, agent: str = "") -> bool:
 
 
 def _waits_below(conversation: Conversation, effect: Effect, children: Mapping[str, str]) -> bool:
-    """Return whether an effect is the call of a worker that waits for a person."""
     if not isinstance(effect, RunTool):
         return False
     worker = short_key(tool_key(conversation, effect))
@@ -113,7 +107,7 @@ def _waits_below(conversation: Conversation, effect: Effect, children: Mapping[s
 
 
 def _conversations(conversation: Conversation) -> Iterator[tuple[Conversation, LaneState | None]]:
-    """Yield a conversation and its workers' ones, each with the lane of `conversation` that waits for it."""
+    """Yield a conversation and its workers' conversations, each with the lane that waits for it."""
     yield conversation, None
     if _called(conversation):
         # By the short key behind the tilde, which is made of the call.
@@ -133,7 +127,6 @@ def _children(
 
 
 def _called(conversation: Conversation) -> list[tuple[LaneState, OpenCall]]:
-    """Return the open calls that need no approval: a worker may be behind each."""
     return [(lane, call) for lane, call in conversation.state().open_calls() if not call.approval]
 
 
@@ -149,9 +142,9 @@ Arguments = Mapping[str, Any] | str
 
 
 def approval(conversation: Conversation, call: CallRef, arguments: Arguments | None = None) -> Control:
-    """Return the approval of a call, with other arguments where some are given.
+    """Return the approval of a call, with other arguments if some are given.
 
-    Raises `InvalidEventError` where these are no JSON object, or do not fit the schema of the call's tool.
+    Raises `InvalidEventError` if these are no JSON object, or do not fit the tool's schema.
     """
     if arguments is None:
         return Control(action="approve", call=call)

@@ -1,4 +1,4 @@
-"""One call of a model in a loop of one's own, whose outcome is appended however it ends.
+"""One model call in a program's own loop; its outcome is appended however it ends.
 
 with calling(conversation, request) as call:
     for chunk in call.stream(client.chat.completions.create(**request.body, stream=True)):
@@ -34,17 +34,17 @@ C = TypeVar("C")
 
 
 class Destination(Protocol):
-    """A `Conversation` or an `AsyncConversation`, by what is needed of it here."""
+    """Part of a `Conversation` or an `AsyncConversation` that a call needs."""
 
     def append(self, event: AssistantMessage | LlmError, /) -> object:
-        """Write one event behind the last entry."""
+        """Append one event."""
 
     def state(self) -> State | Awaitable[State]:
         """Return the state now, which has the failures so far."""
 
 
 def _draft(conversation: Any, request: Request) -> LoopDraft | None:
-    """Return the draft of a call; None in a log that ends with the process."""
+    """Return the draft of a call; None for a log in memory."""
     from .loop_drafts import LoopDraft  # late, as the engine is imported with it
 
     log = getattr(conversation.log, "sync", conversation.log)
@@ -52,9 +52,9 @@ def _draft(conversation: Any, request: Request) -> LoopDraft | None:
 
 
 def recover(conversation: Conversation) -> int:
-    """Append what had streamed of calls whose process was killed; return how many there were.
+    """Append the partial answers of calls whose process was killed; return how many.
 
-    For a loop of one's own, at its start. The half answer is in the next request, so that the model goes on.
+    Call it at the start of an own loop. The next request has the partial answer, so the model continues.
     """
     from .loop_drafts import append_drafts  # late, as above
 
@@ -62,10 +62,10 @@ def recover(conversation: Conversation) -> int:
 
 
 class CallRecorder:
-    """A call of a model, for `with` or `async with`: its answer or its error is appended at the end.
+    """Call of a model, for `with` or `async with`: at the end its answer or error is appended.
 
-    Give `answer` what the SDK returns, or iterate `stream` of what it returns, inside of the block. Whatever
-    is raised there is appended as an error, with the text that had arrived, and raised.
+    Give `answer` the SDK's result, or iterate over `stream` of it, inside the block. An exception there is
+    appended as an error, with the text so far, and raised.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class CallRecorder:
         return self._said
 
     def stream(self, stream: Iterable[C] | AsyncIterable[C]) -> Recording[C]:
-        """Return a stream that passes each chunk on, and keeps it; see `Recording`."""
+        """Return a stream that passes each chunk on and keeps it; see `Recording`."""
         kept: Recording[C] = recording(stream, self._request, keep=self._keep)
         self._stream = kept
         return kept
@@ -140,7 +140,7 @@ class CallRecorder:
     def _answer(
         self, error: BaseException | None
     ) -> tuple[AssistantMessage, None] | tuple[None, ModelError | None]:
-        """Return the whole answer; otherwise None, and what is to be raised because nobody has yet."""
+        """Return the whole answer, or None and the error that is not raised yet."""
         if self._said is not None:
             return self._said, None
         if self._stream is None:
@@ -154,7 +154,6 @@ class CallRecorder:
             return None, None if error else failed
 
     def _error(self, error: BaseException | None, state: State) -> LlmError:
-        """Return the event of the failure, with its number: one more than the failures in a row."""
         assert error is not None, "a call without an answer has failed"
         failed = model_error(error)
         attempt = self._attempt
@@ -174,11 +173,10 @@ def calling(
     attempt: int | None = None,
     retries: Retries | None = None,
 ) -> CallRecorder:
-    """Return a block for one call of a model, at whose end its answer or its error is appended.
+    """Return a block for one model call, at whose end the answer or the error is appended.
 
-    `attempt` counts the failures in a row; None: by the log, in which `state().lane(agent).attempt` has those
-    so far. With `retries`, a `RetryPolicy`, `state().lane(agent).retry_at` is the time of the next attempt;
-    None: there is none. See `error_from`. Whatever the block raises is raised, and an answer that is empty or
-    has no end raises `ModelError`; all of it is appended before. See `CallRecorder`.
+    `attempt` counts the failures in a row; None: it is read from the log. With `retries`, a `RetryPolicy`,
+    `state().lane(agent).retry_at` is the time of the next attempt; without, there is none. Exceptions of the
+    block are raised; an empty or incomplete answer raises `ModelError`. See `CallRecorder`, `error_from`.
     """
     return CallRecorder(conversation, request, attempt, retries)

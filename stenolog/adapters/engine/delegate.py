@@ -1,9 +1,9 @@
-"""A worker: an agent that another one calls as a tool, with a conversation or a scope of its own.
+"""Workers: agents that other agents call as tools.
 
     lead = Agent("lead", llm=…, tools=[AgentTool(Agent("reader", llm=…), context="fork", share=0.25)])
 
-The worker's last answer is the tool's result: the summary that is merged. Parent and child name each other. A
-call that is cut off is taken up where the child stands; one that is cancelled cancels the child.
+The worker's last answer is the tool's result. Parent and child name each other. An interrupted call is
+continued in the child; a cancelled one cancels the child.
 """
 
 from __future__ import annotations
@@ -48,12 +48,11 @@ GRACE = 4.0
 
 
 class AgentTool(WorkerTool):
-    """An agent as a tool of another; it is called with a `task`.
+    """Agent as a tool of another; it is called with a `task`.
 
-    `context`: "fork", it knows all that its caller knew when it called; "scope", it works in the caller's own
-    conversation, on a lane of its own, and needs a name of its own; "fresh", it knows its task alone. `share`
-    of the tokens that the caller's limits leave are the worker's; of several at once each has an equal part
-    at most.
+    `context`: "fork", the worker knows what its caller knew; "scope", it works in the caller's conversation
+    on a lane of its own, and needs a name of its own; "fresh", it knows only its task. `share` is its part of
+    the tokens that the caller's limits leave; workers at the same time have equal parts at most.
     """
 
     def __init__(
@@ -83,7 +82,7 @@ class AgentTool(WorkerTool):
         self._summary: Upkeep | None = None
 
     def under(self, caller: Agent, options: Options, summary: Upkeep | None) -> AgentTool:
-        """Return a copy bound to a caller, with the caller's limits, and its team's options and summary.
+        """Return a copy for one caller, with its limits and its team's options and summary.
 
         Raises `CallerError`.
         """
@@ -93,7 +92,7 @@ class AgentTool(WorkerTool):
         return bound
 
     async def run(self, call: ToolContext) -> ToolOutput:
-        """Have the task done. A task that fails is an error that says why."""
+        """Have the task done. A task that fails gives an error with the reason."""
         assert call.conversation is not None, "the engine gives the conversation"
         task = _task(call.arguments)
         lane = LaneState(self.worker.name, short_key(call.key) if self.context == "scope" else "")
@@ -116,11 +115,11 @@ class AgentTool(WorkerTool):
         return await asyncio.to_thread(worker_output, child, lane)
 
     async def close(self) -> None:
-        """Release the resources of the worker's model and tools; other calls may be under way until then."""
+        """Release what the worker's model and tools hold; no call may be under way."""
         await self._team(self.worker.limits, LaneState(self.worker.name)).close()
 
     def _check(self, caller: Agent, names: frozenset[str]) -> None:
-        """Raise `CallerError` where a worker, at any depth, has the name of an agent that takes part."""
+        """Raise `CallerError` if a worker, at any depth, has the name of an agent that takes part."""
         if self.context != "scope":
             return
         if self.worker.name in names:
@@ -132,7 +131,7 @@ class AgentTool(WorkerTool):
     def _begin(
         self, call: ToolContext, conversation: Conversation, task: str, lane: LaneState
     ) -> Conversation:
-        """Return the worker's conversation, with its task, which may be there from an earlier run."""
+        """Return the worker's conversation with its task; an earlier run may have begun both."""
         # A member of that name may have joined since the team was made.
         if lane.task and self.worker.name in conversation.state().members:
             raise ToolError(_needs_a_name(self.worker))
@@ -171,7 +170,6 @@ class AgentTool(WorkerTool):
         return child
 
     def _limits(self, call: ToolContext, conversation: Conversation) -> Limits:
-        """Return the worker's limits, within its share of what its caller may still use."""
         most = self._caller.limits.max_tokens if self._caller else None
         if not most:
             return self.worker.limits
@@ -182,7 +180,7 @@ class AgentTool(WorkerTool):
         return replace(self.worker.limits, max_tokens=min(share, self.worker.limits.max_tokens or share))
 
     def _at_once(self, call: ToolContext, conversation: Conversation) -> int:
-        """Return the number of workers that the caller waits for, this one included."""
+        """Return the number of workers that the caller waits for."""
         tools = self._caller.tools if self._caller else ()
         workers = {tool.spec.name for tool in tools if isinstance(tool, AgentTool)}
         return max(1, sum(each.name in workers for each in conversation.state().lane(call.lane).calls))
@@ -198,7 +196,7 @@ class AgentTool(WorkerTool):
 
 
 async def _until_done(team: Team, child: Conversation, lane: LaneState) -> None:
-    """Run until the lane has come to rest, over approvals too, however long a person takes for them."""
+    """Run until the lane is at rest, however long a person takes for approvals."""
     while True:
         async for _ in team.run(child):
             pass
@@ -210,7 +208,7 @@ async def _until_done(team: Team, child: Conversation, lane: LaneState) -> None:
 
 
 async def _stop(work: asyncio.Task[None], call: ToolContext, child: Conversation, lane: LaneState) -> None:
-    """Stop a worker: for good if its call was closed; else the next run continues it."""
+    """Stop a worker: permanently if its call was closed; else the next run continues it."""
     assert call.conversation is not None, "the engine gives the conversation"
     try:
         # The log still waits for an open call: the next run goes on with the child.
@@ -226,7 +224,6 @@ async def _stop(work: asyncio.Task[None], call: ToolContext, child: Conversation
 
 
 def _is_open(call: ToolContext, conversation: Conversation) -> bool:
-    """Return whether the log still waits for the result; if two calls share the id, for either result."""
     return any(
         (each.position, each.id) == (call.position, call.id) for _, each in conversation.state().open_calls()
     )
@@ -240,7 +237,7 @@ def _cancel(child: Conversation, lane: LaneState, author: str) -> None:
 
 
 def worker_output(child: Conversation, lane: LaneState, at: int | None = None) -> ToolOutput:
-    """Return the worker's last words, or the reason for its stop, and its usage in either case."""
+    """Return the worker's last answer or the reason for its stop, and its usage."""
     last = folds.fold_at(child, folds.STATE, at).lane(lane.address)
     words, position = "", 0
     fault: str = "" if last.status == "idle" else last.status

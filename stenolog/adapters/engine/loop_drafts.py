@@ -1,4 +1,4 @@
-"""Drafts of calls in a loop of one's own: stored beside the log as the engine's are, and recovered."""
+"""Drafts of calls in a program's own loop: stored and recovered like the engine's."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ INTERVAL = 0.5
 
 
 class LoopDraft:
-    """The draft of a call of an own loop: under a claim, so that it is known whose process died."""
+    """Draft of one call. Its claim shows whose process died."""
 
     def __init__(self, conversation: Conversation, request: Request) -> None:
         self._conversation = conversation
@@ -44,19 +44,18 @@ class LoopDraft:
             self._thread.start()
 
     def stop(self) -> None:
-        """Store no more: the answer, or the error, is about to be appended."""
+        """Store no more: the outcome is about to be appended."""
         self._end.set()
         if self._thread.ident is not None:
             self._thread.join()
 
     def close(self, *, is_in_log: bool) -> None:
-        """Remove the draft if what came of it is in the log; else leave it to be recovered."""
+        """Remove the draft if the outcome is in the log; else leave it for recovery."""
         if self._claim is not None and is_in_log:
             self._claims.release(self._claim)
         self._presence.close(keep=self._claim is not None and not is_in_log)
 
     def _keep(self) -> None:
-        """Claim the call, and store what is new until the end."""
         # A draft is no truth; whether the log can be written shows when the entry is appended.
         with suppress(OperationalError, VersionConflictError):
             self._claim = self._claimed()
@@ -91,7 +90,7 @@ class LoopDraft:
 
 
 def append_drafts(conversation: Conversation) -> int:
-    """Append what had streamed of calls whose process was killed; return how many there were."""
+    """Append the partial answers of calls whose process was killed; return how many."""
     claims, recorder, found = (
         Claims(conversation.log.recorder, conversation.stream),
         conversation.log.recorder,
@@ -113,7 +112,7 @@ def append_drafts(conversation: Conversation) -> int:
 
 
 def _append_error(conversation: Conversation, claim: Claim, drafted: Drafted) -> bool:
-    """Append the end of a call, if the lane still waits for it; return whether it does."""
+    """Append the end of a call if the lane still waits for it; return whether it does."""
     receipt = RECEIPT.load(claim.receipt) if claim.receipt else None
     while True:
         state = conversation.state()

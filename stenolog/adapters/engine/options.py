@@ -1,4 +1,4 @@
-"""Options of a team, its sources of randomness and time, and the events that a run yields."""
+"""Options of a team, its chance and time, and the events that a run yields."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from .model_calls.retries import CircuitBreaker
 
 @dataclass(frozen=True)
 class Runtime:
-    """`chance` gives numbers from 0 to 1, `sleep` waits so many seconds, `stopwatch` counts them.
+    """Chance and time: `chance` returns 0 to 1, `sleep` waits seconds, `stopwatch` counts seconds.
 
-    Times and ids are those of the log (`stenolog.open(clock=…, ids=…)`).
+    Times and ids of entries are the log's (`stenolog.open(clock=…, ids=…)`).
     """
 
     chance: Callable[[], float] = random.random
@@ -40,14 +40,10 @@ WORLD = Runtime()
 
 @dataclass(frozen=True)
 class Options:
-    """The options of an engine.
+    """Options of an engine; see `Team` for those that it has too.
 
-    `on_unknown`: a call that was begun and may not be run again gets a result that says so; with "ask" its
-    lane waits for a person besides. `parallel` effects of one conversation at most are under way at once.
-    `mentions`: an `@name` in an answer hands on to that agent, where the turn rule allows it. `breaker` makes
-    the circuit breaker of a model. `lane`, where given, is the only lane that is worked on. `names` are those
-    of the agents that work in the conversation already: no worker in it may have one of them. `paranoid`:
-    every request, not a sample, is built again from the store before it is sent, and compared.
+    `lane`: the only lane to work on; empty: all. `names` are the agents at work in the conversation: no
+    worker there may have one of these names.
     """
 
     on_unknown: OnUnknown = "tell"
@@ -69,7 +65,7 @@ class Options:
             raise CallerError(f"on_unknown: expected 'tell' or 'ask', found {self.on_unknown!r:.100}")
 
     def is_checked(self) -> bool:
-        """Return whether the next call is to be checked at dispatch; a sampled one by chance."""
+        """Return whether the next call is checked at dispatch: all if `paranoid`, else a sample."""
         return self.paranoid or dispatch.SAMPLED >= 1 or self.world.chance() < dispatch.SAMPLED
 
     def breaker_of(self, model: Model) -> CircuitBreaker:
@@ -78,21 +74,21 @@ class Options:
         return self._breakers.setdefault(id(model), (model, self.breaker()))[1]
 
     def breakers(self) -> list[tuple[Model, CircuitBreaker]]:
-        """Return the models that were asked so far, with their breakers."""
+        """Return the models called so far, with their breakers."""
         return [*self._breakers.values()]
 
 
 class EntryAppended(NamedTuple):
-    """An entry stands in the log, whoever appended it."""
+    """An entry is in the log, whoever appended it."""
 
     entry: Entry
 
 
 class StreamDelta(NamedTuple):
-    """A little more of an answer that is being written; `cause` is the position that it answers.
+    """Next piece of an answer; `cause` is the position that it answers.
 
-    Of a tool call it is a little more of the arguments; of an `act`, all of it as JSON. `part` is the index
-    of the part that it belongs to.
+    Of a tool call, it is a piece of the arguments; of an `act`, all of it as JSON. `part` is the part's
+    index.
     """
 
     lane: str

@@ -1,15 +1,13 @@
-"""Replay of a recorded run without a model or a tool: the log answers, in the recorded order.
+"""Replay of a recorded run: the log answers for models and tools, in the recorded order.
 
     recording = Replay(log["demo"])
     team = Team([recording.agent(coder)])
 
-Each lane's calls are answered in the order in which they were recorded, and those of several lanes as nearly
-as the run allows. A request that differs from the recorded one ends the run with `ReplayMismatchError`, which
-names the first difference. Not for a worker in a scope: its lane has a new name each time, which its caller
-sees.
+The first request that differs from the recorded one raises `ReplayMismatchError`, which names the difference.
+Workers in a scope cannot be replayed: their lanes have new names in each run.
 
-An answer waits for those recorded before it, and for the requests that were made before it was there. It does
-not wait for one that needs a person's later message, which may never come in a replay.
+An answer waits for earlier recorded answers, and for the requests made before it. It does not wait for one
+that needs a person's later message, which the replay may never get.
 """
 
 from __future__ import annotations
@@ -52,7 +50,7 @@ ALIAS = re.compile(re.escape(RESULTS) + r"[^\s\"/]+?\.json")
 
 
 class RecordedAnswer(NamedTuple):
-    """The recorded end of a model call: the answer or the error, and its position."""
+    """Recorded answer or error of a model call, and its position."""
 
     position: int
     event: AssistantMessage | LlmError
@@ -69,7 +67,7 @@ class RecordedAnswer(NamedTuple):
 
 
 class RecordedResult(NamedTuple):
-    """A recorded tool call and its result: lane, both positions, and both events."""
+    """Recorded tool call and its result: lane, both positions, both events."""
 
     lane: str
     made: int
@@ -84,13 +82,13 @@ class RecordedResult(NamedTuple):
 
     @property
     def was_run(self) -> bool:
-        """True if a tool gave the result, rather than the engine in the tool's place."""
+        """True if the tool ran; false for results that the engine made itself."""
         # The engine's own results, of a refused call for instance, have no duration.
         return self.event.duration_ms is not None
 
 
 class Replay:
-    """The model calls and tool results of a conversation up to a position, to be answered from."""
+    """Recorded model calls and tool results of a conversation, up to a position."""
 
     def __init__(self, conversation: Conversation, at: int | None = None) -> None:
         self.conversation = conversation
@@ -110,7 +108,7 @@ class Replay:
         )
 
     def agent(self, agent: Agent | str) -> Agent:
-        """Return an agent that answers and runs tools from the recording; by name, with its recorded card."""
+        """Return an agent that answers from the recording; given a name, with its recorded card."""
         made = self._same(agent) if isinstance(agent, Agent) else self._carded(agent)
         self.order.expect(made.name, [tool.spec.name for tool in made.tools if isinstance(tool, BaseTool)])
         return made
@@ -121,7 +119,7 @@ class Replay:
         return sum(map(len, self._answers.values()))
 
     def answer(self, prompt: ModelRequest) -> RecordedAnswer:
-        """Return the recorded end of the lane's next model call. Raises `ReplayMismatchError`."""
+        """Return the lane's next recorded answer. Raises `ReplayMismatchError`."""
         waiting = self._answers[prompt.lane]
         if not waiting:
             raise ReplayMismatchError(
@@ -135,12 +133,12 @@ class Replay:
         return waiting.popleft()
 
     def result(self, call: ToolContext) -> RecordedResult | None:
-        """Return the recorded result of a call; None where there is none."""
+        """Return the recorded result of a call, or None."""
         waiting = self._results[call.lane, call.name, call.arguments]
         return waiting.popleft() if waiting else None
 
     def content(self, result: ToolResult) -> tuple[str | Attachment, ...]:
-        """Return a result as its tool gave it: all of a text of which the entry has a preview."""
+        """Return a result as its tool gave it, with the whole text in place of a preview."""
         whole = self.conversation.log.blobs[result.blob].decode() if result.blob else ""
         return tuple(map(self.media, with_text(result.parts, whole) if whole else result.parts))
 
@@ -173,7 +171,7 @@ class Replay:
         )
 
     def _tools(self, agent: Agent) -> list[BaseTool]:
-        """Return the agent's tools as they are described now; a toolbox's as its card had them."""
+        """Return the agent's tools as described now; those of a toolbox as recorded."""
         made = [tool for tool in as_runnables(agent.tools) if isinstance(tool, BaseTool)]
         recorded = self.settings.card_of(agent.name).tools or ()
         own = [tool.spec for tool in made]
@@ -234,7 +232,7 @@ class _Model(Model):
 
 
 class _Tool(BaseTool):
-    """Gives what was recorded of its calls. It changes nothing, so it may be run again."""
+    """Tool that returns recorded results. It changes nothing, so it may run again."""
 
     def __init__(self, recording: Replay, spec: Tool) -> None:
         self.recording = recording
@@ -251,7 +249,7 @@ class _Tool(BaseTool):
 
 
 def _answers(entries: list[Entry]) -> Iterator[RecordedAnswer]:
-    """Yield the ends of model calls, in order: answers, and errors of requests that were sent."""
+    """Yield the answers, and the errors of requests that were sent, in order."""
     for entry in entries:
         match entry.event:
             case AssistantMessage(purpose="answer", replaces=None) as event:
@@ -280,7 +278,7 @@ def _results(entries: list[Entry]) -> Iterator[RecordedResult]:
 
 
 def _is_outside(entry: Entry) -> bool:
-    """Return whether the entry comes from outside: the engine alone would not have appended it."""
+    """Return whether the entry is not the engine's own."""
     match entry.event:
         case UserMessage(author_kind=kind):
             return kind == "person"
@@ -305,7 +303,7 @@ def _delta(index: int, part: AssistantPart) -> ResponseDelta:
 
 
 def _plain(body: Body) -> object:
-    """Return the body with hashes in place of blobs' contents, and without the ids that each run draws."""
+    """Return the body with hashes for blobs, and without ids that each run draws."""
     return _without_ids(by_hash(body))
 
 
@@ -329,7 +327,7 @@ PATIENCE = 1.0
 class ReplayPoint(NamedTuple):
     """Position of a recorded answer, or of a result, which has a `tool`.
 
-    `after` is the position that had to be there for it: for an answer, the one of its request.
+    `after` is the position that came before it: for an answer, that of its request.
     """
 
     position: int
@@ -339,7 +337,7 @@ class ReplayPoint(NamedTuple):
 
 
 class ReplayOrder:
-    """The places of what was recorded, and the positions of what was `said` from outside."""
+    """Order of recorded answers and results, and the positions that were `said` from outside."""
 
     def __init__(self, places: Iterable[ReplayPoint], said: Sequence[int]) -> None:
         self._left = {each.position: each for each in sorted(places, key=lambda each: each.after)}
@@ -349,16 +347,16 @@ class ReplayOrder:
         self._waiting: list[asyncio.Event] = []
 
     def expect(self, agent: str, tools: Iterable[str]) -> None:
-        """Expect this agent to take part, with these tools; recordings of other agents are not asked for."""
+        """Expect an agent with these tools; recordings of other agents are ignored."""
         self._expected.update((agent, name) for name in ("", *tools))
 
     def request_seen(self, position: int) -> None:
-        """Note that the request which this answer belongs to was seen."""
+        """Note that the request of this answer was seen."""
         self._asked.add(position)
         self._wake()
 
     async def turn(self, position: int, seen: int) -> None:
-        """Wait for the turn of the answer recorded there, given after the entries up to `seen`."""
+        """Wait until the answer at `position`, made after `seen`, may be given."""
         while self._is_early(position, seen):
             # One for each wait, since a recording may be used in several event loops.
             changed = asyncio.Event()

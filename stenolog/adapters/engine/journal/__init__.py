@@ -1,1 +1,1 @@
-"""The log as the engine uses it: live state, claims, results, drafts, and recovery after a crash."""
+"""The engine's side of the log: live state, claims, results, and recovery after a crash."""

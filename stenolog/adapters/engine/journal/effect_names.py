@@ -1,4 +1,4 @@
-"""The names of effects: the key of a claim, the idempotency key, and the short key of a worker's child."""
+"""Names of effects: claim key, idempotency key, and the short key in a worker's name."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def tool_key(conversation: Conversation, run: RunTool) -> str:
 
 
 def short_key(key: str) -> str:
-    """Return the suffix that a call's key gives to its child's or lane's name."""
+    """Return the suffix of a worker's conversation or lane."""
     return key[:12]
 
 
 def _idempotency_key(conversation: Conversation, effect: Effect, what: str) -> str:
-    """Return the idempotency key of an effect. `what` tells apart runs that must not share a key."""
+    """Return the key of an effect; `what` differs between runs that must not share one."""
     # By the stream's number and not by its name, which may change.
     named = f"{conversation.stream.key}/{effect.lane.address}/{effect.name}/{what}"
     return sha256(named.encode()).hexdigest()[:32]

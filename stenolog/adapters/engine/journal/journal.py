@@ -1,6 +1,6 @@
-"""Journal of a runner: it reads the state, takes claims, and appends the results of effects.
+"""Journal of a runner: it reads the state, takes claims, and appends results.
 
-All of it is called in one thread; nothing here waits for a model or a tool.
+All of it runs in one thread; nothing here waits for a model or a tool.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Instead: TypeAlias = Callable[[InvalidEventError], Outcome]
 
 
 class ClaimedEffect(NamedTuple):
-    """An effect under its claim: the request of a model call, or the call that a tool is to run."""
+    """Claimed effect, with the request of a model call or the call of a tool."""
 
     effect: Effect
     claim: Claim
@@ -58,10 +58,9 @@ class ClaimedEffect(NamedTuple):
 
 
 class Poll(NamedTuple):
-    """Work to do now: claimed effects, effects that others have, and the seconds until the next one is due.
+    """Work to do now: claimed effects, effects that others hold, and the seconds until the next one is due.
 
-    Some backends must be asked before a request is built; their effects are listed apart. `again`: poll
-    again at once.
+    `unasked` are calls whose backend must be asked first whether it remembers. `again`: poll again at once.
     """
 
     claimed: tuple[ClaimedEffect, ...] = ()
@@ -72,7 +71,7 @@ class Poll(NamedTuple):
 
 
 class Journal(LiveState):
-    """One conversation, as one runner works on it: for `agents`, as the options of their team say."""
+    """Conversation as one runner works on it, for `agents`."""
 
     def __init__(
         self,
@@ -93,9 +92,9 @@ class Journal(LiveState):
         """Those of them that the log has stopped since, even where their lane has more to do by now."""
 
     def settle(self, outcome: Outcome, claim: Claim | None = None) -> None:
-        """Append an effect's result. Raises `ClaimLostError`.
+        """Append an effect's result; on a version conflict, read, decide and try again.
 
-        On a version conflict it reads the log again, decides again and retries.
+        Raises `ClaimLostError`.
         """
         fence = claim.fence if claim else 0
         while True:
@@ -115,7 +114,7 @@ class Journal(LiveState):
         return claimed
 
     def poll(self, busy: Collection[Key], asked: Collection[Key], most: int) -> Poll:
-        """Claim the effects that are due and not `busy`, at most so many; `asked` backends were asked."""
+        """Claim at most `most` due effects that are not `busy`; `asked` backends have answered."""
         now = self.conversation.log.edge.clock()
         found = ((key(effect), effect) for effect in effects(self.state))
         todo = {name: effect for name, effect in found if name not in busy and self._is_ours(name[0])}
@@ -147,7 +146,7 @@ class Journal(LiveState):
         )
 
     def orphans(self) -> list[Claim]:
-        """Return the claims of dead processes, taken over: the outcomes of their effects are unknown."""
+        """Take over and return the claims of dead processes."""
         ours = (claim for claim in self.claims.all() if self._is_ours(claim.lane))
         dead = [claim for claim in ours if not self.presence.lives(claim.owner)]
         taken = [mine for claim in dead if (mine := self.claims.take_over(claim, self.presence.owner))]
@@ -162,7 +161,7 @@ class Journal(LiveState):
         return taken
 
     def still_ours(self, claims: Collection[Claim]) -> list[Claim]:
-        """Return those of the claims that nobody has taken over, and that have no result."""
+        """Return the claims that nobody has taken over, and that have no result."""
         there = {claim.fence for claim in self.claims.all()} if claims else set()
         for claim in claims:
             if claim.fence not in there:
@@ -170,7 +169,7 @@ class Journal(LiveState):
         return [claim for claim in claims if claim.fence in there]
 
     def _seconds_until(self, effect: Effect, now: datetime) -> float:
-        """Return the seconds until an effect may begin: no longer than its agent's retries ever wait."""
+        """Return the seconds until an effect may begin, at most its agent's longest wait."""
         agent = self.agents[effect.lane.agent]
         rest = self.options.breaker_of(agent.llm).recovery_time if agent.llm else 0.0
         return self.waits.seconds_until(
@@ -190,11 +189,11 @@ class Journal(LiveState):
         return event
 
     def receipt_of(self, claim: Claim) -> Receipt | None:
-        """Return the receipt of the request that a claim is for."""
+        """Return the receipt of a claim's request."""
         return RECEIPT.load(claim.receipt) if claim.receipt else None
 
     def lost(self, effect: CallModel, why: str) -> None:
-        """Record that a lane's backend has lost its session; it is called at once, with all messages."""
+        """Record that a backend has lost a lane's session; it is called again with all messages."""
         now = self.conversation.log.edge.clock()
         # No call has failed by it, so it is no attempt, and the new backend need not hear of it.
         self._refuse(
@@ -202,7 +201,7 @@ class Journal(LiveState):
         )
 
     def _prepared(self, effect: Effect, now: datetime) -> ClaimedEffect | None:
-        """Return the effect with all it needs; None where it cannot be claimed, and the log says why."""
+        """Return the effect with what it needs; None if it cannot be claimed: the log has the reason."""
         claim = Claim(
             0,
             effect.lane.address,
@@ -238,15 +237,12 @@ class Journal(LiveState):
         )
 
     def is_foreign(self, call: OpenCall) -> bool:
-        """Return whether the author of an imported file let a call run.
-
-        Either the approval was imported, or the call that needs none.
-        """
+        """Return whether an imported file approved a call, or made one that needs no approval."""
         spans = self.conversation.imported_ranges()
         return any((call.approved or call.position) in span for span in spans)
 
     def _request(self, effect: CallModel) -> Request | tuple[ErrorCategory, str]:
-        """Build the request of the lane; or return the category and the words of the obstacle."""
+        """Return the lane's request, or the category and reason why there is none."""
         lane = effect.lane
         if self.options.on_unknown == "ask" and (
             reason := needs_confirmation(lane, self.conversation.entries(lane.answered - 1))
@@ -288,7 +284,7 @@ class Journal(LiveState):
         *,
         in_context: bool = True,
     ) -> None:
-        """Record that a call was not made, and why: its lane waits for a person, or until `again`."""
+        """Record why a call was not made; its lane waits for a person, or until `again`."""
         lane = effect.lane
         refused = LlmError(
             agent=lane.agent,
@@ -303,7 +299,6 @@ class Journal(LiveState):
         self._append_decision(refused)
 
     def _append_decision(self, event: Event) -> None:
-        """Append a decision made here; on a version conflict, decide again."""
         try:
             self.append(self.marked(event))
         # Not tried again: what came in between may have changed the decision.
@@ -311,7 +306,7 @@ class Journal(LiveState):
             self.catch_up()
 
     def spent(self, where: str, session: str) -> Usage:
-        """Return the tokens that the log has of a lane's session."""
+        """Return the tokens that the log has for a lane's session."""
         tokens = Tokens()
         for entry in self.conversation.entries():
             match entry.event:
@@ -323,7 +318,6 @@ class Journal(LiveState):
         return Usage(**tokens._asdict())
 
     def _may_be_lost(self, effect: Effect) -> bool:
-        """Return whether a stateful backend may have lost the session of the effect's lane."""
         agent = self.agents[effect.lane.agent]
         is_asked = isinstance(effect, CallModel) and agent.llm is not None and agent.llm.remembers
         if not is_asked or not effect.lane.answered:

@@ -1,7 +1,7 @@
-"""Live state of a conversation, by which the engine decides, and its queue of messages.
+"""Live state of a conversation, and its queue of messages.
 
-A queued message is in the log at once, but only the timeline shows it. When all lanes are at rest, it is
-appended again, in the place of that entry.
+A queued message is in the log, but only the timeline shows it. When all lanes are at rest, it is appended
+again, in place of that entry.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WATCH = Fold("watch", UsageByLane(), track_usage, version=5, state=UsageByLane)
 
 
 class LiveState:
-    """State, settings, accounts and queue of a conversation; `fresh` are entries that nobody was told of."""
+    """State, settings, accounts and queue of a conversation; `fresh` are entries not yet reported."""
 
     state: State
     settings: Settings
@@ -53,7 +53,7 @@ class LiveState:
             raise blocked_error(self.state.blocked)
 
     def marked(self, event: Event) -> Event:
-        """Return the event with the workflow run and the node that it belongs to."""
+        """Return the event with the active workflow run and node."""
         run = self.settings.active_run
         # A switch sets the run itself.
         if run is None or isinstance(event, ModeSwitch | Unknown) or event.run:
@@ -61,7 +61,7 @@ class LiveState:
         return replace(event, run=run.id, node=run.node)
 
     def append(self, *events: Event | NewEntry, fence: int | None = None) -> list[Entry]:
-        """Append at the position of this state, and add the entries to it.
+        """Append at this state's position, and take the entries in.
 
         Raises `VersionConflictError`, `ClaimLostError`.
         """
@@ -119,7 +119,7 @@ def enqueue(message: UserMessage) -> UserMessage:
 
 
 def dequeue(entry: Entry) -> UserMessage:
-    """Return the message that waited, as it is said when its time has come."""
+    """Return the queued message as it is now said."""
     waited = entry.event
     assert isinstance(waited, UserMessage), "only messages wait"
     tags = tuple(tag for tag in waited.tags if tag != QUEUED)

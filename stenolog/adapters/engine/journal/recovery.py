@@ -1,4 +1,4 @@
-"""Recovery of effects whose outcome is unknown, and of results that could not be written yet."""
+"""Recovery of effects with unknown outcome, and of results that could not be written yet."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def recover(
     why: str,
     draft: StreamDraft | None = None,
 ) -> ClaimedEffect | None:
-    """Close an effect that was under way, in the log; or give it back, to be run again under the same key.
+    """Close an interrupted effect in the log, or return it to run again under the same key.
 
-    `draft` is what it has streamed, where this process knows; else that is what was kept.
+    `draft` is what this process has of the answer; None: the stored draft counts.
     """
     if claim.effect == MODEL:
         drafted = draft.drafted if draft else load_draft(journal.claims.drafted(claim))
@@ -76,7 +76,7 @@ def _model(
     why: str,
     drafted: Drafted,
 ) -> None:
-    """End a model call as an error with its streamed text; its retries decide on the next attempt."""
+    """Record a model call as an error with its partial text; its retries decide on the next attempt."""
     lane = journal.state.lane(claim.lane)
     agent = agents.get(lane.agent)
     retries = agent.retries if agent else NO_RETRIES
@@ -110,17 +110,17 @@ _finished: dict[str, tuple[Outcome, Instead]] = {}
 
 
 def keep_result(claim: Claim, outcome: Outcome, instead: Instead) -> None:
-    """Keep an effect's result until it is written; `instead` replaces one that no log can hold."""
+    """Keep a result until it is written; `instead` replaces one that no log can hold."""
     _finished[claim.key] = outcome, instead
 
 
 def kept_result(claim: Claim) -> tuple[Outcome, Instead] | None:
-    """Return an effect's result, if this process knows it, and its replacement if it is unfit."""
+    """Return a kept result and its replacement; None if this process has none."""
     return _finished.get(claim.key) if claim.key else None
 
 
 def forget_result(claim: Claim) -> None:
-    """Forget an effect's result: it is in the log, or is not wanted there."""
+    """Forget a result that is in the log, or not wanted there."""
     _finished.pop(claim.key, None)
 
 
@@ -130,7 +130,7 @@ def pause_after(failures: int) -> float:
 
 
 def write_patiently(write: Callable[[], object]) -> None:
-    """Write, and try again while the store is busy. Raises `StoreTimeoutError` after `PATIENCE` seconds."""
+    """Write, and retry while the store is busy. Raises `StoreTimeoutError` after `PATIENCE` seconds."""
     end, failures = time.monotonic() + PATIENCE, 0
     while True:
         try:

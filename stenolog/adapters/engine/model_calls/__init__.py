@@ -1,1 +1,1 @@
-"""One call of a model: the check at dispatch, its stream, its draft, and its retries."""
+"""Model calls: check at dispatch, stream, draft and retries."""

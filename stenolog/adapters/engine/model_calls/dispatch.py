@@ -1,8 +1,7 @@
-"""Check at dispatch: the request about to be sent is built again from the store, and compared.
+"""Check at dispatch: a request is built again from the store, and compared with what is sent.
 
-The engine builds requests from windows that it holds and advances. Here the entries are read through a fresh
-connection, and the request is built from the first of them: by the same quick code, not by the builder that
-defines it, which tests compare it with. A call whose bytes differ is not made.
+The engine builds requests from windows that it keeps up to date. The check reads all entries through a fresh
+connection. If a byte differs, the call is not made.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ DIFFERS = "not asked: the request built again from the log differs from the one 
 
 
 def rebuilt(conversation: Conversation, request: Request, api: str | Format) -> Request:
-    """Build a request again from the store: no window and no cache of this process takes part."""
+    """Build a request again from the store, without this process's windows and caches."""
     with _fresh(conversation) as fresh:
         records = fresh.records(at=request.at)
         entries = [to_entry(conversation.name, record) for record in records]
@@ -43,7 +42,6 @@ def rebuilt(conversation: Conversation, request: Request, api: str | Format) -> 
 
 @contextmanager
 def _fresh(conversation: Conversation) -> Iterator[Conversation]:
-    """Open the conversation on a connection of its own, where that is possible."""
     log = conversation.log
     # A log in memory has one connection only.
     if log.recorder.is_private:
@@ -54,7 +52,7 @@ def _fresh(conversation: Conversation) -> Iterator[Conversation]:
 
 
 class DispatchCheck:
-    """The check of one call of a model on an API. Nothing is compared before `begin`."""
+    """Check of one model call. Nothing is compared before `begin`."""
 
     def __init__(self, conversation: Conversation, request: Request, api: str | Format) -> None:
         self._conversation = conversation
@@ -68,7 +66,7 @@ class DispatchCheck:
         self.compare(Outgoing(BODY.render(self._request.body), BODY))
 
     def compare(self, outgoing: Outgoing) -> None:
-        """Compare bytes that are about to be sent. Raises `ModelError` if they differ."""
+        """Compare the bytes to be sent. Raises `ModelError` if they differ."""
         if self._again is None or outgoing.transport.render(self._again.body) == outgoing.content:
             return
         where = f"at {self._again.at}, sha256 of the body {self._again.sha256[:12]}…"

@@ -1,7 +1,6 @@
-"""One model call under way: what is recorded of it, and drafts of its answer until that is complete.
+"""One model call under way: its events, and drafts of its answer.
 
-A stored row of a draft is a JSON list: a list for each `ResponseDelta`, and an object where the `Progress`
-changed.
+A stored draft row is a JSON list: a list for each `ResponseDelta`, an object for a changed `Progress`.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class Drafted(NamedTuple):
 
 
 class StreamDraft:
-    """The pieces of one answer, and how many of them are kept already."""
+    """Pieces of one answer, and how many of them are stored."""
 
     def __init__(self, fence: int) -> None:
         self.fence = fence
@@ -57,7 +56,7 @@ class StreamDraft:
         return self._kept == self._progress
 
     def unkept(self) -> tuple[bytes, tuple[int, Progress]]:
-        """Return the unstored pieces, as JSON, and the mark for `keep_drafts` once they are stored."""
+        """Return the unstored pieces as JSON, and the mark for `keep_drafts`."""
         number, progress = self._kept
         # Only what is new is written: a long answer would otherwise be written again ten times a second.
         rows: list[object] = [*joined(self._said[number:])]
@@ -85,7 +84,7 @@ class StreamDraft:
 
 
 def keep_drafts(drafts: Iterable[StreamDraft], write: Callable[[list[tuple[int, bytes]]], None]) -> None:
-    """Write the new pieces of the drafts; they count as stored once that is done."""
+    """Write the drafts' new pieces, and mark them as stored."""
     # Marks are taken before the write, as more pieces may stream while it lasts.
     news = [(draft, *draft.unkept()) for draft in drafts if not draft.is_kept]
     write([(draft.fence, said) for draft, said, _ in news])
@@ -94,7 +93,7 @@ def keep_drafts(drafts: Iterable[StreamDraft], write: Callable[[list[tuple[int, 
 
 
 class DraftKeeper:
-    """The drafts of a runner's model calls, stored as often as the log's store wants them."""
+    """Drafts of a runner's model calls, stored at the store's interval."""
 
     def __init__(self, interval: float, store: Callable[[Sequence[StreamDraft]], Awaitable[None]]) -> None:
         self._interval = interval
@@ -118,7 +117,6 @@ class DraftKeeper:
         return self._drafts.get(fence)
 
     async def _keep_soon(self) -> None:
-        """Store the streamed pieces a little later, with those that arrive until then; repeat as needed."""
         while not all(draft.is_kept for draft in self._drafts.values()):
             await asyncio.sleep(self._interval)
             # A draft is no truth; whether the log can be written shows when the entry is appended.
@@ -153,7 +151,7 @@ LONGEST = 2_000
 
 @dataclass
 class OngoingModelCall:
-    """A model call under way: what its events have in common."""
+    """Model call under way, and what its events have in common."""
 
     effect: CallModel
     model: str
@@ -163,12 +161,12 @@ class OngoingModelCall:
     first: float | None = None
 
     def dispatched(self, outgoing: Outgoing) -> None:
-        """Have the receipt name the bytes that go out now: those of a fall-back replace those before."""
+        """Name the bytes sent now in the receipt; those of a fallback replace earlier ones."""
         sent, transport = outgoing.sha256, outgoing.transport.json
         self.receipt = self.receipt and replace(self.receipt, sent=sent, transport=transport)
 
     def withdrawn(self) -> None:
-        """Note that the request was not sent, so it has no receipt."""
+        """Drop the receipt: the request was not sent."""
         self.receipt = None
 
     def take(self, piece: ResponseDelta, now: float) -> None:
@@ -198,7 +196,7 @@ class OngoingModelCall:
     def failed(
         self, error: BaseException, now: float, time: datetime, retries: RetryPolicy, chance: float
     ) -> LlmError:
-        """Return the failure as an event, with the streamed text, and the time of the next attempt."""
+        """Return the failure as an event, with the partial text and the time of the next attempt."""
         category, message, after = classify_error(error)
         wait = retries.wait(category, self.effect.attempt, chance, after)
         return LlmError(
@@ -211,7 +209,7 @@ class OngoingModelCall:
         )
 
     def held_back(self, seconds: float, time: datetime) -> LlmError:
-        """Return the error of a call that was held back, with the time of the next one; it is no attempt."""
+        """Return the error of a call that the breaker held back; it counts as no attempt."""
         lane = self.effect.lane
         return LlmError(
             agent=lane.agent,
@@ -228,7 +226,7 @@ class OngoingModelCall:
         )
 
     def cancelled(self, now: float, why: str) -> LlmError:
-        """Return the error of a call that was cancelled, with the text that had been streamed."""
+        """Return the error of a cancelled call, with the partial text."""
         return LlmError(
             category="cancelled",
             message=why,
@@ -238,7 +236,6 @@ class OngoingModelCall:
         )
 
     def _so_far(self) -> dict[str, Any]:
-        """Return the fields of an error that tell how far the call had come."""
         progress = self.draft.progress
         return {
             "parts": self.draft.parts,
@@ -259,9 +256,9 @@ class OngoingModelCall:
 
 
 def classify_error(error: BaseException) -> tuple[ErrorCategory, str, float | None]:
-    """Return the category and the words of an error, and the seconds that the provider asks to wait.
+    """Return an error's category, its text, and the seconds that the provider asks to wait.
 
-    Whatever a model may have put into it: the category is one that there is, and the log can hold it all.
+    The log can hold all of it, whatever the model raised.
     """
     inner = [*leaves(error)]
     # Several errors at once have no one category.
@@ -286,7 +283,7 @@ def _bounded(text: str) -> str:
 
 
 def _seconds(given: object) -> float | None:
-    """Return the seconds that a provider asks to wait; None if that is no finite number from 0 on."""
+    """Return the seconds to wait; None if they are no finite number from 0 on."""
     return float(given) if isinstance(given, int | float) and 0 <= given < math.inf else None
 
 

@@ -1,4 +1,4 @@
-"""Retries of failed model calls, the waits before them, and the circuit breaker of a provider."""
+"""Retries of failed model calls, their waits, and the circuit breaker of a provider."""
 
 from __future__ import annotations
 
@@ -34,9 +34,8 @@ ANSWERS = ("context_length", "refused", "invalid_response", "invalid_request", "
 class RetryPolicy:
     """Number of attempts at a model call, and the waits between them.
 
-    A wait is `base` seconds, doubled each time up to `max_delay`; chance takes up to half away. A provider's
-    `retry-after` is waited for where it is longer; where it is longer than `max_retry_after` seconds, a
-    person decides.
+    A wait is `base` seconds, doubled each time up to `max_delay`, minus up to half by chance. A longer
+    `retry-after` counts instead; above `max_retry_after` seconds, a person decides.
     """
 
     attempts: Mapping[str, int] = field(default_factory=lambda: ATTEMPTS)
@@ -47,7 +46,7 @@ class RetryPolicy:
     def wait(
         self, category: ErrorCategory, attempt: int, chance: float, retry_after: float | None = None
     ) -> float | None:
-        """Return the seconds to wait after a failed attempt (counted from 1); None: it is not retried.
+        """Return the seconds to wait after attempt number `attempt` (from 1); None: no retry.
 
         `chance` is a random number from 0 to 1.
         """
@@ -64,10 +63,10 @@ NO_RETRIES = RetryPolicy(attempts=MappingProxyType({}))
 
 @dataclass
 class CircuitBreaker:
-    """After `failures` failures in a row a provider is left alone for `recovery_time` seconds.
+    """Breaker: after `failures` failures in a row, no calls for `recovery_time` seconds.
 
-    Then one call tries it. The breaker is memory of this process alone: of a call that it holds back the log
-    says when it is tried. Times are in seconds, of any origin.
+    Then one call tries the provider. Its state is this process's; the log says when a held-back call is tried
+    again. Times are in seconds, of any origin.
     """
 
     failures: int = 5
@@ -78,7 +77,7 @@ class CircuitBreaker:
     """True while the one trial call is under way that decides for all others; they wait for its end."""
 
     def check(self, now: float) -> float:
-        """Let a call through: 0; or hold it back: the seconds for which the provider is left alone yet."""
+        """Return 0 to let a call through, else the seconds until the provider may be called."""
         if self._open_until is None:
             return 0.0
         if now < self._open_until:
@@ -87,11 +86,11 @@ class CircuitBreaker:
         return 0.0
 
     def seconds_open(self, now: float) -> float:
-        """Return the seconds for which the provider is left alone yet; 0 if it is not."""
+        """Return the seconds until the provider may be called; 0: now."""
         return max(0.0, (self._open_until or now) - now)
 
     def hold(self, now: float, seconds: float) -> None:
-        """Leave the provider alone for so many seconds at least: calls elsewhere have failed."""
+        """Hold calls back for at least so many seconds: calls elsewhere have failed."""
         self._open_until = max(self._open_until or now, now + seconds)
 
     def succeeded(self) -> None:
@@ -111,7 +110,7 @@ class CircuitBreaker:
                 self._open_until = now + self.recovery_time
 
     def stopped(self) -> None:
-        """Count a call that was stopped before its end: it shows nothing."""
+        """Note a call that was stopped; it proves nothing."""
         self.is_tried = False
 
 
@@ -142,7 +141,7 @@ class Waits:
                 pass
 
     def seconds_until(self, effect: Effect, now: datetime, most: float) -> float:
-        """Return the seconds until an effect may begin, at most so many; 0: now."""
+        """Return the seconds until an effect may begin, at most `most`; 0: now."""
         if not isinstance(effect, CallModel) or effect.time is None or effect.time <= now:
             return 0.0
         where, again = effect.lane.address, effect.time
@@ -154,13 +153,12 @@ class Waits:
         return max(0.0, min((again - now).total_seconds(), meant - gone))
 
     def _wait(self, where: str, again: datetime) -> float:
-        """Return the seconds that a lane was to wait until `again`; 0 where no error says so."""
         if self._meant.get(where, (None,))[0] != again:
             self._meant[where] = again, self._read(where, again)
         return self._meant[where][1]
 
     def _read(self, where: str, again: datetime) -> float:
-        """Return the wait in seconds, by the last error of the lane."""
+        """Return the wait in seconds by the lane's last error; 0 if no error has it."""
         # Backwards in pages: the error of a waiting lane is near the end of the log.
         at = self.conversation.position
         while at:

@@ -1,4 +1,4 @@
-"""Listening to a model: its pieces as they come, for as long as its timeouts say."""
+"""Streaming of an answer within its model's timeouts."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ Dispatch: TypeAlias = Callable[[Outgoing], Awaitable[None]]
 async def stream_with_timeouts(
     model: Model, prompt: ModelRequest, take: Take, dispatch: Dispatch
 ) -> ModelResponse:
-    """Return the answer to a prompt, its pieces handed on as they come. Raises `ModelError`.
+    """Return the answer to a prompt, and pass its pieces to `take` as they come. Raises `ModelError`.
 
-    `dispatch` is told of the bytes before they are sent; they are not sent if it raises.
+    `dispatch` gets the bytes before they are sent; if it raises, they are not sent.
     """
     listening = _Stream(model, prompt, take, dispatch)
     task = asyncio.create_task(listening.run(), name=f"model {prompt.lane:.64}")
@@ -77,8 +77,6 @@ def _forget(task: asyncio.Task[None]) -> None:
 
 
 class _Stream:
-    """One stream, and since when the next piece is waited for."""
-
     def __init__(self, model: Model, prompt: ModelRequest, take: Take, dispatch: Dispatch) -> None:
         self.model = model
         self.prompt = prompt
@@ -124,7 +122,7 @@ class _Stream:
 
     @property
     def patience(self) -> float | None:
-        """Seconds until something can be late; None: it may take for ever."""
+        """Seconds until something can be late; None: never."""
         waits = [end - self._now() for end, _ in self._ends()]
         if self._is_first and self.model.timeouts.idle is not None:
             # It counts from the first piece on, which may come while this wait lasts.
@@ -133,12 +131,12 @@ class _Stream:
 
     @property
     def late(self) -> str:
-        """A message that names the timeout that has passed; empty if none has."""
+        """Name of the timeout that has passed; empty if none has."""
         now = self._now()
         return next((words for end, words in self._ends() if now >= end), "")
 
     def end(self, task: asyncio.Task[None]) -> ModelResponse:
-        """Return the answer that the stream has given, however it ended after that."""
+        """Return the answer that the stream gave, however it ended after that."""
         if self.answered.done():
             return _check_answer(self.answered.result())
         if task.cancelled():
@@ -164,7 +162,7 @@ class _Stream:
 
 
 def _sound(piece: object) -> ResponseDelta | Progress:
-    """Return the piece, checked, since a model from outside may have made it."""
+    """Return the piece, checked: the model may be a plugin's."""
     match piece:
         case ResponseDelta(int(), str(), str(), str(), str()):
             return piece
@@ -177,7 +175,7 @@ def _sound(piece: object) -> ResponseDelta | Progress:
 
 
 def _check_answer(answer: ModelResponse) -> ModelResponse:
-    """Return the answer, where there is something in it."""
+    """Return the answer. Raises `ModelError` if it is empty."""
     if not says_something(answer.parts) and not any(isinstance(part, ProviderPart) for part in answer.parts):
         raise ModelError("invalid_response", "an answer with nothing in it")
     return answer

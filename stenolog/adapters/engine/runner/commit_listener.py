@@ -1,4 +1,4 @@
-"""Listener of a runner to the log's news of commits, which it gathers where many runners share a log."""
+"""Listener of a runner for commits of other writers."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 
 class CommitListener:
-    """Calls `wake` in the event loop after commits of other threads and processes than the runner's own.
+    """Listener that calls `wake` in the event loop after commits of others.
 
-    `gather`: seconds for which news are gathered first; 0: each wakes at once.
+    It gathers news for `gather` seconds first; 0: each wakes at once.
     """
 
     def __init__(self, wake: Callable[[], None], own_thread: int, gather: float) -> None:

@@ -1,4 +1,4 @@
-"""Cuts: how far a request was cut, and warnings to the operator of what a lane is not shown."""
+"""Cuts of requests, and warnings to the operator of what a lane no longer sees."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def last_cut(request: Request, context_from: int) -> int:
 
 
 def last_summarised(state: State, where: str) -> int:
-    """Return the last position that a summary for a lane covers; 0: none."""
+    """Return the last position that a lane's summaries cover; 0: none."""
     return max((summary.last for summary in state.summaries if summary.is_for(where)), default=0)
 
 
 class CutWarnings:
-    """Warnings of one run: each cut of a lane once, and each summary that replaces what it is shown.
+    """Warnings of one run: each cut and each new summary once.
 
-    `warned` has the places that were warned of in earlier runs: there it is logged as information.
+    A place in `warned` had its warning in an earlier run, and gets an information.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class CutWarnings:
         self._summaries = dict[str, int]()
 
     def warn(self, where: str, request: Request, live: LiveState) -> None:
-        """Warn the operator of a lane's new cuts and summaries; the timeline tells the user."""
+        """Warn of a lane's new cuts and summaries; the timeline shows them to the user."""
         if request.cuts > self._cuts.get(where, 0):
             self._cuts[where] = request.cuts
             self._warn_of_cut(where, request, live)

@@ -1,4 +1,4 @@
-"""Execution of one effect, from its claim to what is appended; mentions, and approvals by policy."""
+"""Execution of one effect, from its claim to its result; mentions, and approvals by policy."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ FATAL = (ReplayMismatchError, StoredDataError, OperationalError)
 
 
 class EffectHost(Protocol):
-    """The run that an effect belongs to: what it reads there, and how it hands on what came of it."""
+    """The runner, as an effect uses it."""
 
     conversation: Conversation
     agents: Mapping[str, Agent]
@@ -66,17 +66,17 @@ class EffectHost(Protocol):
     journal: Journal
 
     async def write(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Make a call that touches the log, in the thread for that, though its caller is cancelled."""
+        """Call something that touches the log, in its thread, though the caller is cancelled."""
 
     async def settle(self, outcome: Outcome, claim: Claim, instead: Instead) -> None:
         """Append an effect's result; `instead` replaces one that no log can hold."""
 
     def stream(self, delta: StreamDelta, draft: StreamDraft) -> None:
-        """Pass a piece of an answer on, and schedule the draft to be stored."""
+        """Pass a piece of an answer on, and store its draft soon."""
 
 
 async def do(host: EffectHost, claimed: ClaimedEffect) -> None:
-    """Do the effect and record its result. Raises the errors that no event can express."""
+    """Do the effect and record its result. Raises errors that no event can express."""
     if isinstance(claimed.effect, RunTool):
         await _run_tool(host, claimed, claimed.effect)
     else:
@@ -138,7 +138,7 @@ async def _call_model(host: EffectHost, claimed: ClaimedEffect, effect: CallMode
 async def _check(
     host: EffectHost, ongoing: OngoingModelCall, check: Callable[P, None], *args: P.args, **kwargs: P.kwargs
 ) -> None:
-    """Check a request before it is sent. Raises `ModelError`; the request has no receipt then."""
+    """Check a request before it is sent; if it differs, drop the receipt. Raises `ModelError`."""
     try:
         await host.write(check, *args, **kwargs)
     except ModelError:
@@ -152,7 +152,7 @@ async def _ask_model(
     stream: Callable[[], Awaitable[ModelResponse]],
     ongoing: OngoingModelCall,
 ) -> AssistantMessage | LlmError:
-    """Ask the model; its answer, or its failure; or that it was not asked."""
+    """Return the model's answer or failure, or the error that it was held back."""
     watch, breaker = host.options.world.stopwatch, host.options.breaker_of(model)
     # One call tries a provider that was down, and the others wait for what comes of it.
     while breaker.is_tried:
@@ -179,7 +179,7 @@ async def _answer(
     watch: Callable[[], float],
     stream: Callable[[], Awaitable[ModelResponse]],
 ) -> ModelResponse:
-    """Return the model's answer and report its success or failure to the circuit breaker."""
+    """Return the model's answer, and report the outcome to the breaker."""
     try:
         answer = await stream()
     except Exception as error:
@@ -210,7 +210,7 @@ def _failure(host: EffectHost, ongoing: OngoingModelCall, error: Exception) -> L
 
 
 async def why_lost(model: Model, lane: LaneState, conversation: str) -> str:
-    """Ask a stateful backend whether it still has a lane's session; return why not, or nothing."""
+    """Ask a backend whether it still has a lane's session; return why not, or nothing."""
     try:
         async with asyncio.timeout(model.timeouts.connect):
             return await model.lost(lane.address, conversation, lane.session)
@@ -276,28 +276,25 @@ _QUOTED = re.compile(
 
 
 def mentions(text: str) -> Iterator[str]:
-    """Yield the names that a text speaks to by `@name`; not those in code, in quotes, or in cited lines."""
+    """Yield the names mentioned as `@name`, outside code, quotes and cited lines."""
     for pattern in (_FENCED, _CITED, _CODE, _QUOTED):
         text = pattern.sub(" ", text)
     return (match.rstrip(".-/") for match in MENTION.findall(text))
 
 
 def mentioned_agents(text: str, names: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the agents that a text mentions, in the order of their first mention.
-
-    `names` maps each name that an agent may be called by, in lower case, to the agent.
-    """
+    """Return the agents that a text mentions, in order; `names` maps lower-case names to agents."""
     found = (names.get(word.casefold()) for word in mentions(text))
     return tuple(dict.fromkeys(name for name in found if name))
 
 
 def agents_by_name(agents: Iterable[str]) -> dict[str, str]:
-    """Return the agents by the names they are called by: in lower case, with `_` for each blank."""
+    """Return the agents by their names in lower case, with `_` for blanks."""
     return {"_".join(name.casefold().split()): name for name in agents}
 
 
 def mentioned(text: str, names: Iterable[str], speaker: str, turns: TurnPolicy | None) -> tuple[str, ...]:
-    """Return the agents that an answer hands on to, in the order of first mention, without the speaker."""
+    """Return the agents that an answer hands on to, in order, without the speaker."""
     rule = rule_of(turns)
     # The turn rule alone says who is next.
     if rule.tracks_turns and not rule.hands_on(speaker):

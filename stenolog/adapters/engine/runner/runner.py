@@ -1,14 +1,14 @@
 """The engine's loop: poll the log, claim what is due, do it, append the result.
 
-A poll (`_poll_now`) folds new entries, recovers the effects of dead processes, and claims what is due. Each
+A poll (`_poll_now`) folds new entries, recovers effects of dead processes, and claims what is due. Each
 claimed effect becomes an asyncio task (`effects.do`). Then the loop sleeps until an effect ends, a piece of
-an answer streams, another process appends, or a retry is due. It ends when nothing is under way or due.
+an answer streams, another process appends, or a retry is due. It ends if nothing is under way or due.
 
 The runner's own thread makes all calls that touch the log; the event loop waits for models and tools.
 
-The log, and the claims and drafts beside it, hold all state. So a runner can be killed at any line, and the
-next one continues (`recovery`). An effect ends in `settle`, which appends the outcome and removes the claim.
-An entry, such as a cancellation, can make a running effect unwanted; the next poll cancels its task then.
+The log, with its claims and drafts, holds all state. So a runner can be killed at any line, and the next one
+continues (`recovery`). An effect ends in `settle`, which appends the result and removes the claim. An entry,
+such as a cancellation, can make a running effect unwanted; the next poll cancels its task.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ OTHERS = 0.25
 
 
 class Runner:
-    """One runner on one conversation: `open` it, `run` or `advance` it, then `close` it."""
+    """Runner on one conversation: `open` it, `run` or `advance` it, then `close` it."""
 
     journal: Journal
     """Set by `open`."""
@@ -91,13 +91,13 @@ class Runner:
         self.due: float | None = None  # after `run`: seconds until more is to do; None: a person goes first
 
     async def open(self, begin: Callable[[Journal], object]) -> None:
-        """Show that this runner is alive, read the state of the conversation, and `begin` with that."""
+        """Show that this runner is alive, read the state, and pass the journal to `begin`."""
         await self.write(self._begin, begin)
         loop = asyncio.get_running_loop()
         self.journal.presence.watch(lambda: loop.call_soon_threadsafe(self._stop_unprotected))
 
     async def run(self, patience: float = float("inf")) -> AsyncGenerator[RunEvent, None]:
-        """Go on until every lane waits for a person, has stopped, or waits longer than `patience` seconds."""
+        """Work until every lane waits for a person, has stopped, or waits longer than `patience` seconds."""
         with self.conversation.log.recorder.listening(self._listener()):
             # Not empty, so that the first poll recovers: whose claims there are is not known yet.
             held: Collection[Key] = (("", ""),)
@@ -121,7 +121,7 @@ class Runner:
                     yield delta
 
     async def advance(self) -> list[Entry]:
-        """Do one effect, and return the appended entries; none if there is nothing to do now."""
+        """Do one effect, and return the appended entries; none if nothing is due."""
         most = 1
         with self.conversation.log.recorder.listening(self._listener()):
             while True:
@@ -136,7 +136,7 @@ class Runner:
         return self._fresh()
 
     async def close(self) -> None:
-        """Stop the work under way: the log says so, and another runner continues from there."""
+        """Stop the work under way and record it, so that another runner can continue."""
         drafts = [self.drafts.task] if self.drafts.task else []
         running = {*(task for _, task in self._tasks.values()), *self._asks.values(), *drafts}
         for task in running:
@@ -154,7 +154,7 @@ class Runner:
     # What the effects use.
 
     async def write(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Make a call that touches the log, in the thread for that, though its caller is cancelled."""
+        """Call something that touches the log, in its thread, though the caller is cancelled."""
         # Shielded: an effect whose end is not appended would keep its claim.
         loop = asyncio.get_running_loop()
         return await asyncio.shield(loop.run_in_executor(self._thread, lambda: call(*args, **kwargs)))
@@ -171,7 +171,7 @@ class Runner:
                 await asyncio.sleep(recovery.pause_after(failures))
 
     def stream(self, delta: StreamDelta, draft: StreamDraft) -> None:
-        """Pass a piece of an answer on, and schedule the draft to be stored."""
+        """Pass a piece of an answer on, and store its draft soon."""
         self._queue.put_nowait(delta)
         self.drafts.keep(draft)
 
@@ -185,7 +185,6 @@ class Runner:
             self._queue.put_nowait(None)
 
     def _listener(self) -> Callable[[], None]:
-        """Return a listener that wakes the loop when another writer has written."""
         return CommitListener(self.wake, self._ident, self.gather)
 
     # In the runner's thread.
@@ -245,7 +244,7 @@ class Runner:
         return recovery.recover(self.journal, claim, self.agents, self.tools, self.options, why, draft)
 
     def _if_still_wanted(self, outcome: Outcome, claim: Claim) -> Outcome:
-        """Return the result of an effect that an earlier runner may have done, if it is still wanted."""
+        """Return the outcome of an effect that an earlier runner did, for the log as it is now."""
 
         def events(is_wanted: bool) -> Sequence[Event]:
             journal, name = self.journal, (claim.lane, claim.effect)
@@ -256,7 +255,7 @@ class Runner:
         return events
 
     def _append_queued(self) -> bool:
-        """Append the oldest queued message again, if all lanes are at rest; return whether there was one."""
+        """Append the oldest queued message if all lanes are at rest; return whether there was one."""
         journal = self.journal
         members = journal.state.members or tuple(self.agents)
         lanes = (lane for lane in journal.state.lanes.values() if lane.agent in members)
@@ -309,18 +308,16 @@ class Runner:
         return poll
 
     async def _dequeue(self, poll: Poll) -> bool:
-        """Append a queued message if the lanes are at rest; return whether one was appended."""
         if self.is_draining or self._is_at_work(poll) or not self.journal.queue:
             return False
         return await self.write(self._append_queued)
 
     def _is_at_work(self, poll: Poll, patience: float = float("inf")) -> bool:
-        """Return whether anything is under way, here or in another process, or due within `patience`."""
+        """Return whether anything is under way, here or elsewhere, or due within `patience` seconds."""
         waits = not self.is_draining and (poll.held or (poll.due is not None and poll.due <= patience))
         return bool(self._tasks or self._asks or waits)
 
     def _waits_for_delegates(self, poll: Poll) -> bool:
-        """Return whether only delegates are at work, whose tools wait as long as a person takes."""
         others = self.options.lane or self._asks or poll.held or poll.due is not None
         return not others and are_delegates((each.effect for each, _ in self._tasks.values()), self.tools)
 
@@ -335,7 +332,7 @@ class Runner:
         task.add_done_callback(lambda task: self._done(name, task))
 
     def _stop_unprotected(self) -> None:
-        """Stop the effects under way: another process may begin them before this one shows that it lives."""
+        """Stop all effects: another process may begin them before this one shows that it lives."""
         for name, (claimed, task) in self._tasks.items():
             if name not in self.stopped:
                 self._unprotected.append((name, claimed.claim))
@@ -350,7 +347,7 @@ class Runner:
         self.wake()
 
     async def _ask_backend(self, effect: CallModel) -> None:
-        """Ask a stateful backend whether it still has its session; record it if not."""
+        """Ask a backend whether it still has its session; record it if not."""
         lane, model = effect.lane, self.agents[effect.lane.agent].llm
         assert model is not None, "there is nobody to ask"
         try:
@@ -385,7 +382,7 @@ class Runner:
             timer.cancel()
 
     async def _wake_later(self, poll: Poll) -> None:
-        """Poll again when the next effect is due, and now and then while others are at one."""
+        """Poll again when the next effect is due, or regularly while others are at work."""
         waits = [OTHERS] if poll.held or self._waits_for_delegates(poll) else []
         waits += [] if poll.due is None else [poll.due]
         if waits:

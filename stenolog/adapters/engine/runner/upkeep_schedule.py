@@ -1,4 +1,4 @@
-"""Upkeep: work on a conversation between model calls, such as a summary that an agent's context needs."""
+"""Schedule of upkeep: work between model calls, such as a summary."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ PAUSE = 10
 
 
 class UpkeepSchedule:
-    """The upkeep of a conversation by one runner: tried once for each position that the runner sees.
+    """Upkeep of a conversation, tried before each poll at a new position.
 
-    A runner calls it before it looks what is to be done, so that a request about to be cut has its summary.
+    So a request about to be cut has its summary.
     """
 
     def __init__(self, conversation: Conversation, agents: Mapping[str, Agent]) -> None:
@@ -32,7 +32,7 @@ class UpkeepSchedule:
         """Per work that has failed, the position from which it is tried again."""
 
     async def run(self) -> None:
-        """Do what is due now. A failure is a warning: the conversation goes on without."""
+        """Do what is due now. A failure is logged as a warning."""
         if not self._works:
             return
         position = await asyncio.to_thread(lambda: self._conversation.position)
@@ -54,13 +54,13 @@ class UpkeepSchedule:
                 self._seen = 0
 
     def _is_spent(self, agent: str) -> bool:
-        """Return whether the agent, whose account pays for the work, has reached its limit of tokens."""
+        """Return whether the agent, which pays for the work, has reached its limit of tokens."""
         most = self._agents[agent].limits.max_tokens
         return bool(most) and self._conversation.fold(WATCH).lane(agent).total >= (most or 0)
 
 
 def upkeeps(agents: Mapping[str, Agent]) -> Iterator[tuple[str, Upkeep]]:
-    """Yield every upkeep of some agents, with the name of the agent that it is for."""
+    """Yield each upkeep, with the name of its agent."""
     for name, agent in agents.items():
         for upkeep in (agent.recall, agent.summary, agent.memory, agent.score):
             if upkeep is not None:

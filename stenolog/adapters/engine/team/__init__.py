@@ -1,1 +1,1 @@
-"""A team: its start, its runs, and the visits of a worker."""
+"""Teams: their start, their runs, and the visits of a worker."""

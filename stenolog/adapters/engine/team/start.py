@@ -1,4 +1,4 @@
-"""Start of a run: the agents' cards, the turn rule and the message are appended together."""
+"""Start of a run: cards, turn rule and message are appended together."""
 
 from __future__ import annotations
 
@@ -28,11 +28,7 @@ CANCEL = UserMessage(control=Control(action="cancel"))
 
 
 class TeamSettings(NamedTuple):
-    """Settings that a team records before it works.
-
-    They are its agents, its turn rule, the mode, whether the agents become members, and whether members that
-    it does not have leave.
-    """
+    """Settings that a team records: agents, turn rule, mode, and who is a member."""
 
     agents: Mapping[str, Agent]
     turns: TurnPolicy | TurnRule | None
@@ -42,7 +38,7 @@ class TeamSettings(NamedTuple):
 
 
 class Input(NamedTuple):
-    """Message to a team, its entry id (empty: a new one), and the fate of a run under way."""
+    """Message to a team, its entry id (empty: a new one), and what happens to a run under way."""
 
     message: UserMessage
     id: str = ""
@@ -50,10 +46,10 @@ class Input(NamedTuple):
 
 
 def start_run(standing: LiveState, setting: TeamSettings, tools: Tools, words: Input | None) -> list[Entry]:
-    """Record changed settings, and the words; all of it or nothing. Words of a known id are not repeated.
+    """Record changed settings and the message, all or nothing; a known id is not repeated.
 
-    Raises `UnsupportedVersionError`, `AgentNotFoundError`, `DuplicateIdError`, and `InvalidPolicyError` for a
-    turn rule that is not registered here.
+    Raises `UnsupportedVersionError`, `AgentNotFoundError`, `DuplicateIdError`, and `InvalidPolicyError` for
+    an unknown turn rule.
     """
     while True:
         state = standing.state
@@ -102,7 +98,7 @@ def _rule(setting: TeamSettings) -> TurnPolicy | None:
 
 
 def _changes(standing: LiveState, setting: TeamSettings, tools: Tools) -> ModeSwitch:
-    """Return the settings that the conversation lacks: cards, members, the turn rule."""
+    """Return the settings that the conversation lacks."""
     settings, state, agents = standing.settings, standing.state, setting.agents
     cards, turns = _cards(setting, tools), _rule(setting)
     if turns is not None:
@@ -135,7 +131,6 @@ def _input_events(standing: LiveState, state: State, words: Input) -> Iterator[E
 
 
 def _after(standing: LiveState, switches: Iterable[Event | NewEntry]) -> State:
-    """Return the state of the conversation once these settings are recorded."""
     state, now = standing.state, standing.conversation.log.edge.clock()
     for event in switches:
         assert isinstance(event, ModeSwitch), "only settings have been decided on so far"
@@ -163,7 +158,7 @@ def _agents_of_rule(turns: TurnPolicy) -> Iterator[str]:
 
 
 def _check_names(standing: LiveState, setting: TeamSettings, names: Iterable[str], what: str) -> None:
-    """Raise `AgentNotFoundError` for a name that no agent in the team or the conversation has."""
+    """Raise `AgentNotFoundError` for a name that neither team nor conversation has."""
     state = standing.state
     lanes = (lane.agent for lane in state.lanes.values())
     known = dict.fromkeys([*setting.agents, *state.members, *standing.settings.cards, *lanes])

@@ -1,4 +1,4 @@
-"""A team: agents that work on conversations, from whatever the log says is to be done next.
+"""A team: agents that work on conversations, by what the log says is next.
 
 team = Team([Agent("coder", llm=OpenAIChat("gpt-5.2"), tools=[read_file])])
 async for happened in team.run(log["demo"], "Find the bug"):
@@ -48,20 +48,19 @@ _closing: set[asyncio.Task[None]] = set()
 
 
 class Team:
-    """Agents, and the rule by which they take turns. One team may work on many conversations at once.
+    """Agents and their turn rule. A team may work on many conversations at once.
 
-    `turns` None leaves the conversation's rule as it is. `mode` is that of conversations that begin with it.
-    `join`: its agents become members, whom a message that names nobody is for; `exclusive`: members that it
-    does not have leave, so that no turn waits for them. `on_unknown`: a call that was
-    begun, and may not be run again, gets a result that says so; "ask": its lane waits for a person too.
-    Of a conversation `parallel` effects are under way at once, at most. `mentions`: an `@name` in an answer
-    hands on, and one in a text that is said names whom it is for, unless `to` does; in code and in quotes it
-    is a word like others. `prices` are those that `max_cost` is counted by; None: those of `genai-prices`
-    where it is installed, else a few examples. `breaker` makes a model's circuit breaker. `world` gives
-    chance and waiting. `paranoid`: each request is built again from the file before it is sent, and a call
-    whose bytes differ is not made; else that is done for one call in a hundred. `summary`, an `AutoSummary`,
-    is that of each agent with a model that has none of its own, and of workers with a conversation of their
-    own. Raises `CallerError`.
+    `turns`: the turn rule; None leaves the conversation's own. `mode`: the mode of new conversations. `join`:
+    the agents become members, who hear messages without an addressee; `exclusive`: other members leave.
+    `on_unknown`: an interrupted call that may not run again gets a result that says so; with "ask", its lane
+    also waits for a person. `parallel`: the most effects under way in a conversation. `mentions`: an `@name`
+    in an answer hands on, and one in a message addresses it unless `to` is given. `prices`: for `max_cost`;
+    None: those of `genai-prices` if it is installed, else a few examples. `breaker` makes a model's circuit
+    breaker. `world`: chance and time. `paranoid`: every request, not one in a hundred, is built again from
+    the file before it is sent; a difference stops the call. `summary`: an `AutoSummary` for agents without
+    one, and for workers with a conversation of their own.
+
+    Raises `CallerError`.
     """
 
     def __init__(
@@ -108,7 +107,7 @@ class Team:
         await self.close()
 
     async def close(self) -> None:
-        """Release the models' and tools' connections and processes. The team may be used again."""
+        """Close the models' and tools' connections and processes. The team may be used again."""
         self._tools = None
         helpers = [upkeep.by for _, upkeep in upkeeps(self.agents) if isinstance(upkeep.by, Agent)]
         held: list[Any] = [
@@ -127,13 +126,12 @@ class Team:
         id: str = "",
         on_input: OnInput = "next",
     ) -> AsyncGenerator[RunEvent, None]:
-        """Say something, if anything is given, and go on until every lane waits for a person or has stopped.
+        """Send a message, if given, and work until every lane waits for a person or has stopped.
 
-        Gives each entry as it is appended, by whomever, and each piece of an answer as it streams. Whoever
-        stops listening stops the run: what was under way is in the log, and the next run goes on from there.
-        A message with an `id` is said once, however often the program is started with it. Raises
-        `AgentNotFoundError`, `UnsupportedVersionError`, `ReplayMismatchError`, `DuplicateIdError`,
-        `StoreTimeoutError`, `StoreError`.
+        Yields each entry as it is appended, and each piece of an answer as it streams. If the caller stops
+        iterating, the run stops, and the next one continues. A message with an `id` is sent once, however
+        often the program runs. Raises `AgentNotFoundError`, `UnsupportedVersionError`, `ReplayMismatchError`,
+        `DuplicateIdError`, `StoreTimeoutError`, `StoreError`.
         """
         async with self._runner(conversation, self._input(message, to, id, on_input)) as runner:
             async for happened in runner.run():
@@ -148,11 +146,10 @@ class Team:
         to: str | Iterable[str] = (),
         id: str = "",
     ) -> str:
-        """Write a message, and return the text of the last answer; empty if there was none.
+        """Send a message, and return the text of the last answer; empty if there was none.
 
-        A message whose `id` was answered in an earlier run is not sent again: its answer is returned.
-        A retry is logged as a warning. Raises `ModelError` where a lane that was at work has failed, whoever
-        else answered; and as `run`.
+        If an earlier run answered the message of that `id`, that answer is returned. Retries are logged as
+        warnings. Raises `ModelError` if a lane that was at work has failed; and as `run`.
         """
         text, failed = "", dict[str, LlmError]()
         async for happened in self.run(conversation, message, to=to, id=id):
@@ -184,9 +181,9 @@ class Team:
         to: str | Iterable[str] = (),
         id: str = "",
     ) -> str:
-        """Ask as `ask` does, for programs without an event loop.
+        """Ask as `ask` does, in a program without an event loop.
 
-        Raises `CallerError` where an event loop runs, as in Jupyter: await `ask` there.
+        Raises `CallerError` if a loop runs, as in Jupyter: await `ask` there.
         """
         with suppress(RuntimeError):
             asyncio.get_running_loop()
@@ -194,7 +191,7 @@ class Team:
         return asyncio.run(self.ask(conversation, message, to=to, id=id))
 
     async def advance(self, conversation: AnyConversation) -> list[Entry]:
-        """Do one effect, and return the appended entries; none if there is nothing to do now."""
+        """Do one effect, and return the appended entries; none if nothing is due."""
         async with self._runner(conversation) as runner:
             return await runner.advance()
 
@@ -207,17 +204,17 @@ class Team:
         id: str = "",
         on_input: OnInput = "next",
     ) -> list[Entry]:
-        """Say something while a run may be under way, here or elsewhere.
+        """Send a message while a run may be under way, here or elsewhere.
 
-        `on_input`: "next", the next step of whoever works hears it; "queue", it is heard when all have come
-        to rest; "cancel", what is under way is stopped first.
+        `on_input`: "next", agents at work hear it at their next step; "queue", when all are at rest;
+        "cancel", what is under way is stopped first.
         """
         opened, tools = await _conversation(conversation), await self.tools()
         words = self._input(message, to, id, on_input)
         return await asyncio.to_thread(lambda: start_run(LiveState(opened), self._setting, tools, words))
 
     async def cancel(self, conversation: AnyConversation, agent: str = "", task: str = "") -> list[Entry]:
-        """Stop a lane, or all that are at work, wherever they run; return nothing if all rest."""
+        """Stop one lane or all, wherever they run; return nothing if all are at rest."""
         try:
             return await _control(conversation, Control(action="cancel", agent=agent, task=task))
         except IllegalCommandError:
@@ -226,15 +223,15 @@ class Team:
             return []  # an answer ended just before
 
     async def resume(self, conversation: AnyConversation, agent: str = "", task: str = "") -> list[Entry]:
-        """Tell a lane that has failed, or all of them, to go on."""
+        """Resume one failed lane, or all."""
         return await _control(conversation, Control(action="continue", agent=agent, task=task))
 
     async def approve(
         self, conversation: AnyConversation, call: CallRef, arguments: Arguments | None = None
     ) -> list[Entry]:
-        """Approve a call. If given, `arguments` replace its own, and its agent sees that.
+        """Approve a call. Its agent sees changed `arguments`.
 
-        Raises `InvalidEventError` where they do not fit the tool's schema.
+        Raises `InvalidEventError` if they do not fit the tool's schema.
         """
         opened = await _conversation(conversation)
         return await _control(opened, await asyncio.to_thread(approval, opened, call, arguments))
@@ -244,13 +241,13 @@ class Team:
         return await _control(conversation, Control(action="refuse", call=call))
 
     async def pending_approvals(self, conversation: AnyConversation) -> list[PendingApproval]:
-        """Return the calls that a person is to approve, those of workers too, each with its conversation."""
+        """Return the calls that wait for a person, those of workers too."""
         return await asyncio.to_thread(waiting, await _conversation(conversation))
 
     async def tools(self) -> dict[str, dict[str, BaseTool]]:
         """Return the tools of each agent by name; connects to their servers.
 
-        Tools of a toolbox that cannot be opened are missing, with a warning; the next call tries it again.
+        Tools of a toolbox that cannot be opened are missing, with a warning; the next call tries again.
         """
         loop = asyncio.get_running_loop()
         # A lock belongs to one event loop, and a team may be used in several, one after the other.
@@ -300,7 +297,7 @@ class Team:
         return Input(replace(message, to=tuple(names)) if names else message, id, on_input)
 
     def _tell_of_absent(self, conversation: str, state: State) -> None:
-        """Warn, once, that the turn is with somebody whom this team does not have."""
+        """Warn once that the turn is with an agent that this team does not have."""
         holders = [holder.partition("/")[0] for holder in state.turn_state.holders]
         # A team of one lane, as in a fork, takes no part in the turns.
         if state.turns is None or self.options.lane or any(name in self.agents for name in holders):
@@ -334,7 +331,7 @@ class Team:
 
 
 def _earlier_answer(conversation: Conversation, id: str) -> str:
-    """Return the last answer to that message, before a person's next one; empty if there is none."""
+    """Return the last answer to a message, before a person's next one; empty if there is none."""
     asked, text = conversation.entry_by_id(id), ""
     for entry in conversation.entries(after=asked.position) if asked else ():
         match entry.event:
@@ -359,20 +356,19 @@ def _check(agents: Sequence[Agent], turns: object) -> None:
 
 
 def _summarised(agent: Agent, summary: Upkeep | None) -> Agent:
-    """Return the agent with the team's summary, if it has a model and no summary of its own."""
     if summary is None or agent.llm is None or agent.summary is not None:
         return agent
     return replace(agent, summary=summary)
 
 
 def _check_upkeep(agents: Mapping[str, Agent]) -> None:
-    """Raise `CallerError` for a summary or a memory that no agent with a model writes."""
+    """Raise `CallerError` for an upkeep without an agent that can do it."""
     for name, upkeep in upkeeps(agents):
         upkeep.worker(agents, name)
 
 
 def _check_costs(agents: Iterable[Agent], prices: Prices) -> None:
-    """Raise `CallerError` if an agent's `max_cost` cannot be enforced, since a model has no price."""
+    """Raise `CallerError` if `max_cost` cannot be enforced, since a model has no price."""
     for agent in agents:
         if not agent.limits.max_cost:
             continue

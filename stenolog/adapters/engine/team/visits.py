@@ -1,4 +1,4 @@
-"""Runs of a team as a worker makes them: nobody listens, and they end where there is only waiting left."""
+"""Runs of a team for a worker: no stream; they end when only waiting is left."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ GATHER = 0.15
 
 
 async def version_of(team: Team) -> str:
-    """Return the digest of what a team records before it works: its cards, its rule and its mode.
+    """Return the digest of what a team records first: cards, turn rule and mode.
 
-    It connects to the servers of the team's tools, as a run does.
+    It connects to the servers of the team's tools.
     """
     _, payload = REGISTRY.dump(settings_of(team._setting, await team.tools()))
     return sha256(payload).hexdigest()
@@ -30,10 +30,10 @@ async def version_of(team: Team) -> str:
 async def visit(
     team: Team, conversation: Conversation, patience: float, begun: Callable[[Callable[[], None]], object]
 ) -> float | None:
-    """Do what is due in a conversation; return the seconds until more is, None if a person has to go first.
+    """Do what is due in a conversation; return the seconds until more is, None if a person is next.
 
-    It ends where everything else waits longer than `patience` seconds, workers of its agents too. `begun` is
-    given a function that has the run end with what is under way. Raises as `Team.run`.
+    It ends if all else waits longer than `patience` seconds. `begun` gets a function that ends the run after
+    what is under way. Raises as `Team.run`.
     """
     async with team._runner(conversation) as runner:
 
@@ -50,5 +50,4 @@ async def visit(
 
 
 def _has_work(journal: Journal) -> bool:
-    """Return whether there is an effect to be done, or a message to be said."""
     return bool(journal.queue) or any(True for _ in effects(journal.state))

@@ -1,4 +1,4 @@
-"""A team described in a file of TOML: `load` reads it; how it is written is in docs/how-to/team-file.md."""
+"""Teams described in TOML files; `load` reads one. See docs/how-to/team-file.md."""
 
 from .load import TeamFile, load
 

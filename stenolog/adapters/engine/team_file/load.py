@@ -1,4 +1,4 @@
-"""The team that a file describes, with a program's own objects and values of the environment."""
+"""Loading of a team file, with objects of a program and environment variables."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ HEALTH: TypeAdapter[HealthCheck] = TypeAdapter(HealthCheck)
 
 
 class TeamFile(NamedTuple):
-    """The contents of a team file: a team, its default conversation, its title."""
+    """Contents of a team file: team, default conversation, title."""
 
     team: Team
     conversation: str
@@ -68,11 +68,11 @@ class TeamFile(NamedTuple):
 
 
 def load(path: Path, *, keys: bool = True, summary: AutoSummary | None = None) -> TeamFile:
-    """Return the team of a file. `keys` false: its models are not going to be asked, and need none.
+    """Return the team of a file. `keys` false: its models need no keys, since nobody calls them.
 
-    `summary` takes the place of the file's own for agents without one.
+    `summary` replaces the file's own for agents without one.
 
-    Raises `CallerError`, which says which key is wrong, what was expected, and what was found; `OSError`.
+    Raises `CallerError` with the wrong key, what was expected and found; `OSError`.
     """
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -97,7 +97,7 @@ def load(path: Path, *, keys: bool = True, summary: AutoSummary | None = None) -
 
 
 class TeamFileReader:
-    """Makes of the tables what they stand for."""
+    """Reader that turns tables into values."""
 
     def __init__(self, path: Path, file: TeamFileSchema, keys: bool) -> None:
         self.path = path
@@ -109,7 +109,7 @@ class TeamFileReader:
 
     @contextmanager
     def at(self, place: str) -> Iterator[None]:
-        """Add the file and this place in it to errors raised within."""
+        """Add the file and this place to errors raised within."""
         try:
             yield
         except CallerError as error:
@@ -163,7 +163,7 @@ class TeamFileReader:
             return make(*given)
 
     def _model(self, use: UseTable, given: AgentTable) -> Model:
-        """Return the model of an agent; equal ones are shared, unless they are scripts."""
+        """Return an agent's model; equal ones are shared, unless they are scripts."""
         timeouts = given.timeouts.options
         key = repr((use, sorted(timeouts.items())))
         if key not in self._models or use.use.startswith("scripted:"):
@@ -199,7 +199,6 @@ class TeamFileReader:
         return AutoRecall(*given.conversations, *rules, limit=given.limit)
 
     def _helper(self, name: str) -> Agent | str:
-        """Return the helper of that name, or the name itself of an agent of the team."""
         if name in self.file.helpers:
             return self.agent(name, self.file.helpers[name], "helpers")
         if name not in self.file.agents:
@@ -245,12 +244,11 @@ def _server(given: ServerTable, folder: Path, keys: bool) -> MCPServer:
 
 
 def _policy(given: Any) -> Policy | None:
-    """Return a policy in its short form, or as the table of a card."""
     return policy_of(given, "") if isinstance(given, str) else policy(given) if given else None
 
 
 def _check_kept(given: AgentTable, summary: object, memory: object) -> None:
-    """Raise `CallerError` for a policy that shows summaries or memories where nobody makes any."""
+    """Raise `CallerError` for a policy that shows summaries or memories which nobody makes."""
     chosen = _policy(given.policy)
     # What a new session is told may be the last messages alone.
     keeps = chosen.history.keeps if chosen and not chosen.history.delta else ()
@@ -266,7 +264,7 @@ def _check_kept(given: AgentTable, summary: object, memory: object) -> None:
 
 
 def _check_cut(given: AgentTable) -> None:
-    """Raise `CallerError` for a summary that would never be made, since the policy cuts nothing."""
+    """Raise `CallerError` for a summary that is never due, since the policy cuts nothing."""
     chosen = _policy(given.policy)
     cuts = chosen is not None and (chosen.budget is not None or chosen.history.window[0] is not None)
     if given.summary is not None and given.summary.over is None and not cuts:
@@ -284,7 +282,6 @@ def _health(given: Any) -> HealthCheck:
 
 
 def _retries(given: Mapping[str, Any]) -> RetryPolicy:
-    """Return the retries; attempts that are not named stay as they are."""
     attempts = given.get("attempts", {})
     if isinstance(attempts, dict) and (strange := sorted(attempts.keys() - ATTEMPTS.keys())):
         raise CallerError(f"attempts: expected of {', '.join(ATTEMPTS)}; found {strange[0]!r}")
@@ -301,7 +298,7 @@ VARIABLE = re.compile(r"\$\{(\w+)\}")
 def tools_of(written: str, folder: Path, options: dict[str, Any]) -> list[ToolLike]:
     """Return the tools that `module:name` names, one or a list. Modules are found from `folder` too.
 
-    `options` are those of `tool`. Raises `CallerError`: see `named`.
+    `options` are those of `tool`. Raises `CallerError`.
     """
     found = load_object(written, folder)
     each = list(found) if isinstance(found, list | tuple) else [found]
@@ -311,7 +308,7 @@ def tools_of(written: str, folder: Path, options: dict[str, Any]) -> list[ToolLi
 def load_object(written: str, folder: Path) -> Any:
     """Import and return the object `module:name`.
 
-    Raises `CallerError` if it is missing or importing raises.
+    Raises `CallerError` if it is missing or the import raises.
     """
     module, colon, path = written.partition(":")
     if not (module and colon and path):
@@ -352,9 +349,9 @@ def _changed(one: BaseTool, **options: Any) -> BaseTool:
 
 
 def filled(texts: Mapping[str, str], *, keys: bool = True) -> dict[str, str]:
-    """Return the texts with each `${NAME}` replaced by that variable, if it is going to be needed.
+    """Return the texts with each `${NAME}` replaced by that variable, if `keys`.
 
-    Raises `CallerError` where it is not set.
+    Raises `CallerError` if it is not set.
     """
     return {name: VARIABLE.sub(_value, text) if keys else text for name, text in texts.items()}
 

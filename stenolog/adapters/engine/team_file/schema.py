@@ -1,4 +1,4 @@
-"""Schema of a team file: its tables, their keys, and the values expected of each."""
+"""Schema of a team file."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def _use(given: object) -> object:
 
 
 class Table(BaseModel):
-    """A table of the file: a key that it does not know is a mistake."""
+    """Table of the file; an unknown key is an error."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
 
 class UseTable(Table):
-    """A thing by its name, with options of its own: `{ use = "…", … }`, or just the name."""
+    """Value by its name, with options: `{ use = "…", … }`, or only the name."""
 
     model_config = ConfigDict(strict=True, extra="allow", frozen=True)
 
@@ -44,7 +44,7 @@ Seconds = Annotated[float, Field(ge=0, strict=False)]
 
 
 class TimeoutsTable(Table):
-    """Time limits of a model, in seconds; 0: for ever. A limit that is left out is the model's own."""
+    """Time limits of a model in seconds; 0: none. Omitted ones are the model's own."""
 
     connect: Seconds | None = None
     first_token: Seconds | None = None
@@ -58,7 +58,7 @@ class TimeoutsTable(Table):
 
 
 class SummaryTable(Table):
-    """A summary of what an agent's policy cuts: the options of `AutoSummary`; without `by`, by the agent."""
+    """Options of `AutoSummary`; without `by`, the agent summarises itself."""
 
     by: str = ""
     over: Annotated[int, Field(ge=1)] | None = None
@@ -67,7 +67,7 @@ class SummaryTable(Table):
 
 
 class MemoryTable(Table):
-    """Facts that are written down for an agent: `by` whom, and the options of `AutoMemory`."""
+    """Options of `AutoMemory`."""
 
     by: str
     every: Annotated[int, Field(ge=1)] = 10
@@ -75,14 +75,14 @@ class MemoryTable(Table):
 
 
 class ScoreTable(Table):
-    """Scores of an agent's answers: `by` whom, and the task of `AutoScore`."""
+    """Options of `AutoScore`."""
 
     by: str
     task: str = ""
 
 
 class RecallTable(Table):
-    """Conversations whose words an agent is given: by name, and by a `rule`, `module:function`."""
+    """Conversations that an agent may recall: by name, and by a `rule`, `module:function`."""
 
     conversations: list[str] = []
     rule: str = ""
@@ -117,14 +117,14 @@ class AgentTable(Table):
 
 
 class BreakerTable(Table):
-    """After how many failures in a row a model is left alone, and for how many seconds."""
+    """Options of a circuit breaker."""
 
     failures: Annotated[int, Field(ge=1)] = 5
     recovery_time: Seconds = 30.0
 
 
 class ServerTable(Table):
-    """An MCP server: a `command` to start, or the `url` of one that runs; the rest as `MCPServer` has it."""
+    """MCP server: a `command` to start or the `url` of one that runs; the rest as in `MCPServer`."""
 
     command: list[str] = []
     url: str = ""
@@ -164,7 +164,7 @@ class TeamFileSchema(Table):
 def checked(data: Mapping[str, Any], file: object) -> TeamFileSchema:
     """Return the tables of a file.
 
-    Raises `CallerError`, with each wrong key, what was expected, and found.
+    Raises `CallerError` with each wrong key, what was expected and found.
     """
     try:
         return TeamFileSchema.model_validate(data)
@@ -186,7 +186,7 @@ def _complaints(error: ValidationError) -> Iterator[str]:
 
 
 def plain(words: str) -> str:
-    """Return a complaint of the validator in the words of a file."""
+    """Return the validator's complaint in the words of a team file."""
     words = re.sub(r"a valid dictionary( or instance of \w+)?", "a table", words)
     return words.replace("Input should be", "expected").replace("Dictionary should", "expected it to")
 

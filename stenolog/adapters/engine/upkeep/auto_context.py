@@ -1,10 +1,10 @@
-"""Summaries and memories that an agent's context needs, made by another agent when they are due.
+"""Automatic summaries and memories for an agent's context.
 
     scribe = Agent("scribe", llm=…)
     Agent("coder", llm=…, policy=SummaryAndRecent(20), summary=AutoSummary(by=scribe))
     Agent("coder", llm=…, policy=MemoriesAndRecent(20), memory=AutoMemory(by=scribe, every=10))
 
-Both work in a fork, so no other agent sees how they were made. A run that was killed goes on with the fork.
+Both work in a fork, so no other agent sees how they were made. An interrupted run continues in the fork.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ REMEMBER = (
 
 @dataclass(frozen=True)
 class AutoSummary(Upkeep):
-    """A summary of the older messages, made once the agent's policy cuts some of them.
+    """Summary of the older messages, made once the agent's policy cuts some of them.
 
-    With `over` it is also made once a request has more tokens than that. The last `keep` messages stay; None:
-    half of the policy's window, or 20. `by` is an agent, or the name of one of the team; None: the agent
-    itself, without its tools. `task` is what it is asked.
+    `over`: also if a request has more tokens than that. `keep`: the number of last messages that stay; None:
+    half of the policy's window, or 20. `by`: an agent, or the name of one of the team; None: the agent
+    itself, without tools. `task`: what it is asked.
     """
 
     by: Agent | str | None = None
@@ -82,10 +82,10 @@ class AutoSummary(Upkeep):
 
 @dataclass(frozen=True)
 class AutoMemory(Upkeep):
-    """Facts that the agent keeps, written anew after every `every` of its answers that were no passes.
+    """Facts that the agent keeps, replaced after every `every` of its answers; passes do not count.
 
-    `by` is an agent, or the name of one of the team; `task` is what it is asked, with the agent's name in the
-    place of `{agent}`. The facts take the place of those written before.
+    `by` is an agent, or the name of one of the team. `task` is what it is asked; `{agent}` is the agent's
+    name.
     """
 
     by: Agent | str
@@ -115,7 +115,7 @@ WRITTEN = "memory-"
 
 
 class LaneMemories(NamedTuple):
-    """The position of an agent's last automatic memory, its answers since, and the position of the last."""
+    """Position of an agent's last automatic memory, its answers since, and the position of the last."""
 
     memory: int = 0
     turns: int = 0
@@ -123,7 +123,7 @@ class LaneMemories(NamedTuple):
 
 
 class Memories(NamedTuple):
-    """Every agent's memories, and the word by which a turn is passed."""
+    """All agents' memories, and the word that passes a turn."""
 
     lanes: dict[str, LaneMemories] = {}  # noqa: RUF012
     pass_token: str = ""
@@ -135,7 +135,7 @@ class Memories(NamedTuple):
 
 @fold(initial=Memories(), state=Memories, name="automatic-memories")
 def MEMORIES(known: Memories, entry: Entry) -> Memories:
-    """Count the answers of each agent since its last automatic memory."""
+    """Count each agent's answers since its last automatic memory."""
     match entry.event:
         case ModeSwitch(turns=turns, context_from=start, agents=agents):
             if isinstance(turns, TurnPolicy):
@@ -158,14 +158,14 @@ def MEMORIES(known: Memories, entry: Entry) -> Memories:
 
 
 def _lanes(conversation: Conversation, agent: str) -> list[str]:
-    """Return the addresses of an agent's own lane, if it was used, and of tasks that wait for a model."""
+    """Return the agent's own lane, if used, and its tasks that wait for a model."""
     own, *tasks = conversation.state().lanes_of(agent)
     waiting = [lane.address for lane in tasks if lane.status == "awaiting_llm"]
     return [own.address] * bool(own.asked or own.answered or not tasks) + waiting
 
 
 def _untold(conversation: Conversation, where: str) -> int:
-    """Return how many of the last entries a session that lives was not told yet; 1 if none lives."""
+    """Return the number of last entries that a live session has not seen; 1 if none lives."""
     agent, _, task = where.partition("/")
     if not any(run.rule == "delivered" for run in conversation.request(agent, task=task).omissions):
         return 1

@@ -1,9 +1,9 @@
-"""Passages of other conversations that an agent is given with a question, recorded before it is asked.
+"""Automatic recall of passages from other conversations, before an agent is asked.
 
     Agent("coder", llm=…, recall=AutoRecall("menu", "prices"))
     Agent("coder", llm=…, recall=AutoRecall(same_customer))
 
-They are an entry of the agent's own (`purpose="memory"`), so its requests follow from the log alone.
+They are an entry of the agent's own (`purpose="memory"`), so its requests follow from the log.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ LEAST_WORDS = 2
 
 
 class AutoRecall(Upkeep):
-    """Passages of other conversations with the words of a message, recorded before its agent is asked.
+    """Passages of other conversations that share words with a message.
 
-    `where` names the conversations that the agent may recall, or is a function that allows them; of each it
-    is shown what it would be sent there. At most `limit` passages a message, and none twice. Raises
-    `CallerError` without conversations.
+    `where` names conversations, or is a function that allows them; of each, the agent sees what it would be
+    sent there. At most `limit` passages a message, and none twice. Raises `CallerError` without
+    conversations.
     """
 
     def __init__(self, *where: str | MayRecall, limit: int = 3) -> None:
@@ -78,7 +78,7 @@ class AutoRecall(Upkeep):
             return  # another runner was first, or something was said: the next look decides anew
 
     def _passages(self, conversation: Conversation, agent: str, text: str) -> list[Passage]:
-        """Return the passages that have enough of a message's words and are not in the conversation yet."""
+        """Return the passages with enough of the words that the conversation does not have yet."""
         words, known = key_words(text), set(conversation.fold(RECALLED).get(agent, ()))
         if not words:
             return []
@@ -103,7 +103,7 @@ NONE: dict[str, list[str]] = {}
 
 @fold(initial=NONE, state=dict[str, list[str]], name="recalled")
 def RECALLED(known: dict[str, list[str]], entry: Entry) -> dict[str, list[str]]:
-    """Collect the passages that each agent was given in a conversation."""
+    """Collect the passages that each agent was given."""
     event = entry.event
     if not isinstance(event, AssistantMessage) or event.purpose != "memory":
         return known

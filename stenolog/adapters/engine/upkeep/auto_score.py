@@ -1,9 +1,9 @@
-"""Scores of an agent's answers, which a model gives as they are made.
+"""Automatic scores of an agent's answers.
 
     judge = Agent("judge", llm=…)
     Agent("writer", llm=…, score=AutoScore(by=judge))
 
-A score is a note behind its answer, which no agent is shown; `meta` has it under `score`.
+A score is a note after its answer, which no agent sees; its `meta` has `score`.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ SCORED = "score-"
 
 @dataclass(frozen=True)
 class AutoScore(Upkeep):
-    """A score for each answer of the agent that calls no tool.
+    """Score for each answer of the agent that calls no tool.
 
-    `by` is an agent, or the name of one of the team; `task` is what it is asked, with the agent's name in the
-    place of `{agent}`. Of an answer that is a JSON object, that object is kept; of another, the text is.
+    `by` is an agent, or the name of one of the team. `task` is what it is asked; `{agent}` is the agent's
+    name. If the judge answers with a JSON object, that is kept, else the text.
     """
 
     by: Agent | str
@@ -75,7 +75,7 @@ class AutoScore(Upkeep):
 
 
 def score_in(text: str) -> dict[str, Any]:
-    """Return the score that a judge's words tell: their JSON object, else the words."""
+    """Return the JSON object in a judge's answer, else its text."""
     with suppress(ValueError, RecursionError):
         found = json.loads(text[text.find("{") : text.rfind("}") + 1])
         if isinstance(found, dict):
@@ -84,7 +84,7 @@ def score_in(text: str) -> dict[str, Any]:
 
 
 class Answers(NamedTuple):
-    """The position of each lane's last answer that has no score."""
+    """Position of each lane's last answer without a score."""
 
     due: dict[str, int] = {}  # noqa: RUF012
 

@@ -1,10 +1,9 @@
-"""Compaction: a summary of the middle of a conversation, for a lane, which another agent writes in a fork.
+"""Compaction: another agent summarises the middle of a conversation, in a fork.
 
     async for happened in team.run(conversation, message):
         await compact(conversation, "coder", Agent("summariser", llm=…), over=16_000)
 
-Nothing is lost: the log keeps every word, and a later summary may take the place of this one. Killed in
-between, the next call goes on with the fork that is there.
+The log keeps every word, and a later summary may replace this one. An interrupted call continues in the fork.
 """
 
 from __future__ import annotations
@@ -43,14 +42,14 @@ ASKED = "condense"
 
 
 class Away(NamedTuple):
-    """The positions out of context now: before `context_from`, hidden, or replaced by an edit."""
+    """Positions out of context now: before `context_from`, hidden, or replaced by an edit."""
 
     context_from: int
     hides: tuple[PositionRange, ...]
 
 
 class CompactionPlan(NamedTuple):
-    """The spans to summarise, the positions hidden from the writer, and that of the last ended summary."""
+    """Spans to summarise, positions hidden from the writer, and that of the last ended summary."""
 
     spans: tuple[PositionRange, ...]
     away: Away
@@ -74,16 +73,16 @@ async def compact(
     least: int = 1,
     to: Sequence[str] = (),
 ) -> Entry | None:
-    """Have the middle summarised once the agent's request has more than `over` tokens, or its policy cut it.
+    """Summarise the middle if the agent's request has more than `over` tokens, or its policy cut it.
 
-    The last `keep` messages stay (fewer, down to `least`, where these alone are too large), and so do open
-    calls, what was last said to the agent, what the system says, what the agent's policy pins, and what
-    others were last asked and have not answered. `over` None: only once something was cut. `policy`, where
-    given, is the one that the request is measured under, in the place of the agent's own. `agent` is an
-    agent, or the address of a lane. The summariser reads what that lane may see, as it is in context now; no
-    window of its own policy counts. The summary is for that lane, and for those in `to`, and hides what was
-    read from these alone. Gives the summary's entry; None if nothing was to be done. Raises `ModelError` if
-    it fails, `IllegalCommandError` if a part of it was summarised, or taken out of context, meanwhile.
+    The last `keep` messages stay; fewer, down to `least`, if these are too large. Open calls stay too, and
+    what was last said to the agent, what the system says, pinned entries, and questions that others have not
+    answered. `over` None: only after a cut. `policy` replaces the agent's own for measuring. `agent` is an
+    agent, or the address of a lane. The summariser reads what that lane may see; a window of its own policy
+    does not count. The summary hides what was read, and only from that lane and those in `to`.
+
+    Returns the summary's entry, or None if nothing was due. Raises `ModelError` if it fails, and
+    `IllegalCommandError` if part of it was summarised or hidden meanwhile.
     """
     plan = await asyncio.to_thread(_plan, conversation, agent, over, keep, policy, least)
     if plan is None:
@@ -122,10 +121,7 @@ async def compact(
 def _plan(
     conversation: Conversation, agent: str, over: int | None, keep: int, policy: PolicyLike, least: int
 ) -> CompactionPlan | None:
-    """Return the plan of the summary due now; None if none is due.
-
-    A summary is due if the agent's request is too large or was cut, and has a middle part to summarise.
-    """
+    """Return the plan of the summary due now; None if none is due."""
     name, _, task = agent.partition("/")
     request = conversation.request(name, task=task, policy=policy)
     is_large = over is not None and request.size.tokens > over
@@ -151,14 +147,14 @@ def _plan(
 
 
 def _away(now: Context, agent: str, last: int) -> Away:
-    """Return the fork's positions that are out of context by now, though they were in context at `last`."""
+    """Return the fork's positions that were in context at `last`, and are not now."""
     since = sorted(old for old, edit in now.replaced_by.items() if old <= last < edit)
     hides = (*spans_at(now.settings.hides, last), *(PositionRange(first=old, last=old) for old in since))
     return Away(now.settings.context_from_of(agent), hides)
 
 
 def _reading_all(summariser: Agent) -> Agent:
-    """Return the summariser without a window, which would keep from it what it is to summarise."""
+    """Return the summariser without a window, so that it sees all it is to summarise."""
     has_window = policy_of(summariser.policy).history.window[0] is not None
     return (
         replace(summariser, policy=policy_of(summariser.policy, FullHistory())) if has_window else summariser
@@ -168,7 +164,7 @@ def _reading_all(summariser: Agent) -> Agent:
 def _sent(fork: Conversation, spans: Sequence[PositionRange]) -> tuple[PositionRange, ...]:
     """Return the part of the spans that the summariser was sent. Raises `ModelError` if there is none.
 
-    A budget of its own may have cut some of them, and the notes that an agent keeps are that agent's alone.
+    Its own budget may have cut some of them, and an agent's notes are only its own.
     """
     said = [entry for entry in fork.entries() if isinstance(entry.event, AssistantMessage)]
     position, answer = next(
@@ -189,14 +185,14 @@ def _sent(fork: Conversation, spans: Sequence[PositionRange]) -> tuple[PositionR
 
 
 class Made(NamedTuple):
-    """The text written in a fork, and the link to that."""
+    """Text written in a fork, and the link to it."""
 
     text: str
     meta: dict[str, Any]
 
 
 def reader_of(fork: Conversation, where: str, writer: Agent) -> LaneState:
-    """Return the lane that a writer reads a lane's conversation by: its own, if that is shown as much."""
+    """Return the lane as which a writer reads: its own, if that sees as much."""
     agent, _, task = where.partition("/")
     # A writer of another name would not be shown an agent's private messages.
     is_open = fork.settings().scope_of(agent) == DEFAULT_SCOPE
@@ -204,7 +200,7 @@ def reader_of(fork: Conversation, where: str, writer: Agent) -> LaneState:
 
 
 def _tell(fork: Conversation, conversation: Conversation, where: str, reader: LaneState, last: int) -> None:
-    """Give the reader the summaries for a lane as its own: the fork may end before they were made."""
+    """Give the reader the lane's summaries as its own: the fork may end before they were made."""
     there = {summary.position for summary in fork.state().summaries if summary.is_for(reader.address)}
     for summary in conversation.state().summaries:
         id = f"told-{summary.position}"
@@ -223,9 +219,9 @@ def _tell(fork: Conversation, conversation: Conversation, where: str, reader: La
 
 
 async def ask_in_fork(fork: Conversation, where: str, writer: Agent, task: str) -> Made:
-    """Have a task about a lane done in a fork, by a writer that is shown what the lane is shown.
+    """Have a task about a lane done in a fork, by a writer that sees what the lane sees.
 
-    A writer that has failed before is asked once more.
+    A writer that failed before is asked once more.
     """
     lane = await asyncio.to_thread(reader_of, fork, where, writer)
     team = Team([replace(writer, name=lane.agent)], join=False)

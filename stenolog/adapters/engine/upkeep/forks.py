@@ -1,11 +1,10 @@
-"""Forks in which an agent works: what they share, and an answer that is made anew.
+"""Forks in which an agent works, and regenerated answers.
 
     entry = await regenerate(conversation, 12, writer, "Shorter, please.")
 
-Nothing is lost or copied: the log keeps every word, and the fork shares them. Killed in between, the next
-call goes on with the fork that is there. The wish is said in the fork alone, with the answer that it is
-about. The new answer then takes the place of the old one in the conversation, or stays where it is, for
-whoever wants to compare.
+The log keeps every word, and the fork shares them. An interrupted call continues in the fork. Only the fork
+has the wish, and the answer that it is about. The new answer then replaces the old one in the conversation,
+or stays in the fork for comparison.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ def spans_at(spans: Iterable[PositionRange], last: int) -> tuple[PositionRange, 
 
 
 def hide_spans(fork: Conversation, context_from: int, hides: tuple[PositionRange, ...]) -> None:
-    """Hide from all agents the entries that are out of context: before `context_from`, or in `hides`."""
+    """Hide from all agents what is out of context: entries before `context_from`, or in `hides`."""
     start = min(context_from, fork.position + 1)
     there = fork.settings()
     if (there.context_from, there.hides) != (start, hides):
@@ -60,7 +59,7 @@ def hide_spans(fork: Conversation, context_from: int, hides: tuple[PositionRange
 
 
 def merge_answer(conversation: Conversation, made: AssistantMessage, id: str) -> Entry:
-    """Append to the conversation a message made in a fork, if its state still allows the message."""
+    """Append a message made in a fork to the conversation, if its state still allows that."""
     while True:
         state = conversation.state()
         # Decided anew after each conflict: what came in between may forbid the message.
@@ -80,9 +79,9 @@ GO_ON = "Go on."
 
 
 class _Old(NamedTuple):
-    """The answer to be made anew, by its first wording: its lane, and the position that this had seen.
+    """Answer to be regenerated, by its first wording: its lane, and the position that it had seen.
 
-    `to` is whom the latest wording is for, `text` is what it says, `now` the settings of the conversation.
+    `to` and `text` are those of the latest wording, `now` the settings of the conversation.
     """
 
     lane: LaneState
@@ -97,11 +96,12 @@ async def regenerate(
 ) -> Entry:
     """Have the answer at a position made again by its `agent`, on its lane.
 
-    Gives the new answer's entry: in the conversation itself, in the place of the old one; or not `in_place`,
-    in the fork, whose name it tells. Asked again with the same wish it gives what is there. What it has used
-    is counted in the fork. An answer that was itself made anew is so from where its first wording was asked
-    for. Raises `PositionNotFoundError`; `IllegalCommandError` where no answer of that agent is at the
-    position, or it is out of context; and `ModelError` where its model fails.
+    Returns the new answer's entry: in the conversation, in place of the old one; or, if not `in_place`, in
+    the fork. The same wish again returns the same entry. Its usage is counted in the fork. A regenerated
+    answer is made again from where its first wording was asked for.
+
+    Raises `PositionNotFoundError`; `IllegalCommandError` if the position has no answer of that agent, or is
+    out of context; `ModelError` if the model fails.
     """
     mark = short_key(sha256(f"{conversation.stream.key}/{position}/{wish}".encode()).hexdigest())
     id = f"regenerated-{mark}"
@@ -122,7 +122,7 @@ async def regenerate(
 def _replacement(
     made: Entry, position: int, to: tuple[str, ...], link: Mapping[str, Any]
 ) -> AssistantMessage:
-    """Return the answer as the conversation has it: with the addressees of the old one."""
+    """Return the answer for the conversation, with the old one's addressees."""
     said = made.event
     assert isinstance(said, AssistantMessage), "models give answers"
     meta = {**said.meta, **link}
@@ -163,7 +163,7 @@ def _old(conversation: Conversation, position: int, agent: str) -> _Old:
 
 
 def _wordings(log: Sequence[Entry], last: Entry, lane: LaneState) -> list[Entry]:
-    """Return the wordings of an answer, each replaced by the next, the first one last."""
+    """Return the wordings of an answer, the first one last."""
     found = [last]
     while (position := getattr(found[-1].event, "replaces", None)) is not None:
         if not 1 <= position < found[-1].position or not _is_of(log[position - 1], lane):
@@ -173,7 +173,7 @@ def _wordings(log: Sequence[Entry], last: Entry, lane: LaneState) -> list[Entry]
 
 
 def _out(now: Context, position: int) -> str:
-    """Return the rule that took a position out of context: "reset", "hidden", "summarised", or empty."""
+    """Return why a position is out of context: "reset", "hidden", "summarised", or empty."""
     rule, _ = now.out.get(position, ("", 0))
     if rule in ("reset", "hidden"):
         return rule
@@ -181,7 +181,7 @@ def _out(now: Context, position: int) -> str:
 
 
 async def _answer_in_fork(fork: Conversation, agent: Agent, old: _Old, wish: str) -> Entry:
-    """Return the first answer in the fork; where its lane has failed before, by a new attempt."""
+    """Return the fork's first answer; a lane that failed before is tried again."""
     made = await asyncio.to_thread(_first, fork, old)
     if made is None:
         start = old.now.context_from_of(old.lane.agent)
@@ -208,7 +208,6 @@ async def _ask(fork: Conversation, agent: Agent, lane: LaneState, wish: str) -> 
 
 
 def _first(fork: Conversation, old: _Old) -> Entry | None:
-    """Return the fork's first own answer without a call, whatever followed it."""
     own = (entry for entry in fork.entries(old.view) if _is_of(entry, old.lane))
     return next((entry for entry in own if not getattr(entry.event, "tool_calls", ())), None)
 
