@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import runpy
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,8 +15,6 @@ from stenolog.domain import errors
 load_plugins()  # their names stand among the choices of the commands
 HERE = Path(__file__).parent
 MADE = "<!-- Made by `python docs/generate.py`; change the code, not this page. -->"
-DATABASE = re.compile(r"  --db FILE +File or postgresql://")
-"""The option that nearly all commands have, which the page describes once."""
 PREFACE = """\
 Answers go to stdout, progress to stderr; [Errors](errors.md) lists the exit codes.
 
@@ -43,12 +40,12 @@ Answers go to stdout, progress to stderr; [Errors](errors.md) lists the exit cod
 | command | `data` |
 |---|---|
 | `demo` | `conversation`, `entries`, `timeline`, `request`, `replay` |
-| `ls` | a list of `name`, `short_name`, `title`, `folder`, `branch`, `models`, `position`, `digest`, `agents`, `asks_person`, `lanes`, `last_at`, `turns`, `errors`, `tokens`, `known_cost_micro_usd`, `cost_is_incomplete`, `cost_is_by_example_prices`, `fork_of` |
+| `ls` | list of `name`, `short_name`, `title`, `folder`, `branch`, `models`, `position`, `digest`, `agents`, `asks_person`, `lanes`, `last_at`, `turns`, `errors`, `tokens`, `known_cost_micro_usd`, `cost_is_incomplete`, `cost_is_by_example_prices`, `fork_of` |
 | `log` | `conversation`, `entries` |
-| `show`, each line of `tail` | an entry: `conversation`, `position`, `id`, `time`, `digest`, `kind`, `topic`, `event` |
-| `search` | `query`, `hits`, `titles` (of the conversations, by name); of each hit `conversation`, `position`, `time`, `kind`, `who`, `snippet`, `marks` (of each hit in the snippet the first character, and the one behind its last) |
+| `show`, lines of `tail` | `conversation`, `position`, `id`, `time`, `digest`, `kind`, `topic`, `event` |
+| `search` | `query`, `hits`, `titles` (by conversation); a hit: `conversation`, `position`, `time`, `kind`, `who`, `snippet`, `marks` (first character of each match, and the one after it) |
 | `timeline` | `conversation`, `items` |
-| `state` | `conversation`, `state`, `settings`, `asks_person`, `transitions` (of the entry there), `legal` (the triggers that each lane takes next) |
+| `state` | `conversation`, `state`, `settings`, `asks_person`, `transitions` (of that entry), `legal` (next triggers) |
 | `state --steps` | `conversation`, `transitions` |
 | `outputs` | `conversation`, `outputs`, `directory`, `written` |
 | `outputs ALIAS` | `conversation`, `alias`, `text`, `offset`, `end`, `total`, `next` |
@@ -62,41 +59,38 @@ Answers go to stdout, progress to stderr; [Errors](errors.md) lists the exit cod
 | `explain text` | `conversation`, `agent`, `text`, `verdict`, `runs`, `last`, `vanished`, `source`, `rule`, `dropped`, `note` |
 | `explain agent` | `conversation`, `at`, `agent`, `minus`, `seen` |
 | `explain compaction` | `conversation`, `agent`, `compactions`, `chosen` |
-| `explain value` | `reached`, `agents`, `providers`; of each place `what` (name, entry, request, answer, blob, draft, claim, table), `conversation`, `position`, `agent`, `provider`, `model`, `where`, `reason` |
-| `chat`, `run` | an entry on each line, as of `tail`; the last line has `conversation`, `position`, `lanes` with the status of each |
-| `rerun` | `conversation`, `entries`, `requests`, `divergence`; so many requests are the same, and then there is none, or one with `position`, `lane`, `view`, `pointer`, `expected`, `found` |
-| `worker` | no envelope |
-| `submit` | `conversation`, `position` (of a decision, where the call is); with `--wait` `answers` too: of each `agent` and `text`; calls that wait for a person stand in `diagnostics` |
-| `workers` | `workers`, `queues`, `held`; of each worker `team`, `version`, `current`, `host`, `pid`, `started`, `concurrency`, `doing`; of each queue `team`, `waiting`, `oldest`; of each session that holds followers back `pid`, `application`, `state`, `seconds` |
-| `claims` | rows: `conversation`, `lane`, `effect`, `since`, `host`, `pid`, `alive`, `owner` |
-| `check`, `check all` | `log`, `requests`: the data of both |
-| `check log` | `conversations`, `blobs`, `head`, `anomalies`, `requests`, `without_receipt`, `severity`; `head` is null with a conversation, `requests` without `--requests`, else how many are the `same`, the `grades` of those that other programs sent, with each of `differs` and `not-provable`; what is wrong stands in `diagnostics` |
-| `check requests` | `conversations`, `all_prefixes`, `requests`, `invalid`, `not_built`; each violation stands in `diagnostics` |
-| `check file` | a list of `file`, `format`, `outcome`, `entries`, `agents`, `problems`; of a single file `request` too |
-| `check gate` | `requests`, `compared`, `changed`, `vanished`, `new`, `then`, `now`, `file`; without `--output` and `--against` an envelope for each line |
+| `explain value` | `reached`, `agents`, `providers`; a place: `what`, `conversation`, `position`, `agent`, `provider`, `model`, `where`, `reason` |
+| `chat`, `run` | lines as of `tail`; the last: `conversation`, `position`, `lanes` |
+| `rerun` | `conversation`, `entries`, `requests` (that are the same), `divergence`; it: `position`, `lane`, `view`, `pointer`, `expected`, `found` |
+| `submit` | `conversation`, `position`; with `--wait` `answers`: `agent`, `text` |
+| `workers` | `workers`, `queues`, `held`; a worker: `team`, `version`, `current`, `host`, `pid`, `started`, `concurrency`, `doing`; a queue: `team`, `waiting`, `oldest`; a session that readers wait for: `pid`, `application`, `state`, `seconds` |
+| `claims` | list of `conversation`, `lane`, `effect`, `since`, `host`, `pid`, `alive`, `owner` |
+| `check`, `check all` | `log`, `requests` |
+| `check log` | `conversations`, `blobs`, `head`, `anomalies`, `requests`, `without_receipt`, `severity`; with `--requests`: `same`, `grades`, `differs`, `not-provable` |
+| `check requests` | `conversations`, `all_prefixes`, `requests`, `invalid`, `not_built` |
+| `check file` | list of `file`, `format`, `outcome`, `entries`, `agents`, `problems`; of one file `request` |
+| `check gate` | `requests`, `compared`, `changed`, `vanished`, `new`, `then`, `now`, `file`; else a line each |
 | `check replay` | `conversation`, `transitions`, `state`, `digest`, `equal` |
 | `cost` | `conversations`, `by`, `rows`, `total` |
-| `cost --cache` | `conversations`, `calls`, `total`; of each call `conversation`, `position`, `view`, `lane`, `api`, `model`, `before`, `prompt`, `same`, `expected`, `read`, `written`, `missed`, `seconds`, `cause`, `written_hour`, `verdict`, `verdict_missed`, `is_miss`, `agreement`, `is_confirmed`, `cost_micro_usd` |
-| `drift` | `client`, `roles`; of each role `client`, `role`, `begins`, `versions`, `changes` |
-| `stats` | `conversation`, `position`, `agents`, `agent`, `api`, `largest`, `budget`, `unexplained`, `cuts`, `compactions`, `resets`, `rewinds`, `steps`, `marks`, `samples` |
+| `cost --cache` | `conversations`, `calls`, `total`; a call: `conversation`, `position`, `view`, `lane`, `api`, `model`, `before`, `prompt`, `same`, `expected`, `read`, `written`, `missed`, `seconds`, `cause`, `written_hour`, `verdict`, `verdict_missed`, `is_miss`, `agreement`, `is_confirmed`, `cost_micro_usd` |
 | `cost --plan` | `conversation`, `agent`, `api`, `rows` |
-| `append` | `conversation`, `appended`, `already`, `entries`; these are as those of `log`, also what stood there before |
-| `import` | a list of reports: `file`, `format`, `conversations`, `skipped`, `repaired`, `incomplete`, `left_out`, `team` |
-| `inspect` | no envelope: the first line has `url` |
-| `serve` | no envelope: the first line has `url` and, where it is new, `token`; with `--stdio` a line is an answer |
-| each line of `watch` | `reports`, as of `import`, and `refused`: a list of `file`, `error` |
+| `drift` | `client`, `roles`; a role: `client`, `role`, `begins`, `versions`, `changes` |
+| `stats` | `conversation`, `position`, `agents`, `agent`, `api`, `largest`, `budget`, `unexplained`, `cuts`, `compactions`, `resets`, `rewinds`, `steps`, `marks`, `samples` |
+| `append` | `conversation`, `appended`, `already`, `entries` |
+| `import` | list of `file`, `format`, `conversations`, `skipped`, `repaired`, `incomplete`, `left_out`, `team` |
+| lines of `watch` | `reports` as of `import`, `refused`: `file`, `error` |
 | `export` | `conversation`, `entries`, `form`, `file` |
 | `fork` | `conversation`, `fork_of`, `after`, `head` |
 | `rename` | `old`, `conversation` |
 | `archive` | `conversation`, `archived` |
-| `delete` | `conversation`, `entries`; of a fork those of its own |
+| `delete` | `conversation`, `entries` |
 | `erase` | `conversation`, `positions`, `by`, `reason`, `recorded_at`, `is_complete`, `quoted_at` |
 | `db path` | `path`, `exists` |
 | `db backup` | `db`, `file`, `bytes` |
 | `db restore` | `path`, `conversations`, `entries`, `moved`, `file` |
-| `db salvage` | `path`, `conversations`, `blobs`, `lost_blobs`, `notes`, `file`, `is_whole`; of each conversation `name`, `entries`, `position`, `same_until`, `lost`, `unproved` |
+| `db salvage` | `path`, `conversations`, `blobs`, `lost_blobs`, `notes`, `file`, `is_whole`; a conversation: `name`, `entries`, `position`, `same_until`, `lost`, `unproved` |
 | `db gc` | `blobs`, `bytes`, `kept`, `is_complete` |
-| `db schema` | the JSON Schema; without a name, the known names with a sentence each |
+| `db schema` | the JSON Schema; or the names |
 | `completion` | `shell`, `script`, `use` |
 """
 
@@ -120,8 +114,7 @@ def _helps(name: str, ctx: click.Context, before: str) -> Iterator[str]:
     """Yield the help of a command, and of those in it."""
     command = ctx.command.get_command(ctx, name)  # type: ignore[attr-defined]
     inner = click.Context(command, info_name=name, parent=ctx, terminal_width=100, max_content_width=100)
-    help = "\n".join(line for line in command.get_help(inner).splitlines() if not DATABASE.match(line))
-    yield f"### {before} {name}\n\n```text\n{help}\n```\n"
+    yield f"### {before} {name}\n\n```text\n{command.get_help(inner)}\n```\n"
     if isinstance(command, click.Group):
         for each in command.list_commands(inner):
             yield from _helps(each, inner, f"{before} {name}")

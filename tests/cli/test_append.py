@@ -59,7 +59,7 @@ def test_words_come_from_stdin_as_they_are_but_for_the_last_line_break(piped: Cl
 )
 def test_an_event_is_json_in_any_form_in_which_it_is_shown(cli: Cli, written: str) -> None:
     assert cli("append", "talk", written).status == 0
-    assert cli("append", "talk", HI).out == "· talk  0 entries, 1 was there already\n"
+    assert cli("append", "talk", HI).out == "· talk  0 new entries (1 already there)\n"
     assert events("talk") == [UserMessage(text="Hi")]
 
 
@@ -68,9 +68,9 @@ def test_an_export_or_what_json_shows_is_appended_and_adds_nothing_again(demo: C
     shown = demo("log", "demo", "--json", "--all").envelope["data"]["entries"]
 
     assert piped(exported, "append", "copy").out == "✓ copy  12 entries at 1-12\n"
-    assert piped(exported, "append", "copy").out == "· copy  0 entries, 12 were there already\n"
+    assert piped(exported, "append", "copy").out == "· copy  0 new entries (12 already there)\n"
     again = piped("\n".join(map(json.dumps, shown)), "append", "copy")
-    assert again.out == "· copy  0 entries, 12 were there already\n"
+    assert again.out == "· copy  0 new entries (12 already there)\n"
     assert events("copy") == events("demo")
     with open_log("talks.db") as log:
         assert [each.time for each in log["copy"]] == [each.time for each in log["demo"]]

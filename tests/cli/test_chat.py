@@ -273,7 +273,7 @@ def test_an_error_names_its_way_out(chat: Chat, folder: Path) -> None:
     model = script(folder, {"error": "context_length"}, {"error": "unauthorized"})
     err = chat("--model", model, lines="Hi\nHi\n").err
 
-    assert "\n  /undo, /reset, or a policy on its card; /continue tries again then\n" in err
+    assert "\n  /undo, /reset, or another policy; /continue tries again then\n" in err
     assert "\n  set the key and start again; /continue tries again then\n" in err
 
 

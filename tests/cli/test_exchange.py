@@ -45,7 +45,7 @@ def test_importing_again_appends_nothing(cli: Callable[..., Any]) -> None:
 
     again = cli("import", SESSION)
 
-    assert "0 entries, 15 were there already" in again.out
+    assert "0 new entries (15 already there)" in again.out
     assert cli("log", "--json").out == before
 
 
@@ -57,8 +57,8 @@ def test_a_transcript_on_stdin_is_the_session_that_its_file_is(
     first = piped(session, "import", "-")
 
     assert first.out == "✓ 5e55a0de-0001-4000-8000-000000000001  15 entries  claude-code\n"
-    assert "0 entries, 15 were there already" in piped(session, "import", "-").out
-    assert "0 entries, 15 were there already" in cli("import", SESSION).out
+    assert "0 new entries (15 already there)" in piped(session, "import", "-").out
+    assert "0 new entries (15 already there)" in cli("import", SESSION).out
 
 
 @pytest.mark.parametrize("given", [(), ("--name", "x")])
@@ -71,14 +71,14 @@ def test_a_transcript_on_stdin_that_tells_no_id_is_known_by_its_words(
     cli("rename", cli("ls", "--json").envelope["data"][0]["name"], "bread") if not given else None
     again = piped(json.dumps(ORPHAN), "import", "-", *given)
 
-    assert "0 entries, 6 were there already" in again.out
+    assert "0 new entries (6 already there)" in again.out
     assert len(cli("ls", "--json").envelope["data"]) == 1
 
 
 def test_a_transcript_on_stdin_that_has_grown_goes_on_under_its_name(piped: Callable[..., Any]) -> None:
     piped(json.dumps(ORPHAN[:1]), "import", "-", "--name", "x")
 
-    assert "4 entries, 2 were there already" in piped(json.dumps(ORPHAN), "import", "-", "--name", "x").out
+    assert "4 new entries (2 already there)" in piped(json.dumps(ORPHAN), "import", "-", "--name", "x").out
 
 
 def test_an_export_comes_in_by_stdin_and_what_is_no_transcript_is_refused(
@@ -210,7 +210,7 @@ def test_a_call_that_a_person_went_on_after_is_closed_by_check_file(
     running, over = (cli("check", "file", name) for name in ("left.json", "over.json"))
     body = json.loads(cli("check", "file", "over.json", "--raw").out)
 
-    assert "the request is a preview" in running.out
+    assert "nothing to send" in running.out
     assert (over.status, "preview" in over.out) == (1, False)
     assert "! 'over' at 3: mended: look has no result, and a person went on\n" in over.err
     assert [message["role"] for message in body["messages"]] == ["user", "assistant", "tool", "user"]

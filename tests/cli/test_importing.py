@@ -50,10 +50,7 @@ def test_all_transcripts_in_a_folder_come_in(cli: Callable[..., Any], projects: 
     ran = cli("import", "projects")
 
     assert (ran.status, ran.err) == (0, "")
-    assert (
-        ran.out.splitlines()[-1]
-        == "2 files, 18 entries in 2 conversations; 1 other passed over  -v shows each"
-    )
+    assert ran.out.splitlines()[-1] == "2 files: 2 conversations, 18 entries; 1 skipped (-v shows each)"
     assert len(cli("ls", "--json").envelope["data"]) == 2
 
 
@@ -68,16 +65,14 @@ def test_of_several_files_one_line_is_shown_unless_each_is_asked_for(
     (projects / "a.json").write_text("{}")
 
     ran = cli("import", "projects")
-    assert ran.out == (
-        "23 files, 1 of them refused, 59 entries in 22 conversations; 1 other passed over  -v shows each\n"
-    )
+    assert ran.out == ("23 files: 22 conversations, 59 entries; 1 refused; 1 skipped (-v shows each)\n")
     assert ran.err.splitlines()[0] == "✗ projects/a.json: found an empty object"
     assert "glued" not in ran.err
 
     again = cli("import", "projects", "-v")
     assert len(again.out.splitlines()) > MANY
     assert "glued" in again.err
-    assert " ".join(again.out.split()).endswith("already in 22 conversations; 1 other passed over")
+    assert " ".join(again.out.split()).endswith("already there); 1 refused, as before; 1 skipped")
 
 
 def test_a_file_that_cannot_be_recognised_is_named_and_stops_no_other(
@@ -91,7 +86,7 @@ def test_a_file_that_cannot_be_recognised_is_named_and_stops_no_other(
     assert ran.err.splitlines()[0] == "✗ projects/a.json: found an empty object"
     assert (
         ran.out.splitlines()[-1]
-        == "3 files, 1 of them refused, 18 entries in 2 conversations; 1 other passed over  -v shows each"
+        == "3 files: 2 conversations, 18 entries; 1 refused; 1 skipped (-v shows each)"
     )
 
 
@@ -122,7 +117,7 @@ def test_programs_are_told_of_each_file_that_is_refused_and_how_many_are_passed_
 
     assert [note["code"] for note in notes] == ["UnknownFormatError"] * 7 + ["passed-over"]
     assert all("expected a Claude Code session" in note["message"] for note in notes[:7])
-    assert notes[7]["message"] == "1 file passed over by name"
+    assert notes[7]["message"] == "1 file skipped by name"
 
 
 def test_the_sum_of_all_stands_below_what_was_refused(projects: Path) -> None:
@@ -134,7 +129,7 @@ def test_the_sum_of_all_stands_below_what_was_refused(projects: Path) -> None:
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
     )  # fmt: skip
 
-    before, begins, summary = ran.stdout.rpartition("\n3 files, 1 of them refused")
+    before, begins, summary = ran.stdout.rpartition("\n3 files: ")
     assert begins
     assert ("a.json" in before, "a.json" in summary) == (True, False)
 
@@ -156,7 +151,7 @@ def test_a_folder_again_brings_what_is_new_alone(cli: Callable[..., Any], projec
 
     assert (
         again.out.splitlines()[-1]
-        == "2 files, 1 entry, 18 were there already in 2 conversations; 1 other passed over  -v shows each"
+        == "2 files: 2 conversations, 1 new entry (18 already there); 1 skipped (-v shows each)"
     )
 
 
@@ -217,8 +212,7 @@ def test_an_interrupted_import_counts_the_files_that_the_log_has(
     )
     assert len(cli("ls", "--json").envelope["data"]) == 5
     assert " ".join(cli("import", "many").out.split()) == (
-        "9 files, 1 of them refused, as before, 15 entries, 25 were there already in 8 conversations "
-        "-v shows each"
+        "9 files: 8 conversations, 15 new entries (25 already there); 1 refused, as before (-v shows each)"
     )
 
 
@@ -315,7 +309,7 @@ def test_what_was_deleted_comes_back_only_where_that_is_said_and_what_was_rename
     cli("demo")
 
     assert cli("rename", "chat", "kept").out == "✓ chat is now kept\n"
-    assert cli("import", "chat.jsonl").out.startswith("✓ kept  0 entries, 2 were there already")
+    assert cli("import", "chat.jsonl").out.startswith("✓ kept  0 new entries (2 already there)")
     assert cli("delete", "demo~1", "--yes").out.endswith("entries of its own\n")
     assert cli("delete", "demo", "--yes").out.endswith("entries\n")
     deleted = "✓ kept is deleted, with 2 entries; import --again FILE brings it back\n"
@@ -332,7 +326,7 @@ def test_what_was_deleted_comes_back_only_where_that_is_said_and_what_was_rename
     assert many.out.splitlines()[1] == one.out.splitlines()[1]
     assert (one.status, many.status, one.err) == (0, 0, "")
     assert cli("import", "chat.jsonl", "--again").out.startswith("✓ chat  2 entries")
-    assert cli("import", "chat.jsonl").out.startswith("✓ chat  0 entries, 2 were there already")
+    assert cli("import", "chat.jsonl").out.startswith("✓ chat  0 new entries (2 already there)")
 
 
 def test_a_file_that_was_refused_and_has_not_changed_is_counted_and_named_where_that_is_asked_for(
@@ -347,11 +341,11 @@ def test_a_file_that_was_refused_and_has_not_changed_is_counted_and_named_where_
     changed = cli("import", "projects")
 
     assert "strange.json: found an object with the keys x" in first.err
-    assert "3 files, 1 of them refused, " in first.out
-    assert "3 files, 1 of them refused, as before, 0 entries" in again.out
+    assert "; 1 refused; " in first.out
+    assert "0 new entries (18 already there); 1 refused, as before; " in again.out
     assert again.err == ""
     assert "strange.json: found an object with the keys x" in named.err
-    assert "4 files, 2 of them refused, 1 as before, " in more.out
+    assert "; 2 refused, 1 as before; " in more.out
     assert ("odd.json" in more.err, "strange.json" in more.err) == (True, False)
     assert "strange.json: found an object with the keys x, z" in changed.err
     assert {each.status for each in (first, again, named, more, changed)} == {1}
@@ -361,4 +355,4 @@ def test_a_file_that_was_refused_and_has_not_changed_is_counted_and_named_where_
 def test_the_last_line_of_an_import_wraps_at_a_narrow_terminal_and_keeps_its_hint() -> None:
     last = summary([], [], 3, "-v shows each")
     assert isinstance(last, Paragraph)
-    assert " ".join(last.rendered(24, coloured=False)).endswith("-v shows each")
+    assert " ".join(last.rendered(24, coloured=False)).endswith("(-v shows each)")

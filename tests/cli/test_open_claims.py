@@ -45,7 +45,7 @@ def runner(cli: Cli, address: str) -> Iterator[Presence]:
 
 
 def test_nothing_is_under_way(demo: Cli) -> None:
-    assert demo("claims").out == "no effect is under way\n"
+    assert demo("claims").out == "no model call or tool is under way\n"
     assert demo("claims", "demo", "--take").status == 2
 
 
@@ -56,7 +56,7 @@ def test_what_is_under_way_stands_in_a_table_with_its_process(cli: Cli, runner: 
 
     head, _, *rows = ran.out.splitlines()
     assert [line.split() for line in (head, *rows)] == [
-        ["CONVERSATION", "AGENT", "EFFECT", "SINCE", "PROCESS", "HOST", "ALIVE"],
+        ["CONVERSATION", "AGENT", "WHAT", "SINCE", "PROCESS", "HOST", "ALIVE"],
         ["demo", "coder", "model", "2026-01-01", "00:00:00", pid, host, "yes"],
         ["demo", "judge", "tool", "2/0", "2026-01-01", "00:00:00", pid, host, "yes"],
     ]
@@ -81,7 +81,7 @@ def test_what_is_taken_over_is_owned_by_nobody_who_lives(cli: Cli, runner: Prese
     ran = cli("claims", "demo", "--take", "--owner", runner.owner.split()[2])
 
     assert ran.status == 0
-    assert ran.out.startswith("✓ 2 claims of demo taken over; the next run settles them")
+    assert ran.out.startswith("✓ demo: 2 calls taken over; the next run settles them")
     assert "still runs" in ran.out
     assert [claim["alive"] for claim in cli("claims", "--json").envelope["data"]] == [False, False]
 

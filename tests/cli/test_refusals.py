@@ -245,14 +245,13 @@ def test_a_persons_own_words_are_said_to_be_that(demo: Cli) -> None:
     )
 
 
-def test_check_file_says_of_a_preview_that_it_is_one(cli: Cli) -> None:
+def test_check_file_says_that_nobody_would_send_a_request(cli: Cli) -> None:
     said = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "Hello."}]
     Path("talk.json").write_text(json.dumps(said))
 
     closing = cli("check", "file", "talk.json").out.splitlines()[-3:]
-    preview = "the request is a preview: nothing to answer: the last word is the agent's own"
+    preview = "nothing to send: nothing to answer: the last word is the agent's own"
 
     assert closing[0] == "✓ nothing is wrong with the transcript"
     assert closing[1].startswith(f"· {preview}")
-    assert closing[2] == "  stenolog's closes it, so that the provider would take it"
     assert cli("check", "file", "talk.json", "--raw").err.startswith(f"· {preview}")

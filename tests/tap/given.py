@@ -119,7 +119,7 @@ class Relay:
             **self._options,
         )
         descriptors = (self._listener.fileno(), self._alive, self._notify_end)
-        self.process = start("relay", config.to_json(), descriptors, self.errors)
+        self.process = start("relay", config, descriptors, self.errors)
 
     def connect(self) -> socket.socket:
         """Return a new connection of a client."""

@@ -379,4 +379,4 @@ def test_the_command_imports_a_database_and_says_so(target: str, talks: Path) ->
 
     assert (first.returncode, second.returncode) == (0, 0), first.stderr
     assert "✓ demo  4 entries  stenolog-db" in first.stdout
-    assert "✓ demo  0 entries, 4 were there already  stenolog-db" in second.stdout
+    assert "✓ demo  0 new entries (4 already there)  stenolog-db" in second.stdout

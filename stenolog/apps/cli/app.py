@@ -75,8 +75,8 @@ MEANT = {
 }
 """Words of other programs, and the commands that do the same here."""
 COMMON = """\
-Every command takes --json, --local (times in your zone, not UTC), --color WHEN,
---no-pager, --plugin MODULE, --traceback; others: COMMAND --help. Version: -V\
+All take --db FILE (else $STENOLOG_DB, or yours), --json, --local (times in your
+zone), --color WHEN, --no-pager, --plugin MODULE, --traceback. Version: -V\
 """
 
 
@@ -91,6 +91,12 @@ class Commands(click.Group):
         super().__init__(below.rpartition(".")[2], help=help, epilog=f"\b\nExample: stenolog {example}")
         self.modules = commands_in(below.replace(".", "/"))
         self.default = default
+
+    def get_help_option(self, ctx: click.Context) -> click.Option | None:
+        """Return the option `--help`, which a help need not list."""
+        if option := super().get_help_option(ctx):
+            option.hidden = True
+        return option
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names, in the order of the help."""

@@ -191,6 +191,13 @@ def counted(number: int, what: str, many: str = "") -> str:
     return f"{number:,} {what if number == 1 else many or f'{what}s'}"
 
 
+def new_entries(appended: int, already: int) -> str:
+    """Return how many entries are new, and how many were in the log before."""
+    if not already:
+        return counted(appended, "entry", "entries")
+    return f"{counted(appended, 'new entry', 'new entries')} ({already:,} already there)"
+
+
 def passes(answer: AssistantMessage, turns: TurnPolicy | None) -> bool:
     """Return whether an answer only passes the turn on."""
     token = pass_token(turns)

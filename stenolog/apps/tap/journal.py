@@ -55,7 +55,7 @@ CUT = "relay-stopped"
 
 
 class JournalRecord(NamedTuple):
-    """One record: `exchange` is unique in a run, `time_ns` counts from the epoch."""
+    """A record; `exchange` is unique in a run, `time_ns` counts from the epoch."""
 
     kind: str
     exchange: int
@@ -64,24 +64,24 @@ class JournalRecord(NamedTuple):
 
 
 def encode(kind: str, exchange: int, time_ns: int, payload: bytes) -> bytes:
-    """Return the header of a record; the payload follows it in the file."""
+    """Return a record's header; the payload follows it in the file."""
     rest = HEADER.pack(0, 0, KINDS.index(kind), exchange, time_ns)[CHECKSUM_AT:]
     checksum = zlib.crc32(payload, zlib.crc32(rest))
     return HEADER.pack(len(payload), checksum, KINDS.index(kind), exchange, time_ns)
 
 
 def segment_name(generation: int, number: int) -> str:
-    """Return the file name of a segment; names sort in the order of writing."""
+    """Return a segment's file name; names sort in writing order."""
     return f"{generation:06}-{number:06}{SUFFIX}"
 
 
 def generation_of(path: Path) -> int:
-    """Return the generation of a segment's file."""
+    """Return the generation of a segment."""
     return int(path.name.partition("-")[0])
 
 
 def segments(folder: Path) -> list[Path]:
-    """Return the segments in the order of writing; none where the folder is missing."""
+    """Return the segments in writing order; none if the folder is missing."""
     try:
         names = sorted(name for name in os.listdir(folder) if name.endswith(SUFFIX))
     except FileNotFoundError:
@@ -90,7 +90,7 @@ def segments(folder: Path) -> list[Path]:
 
 
 class _Segment:
-    """An open segment: its bytes up to `offset` were read, `exchanges` are not yet recorded."""
+    """An open segment, read up to `offset`; `exchanges` are not yet recorded."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -125,7 +125,6 @@ class _Segment:
             yield record
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
     def _read(self, size: int) -> bytes:
@@ -133,7 +132,7 @@ class _Segment:
 
 
 def _record_size(buffer: bytes, at: int) -> int | None:
-    """Return the size of the record at `at`, or None where the header is not complete or not valid."""
+    """Return the size of the record at `at`; None if its header is incomplete or invalid."""
     if len(buffer) - at < HEADER.size:
         return None
     length = int.from_bytes(buffer[at : at + 4], "little")
@@ -141,7 +140,7 @@ def _record_size(buffer: bytes, at: int) -> int | None:
 
 
 def _decode(buffer: bytes, at: int, size: int) -> JournalRecord | None:
-    """Return the record at `at`, or None where its checksum is wrong."""
+    """Return the record at `at`; None if its checksum is wrong."""
     _, checksum, kind, exchange, time_ns = HEADER.unpack_from(buffer, at)
     covered = memoryview(buffer)[at + CHECKSUM_AT : at + size]
     if zlib.crc32(covered) != checksum or kind >= len(KINDS):
@@ -150,10 +149,10 @@ def _decode(buffer: bytes, at: int, size: int) -> JournalRecord | None:
 
 
 class JournalReader:
-    """Reads the journal of a run, follows it while relays write, and deletes what was recorded.
+    """Reads a run's journal, follows it while relays write, and deletes what was recorded.
 
-    `notify` is the read end of the pipe in which relays announce records; its end means that none will
-    follow. Without a pipe the journal counts as complete. Not safe for use by several threads.
+    `notify` is the read end of the relays' pipe; at its end none will follow. Without it the journal is
+    complete. Not safe for several threads.
     """
 
     def __init__(self, folder: Path, notify: int | None = None) -> None:
@@ -166,7 +165,7 @@ class JournalReader:
         self._open: dict[int, int] = {}
 
     def __iter__(self) -> Iterator[JournalRecord]:
-        """Yield the records in the order of writing, until no relay can write any more.
+        """Yield the records in writing order, until no relay can write any more.
 
         An exchange whose relay died gets an `end` with the reason "relay-stopped".
         """
@@ -184,7 +183,7 @@ class JournalReader:
             self._wait()
 
     def done(self, exchange: int) -> None:
-        """Mark an exchange (or a gap) as recorded; delete the segments that hold nothing else."""
+        """Mark an exchange or gap as recorded; delete segments with nothing else."""
         for segment in self._passed:
             segment.exchanges.discard(exchange)
         if self._segment:
@@ -192,7 +191,7 @@ class JournalReader:
         self._delete_recorded()
 
     def close(self) -> None:
-        """Close the files. Remove the folder, and the one above it, where both are empty."""
+        """Close the files; remove the folder, and the one above, if empty."""
         self._delete_recorded()
         for segment in (*self._passed, self._segment):
             if segment:
@@ -202,7 +201,6 @@ class JournalReader:
             self.folder.parent.rmdir()
 
     def _available(self, over: bool) -> Iterator[JournalRecord]:
-        """Yield the records that are written now, and the ends of exchanges that were cut."""
         while True:
             # A later segment proves that this one is complete, so the folder is listed first.
             paths = segments(self.folder)
@@ -228,7 +226,7 @@ class JournalReader:
         return None
 
     def _cut(self, segment: _Segment) -> Iterator[JournalRecord]:
-        """Yield an `end` for each open exchange; the last segment of a generation holds them back."""
+        """Yield an `end` for each open exchange, once a generation's last segment is read."""
         payload = to_json({"reason": CUT, "sha256": ""})
         for exchange, time_ns in list(self._open.items()):
             segment.exchanges.add(exchange)
@@ -240,7 +238,6 @@ class JournalReader:
             segment.path.unlink(missing_ok=True)
 
     def _wait(self) -> None:
-        """Wait for a notification, or for the end of all relays."""
         if self._notify is None:
             self._over = True
             return

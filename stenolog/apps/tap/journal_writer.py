@@ -1,7 +1,7 @@
-"""Writer of a tap's journal: one thread writes, and requests that wait share one fdatasync.
+"""Writer of a tap's journal: one thread writes, and waiting requests share one fdatasync.
 
-A journal that cannot be written stops no traffic. The writer drops the records of the exchanges concerned,
-tries again, and then appends a `gap` that names the reason and the number of exchanges.
+A journal that cannot be written stops no traffic. The writer drops the records of those exchanges, retries,
+and then appends a `gap` with the reason and their number.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Committed = Callable[[str], None]
 
 
 class JournalEntry:
-    """A record on its way to the disk. `load` returns its payload, from memory or from the file."""
+    """A record on its way to the disk. `load` returns its payload, from memory or the file."""
 
     __slots__ = ("_file", "_offset", "_size", "exchange", "in_memory", "kind", "payload", "time_ns")
 
@@ -46,12 +46,12 @@ class JournalEntry:
         self._offset = 0
 
     def written(self, file: _SegmentFile, offset: int) -> None:
-        """Note the payload's offset in a segment; drop it from memory unless it was to stay there."""
+        """Note the payload's offset in a segment; drop it from memory unless it stays there."""
         if not self.in_memory:
             self._file, self._offset, self.payload = file, offset, b""
 
     def load(self) -> bytes:
-        """Return the payload. Raises OSError where the file cannot be read back."""
+        """Return the payload. Raises OSError if the file cannot be read."""
         if self._file is None:
             return self.payload
         found = os.pread(self._file.number, self._size, self._offset)
@@ -61,7 +61,7 @@ class JournalEntry:
 
 
 class _SegmentFile:
-    """A segment being written; its file stays open as long as an entry can be read back from it."""
+    """A segment being written; its file stays open while an entry can be read back from it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -69,7 +69,7 @@ class _SegmentFile:
         self.size = 0
 
     def append(self, buffers: list[bytes]) -> None:
-        """Write the buffers. Raises OSError; the file ends at the last complete append where it can."""
+        """Write the buffers. Raises OSError; the file then ends at the last complete append, if possible."""
         size = sum(map(len, buffers))
         done = os.writev(self.number, buffers)
         if done < size:
@@ -84,7 +84,7 @@ class _SegmentFile:
         self.size += size
 
     def sync(self) -> None:
-        """Wait until the disk has the data. Raises OSError, also where the file was deleted."""
+        """Wait until the disk has the data. Raises OSError, also if the file was deleted."""
         _fdatasync(self.number)
         if os.fstat(self.number).st_nlink == 0:
             raise FileNotFoundError(None, "the journal's file was deleted", str(self.path))
@@ -97,8 +97,8 @@ class _SegmentFile:
 class JournalWriter:
     """Appends records to the segments of one generation.
 
-    `notify` is the write end of the pipe that wakes the recording process. Any thread may call the methods.
-    `handled_bytes` counts the payloads that were written, or dropped for a `problem`.
+    `notify` is the write end of the pipe that wakes the recording process. `handled_bytes` counts payloads
+    written, or dropped for a `problem`. Safe for threads.
     """
 
     def __init__(
@@ -120,11 +120,11 @@ class JournalWriter:
         self._thread.start()
 
     def put(self, entries: list[JournalEntry | Committed]) -> None:
-        """Append entries in this order; a function among them is called once what precedes it is on disk."""
+        """Append entries in order; a function among them is called once all before it are on disk."""
         self._queue.put(entries)
 
     def close(self) -> None:
-        """Write and synchronise what was added, and end the thread; a disk that hangs is not waited for."""
+        """Write and sync what was added, and end the thread; a hanging disk is not waited for."""
         self._queue.put(None)
         self._thread.join(CLOSE_SECONDS)
 
@@ -146,7 +146,6 @@ class JournalWriter:
     def _gathered(
         self, first: list[JournalEntry | Committed] | None
     ) -> tuple[list[JournalEntry | Committed], bool]:
-        """Return what is queued, up to about a batch, and whether the writer goes on."""
         batch: list[JournalEntry | Committed] = []
         while first is not None:
             batch += first
@@ -188,7 +187,6 @@ class JournalWriter:
         self.handled_bytes += size
 
     def _append_or_drop(self, entries: list[JournalEntry]) -> None:
-        """Append at most a batch, or count it as lost."""
         if self.problem and time.monotonic() < self._retry_at:
             self._drop(entries)
             return
@@ -202,7 +200,7 @@ class JournalWriter:
             self._fail(error, entries)
 
     def _is_lost(self, entry: JournalEntry) -> bool:
-        """Return whether an earlier record of the exchange was dropped; the last one clears that."""
+        """Return whether an earlier record of the exchange was dropped; its last one clears that."""
         if entry.exchange not in self._lost:
             return False
         if entry.kind == "end":
@@ -267,7 +265,6 @@ class JournalWriter:
         self._drop(entries)
 
     def _drop(self, entries: list[JournalEntry]) -> None:
-        """Count the exchanges of the records, and note that the later ones are dropped too."""
         for entry in entries:
             if entry.exchange not in self._lost:
                 self._lost_count += 1
@@ -279,7 +276,7 @@ class JournalWriter:
                 self._without_end.add(entry.exchange)
 
     def _recover(self) -> None:
-        """Begin a segment with a `gap`. Raises OSError where the journal still cannot be written."""
+        """Begin a segment with a `gap`. Raises OSError if the journal still cannot be written."""
         gap = {"reason": self.problem, "exchanges": self._lost_count, "since": self._since}
         end = to_json({"reason": f"not-recorded: {self.problem}", "sha256": ""})
         ends = [JournalEntry("end", exchange, end, True) for exchange in sorted(self._without_end)]

@@ -1,4 +1,4 @@
-"""Launch of the user's command: base URLs in its environment, or in the form that it understands.
+"""Launch of the user's command with base URLs in its environment or arguments.
 
 No file of the user's is touched, and no certificate is needed.
 """
@@ -18,7 +18,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 class Launch(NamedTuple):
-    """A command with its environment."""
+    """A command and its environment."""
 
     command: list[str]
     environment: dict[str, str]
@@ -27,7 +27,7 @@ class Launch(NamedTuple):
 def launch(
     command: Iterable[str], base: str, upstreams: Mapping[str, Upstream], environ: Mapping[str, str]
 ) -> Launch:
-    """Return the command and the environment with which it reaches its providers at `base`.
+    """Return the command and environment with which it reaches its providers at `base`.
 
     `base` is the tap's URL with its token.
     """
@@ -57,7 +57,7 @@ def launch(
 
 
 def _program(words: list[str]) -> tuple[int, Callable[[TapLaunch], list[str]]] | None:
-    """Return the place of the program in a command and its launch, also through npx and its like."""
+    """Return a program's place in a command and its launch, also through npx and its like."""
     launches = [(each, each.launch) for each in PROGRAMS.values() if each.launch is not None]
     for at, word in enumerate(words):
         for program, load in launches:

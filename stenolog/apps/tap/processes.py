@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
+from pydantic_core import to_json
+
 import stenolog._version
 
 ROOT = str(Path(stenolog._version.__file__).parent.parent)
@@ -30,12 +32,11 @@ MAX_DELAY_SECONDS = 2.0
 
 
 def start(
-    module: str, config: bytes, descriptors: tuple[int, ...], errors: IO[bytes]
+    module: str, config: object, descriptors: tuple[int, ...], errors: IO[bytes]
 ) -> subprocess.Popen[bytes]:
-    """Start a module of this package as a process.
+    """Start the process of a package here, with these file descriptors.
 
-    It gets its configuration on standard input, these file descriptors, and a session of its own: Ctrl-C in
-    the terminal is for the user's command.
+    Its configuration comes as JSON on stdin. It has its own session: Ctrl-C is for the user's command.
     """
     # -P: a module in the user's folder must not be imported in place of a library's.
     process = subprocess.Popen(
@@ -48,7 +49,7 @@ def start(
     )
     assert process.stdin is not None
     try:
-        process.stdin.write(config)
+        process.stdin.write(to_json(config))
         process.stdin.close()
     except BrokenPipeError:
         pass  # it has ended already, and is started again
@@ -66,7 +67,7 @@ class Restarted:
         self._delay = 0.0
 
     def ensure(self) -> float | None:
-        """Start the process where it does not run; return the seconds until the next try, None for none."""
+        """Start the process if it is not running; return the seconds until the next try, or None."""
         if self.process and self.process.poll() is None:
             return None
         now = time.monotonic()

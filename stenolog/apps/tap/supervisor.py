@@ -1,7 +1,7 @@
-"""Supervisor of a tap: it holds the socket, runs relay, recording and the user's command, and ends them.
+"""Supervisor of a tap: holds the socket, runs relay, recording and the user's command.
 
-When it dies, even by kill -9, the relay sees the end of a pipe and stops. Recording finishes the journal
-when the last process that could write to it has ended.
+If it dies, even by kill -9, the relay sees the end of a pipe and stops. Recording finishes the journal when
+the last process that could write to it has ended.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SIGNALLED = 128
 
 @dataclass(frozen=True)
 class Tap:
-    """A tap to run. `database` is a path or an address; `folder` holds its journals, one folder for a run."""
+    """A tap to run. `database` is a path or an address; `folder` holds the journals, a folder a run."""
 
     database: str
     folder: Path
@@ -52,7 +52,7 @@ class Tap:
 
 
 def _address(bound: socket.socket) -> tuple[str, int]:
-    """Return host and port as clients send them: over a socket that is a file, those of localhost."""
+    """Return host and port as clients send them; localhost for a socket file."""
     found = bound.getsockname()
     return ("localhost", 80) if isinstance(found, str) else found[:2]
 
@@ -63,7 +63,7 @@ def journal_folder(database: Path) -> Path:
 
 
 class Ended(NamedTuple):
-    """The end of a tap: the command's exit code, 128 + N for signal N; what was printed; the run's id."""
+    """End of a tap: the command's exit code (128 + N for signal N), what was printed, the run's id."""
 
     code: int
     printed: str
@@ -71,7 +71,7 @@ class Ended(NamedTuple):
 
 
 def run(tap: Tap, bound: socket.socket, command: list[str] | None = None) -> Ended:
-    """Run a command behind a tap; without one, until the process is told to end. Raises OSError."""
+    """Run a command behind a tap; without one, until told to end. Raises OSError."""
     with ExitStack() as stack:
         errors = stack.enter_context(tempfile.TemporaryFile())
         supervisor = _Supervisor(tap, bound, stack, errors)
@@ -91,7 +91,7 @@ class _Signals:
         self.knows_senders = self._is_over = False
 
     def ask_senders(self) -> None:
-        """From now on leave out each SIGINT of the terminal: it goes to the command too.
+        """From now on ignore each SIGINT of the terminal: it goes to the command too.
 
         Called after the command has begun, which would else not get SIGINT either. macOS cannot tell.
         """
@@ -101,7 +101,6 @@ class _Signals:
             threading.Thread(target=self._wait_for_interrupts, daemon=True).start()
 
     def close(self) -> None:
-        """Have SIGINT end this process again."""
         self._is_over = True
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
 
@@ -113,7 +112,7 @@ class _Signals:
                 os.write(self._wake_end, b"\0")
 
     def wait(self, seconds: float | None) -> None:
-        """Wait for a signal, that of a child's end among them."""
+        """Wait for a signal, also of a child's end."""
         select.select([self.wake], [], [], seconds)
         with suppress(BlockingIOError):
             os.read(self.wake, 4096)
@@ -121,7 +120,6 @@ class _Signals:
 
 @contextmanager
 def _signals() -> Iterator[_Signals]:
-    """Collect SIGINT, SIGTERM and SIGHUP, and wake at the end of a child."""
     readable, writable = os.pipe()
     os.set_blocking(readable, False)
     os.set_blocking(writable, False)
@@ -167,7 +165,7 @@ class _Supervisor:
         self._earlier = list(self._recordings_of_earlier_runs())
 
     def run(self, command: list[str] | None, signals: _Signals) -> int:
-        """Keep the processes running until the command ends, or this process is told to."""
+        """Keep the processes running until the command ends, or a signal comes."""
         child = None
         with suppress(FileNotFoundError):  # the folder may have been removed
             # JSON holds no name that is not UTF-8.
@@ -217,7 +215,7 @@ class _Supervisor:
             self._tap.folder.rmdir()
 
     def _ensure(self) -> float | None:
-        """Start what does not run; return the seconds until the next try, None for no need of one."""
+        """Start what is not running; return the seconds until the next try, or None."""
         waits = [wait for each in (self._relay, self._recording) if (wait := each.ensure()) is not None]
         return min(waits, default=None)
 
@@ -243,11 +241,11 @@ class _Supervisor:
                 # The relay may have been killed between its last record and the notification.
                 os.write(self._notify_end, b"\0")
         descriptors = (listener, self._alive, self._notify_end, self._lock)
-        return start("relay", config.to_json(), descriptors, self._errors)
+        return start("relay", config, descriptors, self._errors)
 
     def _start_recording(self, _: int) -> subprocess.Popen[bytes]:
         config = RecordingConfig(str(self._folder), self._tap.database, self._notify, self._cwd)
-        return start("recording", config.to_json(), (self._notify, self._lock), self._errors)
+        return start("recording", config, (self._notify, self._lock), self._errors)
 
     def _recordings_of_earlier_runs(self) -> Iterator[subprocess.Popen[bytes]]:
         """Start a process for each journal that a killed tap has left."""
@@ -255,14 +253,14 @@ class _Supervisor:
             lock = _locked(folder) if folder.is_dir() and folder != self._folder else None
             if lock is not None:
                 config = RecordingConfig(str(folder), self._tap.database, None)
-                yield start("recording", config.to_json(), (lock,), self._errors)
+                yield start("recording", config, (lock,), self._errors)
                 os.close(lock)
 
 
 def _locked(folder: Path) -> int | None:
-    """Lock the folder of a run; return the descriptor, or None where its processes still run.
+    """Lock a run's folder; return the descriptor, or None if its processes still run.
 
-    The processes of a run share the lock, which lasts as long as one of them.
+    The processes of a run share the lock.
     """
     number = os.open(folder, os.O_RDONLY)
     try:

@@ -1,7 +1,4 @@
-"""Upstreams of a tap: the servers that it forwards to, each with a name that stands in the base URL.
-
-Nothing else can be reached through a tap.
-"""
+"""Upstreams of a tap: the only servers that it forwards to, each named in the base URL."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ PORTS = {"http": 80, "https": 443}
 
 @dataclass(frozen=True)
 class Upstream:
-    """A server: `path` precedes the paths of requests, `authorization` is that of its URL."""
+    """A server: `path` precedes the paths of requests, `authorization` is from its URL."""
 
     name: str
     scheme: str
@@ -36,12 +33,12 @@ class Upstream:
 
     @property
     def origin(self) -> str:
-        """Return the scheme, host and port, which may be shown and recorded."""
+        """Return scheme, host and port, which may be shown and recorded."""
         return f"{self.scheme}://{self.authority}"
 
 
 def parse_upstream(name: str, url: str) -> Upstream:
-    """Return the upstream of a URL. Raises `InvalidEventError`, whose message has no part of a password."""
+    """Return the upstream of a URL. Raises `InvalidEventError`, without quoting a password."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -62,7 +59,7 @@ def parse_upstream(name: str, url: str) -> Upstream:
 
 
 def base_urls() -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Return the URL of each API, and the environment variables in which clients look for another one."""
+    """Return each API's URL, and the environment variables that clients read for another."""
     return {
         **{each.names[0]: (each.base, each.base_variables) for _, each in providers()},
         "code-assist": ("https://cloudcode-pa.googleapis.com", ("CODE_ASSIST_ENDPOINT",)),
@@ -72,9 +69,8 @@ def base_urls() -> dict[str, tuple[str, tuple[str, ...]]]:
 def upstreams(options: Iterable[str], environ: Mapping[str, str]) -> dict[str, Upstream]:
     """Return the upstreams by name.
 
-    An option is `NAME=URL`, or a URL alone: the only upstream, named by its API where its host tells it,
-    else "default". A base URL in the environment is the upstream: a proxy that is already there is chained.
-    Raises `InvalidEventError`.
+    An option is `NAME=URL`, or only a URL: the one upstream, named by the API of its host, else "default". A
+    base URL in the environment is used as upstream, so that proxies are chained. Raises `InvalidEventError`.
     """
     urls, known = {}, base_urls()
     for name, (default, variables) in known.items():
@@ -92,12 +88,12 @@ def upstreams(options: Iterable[str], environ: Mapping[str, str]) -> dict[str, U
 
 
 def accounts() -> list[AccountUpstream]:
-    """Return the upstreams of programs' users who have logged in."""
+    """Return the upstreams for users who have logged in to a program."""
     return [program.account for program in PROGRAMS.values() if program.account is not None]
 
 
 def _name_of(url: str) -> str:
-    """Return the name of the API whose default has this host, else "default"."""
+    """Return the API whose default has this host, else "default"."""
     host = urlsplit(url).hostname
     same = (name for name, (default, _) in base_urls().items() if urlsplit(default).hostname == host)
     return next(same, "default")

@@ -45,15 +45,13 @@ takes_agent = takes_agent_else("else the only or main one")
 
 def takes_api(function: F) -> F:
     """Add the option `--api`."""
-    of_their_own = "The provider's API; else that of the agent's answers."
+    of_their_own = "Else that of the agent's answers."
     return click.option("--api", type=RegisteredName(FORMATS), metavar="API", help=of_their_own)(function)
 
 
 def takes_conditions(function: F) -> F:
     """Add the options `--api` and `--policy`: the conditions under which requests are built."""
-    written = click.option(
-        "--policy", metavar="POLICY", help="Such as last:50+tokens:16k, or JSON; else its own."
-    )
+    written = click.option("--policy", metavar="POLICY", help="Such as last:50+tokens:16k; else its own.")
     return takes_api(written(function))
 
 

@@ -27,7 +27,7 @@ else:
     _Choice = click.Choice
 
 F = TypeVar("F", bound=Callable[..., Any])
-SUMMARY_OVER = "Summarise older messages once a request has more tokens."
+SUMMARY_OVER = "Summarise above so many tokens."
 PATIENCE = 2.0
 """Seconds that a shell's completion waits for a server, or for others that write."""
 COMPLETED = 1_000
@@ -110,7 +110,7 @@ def takes_db(function: F) -> F:
         default=default_database,
         metavar="FILE",
         is_eager=True,
-        help=f"File or postgresql://…; else ${VARIABLE}, or yours.",
+        hidden=True,  # in the help of `stenolog`
     )(function)
 
 
@@ -120,10 +120,8 @@ def typed(db: Database, *words: str) -> str:
     return shlex.join(["stenolog", *words, *elsewhere])
 
 
-takes_at = click.option("--at", metavar="POSITION", default="@", help="As it stood at this position or time.")
-takes_jobs = click.option(
-    "--jobs", type=click.IntRange(1), metavar="N", help="So many processes; else as many as pay."
-)
+takes_at = click.option("--at", metavar="POSITION", default="@", help="Up to this position or time.")
+takes_jobs = click.option("--jobs", type=click.IntRange(1), metavar="N", help="Processes to use.")
 takes_name = click.argument("target", metavar="CONVERSATION", shell_complete=names)
 
 
@@ -134,7 +132,7 @@ def takes_kinds(function: F) -> F:
         "kinds",
         type=_Kind([*KINDS]),
         multiple=True,
-        help="Only this kind; repeatable. tool_result is taken for tool, and so on.",
+        help="Only this kind; repeatable.",
     )(function)
 
 

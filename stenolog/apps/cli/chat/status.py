@@ -29,7 +29,7 @@ class Hints(NamedTuple):
     left: str = "/approve comes back to it"
     go_on: str = "/continue"
     again: str = "/continue"
-    shorter: str = "/undo, /reset, or a policy on its card"
+    shorter: str = "/undo, /reset, or another policy"
 
     def out_of(self, error: LlmError) -> str:
         """Return the advice to a person after an error that is not retried."""

@@ -12,7 +12,7 @@ from stenolog.apps.cli.lines import MENDED, CommandResult, Diagnostic, Piece, co
 
 LISTED = 5
 """More conversations than these are listed only where something failed, and more notes of a kind counted."""
-takes_verbose = click.option("-v", "--verbose", is_flag=True, help="List each conversation, and each note.")
+takes_verbose = click.option("-v", "--verbose", is_flag=True, help="List each conversation and note.")
 
 
 def is_listed(conversations: int, failed: bool, *, verbose: bool) -> bool:

@@ -1,1 +1,1 @@
-"""Exchanges with a provider: requests and answers read from recorded bytes, and the secrets in them."""
+"""Requests and answers of providers, read from recorded bytes, and the secrets in them."""

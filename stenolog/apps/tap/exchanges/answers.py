@@ -1,4 +1,4 @@
-"""Answers of providers, read from the bytes that came: an answer or an error, with all that had arrived."""
+"""Answers of providers, read from recorded bytes: whole, or an error with all that had arrived."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ EARLY = "the answer ended early"
 
 
 class Answered(NamedTuple):
-    """The outcome of an exchange. `failure` is None for an answer that is whole.
+    """Outcome of an exchange. `failure` is None for a whole answer.
 
-    `id` is the provider's id of the response. `model` is the one that answered.
+    `id` is the provider's id of the response, `model` the one that answered.
     """
 
     parts: tuple[AssistantPart, ...]
@@ -45,7 +45,7 @@ class Answered(NamedTuple):
 
 
 def answer_of(api: str, exchange: RecordedExchange) -> Answered:
-    """Return the outcome of an exchange that has ended, or of one that never will."""
+    """Return the outcome of an exchange."""
     try:
         content = decoded(bytes(exchange.answer), exchange.answer_headers.get("content-encoding", ""))
     except ValueError as error:
@@ -66,7 +66,6 @@ def _failure(reason: str) -> ModelError:
 
 
 def _refusal(api: str, exchange: RecordedExchange, content: bytes) -> ModelError:
-    """Return the error of an answer whose status says that the request failed."""
     text = content.decode("utf-8", "replace")
     try:
         given = json.loads(text)
@@ -76,7 +75,7 @@ def _refusal(api: str, exchange: RecordedExchange, content: bytes) -> ModelError
 
 
 def sse_events(content: bytes) -> Iterator[Json]:
-    """Yield the JSON of each whole event of a stream; comments, pings without data and `[DONE]` are none."""
+    """Yield the JSON of each whole event of a stream, without comments, pings and `[DONE]`."""
     text = content.decode("utf-8", "replace").removeprefix("\ufeff")
     data: list[str] = []
     # Not `splitlines`: it would break lines at characters that JSON may hold.
@@ -137,7 +136,7 @@ def _complete(answer: ModelResponse, id: str) -> Answered:
 
 
 def counted_tokens(api: str, content: bytes) -> int | None:
-    """Return the tokens that an answer to a question for their number tells; None if it tells none."""
+    """Return the tokens in the answer to a token-count request; None if it has none."""
     try:
         given = as_dict(json.loads(content))
     except (ValueError, RecursionError):
@@ -147,7 +146,7 @@ def counted_tokens(api: str, content: bytes) -> int | None:
 
 
 def without_secrets(answered: Answered) -> Answered:
-    """Return an outcome without secrets in its parts and in the message of its failure."""
+    """Return an outcome without secrets in its parts and its error message."""
     failure = answered.failure
     if failure is not None:
         failure = ModelError(failure.category, redacted(failure.message)[0], status=failure.status)

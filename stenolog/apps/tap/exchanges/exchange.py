@@ -1,4 +1,4 @@
-"""One exchange as it went over the wire: a request of a client, and what its provider answered."""
+"""One exchange as it went over the wire: a client's request, and its provider's answer."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ class RecordedExchange:
     """A request, and its answer as far as it has come.
 
     `id` is unique over all taps. `headers` have names in lower case, and no secret. `content` and `answer`
-    are the bytes of the bodies, without the framing of HTTP, as they went over the wire. `status` 0: no
-    answer has begun. `reason` says why the answer ended early; empty: it is whole, or has not ended.
-    `redacts`: secrets are taken out of it, and `redacted` are the kinds of those that were. `blobs` are the
-    content, in order, where it is too large to be held in memory.
+    are the bodies as sent, without HTTP framing. `status` is 0 before an answer. `reason` says why the answer
+    ended early; empty if whole or under way. `redacts`: secrets are removed; `redacted` are their kinds.
+    `blobs` are the content, in order, if it is too large for memory.
     """
 
     id: str
@@ -51,12 +50,12 @@ class RecordedExchange:
 
     @property
     def body(self) -> bytes:
-        """The request's content, decoded. Raises `ValueError` for an encoding that is not known here."""
+        """The request's decoded content. Raises `ValueError` for an unknown encoding."""
         return decoded(self.content, self.headers.get("content-encoding", ""))
 
     @property
     def sent_sha256(self) -> str:
-        """The sha256 of the request's decoded content, before anything was redacted in it."""
+        """The sha256 of the request's decoded content, before redaction."""
         if self.redacted and self.sha256:
             return self.sha256
         return sha256(self.body).hexdigest()
@@ -65,8 +64,8 @@ class RecordedExchange:
 def decoded(content: bytes, encoding: str) -> bytes:
     """Return content without its Content-Encoding, as far as it has come.
 
-    Raises `ValueError` for an encoding that is not known here, for content that is not in it, and for one
-    that holds more than `LARGEST_CONTENT`.
+    Raises `ValueError` for an unknown encoding, for content that is not in it, and above `LARGEST_CONTENT`
+    bytes.
     """
     found = content
     for name in reversed([each.strip().lower() for each in encoding.split(",")]):
@@ -97,7 +96,7 @@ def _decoded(content: bytes, name: str) -> bytes:
 
 
 def _all_members(content: bytes, most: int) -> bytes:
-    """Return the content of a gzip stream that may have several members, or end in the middle of one."""
+    """Return the content of a gzip stream that may have several members, or be cut."""
     made, member = bytearray(), None
     # In parts: what follows a member is copied, and each may have a few bytes only.
     for at in range(0, len(content), _PART):

@@ -1,8 +1,4 @@
-"""Identity of a request: the program that sent it, its session and agent by its own ids, and its purpose.
-
-Every program names these in a place of its own; some name nothing. What is found here is used before anything
-is guessed from the messages.
-"""
+"""Identity of a request: its program, that program's ids of session and agent, and its purpose."""
 
 from __future__ import annotations
 
@@ -39,11 +35,11 @@ LONGEST_ASKED = 4_000
 
 
 class Identity(NamedTuple):
-    """The program's name for its agent, the ids of the session and of the agent in it, and the purpose.
+    """Program, ids of the session and of the agent in it, and purpose.
 
-    `session` is empty where the program tells none, `rule` says where it stood. `agent` is empty for the
-    session's main agent. `parent` is the id of the agent that began this one. `kind` is empty for a turn of a
-    conversation, else "title", "classifier", "count-tokens", "probe", "warm-up" or "compaction".
+    `session` is empty if the program sends none; `rule` says where it was. `agent` is empty for the main
+    agent. `parent` is the agent that began this one. `kind` is empty for a turn of a conversation, else
+    "title", "classifier", "count-tokens", "probe", "warm-up" or "compaction".
     """
 
     client: str
@@ -55,7 +51,7 @@ class Identity(NamedTuple):
 
 
 class _Signs(NamedTuple):
-    """Signs of all programs, those of one program before those that several have."""
+    """Signs of all programs; those of one program come before shared ones."""
 
     clients: tuple[tuple[str, str], ...]
     session_headers: tuple[str, ...]
@@ -66,7 +62,6 @@ class _Signs(NamedTuple):
 
 @cache
 def _signs(_changes: int) -> _Signs:
-    """Return the signs of all programs, as of a number of changes of their registry."""
     found = [program.requests for program in PROGRAMS.values() if program.requests is not None]
     return _Signs(
         tuple((word, signs.client) for signs in found for word in signs.words),
@@ -78,7 +73,7 @@ def _signs(_changes: int) -> _Signs:
 
 
 def identity_of(exchange: RecordedExchange, request: WireRequest) -> Identity:
-    """Return the identity of a request, by the ids that its program gives."""
+    """Return the identity of a request, by the ids that its program sends."""
     signs = _signs(PROGRAMS.changes)
     headers, client = exchange.headers, client_of(exchange)
     kind = request.kind or kind_of(request, is_agent=client != UNKNOWN)
@@ -121,7 +116,7 @@ def _json(text: str) -> Mapping[str, Json]:
 
 
 def client_of(exchange: RecordedExchange) -> str:
-    """Return the name of the program that sent a request, "assistant" for one that is not known."""
+    """Return the program that sent a request; "assistant" for an unknown one."""
     agent = exchange.headers.get("user-agent", "").lower()
     originator = exchange.headers.get("originator", "").lower()
     for word, name in _signs(PROGRAMS.changes).clients:
@@ -131,9 +126,9 @@ def client_of(exchange: RecordedExchange) -> str:
 
 
 def kind_of(request: WireRequest, *, is_agent: bool = True) -> str:
-    """Return the purpose of a request that is no turn of a conversation; empty for a turn.
+    """Return the purpose of a request that is no turn; empty for a turn.
 
-    `is_agent`: the program is known, and its turns have tools. Of any other, words of a user are a turn.
+    `is_agent`: the program is known, and its turns have tools. Any other's user messages are turns.
     """
     body = request.body
     if body.get("generate") is False:
@@ -159,13 +154,13 @@ def kind_of(request: WireRequest, *, is_agent: bool = True) -> str:
 
 
 def _developer_texts(request: WireRequest) -> list[str]:
-    """Return the words of a first message that is the developer's, as opencode sends its instructions."""
+    """Return the texts of a first developer message; opencode sends its instructions so."""
     first = request.messages[0] if request.messages else {}
     return _last_texts(first) if first.get("role") in ("developer", "system") else []
 
 
 def asks_for_summary(request: WireRequest) -> bool:
-    """Return whether the last message of a history asks for a summary of it."""
+    """Return whether the last message asks for a summary."""
     last = [text[-LONGEST_ASKED:] for text in _last_texts(request.messages[-1] if request.messages else {})]
     return len(request.messages) >= MIN_COMPACTED and any(map(COMPACTION.search, last))
 
@@ -175,5 +170,4 @@ MIN_COMPACTED = 3
 
 
 def _last_texts(message: Mapping[str, Json]) -> list[str]:
-    """Return the last text of a message."""
     return [*texts_of(message)][-1:]

@@ -1,4 +1,4 @@
-"""Secrets in streams of events, also those of which each event has a few letters.
+"""Secrets in streams of events, also if each event has only a few letters of one.
 
 >>> redacted_stream('data: {"d":"AKIAIOSFOD"}\\n\\ndata: {"d":"NN7EXAMPLE."}\\n')
 ('data: {"d":"[redacted aws-access-key]"}\\n\\ndata: {"d":"."}\\n', ('aws-access-key',))
@@ -21,7 +21,7 @@ _PREFIX = re.compile(r"\ufeff?(?:data: ?)?")
 
 
 class _Place(NamedTuple):
-    """A text within an event: the line of the event, and the object or list that has the text by a key."""
+    """A text in an event: the event's line, and the object or list that has it under a key."""
 
     line: int
     container: Any
@@ -31,9 +31,8 @@ class _Place(NamedTuple):
 def redacted_stream(text: str) -> tuple[str, tuple[str, ...]]:
     """Return events with the kind of each secret in its place, and the kinds, each once.
 
-    Texts at the same place of several events are one text: a stream sends an answer in pieces. So are those
-    with the same numbers of answer and part, where a stream has several. Events are server-sent ones, lines
-    of JSON, or the items of a list.
+    Texts at the same place of several events are one text, since a stream sends an answer in pieces. Events
+    are server-sent ones, lines of JSON, or the items of a list.
     """
     lines, events = _events(text)
     runs, of_index = dict[tuple[Any, ...], list[_Place]](), dict[tuple[Any, ...], list[_Place]]()
@@ -52,7 +51,7 @@ def redacted_stream(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _events(text: str) -> tuple[list[str], dict[int, tuple[str, Any]]]:
-    """Return lines, with their ends between them, and the events: what stands before each, and its JSON."""
+    """Return lines, with their ends between them, and the events: each one's prefix and JSON."""
     if text[:1] == "[" and isinstance(whole := _json(text), list):
         return [text], {0: ("", whole)}
     lines, events = _ENDS.split(text), dict[int, tuple[str, Any]]()
@@ -78,7 +77,7 @@ def _json(text: str) -> Any:
 def _texts(
     value: Any, path: tuple[Any, ...] = (), indexes: tuple[int, ...] = (), *, is_inner: bool = False
 ) -> Iterator[tuple[tuple[Any, ...], tuple[int, ...], Any, Any]]:
-    """Yield each text in JSON: the path to it, the indexes named beside it, and what has it by which key."""
+    """Yield each text in JSON: its path, the indexes beside it, and its container and key."""
     is_list = isinstance(value, list)
     if not is_list:
         named = (each for key, each in value.items() if key.endswith("index") and isinstance(each, int))
@@ -92,7 +91,7 @@ def _texts(
 
 
 def _redact_run(places: list[_Place], kinds: dict[str, None]) -> Iterator[int]:
-    """Replace the secrets in texts that follow each other; yield the lines of those that change."""
+    """Replace the secrets in consecutive texts; yield the lines that change."""
     texts = [place.container[place.key] for place in places]
     begins = [*accumulate(map(len, texts), initial=0)]
     found: dict[int, list[tuple[int, int, str]]] = defaultdict(list)

@@ -1,6 +1,4 @@
-"""Secrets in what people, tools and programs say: found by the forms that their issuers give them.
-
-What is found is named by its kind and its place, and never repeated. Redacted, it is replaced by its kind.
+"""Secrets in messages, found by the forms that their issuers give them, and replaced by their kinds.
 
 >>> [found.kind for found in secrets_in("key = AKIAIOSFODNN7EXAMPLE")]
 ['aws-access-key']
@@ -171,7 +169,7 @@ BEFORE, BEHIND = 120, 8_000
 
 
 class Secret(NamedTuple):
-    """A secret: its kind, and where it begins and ends in the text."""
+    """A secret: its kind, and its place in the text."""
 
     kind: str
     first: int
@@ -179,7 +177,7 @@ class Secret(NamedTuple):
 
 
 def secrets_in(text: str) -> Iterator[Secret]:
-    """Yield the secrets in a text, in their order; those in JSON too, however often it was escaped."""
+    """Yield the secrets in a text in order, also in JSON, however often escaped."""
     plain, places = _unescaped(text)
     small, last = plain.lower(), 0
     if len(small) != len(plain):  # a letter whose small form is two: the places would be others
@@ -194,7 +192,7 @@ def secrets_in(text: str) -> Iterator[Secret]:
 
 
 def _unescaped(text: str) -> tuple[str, list[tuple[int, int]]]:
-    """Return a text without the escapes of JSON, and the places behind each: in it, and in the text."""
+    """Return a text without JSON escapes, and after each its index here and in the text."""
     pieces, places, length, last = list[str](), [(0, 0)], 0, 0
     if "\\" in text:
         for escape in _ESCAPE.finditer(text):
@@ -209,13 +207,11 @@ def _character(name: str) -> str:
 
 
 def _index_in_text(places: list[tuple[int, int]], at: int) -> int:
-    """Return the index in a text of one in the text without escapes."""
     plain, place = places[bisect_right(places, at, key=lambda each: each[0]) - 1]
     return place + at - plain
 
 
 def _matches(form: _Form, text: str, small: str) -> Iterator[tuple[Secret, int]]:
-    """Yield the secrets of one form, and its place among the forms."""
     name = "secret" if "secret" in form.pattern.groupindex else 0
     for first, end in _windows(form.anchors, small):
         for match in form.pattern.finditer(text, first, end):
@@ -227,7 +223,7 @@ def _matches(form: _Form, text: str, small: str) -> Iterator[tuple[Secret, int]]
 
 
 def _windows(anchors: Iterable[str], small: str) -> Iterator[tuple[int, int]]:
-    """Yield the parts of a text around anchors: to search all of it for each form would take longer."""
+    """Yield the parts of a text around anchors; searching all of it for each form is slow."""
     present = [anchor for anchor in anchors if anchor in small]
     places = sorted({at for anchor in present for at in _occurrences(anchor, small)} if present else ())
     first = end = 0

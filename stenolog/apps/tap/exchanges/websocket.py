@@ -1,7 +1,6 @@
-"""Turns of a websocket: each message of the client that asks for a response, and the events of it.
+"""Turns of a websocket: each client message that asks for a response, and its events.
 
-Codex speaks OpenAI's Responses so. The frames of both directions are read passively, with the compression
-that the two sides agreed on.
+Codex uses OpenAI's Responses this way. Frames are only read, with the agreed compression.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from .exchange import LARGEST_CONTENT, RecordedExchange
 
 
 class Websocket:
-    """The frames of both directions, and the turn that is under way. `exchange` is that of the upgrade."""
+    """Frames of both directions, and the turn under way. `exchange` is the upgrade."""
 
     def __init__(self, exchange: RecordedExchange) -> None:
         from websockets.streams import StreamReader
@@ -35,7 +34,7 @@ class Websocket:
         self._number = 0
 
     def take(self, way: str, data: bytes, time_ns: int) -> Iterator[tuple[RecordedExchange, bool]]:
-        """Take bytes of one direction; yield each request that is whole, and each answer, which is marked."""
+        """Take bytes of one direction; yield each whole request, and each answer, marked."""
         self._readers[way].feed_data(data)
         for message in self._whole_messages(way):
             if way == "up":
@@ -44,7 +43,7 @@ class Websocket:
                 yield from self._on_event(message, time_ns)
 
     def close(self, reason: str, time_ns: int) -> Iterator[tuple[RecordedExchange, bool]]:
-        """Yield the turn that was under way, as one that ended early."""
+        """Yield the turn under way as one that ended early."""
         if self._turn is not None:
             yield self._ended(time_ns, reason or "upstream-closed")
 
@@ -68,7 +67,6 @@ class Websocket:
                 yield message
 
     def _whole_messages(self, way: str) -> Iterator[bytes]:
-        """Yield the messages that the bytes so far complete."""
         from websockets.exceptions import PayloadTooBig, ProtocolError
 
         while True:
@@ -129,7 +127,6 @@ def _json(message: bytes) -> dict[str, Json]:
 
 
 def _deflate(agreed: str, way: str) -> Any:
-    """Return the decoder of one direction, with the parameters that the server has agreed to."""
     from websockets.extensions.permessage_deflate import PerMessageDeflate
 
     parameters = {

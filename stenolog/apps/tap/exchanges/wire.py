@@ -1,4 +1,4 @@
-"""Requests of the providers' APIs, read from their bodies: which API, and what of it are the messages."""
+"""Requests of the providers' APIs, read from their bodies: the API, and the messages."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _MODEL = re.compile(r"/models/([^/:]+):")
 
 
 class MessageRead(NamedTuple):
-    """Contents of a request's message, with the bytes of its media by their sha256.
+    """A message of a request, with the bytes of its media by sha256.
 
     `role` is "user", "assistant", "tool" or "system". `answered` are the ids of the calls whose results it
-    has, and `answer` the parts of an answer of the model.
+    has, `answer` the parts of a model's answer.
     """
 
     items: tuple[Item, ...]
@@ -50,11 +50,11 @@ def _message_read(items: tuple[Item, ...], blobs: Blobs) -> MessageRead:
 
 @dataclass(frozen=True)
 class WireRequest:
-    """A request to a model: its API, its model, the body as sent, and without the marks of the cache.
+    """A request to a model: API, model, the body as sent, and without cache marks.
 
-    `messages` are those of `body`, which has none of the `marks`, under the `key`. `kind` names what is no
-    turn of a conversation by its address: "count-tokens", "compaction"; empty for all others. `previous` is
-    the id of the response that it goes on from, where the provider has the messages before.
+    `messages` are those of `body` under the `key`. `kind` is "count-tokens" or "compaction" by the address,
+    else empty. `previous` is the id of the response that it continues, if the provider has the earlier
+    messages.
     """
 
     api: str
@@ -70,7 +70,7 @@ class WireRequest:
 
     @property
     def is_list(self) -> bool:
-        """True if the body has its messages as a list; a text alone is one message of a user."""
+        """True if the body has a list of messages; a single text is one user message."""
         return isinstance(self.body.get(self.key), list)
 
     def read(self, index: int) -> MessageRead:
@@ -92,36 +92,34 @@ class WireRequest:
 
     @property
     def history_start(self) -> int:
-        """The number of messages at the beginning that are the system prompt."""
+        """The number of leading messages that are the system prompt."""
         return 1 if self.reader.instructs_by_message and self.system_texts else 0
 
     @cached_property
     def tools_in_messages(self) -> list[dict[str, Json]]:
-        """The tools that are declared in messages, which the provider stores with these."""
+        """The tools declared in messages, which the provider stores with these."""
         return self.reader.tools_of_messages(self.messages)
 
     @cached_property
     def declared_tools(self) -> list[dict[str, Json]]:
-        """The tools, one by one."""
         return [*self.reader.tools(self.body), *self.tools_in_messages]
 
     @cached_property
     def hashes(self) -> list[str]:
-        """Return a short hash of each message to the byte, without the marks of the cache."""
+        """Return a short hash of each message's bytes, without cache marks."""
         return [short_hash(compact(message)) for message in self.messages]
 
     @cached_property
     def likenesses(self) -> list[str]:
-        """Return a short hash of what each message says, whatever form its client gives it now.
+        """Return a short hash of what each message says, in whatever form.
 
-        A text alone is as good as a list of it. Keys may be in another order, and Gemini's signatures gone.
-        Codex gives the items of its history new ids when it takes up a session.
+        Keys may be in another order, Gemini's signatures gone, and Codex's item ids new.
         """
         return [short_hash(json.dumps(likeness(each), sort_keys=True)) for each in self.messages]
 
 
 def texts_of(message: Mapping[str, Json]) -> Iterator[str]:
-    """Yield the texts of a message that say something."""
+    """Yield the nonempty texts of a message."""
     content = message.get("content", message.get("parts"))
     parts = (
         [content] if isinstance(content, str) else [as_dict(part).get("text") for part in as_list(content)]
@@ -130,12 +128,12 @@ def texts_of(message: Mapping[str, Json]) -> Iterator[str]:
 
 
 def short_hash(text: str) -> str:
-    """Return the beginning of a sha256, enough to tell messages apart."""
+    """Return the beginning of a sha256, long enough to distinguish messages."""
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
 
 def api_of(method: str, path: str, upstream: str = "") -> tuple[str, str]:
-    """Return the API that a request is for, and its kind; two empty texts where it asks no model."""
+    """Return the API that a request is for, and its kind; two empty texts for no model's."""
     if method.upper() != "POST":
         return "", ""
     return _api_at(path.partition("?")[0], upstream, FORMATS.changes)
@@ -143,10 +141,9 @@ def api_of(method: str, path: str, upstream: str = "") -> tuple[str, str]:
 
 @lru_cache(maxsize=256)
 def _api_at(path: str, upstream: str, changes: int) -> tuple[str, str]:
-    """Return the API that has requests to a path, and their kind; a format without a reader has none.
+    """Return the API and kind of a path; of several APIs that of the upstream's provider.
 
-    Of several, that of the upstream's provider. `changes` are those of the formats so far, so that a new one
-    is found.
+    `changes` counts changes of the registry, so that a new format is found.
     """
     known = (api for api in FORMATS if FORMATS[api].read is not None)
     places = [(api, place) for api in known if (place := FORMATS[api].endpoint) is not None]
@@ -156,7 +153,7 @@ def _api_at(path: str, upstream: str, changes: int) -> tuple[str, str]:
 
 
 def wire_request(exchange: RecordedExchange) -> WireRequest | None:
-    """Return the request to a model that an exchange holds; None if it is none."""
+    """Return the request to a model in an exchange; None if it is none."""
     api, kind = api_of(exchange.method, exchange.path, exchange.upstream)
     if not api:
         return None

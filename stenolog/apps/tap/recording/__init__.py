@@ -1,1 +1,1 @@
-"""Recording of a tap: the process that makes entries of conversations of the exchanges in a journal."""
+"""Recording of a tap: the process that turns a journal's exchanges into entries of conversations."""

@@ -1,7 +1,4 @@
-"""Notes of a client on its sub-agents, beside its transcripts: what an agent is, and which call began it.
-
-On the wire a sub-agent is an id and no more. A program may write a note when it begins one.
-"""
+"""Notes that a program writes on its sub-agents, which on the wire are only ids."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ _SAFE = re.compile(r"[\w-]{1,100}")
 
 
 class AgentNote(NamedTuple):
-    """A note on a sub-agent: its type, what it is to do, and the id of the call that began it."""
+    """A sub-agent's type, its task, and the id of the call that began it."""
 
     type: str = ""
     description: str = ""
@@ -34,7 +31,7 @@ NO_NOTE = AgentNote()
 
 
 def agent_note(identity: Identity, environ: Mapping[str, str] = os.environ) -> AgentNote:
-    """Return the note on the sub-agent of an identity; an empty one where its client has written none."""
+    """Return the note on an identity's sub-agent; empty if its program has written none."""
     session, agent = identity.session, identity.agent
     # Both come from outside, and become a path.
     if not (_SAFE.fullmatch(session) and _SAFE.fullmatch(agent)):

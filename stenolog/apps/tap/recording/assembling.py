@@ -1,4 +1,4 @@
-"""Exchanges put together from the records of a journal, and given to the recording as they become whole."""
+"""Exchanges assembled from a journal's records, and recorded as they become whole."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RETRY_SECONDS = 1.0
 
 
 class RunRecord(Protocol):
-    """One record of a journal; `exchange` is its number in the run of a tap."""
+    """One record of a journal; `exchange` is its number in the run."""
 
     @property
     def kind(self) -> str: ...
@@ -37,7 +37,7 @@ class RunRecord(Protocol):
 
 
 class Content:
-    """The content of a request as it comes: in memory, or as blobs where it is too large."""
+    """Content of a request as it comes: in memory, or as blobs if too large."""
 
     def __init__(self, put: Callable[[bytes], str]) -> None:
         self._put = put
@@ -45,7 +45,7 @@ class Content:
         self._blobs: list[str] = []
 
     def add(self, piece: bytes) -> None:
-        """Take the next piece."""
+        """Add the next piece."""
         self._bytes += piece
         if len(self._bytes) > (BLOB_BYTES if self._blobs else MAX_CONTENT_BYTES):
             for at in range(0, len(self._bytes), BLOB_BYTES):
@@ -53,7 +53,7 @@ class Content:
             self._bytes.clear()
 
     def finish(self) -> tuple[bytes, tuple[str, ...]]:
-        """Return the content, or else the blobs that it is."""
+        """Return the content, or else its blobs."""
         if self._blobs and self._bytes:
             self._blobs.append(self._put(bytes(self._bytes)))
             self._bytes.clear()
@@ -61,7 +61,7 @@ class Content:
 
 
 class Assembler:
-    """Takes the records of one run, in order, and records each exchange when its parts are there."""
+    """Takes the records of a run in order, and records each exchange when it is whole."""
 
     def __init__(self, recording: Transcriber, sleep: Callable[[float], object] = time.sleep) -> None:
         self._recording = recording
@@ -71,7 +71,7 @@ class Assembler:
         self._websockets: dict[int, Websocket] = {}
 
     def take(self, record: RunRecord) -> Iterator[int]:
-        """Take a record; yield the number of each exchange that is recorded for good."""
+        """Take a record; yield the numbers of exchanges that are recorded for good."""
         number, payload = record.exchange, record.payload
         if record.kind == "request":
             self._exchanges[number] = _begun(_json(payload), record.time_ns)
@@ -126,7 +126,7 @@ class Assembler:
         yield number
 
     def _turn(self, turn: tuple[RecordedExchange, bool]) -> None:
-        """Record a request that went over a websocket, or the answer to it."""
+        """Record a request over a websocket, or its answer."""
         exchange, is_answer = turn
         record = self._recording.answer if is_answer else self._recording.request
         self._until_stored(lambda: record(exchange))
@@ -138,7 +138,7 @@ class Assembler:
         self._until_stored(lambda: self._recording.gap(reason, number_of, id))
 
     def _until_stored(self, store: Callable[[], object]) -> None:
-        """Store something; try again while the disk is full, say, since the journal keeps it until then."""
+        """Store something, and retry while the disk is full; the journal keeps it until then."""
         while True:
             try:
                 store()
@@ -155,7 +155,7 @@ def _json(payload: bytes) -> dict[str, Any]:
 
 
 def _headers(given: Any) -> dict[str, str]:
-    """Return headers by their names in lower case; of several with one name the first."""
+    """Return headers by lower-case name; the first of several."""
     headers: dict[str, str] = {}
     for pair in as_list(given):
         if isinstance(pair, list) and len(pair) == 2:

@@ -1,4 +1,4 @@
-"""The card of an agent, from a request of its program: model, system prompt, tools and parameters."""
+"""Agent cards from requests of programs: model, system prompt, tools and parameters."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ BETWEEN = "\n\n"
 
 
 def card_of(request: WireRequest, before: AgentCard | None, stored: Collection[str] = ()) -> AgentCard:
-    """Return the card that a request shows; the one before where nothing of it has changed.
+    """Return the card that a request shows; the previous one if nothing has changed.
 
-    `stored` are the names of the tools that the provider has with the messages before.
+    `stored` are the names of tools that the provider has with earlier messages.
     """
     try:
         tools = tuple(_tools(request))
@@ -40,14 +40,14 @@ def card_of(request: WireRequest, before: AgentCard | None, stored: Collection[s
 
 
 def _is_same(before: AgentCard, card: AgentCard) -> bool:
-    """Return whether a card says what the one before says, except for parameters that it had to leave out."""
+    """Return whether two cards differ only in parameters that one had to leave out."""
     if before == card:
         return True
     return not before.parameters.get("max_tokens") and before == without_parameters(card)
 
 
 def without_parameters(card: AgentCard) -> AgentCard:
-    """Return the card without its parameters."""
+    """Return the card without them."""
     return replace(card, parameters={})
 
 
@@ -61,10 +61,7 @@ def _parameters(request: WireRequest, *, has_tools: bool) -> dict[str, Any]:
 
 
 def _tools(request: WireRequest) -> Iterator[Tool]:
-    """Yield the tools of the client's own; those that a provider runs itself stand in receipts alone.
-
-    Of two with one name the first counts.
-    """
+    """Yield the client's own tools, the first of a name; the provider's are only in receipts."""
     names = set[str]()
     for given in request.declared_tools:
         tool = without_halves(given)

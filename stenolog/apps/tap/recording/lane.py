@@ -1,8 +1,7 @@
-"""One agent's requests, one after another: which of their messages the log has, and which are new.
+"""One agent's requests in sequence: which of their messages the log has, and which are new.
 
-A client sends its whole history each time. The lane knows the messages of the last request by their hashes,
-and the positions of the entries that each of them is. What a request has beyond that is new; what it has no
-more is out of context from then on.
+A client sends its whole history each time. Messages are compared with those of the last request by hash: what
+is missing there is new, what is missing here is out of context from then on.
 """
 
 from __future__ import annotations
@@ -30,17 +29,17 @@ SHORTEST_SUMMARY = 80
 
 
 class MessagePlan(NamedTuple):
-    """A message of a request: the entries that it is, or the events that it becomes, with their blobs."""
+    """A message of a request: its entries, or the events that it becomes, with their blobs."""
 
     positions: Positions
     events: tuple[Known, ...] = ()
 
 
 class Alignment(NamedTuple):
-    """The messages of a request beside the lane: a plan for each, and what is in context no more.
+    """The messages of a request compared with the lane: a plan for each.
 
-    `same` messages at the beginning are those of the request before. `gone` are the positions that its
-    history lacks now, and `back` those that it has again.
+    `same` is the number of leading messages that are unchanged. `gone` and `back` are the positions that the
+    history lost and has again.
     """
 
     plans: list[MessagePlan]
@@ -51,9 +50,9 @@ class Alignment(NamedTuple):
 
 
 class Anchor(NamedTuple):
-    """The last entry of a lane with a receipt: its position, its patch, and the hashes of its messages.
+    """The last entry of a lane with a receipt: position, patch, and hashes of its messages.
 
-    `built` is the number of messages that the log led to then.
+    `built` is the number of messages built from the log.
     """
 
     position: int = 0
@@ -63,7 +62,7 @@ class Anchor(NamedTuple):
 
 
 class StoredHistory(NamedTuple):
-    """The history that a provider has stored with a response: likeness and positions of each message."""
+    """History that a provider stores with a response: each message's likeness and positions."""
 
     hashes: Sequence[str]
     positions: Sequence[Positions]
@@ -74,14 +73,14 @@ NO_ANCHOR, NO_ANSWER, NOTHING_NEW = Anchor(), AnswerMark(""), Alignment([], [], 
 
 @dataclass
 class Lane:
-    """The state of one agent's requests in a conversation.
+    """State of one agent's requests in a conversation.
 
-    `hashes` are the likenesses of the messages of the last request, and `positions` their entries.
-    `attempts` are the positions of the outcomes of the last request. `open` are the exchanges that are under
-    way. `hidden` are the positions that the client took out of its history. `item_tools` are the names of the
-    tools that stand among the messages; None while they are not known. `summary` is the position of the
-    last summary, and its words; `is_summary`: a known program has asked for it. `brief` are the words of the
-    call that began the lane. `warm_up` is the id of the response to the last warm-up, with its messages.
+    `hashes` are the likenesses of the last request's messages, `positions` their entries, `attempts` the
+    positions of its outcomes. `open` are the exchanges under way. `hidden` are the positions that the client
+    removed from its history. `item_tools` are the names of tools declared among the messages; None if
+    unknown. `summary` is the position and text of the last summary; `is_summary`: a known program asked for
+    it. `brief` is the text of the call that began the lane. `warm_up` is the last warm-up's response id, with
+    its messages.
     """
 
     agent: str
@@ -119,7 +118,7 @@ class Lane:
 
     @property
     def has_answers(self) -> bool:
-        """True if the messages of the last request have an answer that was recorded here."""
+        """True if an answer to the last request was recorded here."""
         there = {position for each in self.positions for position in each}
         return not there.isdisjoint(
             [*self.call_positions.values(), *(p for each in self._words.values() for p in each)]
@@ -127,7 +126,6 @@ class Lane:
 
     @property
     def history(self) -> StoredHistory:
-        """The messages of the last request."""
         return StoredHistory(self.hashes, self.positions)
 
     @property
@@ -136,7 +134,7 @@ class Lane:
         return sorted({position for each in self.positions for position in each})
 
     def note_answer(self, event: AssistantMessage, entry_id: str, position: int) -> None:
-        """Remember an answer that was appended, so that it is known in the client's history."""
+        """Remember an appended answer, to recognise it in the client's history."""
         mark = mark_of(event.parts)
         if mark.words:
             self._words.setdefault(mark.words, []).append(position)
@@ -152,7 +150,7 @@ class Lane:
                 self._thoughts.update(dict.fromkeys(_thought_keys(part), position))
 
     def note_words(self, event: UserMessage, position: int) -> None:
-        """Remember what was said to the agent, by its words: a client may number it anew."""
+        """Remember a user's message by its words; a client may renumber it."""
         self._said.setdefault(_words_key(event), []).append(position)
 
     def align(self, request: WireRequest, blobs: Blobs) -> Alignment:
@@ -182,7 +180,7 @@ class Lane:
         return Alignment(plans, hashes, same, gone, back)
 
     def stored_tools(self, request: WireRequest) -> frozenset[str]:
-        """Return the names of the tools that the provider has with the messages up to a request."""
+        """Return the tools that the provider has with the messages before a request."""
         there = self.item_tools
         if there is None:
             there = frozenset(tool.name for tool in (self.card.tools if self.card else None) or ())
@@ -191,7 +189,7 @@ class Lane:
         return self.item_tools
 
     def note_response(self, id: str, history: StoredHistory, position: int) -> None:
-        """Remember what the provider has stored with an answer, since a request may go on from there."""
+        """Remember what the provider has stored with an answer; a request may continue it."""
         if self._is_stored is None:
             self._is_stored = bool(reader_of(self.api).follows)
         if not self._is_stored:  # no other API has such requests, and each history is a copy
@@ -200,18 +198,18 @@ class Lane:
         self._stored[id] = StoredHistory([*history.hashes, id], [*history.positions, (position,)])
 
     def has_stored(self, response: str) -> bool:
-        """Return whether a response is one of this lane's, so that its history is known."""
+        """Return whether a response is this lane's, so that its history is known."""
         return response in self._stored or response == self.warm_up[0]
 
     def after_warm_up(self, request: WireRequest) -> WireRequest:
-        """Return a request with the messages of the warm-up that it goes on from."""
+        """Return a request with the messages of the warm-up that it continues."""
         id, messages = self.warm_up
         if not id or request.previous != id:
             return request
         return replace(request, previous="", messages=[*messages, *request.messages])
 
     def _known_behind(self, request: WireRequest) -> list[int]:
-        """Return for each message the highest position of the known answers and results behind it."""
+        """Return for each message the highest position of known answers and results after it."""
         highest, found = 0, list[int]()
         for index in reversed(range(len(request.messages))):
             found.append(highest)
@@ -224,7 +222,7 @@ class Lane:
         return found[::-1]
 
     def _provided(self, request: WireRequest) -> StoredHistory:
-        """Return what stands before the messages of a request, since the provider has it."""
+        """Return the messages before a request's, which the provider has."""
         if not request.previous:
             return StoredHistory((), ())
         # Of an unknown response it is taken to be all that there is.
@@ -241,7 +239,7 @@ class Lane:
         limit: int,
         blobs: Blobs,
     ) -> MessagePlan:
-        """Return the plan of one message; words that were said before `limit` may be in it again."""
+        """Return the plan of one message; words said before `limit` may recur in it."""
         if index < request.history_start:
             return MessagePlan(())
         used = {position for plan in before for position in plan.positions}
@@ -270,7 +268,7 @@ class Lane:
         return MessagePlan((), tuple(self._with_call(event) for event in events))
 
     def _said_again(self, events: Sequence[Known], after: int, before: int) -> Positions:
-        """Return the positions in between at which all of this has been said; () if not all of it has."""
+        """Return the positions in between that say all of this; () if not all is said."""
         positions: list[int] = []
         for event in events:
             found = self._said.get(_words_key(event), ()) if isinstance(event, UserMessage) else ()
@@ -282,7 +280,7 @@ class Lane:
         return tuple(positions)
 
     def _with_call(self, event: Known) -> Known:
-        """Return a result with its call, where that is known."""
+        """Return a result with its call, if known."""
         if not isinstance(event, ToolResult):
             return event
         id = event.call_id or next(
@@ -295,7 +293,7 @@ class Lane:
         return replace(event, call=self.calls[id], call_id=id, to=())
 
     def holds_summary(self, request: WireRequest) -> bool:
-        """Return whether a request has the summary that the lane was given as an answer."""
+        """Return whether a request has the summary that answered this lane."""
         return any(map(self._is_summary, request.messages))
 
     def _is_summary(self, message: Mapping[str, Any]) -> bool:
@@ -305,7 +303,7 @@ class Lane:
         return words in "".join(_texts(message)).translate(_BLANKS)
 
     def answer_position(self, parts: Sequence[AssistantPart], used: set[int]) -> int:
-        """Return the position of the answer that a message has, or is a part of; 0 where it is not known."""
+        """Return the position of the answer in a message; 0 if unknown."""
         mark = mark_of(parts)
         for id in filter(None, mark.ids):
             if id in self.call_positions:
@@ -320,7 +318,7 @@ class Lane:
         return next((self._thoughts[key] for key in keys if key in self._thoughts), 0)
 
     def _learn_ids(self, parts: Sequence[AssistantPart], position: int) -> None:
-        """Remember the ids that a client has made for calls of an answer whose provider gave none."""
+        """Remember a client's ids for calls that their provider gave none."""
         theirs = [part.id for part in parts if isinstance(part, ToolCall)]
         if all(id in self.calls for id in theirs):
             return
@@ -333,7 +331,7 @@ class Lane:
                     self.open_calls[made] = self.open_calls.pop(id)
 
     def settle(self, alignment: Alignment, placed: Sequence[Positions]) -> None:
-        """Take a request as the last one: `placed` are the positions of each of its messages."""
+        """Take a request as the last one; `placed` are the positions of each message."""
         self.hashes, self.positions = alignment.hashes, [*placed]
         self.attempts = []
         self.hidden = (self.hidden | alignment.gone) - alignment.back
@@ -343,7 +341,7 @@ class Lane:
             self._remember(digest, positions)
 
     def remember(self) -> None:
-        """Remember the messages of the last request by their hashes."""
+        """Remember the last request's messages."""
         for digest, positions in zip(self.hashes, self.positions, strict=True):
             self._remember(digest, positions)
 
@@ -353,7 +351,7 @@ class Lane:
             there.append(positions)
 
     def note_results(self, events: Iterable[Known], positions: Positions) -> None:
-        """Remember which calls a message answers, by its events."""
+        """Remember which calls a message answers."""
         for event in events:
             if isinstance(event, ToolResult):
                 self._results[event.call_id] = positions

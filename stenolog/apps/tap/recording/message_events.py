@@ -1,8 +1,4 @@
-"""Events of the messages in a request: what a user, the client or a tool said, and answers of the model.
-
-An answer of the model that the log has already is recognised by its `AnswerMark`, whatever form the client
-gives it in.
-"""
+"""Events of a request's messages: what a user, the client or a tool said, and model answers."""
 
 from __future__ import annotations
 
@@ -32,7 +28,7 @@ MADE_UP = re.compile(r"(call_\d+)?")
 
 
 class Addressee(NamedTuple):
-    """The agent that messages are for, the model that answers, and the names of its calls' tools."""
+    """The agent that messages are for, the answering model, and the tools of its calls."""
 
     agent: str
     model: str
@@ -40,9 +36,9 @@ class Addressee(NamedTuple):
 
 
 class AnswerMark(NamedTuple):
-    """The parts of an answer that are the same in every form: its words without blanks, and its calls.
+    """Parts of an answer that are the same in every form: words without blanks, and calls.
 
-    `ids` are the calls' ids, "" for one that its provider gave none, and `acts` their names and arguments.
+    `ids` are the calls' ids ("" if the provider gave none), `acts` their names and arguments.
     """
 
     words: str
@@ -53,7 +49,7 @@ class AnswerMark(NamedTuple):
         return bool(self.words or self.ids)
 
     def fits(self, other: AnswerMark) -> bool:
-        """Return whether both are of one answer; a client may have left the words beside calls out."""
+        """Return whether both mark one answer; a client may omit words beside calls."""
         if not (self and other) or len(self.ids) != len(other.ids):
             return False
         same = all(
@@ -64,7 +60,7 @@ class AnswerMark(NamedTuple):
 
 
 def mark_of(parts: Sequence[AssistantPart]) -> AnswerMark:
-    """Return the mark of an answer's parts."""
+    """Return the mark of an answer."""
     texts = [part.text for part in parts if isinstance(part, TextPart | RefusalPart)]
     calls = [part for part in parts if isinstance(part, ToolCall)]
     acts = tuple((call.name, _arguments(call.arguments)) for call in calls)
@@ -73,7 +69,7 @@ def mark_of(parts: Sequence[AssistantPart]) -> AnswerMark:
 
 
 def _arguments(raw: str) -> str:
-    """Return arguments in one form, since clients write them anew."""
+    """Return arguments in canonical form; clients reformat them."""
     try:
         return json.dumps(json.loads(raw), sort_keys=True)
     except (ValueError, RecursionError):
@@ -81,16 +77,16 @@ def _arguments(raw: str) -> str:
 
 
 def answer_event(parts: Sequence[AssistantPart], to: Addressee) -> AssistantMessage:
-    """Return the event of an answer that a client has in its history, and that was not recorded.
+    """Return the event of an answer in a client's history that was not recorded.
 
-    It is no call of a model that the tap has seen: the client may have written it itself.
+    It is no model call of this tap: the client may have written it.
     """
     meta: dict[str, Any] = {"stenolog": {"restated": True}}
     return AssistantMessage(agent=to.agent, parts=parts, model=to.model, to=("user",), meta=meta)
 
 
 def events_of(message: MessageRead, to: Addressee) -> Iterator[Known]:
-    """Yield the events of a message that is none of the model's."""
+    """Yield the events of a message that is not the model's."""
     for item in message.items:
         if isinstance(item, Result):
             name = to.tool_names.get(item.call_id, "") or item.name
@@ -108,13 +104,13 @@ def _user_messages(said: Spoken, to: Addressee) -> Iterator[Known]:
 
 
 def is_by_client(text: str) -> bool:
-    """Return whether a text of a user's message is the client's own, such as a reminder."""
+    """Return whether a text in a user's message is the client's own, such as a reminder."""
     return _wrapped(PROGRAMS.changes).match(text) is not None
 
 
 @cache
 def _wrapped(_changes: int) -> re.Pattern[str]:
-    """Return the pattern of how texts begin that programs add, as of some changes of their registry."""
+    """Return the pattern of how programs' added texts begin, after some changes of the registry."""
     found = [pattern for program in PROGRAMS.values() for pattern in program.wrapped]
     return re.compile("|".join(found) or r"(?!)")
 
@@ -124,5 +120,5 @@ def _is_by_client(part: UserPart) -> bool:
 
 
 def as_of_client(event: Known) -> Known:
-    """Return the event with the client itself as the author of what was said."""
+    """Return the event with the client as its author."""
     return replace(event, author_kind="system") if isinstance(event, UserMessage) else event

@@ -48,9 +48,9 @@ TITLE_SECONDS = 120
 
 
 class LanePlace(NamedTuple):
-    """The session and the key of the lane in it that a request belongs to, by a rule.
+    """The session and lane key that a request belongs to, by a rule.
 
-    `cause` is the position of the call that began the lane, where it is known.
+    `cause` is the position of the call that began the lane, if known.
     """
 
     session: Session
@@ -60,10 +60,10 @@ class LanePlace(NamedTuple):
 
 
 class Placing:
-    """The sessions that are known, and the ways in which a request is found to belong to one of them.
+    """Known sessions, and the rules by which a request belongs to one.
 
-    `begin` opens a conversation for a client and the id of a session, "" for one without an id. `folder` is
-    the one that the client works in, "" if it is not known.
+    `begin` opens a conversation for a client and session id ("" for none). `folder` is the client's working
+    folder, "" if unknown.
     """
 
     def __init__(self, begin: Callable[[str, str, RecordedExchange], Session], folder: str = "") -> None:
@@ -74,7 +74,7 @@ class Placing:
         self._summaries: dict[str, tuple[Session, str]] = {}
 
     def find(self, exchange: RecordedExchange, request: WireRequest, identity: Identity) -> LanePlace:
-        """Return the place of a request; a new one where no rule finds one."""
+        """Return the place of a request; a new one if no rule finds one."""
         if identity.session:
             return self._by_id(exchange, request, identity)
         return (
@@ -90,13 +90,13 @@ class Placing:
         )
 
     def adopt(self, name: str, session: Session) -> None:
-        """Take in a session that an earlier process has recorded."""
+        """Take over a session that an earlier process recorded."""
         self.sessions[name] = session
         for key, lane in session.lanes.items():
             self.note(session, key, lane.response)
 
     def note(self, session: Session, key: str, response: str = "") -> None:
-        """Remember where a lane's last request ends, and the id of the response to it."""
+        """Remember where a lane's last request ends, and its response id."""
         lane = session.lanes[key]
         if lane.hashes:
             *_, end = _chain(lane.hashes)
@@ -123,7 +123,7 @@ class Placing:
     def _lane_of(
         self, session: Session, exchange: RecordedExchange, request: WireRequest, rule: str
     ) -> tuple[str, str, int | None]:
-        """Return the lane of a request in a session whose client names no agent: key, rule and cause."""
+        """Return key, rule and cause of a request's lane, if its client names no agent."""
         hashes = request.likenesses
         for key, lane in session.lanes.items():
             if request.previous and lane.has_stored(request.previous):
@@ -153,7 +153,7 @@ class Placing:
         return LanePlace(*found, "response")
 
     def _by_messages(self, exchange: RecordedExchange, request: WireRequest) -> LanePlace | None:
-        """Return the lane whose last request this one begins with, if its answer follows, or if it failed."""
+        """Return the lane whose last request this begins with, if its answer follows, or failed."""
         hashes = request.likenesses
         ends = [*_chain(hashes)]
         for length in range(len(ends), 0, -1):
@@ -170,7 +170,7 @@ class Placing:
         return None
 
     def _by_last_answer(self, exchange: RecordedExchange, request: WireRequest) -> LanePlace | None:
-        """Return the lane whose last answer is a request's last one, if most of its messages are there."""
+        """Return the lane with a request's last answer, if most of its messages are there."""
         mark = mark_of(_last_answer(request))
         if not (any(mark.ids) or len(mark.words) + sum(len(given) for _, given in mark.acts) >= LONG_ANSWER):
             return None
@@ -212,7 +212,7 @@ class Placing:
         return None
 
     def _by_first_words(self, request: WireRequest, identity: Identity) -> LanePlace | None:
-        """Return the only conversation of the client in its folder with the same first words and answer."""
+        """Return the client's only conversation in its folder with these first words and answer."""
         words, answer = title_of(_first_words(request)), _last_answer(request)
         begins = "\n\n".join(request.system_texts)[:HEAD]
         if identity.kind or identity.client == UNKNOWN or not (self._folder and words and answer):
@@ -251,7 +251,7 @@ class Placing:
     def _after_title(
         self, exchange: RecordedExchange, request: WireRequest, identity: Identity
     ) -> LanePlace | None:
-        """Return the session that has a title alone, asked for by the words that this request begins with."""
+        """Return the session that has only a title, requested with these first words."""
         if identity.kind:  # another request for a title, say: all of them begin with the same instruction
             return None
         words = "".join(_first_words(request).split())[:TITLE_WORDS]
@@ -280,7 +280,6 @@ class Placing:
 
 
 def _chain(hashes: Iterable[str]) -> Iterator[str]:
-    """Yield a hash of the first message, of the first two, and so on."""
     so_far = ""
     for each in hashes:
         so_far = short_hash(so_far + each)
@@ -288,20 +287,19 @@ def _chain(hashes: Iterable[str]) -> Iterator[str]:
 
 
 def _is_turn(session: Session, request: WireRequest) -> bool:
-    """Return whether a request goes on with the main lane, so that it is a turn whatever it asks."""
+    """Return whether a request continues the main lane, and so is a turn whatever it asks."""
     main = session.lanes.get("")
     return main is not None and main.api == request.api and _goes_on(main, request, request.likenesses)
 
 
 def _goes_on(lane: Lane, request: WireRequest, hashes: Sequence[str]) -> bool:
-    """Return whether a request begins with all messages of a lane's last one."""
     length = len(lane.hashes)
     is_longer = 0 < length <= len(hashes) and same_from_start(lane.hashes, hashes) == length
     return is_longer and length > request.history_start
 
 
 def _last_answer(request: WireRequest) -> list[AssistantPart]:
-    """Return the parts of the last answer in a request: its last messages of the model, in a row."""
+    """Return the parts of a request's last answer: its last run of model messages."""
     found: list[AssistantPart] = []
     for index in reversed(range(len(request.messages))):
         message = request.read(index)
@@ -313,7 +311,6 @@ def _last_answer(request: WireRequest) -> list[AssistantPart]:
 
 
 def _is_answered(lane: Lane, request: WireRequest, length: int) -> bool:
-    """Return whether the recorded answer follows the first messages of a request."""
     following = list[AssistantPart]()
     for index in range(length, len(request.messages)):
         message = request.read(index)
@@ -324,7 +321,7 @@ def _is_answered(lane: Lane, request: WireRequest, length: int) -> bool:
 
 
 def _is_alike(lane: Lane, request: WireRequest) -> bool:
-    """Return whether a request has the tools, or the instructions, of a lane."""
+    """Return whether a request has a lane's tools or instructions."""
     card = lane.card
     if card is None or lane.api != request.api:
         return False
@@ -341,7 +338,7 @@ HEAD = 400
 
 
 def _first_words(request: WireRequest) -> str:
-    """Return the words of the first message that a user's is, without those of the client."""
+    """Return the first user's words, without the client's additions."""
     for index in range(request.history_start, len(request.messages)):
         if request.read(index).role == "user":
             texts = [

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json
 
 from stenolog.adapters.conversation.log import open as open_log
 from stenolog.apps.tap.journal import JournalReader
@@ -20,18 +20,14 @@ from .working_place import working_place
 class RecordingConfig:
     """Configuration of the process; `database` is a path or an address.
 
-    `notify` is the inherited read end of the pipe in which relays announce records; None reads a run that
-    is over. `cwd` is the folder that the recorded command works in, "" if not known.
+    `notify` is the inherited read end of the relays' pipe; None reads a run that is over. `cwd` is the
+    recorded command's folder, "" if unknown.
     """
 
     folder: str
     database: str
     notify: int | None
     cwd: str = ""
-
-    def to_json(self) -> bytes:
-        """Return the configuration as the process reads it."""
-        return to_json(asdict(self))
 
 
 def record(config: RecordingConfig) -> int:

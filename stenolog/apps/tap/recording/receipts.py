@@ -1,4 +1,4 @@
-"""Receipts of recorded requests: a patch from what stenolog builds to what was sent, tried out at once."""
+"""Receipts of recorded requests: a patch from what stenolog builds to what was sent, verified at once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SLACK = 4
 
 
 class Made(NamedTuple):
-    """A receipt, with its whole patch, and the blobs that both need. `is_raw`: the bytes had to be kept."""
+    """A receipt, its whole patch, and the blobs of both. `is_raw`: the bytes had to be kept."""
 
     receipt: Receipt
     patch: Patch
@@ -39,9 +39,9 @@ class Made(NamedTuple):
 def receipt_for(
     exchange: RecordedExchange, sent: WireRequest, built: Request, hashes: Sequence[str], anchor: Anchor
 ) -> Made:
-    """Return the receipt of a request, which proves that it can be built again, byte for byte.
+    """Return the receipt of a request, which proves that it can be rebuilt byte for byte.
 
-    The patch goes on from the anchor's where that gives the same bytes, which is tried out.
+    The patch extends the anchor's if that gives the same bytes.
     """
     blobs: Blobs = {}
     content = exchange.body
@@ -62,7 +62,7 @@ def receipt_for(
 def _tried(
     patch: Patch, built: Request, sent: WireRequest, content: bytes, blobs: Mapping[str, bytes]
 ) -> dict[str, Any] | None:
-    """Return the body that a patch gives, if it is the one that was sent; None for another."""
+    """Return the body that a patch gives, if it is the one that was sent; else None."""
     try:
         body = sent_body(patch, built.body, sent.key, blobs)
         written = compact(body)
@@ -111,7 +111,7 @@ def _patch(
 
 
 def _messages(sent: WireRequest, built: Request, keep: int, first: int, blobs: Blobs) -> list[Recipe]:
-    """Return the recipes of the messages behind the first `keep`, from those built from `first` on."""
+    """Return the recipes of the messages after the first `keep`, from those built from `first` on."""
     key, given = built.messages_key, sent.body[sent.key][keep:]
     there = built.body.get(key)
     if not isinstance(there, list):
@@ -127,7 +127,7 @@ def _messages(sent: WireRequest, built: Request, keep: int, first: int, blobs: B
 
 
 def _as_list(recipe: Recipe, number: int) -> list[Recipe]:
-    """Return the recipe of so many messages as a list; it is none where all are what was built."""
+    """Return the recipe of so many messages as a list; an empty one if all are as built."""
     return recipe if isinstance(recipe, list) else [{"$": recipe["$"], "all": [0, number]}]
 
 
@@ -142,7 +142,7 @@ def _is_costly(recipes: Sequence[Recipe]) -> bool:
 def _transport(
     exchange: RecordedExchange, body: dict[str, Any], content: bytes, blobs: Blobs, *, raw: bool
 ) -> Transport:
-    """Return the transport that gives the bytes that were sent; these are kept where no style does."""
+    """Return the transport that gives the sent bytes; they are kept if no style does."""
     path = exchange.path.partition("?")[0]
     plain = Transport(
         exchange.method, path, headers=behaviour(exchange.headers), redacted=tuple(exchange.redacted)

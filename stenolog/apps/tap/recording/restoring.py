@@ -1,7 +1,6 @@
-"""Sessions taken up again from the log: the lanes, as their last receipts leave them.
+"""Sessions restored from the log: the lanes, as their last receipts leave them.
 
-The log is all that is needed. The last receipt of a lane gives the request as it was sent, and so the
-messages by which the next one is compared; the explanation gives their entries.
+A lane's last receipt gives its request as sent, with which the next one is compared.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ Outcome = AssistantMessage | LlmError
 
 
 def restored(session: Session) -> set[str]:
-    """Bring the lanes of a session up to date with its conversation; return the exchanges that it has."""
+    """Restore the lanes of a session from its conversation; return its exchanges."""
     entries = [*session.conversation.entries()]
     patches, recorded = Patches.of(entries), set[str]()
     keys = _keys(session, entries)
@@ -78,7 +77,7 @@ def restored(session: Session) -> set[str]:
 
 
 def sessions_in(log: Log, since: datetime) -> Iterator[Session]:
-    """Yield the sessions that were recorded since a time, the latest first, restored."""
+    """Yield the restored sessions that were recorded since a time, the latest first."""
     for name in log.names(active_since=since, order="latest", limit=RECALLED):
         conversation = log[name]
         opening = opening_of(conversation)
@@ -96,7 +95,7 @@ def _about(event: Any) -> Mapping[str, Any]:
 
 
 def _keys(session: Session, entries: Iterable[Entry]) -> dict[str, str]:
-    """Return the key of each lane by its agent, and make the lanes."""
+    """Return each lane's key by its agent, and make the lanes."""
     keys: dict[str, str] = {}
     for entry in entries:
         event = entry.event
@@ -134,7 +133,7 @@ def _id_of(outcome: Outcome) -> str:
 
 
 def _take_outcome(lane: Lane, entry: Entry, outcome: Outcome, shown: list[int]) -> None:
-    """Take in the outcome of a request, with the history that the provider has stored under its id."""
+    """Take in a request's outcome, with the history that the provider stored under its id."""
     if isinstance(outcome, LlmError):
         lane.failed += 1
         return
@@ -153,9 +152,9 @@ def _take_outcome(lane: Lane, entry: Entry, outcome: Outcome, shown: list[int]) 
 def _restore(
     session: Session, lane: Lane, entry: Entry, outcome: Outcome, patches: Patches, shown: Sequence[int]
 ) -> None:
-    """Restore the last request of a lane: its messages, and the entries that each of them is.
+    """Restore the last request of a lane: its messages and their entries.
 
-    `shown` are all positions that the lane was shown. Before a stored response these are one message.
+    `shown` are all positions that the lane was shown; before a stored response they are one message.
     """
     receipt, found = outcome.receipt, _sent(session, lane, outcome, patches)
     if receipt is None or found is None:
@@ -182,7 +181,7 @@ def _restore(
 def _sent(
     session: Session, lane: Lane, outcome: Outcome, patches: Patches
 ) -> tuple[Request, WireRequest] | None:
-    """Return the request of an outcome as it is built, and as sent; None if an entry was erased, say."""
+    """Return an outcome's request as built, and as sent; None if an entry was erased, for example."""
     receipt = outcome.receipt
     if receipt is None:
         return None

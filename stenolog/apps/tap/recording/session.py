@@ -1,4 +1,4 @@
-"""One conversation as it is recorded: its lanes, and the entries that requests and answers become."""
+"""A conversation being recorded: its lanes, and the entries of requests and answers."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ META = "tap"
 
 @dataclass
 class Pending:
-    """A request that was recorded and has no outcome yet: its lane, and the receipt for the outcome.
+    """A recorded request without an outcome: its lane, and the receipt for the outcome.
 
-    `secrets` are the kinds of secrets in its new entries, each with the entry's position.
+    `secrets` are the kinds of secrets in its new entries, with their positions.
     """
 
     lane: Lane
@@ -54,10 +54,9 @@ class Pending:
 class Session:
     """A conversation on its way into the log.
 
-    `lanes` are known by the ids that the client gives them. `recorded` are the exchanges that an earlier
-    process has recorded, and `stored` the blobs of this one. `hidden` are the positions that each agent's
-    client took out of its history. `words` are the first ones of a person, `title_words` those that the
-    client has asked a title for. `work` is the folder and the branch that it works in.
+    `lanes` are by the client's ids. `recorded` are the exchanges of an earlier process, `stored` the blobs of
+    this one. `hidden` are the positions that each agent's client removed from its history. `words` are a
+    person's first, `title_words` those that a title was requested for. `work` is folder and branch.
     """
 
     conversation: Conversation
@@ -76,13 +75,13 @@ class Session:
     last_ns: int = 0
 
     def lane(self, key: str, request: WireRequest, note: AgentNote = NO_NOTE) -> Lane:
-        """Return the lane of a key; a new one where there is none, with a name by the note on the agent."""
+        """Return the lane of a key, new if necessary, named by the note on the agent."""
         if key not in self.lanes:
             self.lanes[key] = Lane(self._agent(key, note.type), request.api)
         return self.lanes[key]
 
     def call_at(self, id: str) -> int | None:
-        """Return the position of a call; None where no lane has made it."""
+        """Return the position of a call; None if no lane made it."""
         found = (lane.call_positions[id] for lane in self.lanes.values() if id in lane.call_positions)
         return next(found, None)
 
@@ -104,7 +103,7 @@ class Session:
         why: str,
         cause: int | None,
     ) -> None:
-        """Append what a request says that the log does not have, and make the receipt for its outcome."""
+        """Append what is new in a request, and make the receipt for its outcome."""
         blobs: Blobs = {}
         hashes = request.hashes
         whole = lane.after_warm_up(request)
@@ -139,7 +138,7 @@ class Session:
         )
 
     def _briefed(self, events: list[Known], cause: int) -> list[Known]:
-        """Return the events with a sub-agent's brief as the words of the agent that called it."""
+        """Return the events with a sub-agent's brief as words of the calling agent."""
         briefs = (n for n, e in enumerate(events) if isinstance(e, UserMessage) and e.author_kind == "person")
         if (at := next(briefs, None)) is not None:
             brief = events[at]
@@ -161,7 +160,7 @@ class Session:
     def _opening(
         self, lane: Lane, request: WireRequest, identity: Identity, exchange: RecordedExchange, why: str
     ) -> list[Known]:
-        """Return the settings that changed: who takes part, and the card with prompt and tools."""
+        """Return the settings that changed: members, and the card with prompt and tools."""
         card = card_of(request, lane.card, lane.stored_tools(request))
         if card == lane.card:
             return []
@@ -182,7 +181,7 @@ class Session:
         return [ModeSwitch(**fields)]
 
     def _edits(self, lane: Lane, alignment: Alignment) -> list[Known]:
-        """Return the change of what is in context, where the client's history lacks what it had before."""
+        """Return the change of context, if the client's history lacks what it had."""
         if not (alignment.gone or alignment.back):
             return []
         own = self.hidden.setdefault(lane.agent, set())
@@ -200,7 +199,7 @@ class Session:
         return [ModeSwitch(hides=ranges, meta={META: {"rewrite": note, "hidden": hidden}})]
 
     def _placed(self, alignment: Alignment, written: Sequence[Entry]) -> list[Positions]:
-        """Return the positions of each message: those that it had, or those of its new entries."""
+        """Return the positions of each message, old or new."""
         rest, placed = iter(written), list[Positions]()
         for plan in alignment.plans:
             new = tuple(next(rest).position for _ in plan.events)
@@ -225,20 +224,18 @@ class Session:
             lane.note_results(alignment.plans[index].events, placed[index])
 
     def _begin(self, events: Iterable[Known]) -> None:
-        """Remember the first words of a person, by which a request for a title is known."""
         if not self.words:
             said = (e for e in events if isinstance(e, UserMessage) and e.author_kind == "person")
             self.words = next((title_of(event.text) for event in said), "")
 
     def _entitle(self, exchange: RecordedExchange, event: AssistantMessage) -> None:
-        """Give the conversation the title that its client has asked a model for."""
         title = title_in(event.text)
         if title and title != self.title:
             self.title = title
             self._append(exchange, [ModeSwitch(title=title)], self._ended(exchange), "title")
 
     def record_answer(self, exchange: RecordedExchange) -> Entry | None:
-        """Append the outcome of a request; None for one that is not pending."""
+        """Append the outcome of a request; None if it is not pending."""
         pending = self.pending.get(exchange.id)
         if pending is None:
             return None
@@ -314,7 +311,7 @@ class Session:
         )
 
     def _covers(self, lane: Lane, pending: Pending) -> tuple[PositionRange, ...]:
-        """Return what the answer to a request for a summary stands for; nothing for any other answer."""
+        """Return what a summary replaces; nothing for any other answer."""
         if pending.identity.kind != "compaction" or len(lane.hashes) < 3:
             return ()
         return tuple(position_ranges(lane.visible, self.settings))
@@ -322,7 +319,7 @@ class Session:
     def _count(
         self, exchange: RecordedExchange, pending: Pending, meta: dict[str, Any], answered: Answered
     ) -> AssistantMessage:
-        """Return the answer to a question for the number of tokens: nobody is shown it."""
+        """Return the answer to a token-count request, which nobody is shown."""
         content = decoded(bytes(exchange.answer), exchange.answer_headers.get("content-encoding", ""))
         number = counted_tokens(pending.request.api, content)
         text = content.decode("utf-8", "replace") if number is None else f"{number} tokens"
@@ -349,7 +346,7 @@ class Session:
         return {name: value for name, value in about.items() if value}
 
     def _times(self, exchange: RecordedExchange) -> tuple[int | None, int | None]:
-        """Return the milliseconds to the first byte of the answer and to its end, where they are known."""
+        """Return the milliseconds to the answer's first byte and end, if known."""
         begun = exchange.begun_ns
         first, last = ((at - begun) // 1_000_000 for at in (exchange.first_ns, exchange.ended_ns))
         return first if begun and first >= 0 else None, last if begun and last >= 0 else None
@@ -362,7 +359,7 @@ class Session:
     def _append(
         self, exchange: RecordedExchange, events: Iterable[Known], time: datetime, what: str = "request"
     ) -> list[Entry]:
-        """Append events under ids of the exchange: what is recorded again after a crash is found there."""
+        """Append events under ids of the exchange, so that a repetition after a crash finds them."""
         new = [NewEntry(event, f"{exchange.id}-{what}-{n}", time) for n, event in enumerate(events)]
         while new:
             try:
@@ -380,7 +377,7 @@ class Session:
 
 
 def kinds_in(entry: Entry) -> list[str]:
-    """Return the kinds of secrets in the words of an entry, each once."""
+    """Return the kinds of secrets in an entry."""
     event = entry.event
     texts = [getattr(part, name, "") for part in getattr(event, "parts", ()) for name in ("text", "raw")]
     if isinstance(event, ModeSwitch):
@@ -389,7 +386,7 @@ def kinds_in(entry: Entry) -> list[str]:
 
 
 def title_in(answer: str) -> str:
-    """Return the title that a model was asked for: the answer, or `title` in it if that is JSON."""
+    """Return the title in an answer: all of it, or `title` if it is JSON."""
     try:
         given = as_str(as_dict(json.loads(answer)).get("title"))
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Summary of one run of a tap: its conversations, and the kinds of the secrets that were said in them."""
+"""Summary of a tap's run: its conversations, and the kinds of secrets in them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .session import META
 
 
 class SecretAt(NamedTuple):
-    """A secret: its kind, and the position of the entry that says it."""
+    """A kind of secret, and the position of its entry."""
 
     kind: str
     position: int
 
 
 class Recorded(NamedTuple):
-    """Share of a run in a conversation: its requests, those that failed, and secrets."""
+    """A run's share of a conversation: requests, failed ones, and secrets."""
 
     name: str
     title: str
@@ -30,7 +30,7 @@ class Recorded(NamedTuple):
 
 
 def recorded_in(log: Log, run: str, since: datetime) -> Iterator[Recorded]:
-    """Yield the conversations in which a run that began at `since` has recorded, the earliest first."""
+    """Yield the conversations that a run recorded since it began, the earliest first."""
     for name in reversed([*log.names(active_since=since, order="latest")]):
         found = _recorded(log[name], f"{run}-")
         if found.requests:

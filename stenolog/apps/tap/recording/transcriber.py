@@ -1,4 +1,4 @@
-"""Recording of exchanges into a log: a request when it is complete, its outcome when it has ended."""
+"""Exchanges written into a log: a request when it is complete, its outcome when it ends."""
 
 from __future__ import annotations
 
@@ -35,8 +35,7 @@ GAPS = "tap-gaps"
 class Transcriber:
     """Writer of exchanges into a log. `others` counts those that asked no model, by method and path.
 
-    `notes` reads what a client notes on a sub-agent. `work` is the folder and the branch of new
-    conversations.
+    `notes` reads a client's notes on a sub-agent. `work` is folder and branch of new conversations.
     """
 
     def __init__(
@@ -52,7 +51,7 @@ class Transcriber:
         self._recalled = False
 
     def request(self, exchange: RecordedExchange) -> bool:
-        """Record a request that is complete; return whether it asks a model."""
+        """Record a complete request; return whether it asks a model."""
         if exchange.blobs:
             self._too_large(exchange)
             return False
@@ -90,7 +89,7 @@ class Transcriber:
         return True
 
     def _lane(self, place: LanePlace, request: WireRequest, identity: Identity) -> Lane:
-        """Return the lane of a place; a new one of a sub-agent is named by its client's note."""
+        """Return the lane of a place; a sub-agent's is named by its client's note."""
         session = place.session
         is_new = place.key not in session.lanes and bool(identity.agent)
         note = self._notes(identity) if is_new else NO_NOTE
@@ -100,7 +99,7 @@ class Transcriber:
         return lane
 
     def answer(self, exchange: RecordedExchange) -> None:
-        """Record the outcome of an exchange whose request was recorded."""
+        """Record the outcome of a recorded request."""
         place = self._places.pop(exchange.id, None)
         if place is None:
             return
@@ -118,12 +117,12 @@ class Transcriber:
             self.placing.note(place.session, place.key, str(about.get("id", "")))
 
     def gap(self, reason: str, exchanges: int, id: str) -> None:
-        """Record that some exchanges went by unrecorded."""
+        """Record that some exchanges were not recorded."""
         words = f"The tap could not record {exchanges} exchanges: {reason}"
         self._note(words, {"gap": reason, "exchanges": exchanges}, f"gap-{id}")
 
     def _recall(self, exchange: RecordedExchange) -> None:
-        """Take up the sessions of earlier processes, once: without ids, one of them may go on here."""
+        """Restore earlier processes' sessions once: without ids, one may continue here."""
         if self._recalled:
             return
         self._recalled = True
@@ -133,14 +132,14 @@ class Transcriber:
                 self.placing.adopt(session.conversation.name, session)
 
     def _too_large(self, exchange: RecordedExchange) -> None:
-        """Keep a request that is larger than any provider takes as it came."""
+        """Keep a request as it came that is larger than any provider takes."""
         place = f"{exchange.method} {exchange.path.partition('?')[0]}"
         words = f"The tap has kept {place} as it was: it is too large to be taken apart"
         about = {"exchange": exchange.id, "sha256": exchange.sha256, "request": list(exchange.blobs)}
         self._note(words, about, f"{exchange.id}-large")
 
     def _unredacted(self, exchange: RecordedExchange) -> None:
-        """Note that nothing is kept of a request in which the secrets could not be found."""
+        """Note that a request could not be redacted, so that nothing of it is kept."""
         kinds = [kind for kind in exchange.redacted if kind in UNREDACTED]
         if kinds:
             place = f"{exchange.method} {exchange.path.partition('?')[0]}"
@@ -149,9 +148,9 @@ class Transcriber:
             self._note(words, about, f"{exchange.id}-unredacted")
 
     def _unrecorded(self, exchange: RecordedExchange, error: Exception) -> None:
-        """Keep an exchange that could not be understood as it was: nothing is lost.
+        """Keep the bytes of an exchange that could not be understood.
 
-        An answer that is to be redacted is not kept: its bytes may be compressed, and a secret in parts.
+        Not of an answer to be redacted: it may be compressed, and a secret in pieces.
         """
         kept: dict[str, str] = {}
         answer = b"" if exchange.redacts else bytes(exchange.answer)
@@ -174,7 +173,7 @@ class Transcriber:
         conversation.extend([NewEntry(event, id)])
 
     def _begin(self, name: str, client: str, exchange: RecordedExchange) -> Session:
-        """Return a session of the log, as far as it was recorded before."""
+        """Return a session of the log, restored if it was recorded before."""
         conversation = self.log[name]
         session = Session(conversation, client, name, work=self._work)
         if conversation.position:

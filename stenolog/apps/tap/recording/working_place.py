@@ -1,4 +1,4 @@
-"""Folder and branch that a recorded command works in, as lists of conversations show them."""
+"""Folder and branch of a recorded command."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LONGEST = 4_096
 
 
 def working_place(cwd: str) -> dict[str, str]:
-    """Return `cwd`, and the `branch` of the git repository that it is in, if there is one."""
+    """Return `cwd`, and the `branch` of its git repository, if it is in one."""
     if not cwd:
         return {}
     branch = next((found for folder in (Path(cwd), *Path(cwd).parents) if (found := _branch(folder))), "")

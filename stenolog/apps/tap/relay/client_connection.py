@@ -1,4 +1,4 @@
-"""Connection of a client: its requests one after the other, each with an exchange of its own."""
+"""Connection of a client: one request after another, each with its exchange."""
 
 from __future__ import annotations
 
@@ -102,13 +102,11 @@ class ClientConnection(asyncio.Protocol):
             self._upstream.resume_reading("client")
 
     def hold_reading(self) -> None:
-        """Stop reading until `release_reading` was called as often."""
         self._holds += 1
         if self._holds == 1 and self._transport and not self._transport.is_closing():
             self._transport.pause_reading()
 
     def release_reading(self) -> None:
-        """Go on with reading after the last hold."""
         if not self._holds:
             return
         self._holds -= 1
@@ -116,24 +114,21 @@ class ClientConnection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def write(self, data: bytes) -> None:
-        """Send bytes to the client."""
         if self._transport and not self._transport.is_closing():
             self._transport.write(data)
 
     def unasked_data(self, data: bytes) -> None:
-        """Pass on what an upstream sends without a request, for instance a 408 before it closes."""
+        """Pass on what an upstream sends without a request, such as a 408 before it closes."""
         if not self._exchange:
             self.write(data)
 
     def idle_upstream_closed(self, upstream: UpstreamSide) -> None:
-        """Close an idle client with its upstream; a request that has begun gets a new connection."""
         if upstream is self._upstream:
             self._upstream = None
             if not self._exchange and not self._buffer:
                 self.close()
 
     def close(self, reset: bool = False) -> None:
-        """Close after what was written; a reset shows that an answer without a length was cut."""
         self._exchange = None
         if not self._transport:
             return
@@ -148,7 +143,6 @@ class ClientConnection(asyncio.Protocol):
         self._abort()
 
     def exchange_ended(self) -> None:
-        """Go on with the next request on this connection."""
         self._exchange = None
         self._holds = min(self._holds, 1)
         self.release_reading()
@@ -156,7 +150,6 @@ class ClientConnection(asyncio.Protocol):
             self._next_request()
 
     def refuse(self, status: int, reason: str) -> None:
-        """Answer instead of an upstream, and close."""
         self._exchange, self._refused = None, True
         self._holds = min(self._holds, 1)
         self.release_reading()
@@ -171,7 +164,6 @@ class ClientConnection(asyncio.Protocol):
             asyncio.get_running_loop().call_later(LINGER_SECONDS, self._abort)
 
     async def upstream_for(self, upstream: Upstream) -> UpstreamConnection:
-        """Return the connection to an upstream: the one that is there, or a new one. Raises OSError."""
         found = self._upstream
         if found and found.upstream == upstream and not found.closed:
             return found

@@ -1,4 +1,4 @@
-"""Connections to upstreams: direct, or through the HTTP proxy that the environment names."""
+"""Connections to upstreams, direct or through the environment's HTTP proxy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CA_VARIABLES = ("NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE")
 
 @cache
 def tls_context() -> ssl.SSLContext:
-    """Return the context of all connections: the system's certificates and those the environment names."""
+    """Return the TLS context: the system's certificates and the environment's."""
     context = ssl.create_default_context()
     context.set_alpn_protocols(["http/1.1"])
     for variable in CA_VARIABLES:
@@ -41,7 +41,7 @@ def tls_context() -> ssl.SSLContext:
 
 
 async def connect(upstream: Upstream, protocol: asyncio.Protocol) -> None:
-    """Connect a protocol to an upstream. Raises OSError, which includes errors of TLS and time-outs."""
+    """Connect a protocol to an upstream. Raises OSError, also for TLS and time-outs."""
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
             await _connect(upstream, protocol)
@@ -80,7 +80,6 @@ async def _connect(upstream: Upstream, protocol: asyncio.Protocol) -> None:
 
 
 def _proxy(upstream: Upstream) -> SplitResult | None:
-    """Return the URL of the proxy that the environment names for an upstream."""
     proxies = getproxies()
     url = proxies.get(upstream.scheme) or proxies.get("all")
     if not url or upstream.host in ("127.0.0.1", "::1", "localhost") or proxy_bypass(upstream.host):
@@ -101,7 +100,7 @@ def _connect_request(upstream: Upstream, proxy: SplitResult) -> bytes:
 
 
 class _Tunnel(asyncio.Protocol):
-    """Answer of a proxy to CONNECT: `opened` ends when the tunnel is there. Raises OSError otherwise."""
+    """Answer of a proxy to CONNECT; `opened` ends with the tunnel, or raises OSError."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.opened: asyncio.Future[None] = loop.create_future()

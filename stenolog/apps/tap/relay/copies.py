@@ -1,6 +1,6 @@
-"""Recording of exchanges: copies of the bytes that pass, taken apart by h11 and added to the journal.
+"""Copies of the bytes that pass, parsed by h11 and added to the journal.
 
-h11 only listens. Nothing that is forwarded depends on it, save where a message ends.
+h11 only listens: forwarding depends on it only for where a message ends.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _CONTENT_EVENTS = (h11.NEED_DATA, h11.PAUSED)
 class Recording:
     """Journal as the event loop uses it: records go to the writer in batches.
 
-    `redact` takes secrets out of the content of requests and answers before it is written.
+    `redact` removes secrets from requests and answers before they are written.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Recording:
         self._loop = asyncio.get_running_loop()
 
     def next_number(self) -> int:
-        """Return a number that no other exchange of this run has."""
+        """Return an exchange number that is new in this run."""
         self._number += 1
         return self._number
 
@@ -79,15 +79,15 @@ class Recording:
         return self._added_bytes - self._writer.handled_bytes
 
     def is_behind(self) -> bool:
-        """Return whether the disk is to catch up first; one that hangs is not waited for again."""
+        """Return whether to wait for the disk; one that hangs is not waited for again."""
         return self.backlog_bytes > BACKLOG_BYTES and self._writer.handled_bytes != self._hung_at
 
     def note_hanging(self) -> None:
-        """Note that the disk has taken nothing for a while."""
+        """Note that the disk hangs."""
         self._hung_at = self._writer.handled_bytes
 
     def add(self, kind: str, exchange: int, payload: bytes, in_memory: bool = True) -> JournalEntry:
-        """Append a record; its payload can be read back when it does not stay in memory."""
+        """Append a record; its payload can be read back unless it stays in memory."""
         entry = JournalEntry(kind, exchange, payload, in_memory)
         if not self._is_dropped(entry):
             self._added_bytes += len(payload)
@@ -95,7 +95,7 @@ class Recording:
         return entry
 
     def _is_dropped(self, entry: JournalEntry) -> bool:
-        """Return whether the exchange is not recorded further; it gets its end at the first such record."""
+        """Return whether the exchange is no longer recorded; the first such record ends it."""
         exchange = entry.exchange
         if exchange in self._dropped:
             if entry.kind == "end":
@@ -109,11 +109,11 @@ class Recording:
         return True
 
     def add_json(self, kind: str, exchange: int, value: dict[str, Any]) -> None:
-        """Append a record whose payload is JSON."""
+        """Append a record with a JSON payload."""
         self.add(kind, exchange, to_json(value, inf_nan_mode="null"))
 
     def committed(self) -> asyncio.Future[str]:
-        """Return a future of "" once all that was added is on disk, or of the reason why it is not."""
+        """Return a future of "" once all added records are on disk, or of the reason why not."""
         future: asyncio.Future[str] = self._loop.create_future()
         timer = self._loop.call_later(COMMIT_SECONDS, _resolve, future, TOO_SLOW)
         future.add_done_callback(lambda _: timer.cancel())
@@ -125,18 +125,18 @@ class Recording:
         return future
 
     def redact_apart(self, work: Coroutine[Any, Any, None]) -> None:
-        """Have an answer redacted and written beside the traffic."""
+        """Redact and write an answer beside the traffic."""
         task = asyncio.create_task(work)
         self._redacting.add(task)
         task.add_done_callback(self._redacting.discard)
 
     async def redacting_done(self) -> None:
-        """Wait a moment until the answers that are being redacted are written."""
+        """Wait a moment for the answers being redacted."""
         if self._redacting:
             await asyncio.wait(self._redacting, timeout=REDACTING_SECONDS)
 
     def flush(self) -> None:
-        """Hand what was added to the writer."""
+        """Hand the batch to the writer."""
         if self._batch:
             batch, self._batch = self._batch, []
             self._writer.put(batch)
@@ -155,7 +155,7 @@ def _resolve(future: asyncio.Future[str], problem: str) -> None:
 
 
 class RequestCopy:
-    """Body of a request: recorded without its framing, and collected as it was sent for the upstream."""
+    """Body of a request, recorded without framing, and collected as sent for the upstream."""
 
     def __init__(
         self, recording: Recording, exchange: int, parser: h11.Connection, encoding: str = ""
@@ -173,7 +173,7 @@ class RequestCopy:
         self._redacted: tuple[bytes, tuple[str, ...]] | None = None
 
     def feed(self, data: bytes) -> None:
-        """Take the client's next bytes. Raises `h11.RemoteProtocolError` for a wrong framing."""
+        """Take the client's next bytes. Raises `h11.RemoteProtocolError` for wrong framing."""
         if data:  # no bytes mean the end of a connection to h11
             self._parser.receive_data(data)
         contents = []
@@ -191,16 +191,16 @@ class RequestCopy:
 
     @property
     def is_too_large(self) -> bool:
-        """Return whether the body is not recorded, since it is too large to be redacted."""
+        """Return whether the body is too large to be redacted, and so not recorded."""
         return self._recording.redact is not None and self.bytes > MAX_REDACTED_BYTES
 
     @property
     def takes_long(self) -> bool:
-        """Return whether `redact_apart` is to be awaited before `ready`."""
+        """Return whether to await `redact_apart` before `ready`."""
         return len(self._held) > REDACTED_AT_ONCE_BYTES or bool(self._encoding and self._held)
 
     async def redact_apart(self) -> None:
-        """Take the secrets out of the body in a thread; where that fails, nothing of it is recorded."""
+        """Redact the body in a thread; if that fails, nothing of it is recorded."""
         assert self._recording.redact is not None
         self._redacted = b"", ("unreadable",)
         self._redacted = await asyncio.to_thread(self._recording.redact, bytes(self._held), self._encoding)
@@ -219,7 +219,7 @@ class RequestCopy:
         self._recording.add_json("ready", self._exchange, value)
 
     def _hold(self, sent: bytes, contents: list[bytes]) -> None:
-        """Keep all in memory: what is to be redacted must not be on disk before."""
+        """Keep all in memory: nothing may be on disk before redaction."""
         self.pieces.append(sent)
         for content in contents:
             self.bytes += len(content)
@@ -250,9 +250,9 @@ class RequestCopy:
 
 
 class AnswerCopy:
-    """Answer of a server: its head and content are recorded, and its end is found.
+    """Answer of a server: head and content are recorded, and its end is found.
 
-    What is to be redacted is held until the end: a stream may have a secret in pieces.
+    If redacted, it is held until the end: a stream may have a secret in pieces.
     """
 
     def __init__(self, recording: Recording, exchange: int, method: bytes, upgrade: bytes) -> None:
@@ -271,11 +271,11 @@ class AnswerCopy:
         self._parser.send(h11.EndOfMessage())
 
     def sha256(self) -> str:
-        """Return the digest of the content so far."""
+        """Return the content's digest so far."""
         return self._digest.hexdigest()
 
     def feed(self, data: bytes) -> None:
-        """Take the server's next bytes; none are the end of its connection."""
+        """Take the server's next bytes; none at the end of its connection."""
         self.started = self.started or bool(data)
         if self.complete or self.switched or self.problem:
             return
@@ -314,7 +314,7 @@ class AnswerCopy:
             raise h11.RemoteProtocolError("the connection was closed before the answer")
 
     def end(self, reason: str) -> None:
-        """Record the end, after what was held; a long text is redacted in a thread."""
+        """Record the end, after what was held; a thread redacts a long text."""
         if not self._held and not self._too_large:
             self._record_end(reason)
         elif len(self._held) <= REDACTED_AT_ONCE_BYTES and not self._encoding:

@@ -1,4 +1,4 @@
-"""Exchange of a tap: one request, its way to the upstream once it is on disk, and the answer back."""
+"""Exchange of a tap: a request, forwarded once it is on disk, and its answer."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EARLY_ANSWER_SECONDS = 1.0
 class Exchange:
     """One request and its answer.
 
-    The request goes up once all of it is on disk. If the journal cannot be written, it goes up at once.
+    The request is forwarded once it is on disk; at once if the journal cannot be written.
     """
 
     def __init__(
@@ -57,13 +57,12 @@ class Exchange:
 
     @property
     def complete(self) -> bool:
-        """Return whether the client has sent all of the request."""
         return self._request.complete
 
     def client_data(self, data: bytes) -> bytes:
-        """Take the client's next bytes; return those behind the request's end.
+        """Take the client's next bytes; return those after the request.
 
-        Raises `h11.RemoteProtocolError` for a wrong framing.
+        Raises `h11.RemoteProtocolError` for wrong framing.
         """
         if self.switched:
             self._up.append(data)
@@ -97,7 +96,7 @@ class Exchange:
             self._commit()
 
     def upstream_data(self, data: bytes) -> None:
-        """Pass the upstream's next bytes on, and then record them."""
+        """Pass the upstream's bytes on, then record them."""
         self._client.write(data)
         if self._recording.is_behind() and self._upstream:
             self._upstream.pause_reading("journal")
@@ -114,7 +113,7 @@ class Exchange:
             self._answered()
 
     def upstream_closed(self, error: Exception | None) -> None:
-        """End with the upstream's connection, as the client would have seen it."""
+        """End as the client would have seen it."""
         if self.switched:
             self.end("" if error is None else f"upstream-failed: {_text(error)}")
             self._client.close()
@@ -131,11 +130,11 @@ class Exchange:
         self._client.close(reset=error is not None and not was_complete and self._answer.started)
 
     def client_closed(self) -> None:
-        """End because the client closed its connection."""
+        """End with the client's connection."""
         self.end("" if self._answer.complete else "client-closed")
 
     def gives_way(self) -> bool:
-        """End where the answer was not understood, because the client has read it and goes on."""
+        """End an answer that was not understood, since the client has gone on."""
         if self._answer.problem and not self.ended:
             self.end(self._answer.problem)
         return self.ended
@@ -152,7 +151,7 @@ class Exchange:
             self._task.cancel()
 
     def _wait_for_journal(self, remaining: float) -> None:
-        """Go on with reading once the disk has caught up, or hangs."""
+        """Read on once the disk has caught up, or hangs."""
         if self.ended or not self._upstream:
             return
         if remaining <= 0:
@@ -180,7 +179,7 @@ class Exchange:
         self._client.exchange_ended()
 
     def _record_switched(self, kind: str, data: bytes) -> None:
-        """Record bytes of another protocol, unless secrets would have to be taken out of them."""
+        """Record bytes of another protocol, unless they would need redaction."""
         if self._recording.redact is None:
             self._recording.add(kind, self.number, data)
 
@@ -205,7 +204,7 @@ class Exchange:
         self._recording.add_json("request", self.number, value)
 
     def _commit(self) -> None:
-        """Wait for the disk in the background; a journal that cannot be written lets the request go."""
+        """Wait for the disk in the background; an unwritable journal releases the request."""
         complete = self._request.complete
         if not self._recording.waits:
             if complete:
@@ -223,7 +222,6 @@ class Exchange:
         self._recording.committed().add_done_callback(resolved)
 
     async def _forward(self) -> None:
-        """Connect while the request is being stored, then send it."""
         try:
             connecting = asyncio.ensure_future(self._client.upstream_for(self._route.upstream))
             try:
@@ -255,12 +253,10 @@ class Exchange:
             await self._send_websocket(upstream)
 
     def _refused(self, reason: str) -> None:
-        """Answer in place of an upstream that cannot be reached."""
         self.end(f"upstream-failed: {reason}")
         self._client.refuse(502, f"stenolog tap cannot reach {self._route.upstream.origin}: {reason}")
 
     async def _send(self, upstream: UpstreamSide) -> None:
-        """Send the head and the body, as the client has sent them."""
         pieces = self._request.pieces
         first = [self._head]
         at, size = 0, 0
@@ -293,7 +289,7 @@ class Exchange:
             self._client.release_reading()
 
     async def _send_websocket(self, upstream: UpstreamSide) -> None:
-        """Send what the client says after an upgrade, each part once it is on disk."""
+        """Send a client's bytes after an upgrade, each part once it is on disk."""
         while True:
             self._more.clear()
             if self._up:
@@ -310,7 +306,7 @@ class Exchange:
 
 
 def _text(error: Exception) -> str:
-    """Return an error in one line, without what may be a secret."""
+    """Return an error in one line, without possible secrets."""
     reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return without_secrets(" ".join(str(reason).split()))
 

@@ -1,4 +1,4 @@
-"""Framing of HTTP that is wrong, or that two readers may read differently; no byte of it is quoted."""
+"""Wrong or ambiguous framing of HTTP; messages quote no byte of it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FAULTS = {
 
 
 def fault(error: h11.RemoteProtocolError) -> str:
-    """Return what is wrong with the framing of a message, without a byte of it."""
+    """Return what is wrong with a message's framing."""
     words = str(error).lower()
     return next((ours for theirs, ours in FAULTS.items() if words.startswith(theirs)), "another framing")
 

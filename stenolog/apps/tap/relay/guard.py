@@ -1,4 +1,4 @@
-"""Guard of a tap: which requests may pass, by token, host name and origin."""
+"""Guard of a tap: which requests may pass, by token, host and origin."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Route(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """A status and the sentence that explains it."""
+    """A status and its explanation."""
 
     status: int
     reason: str
@@ -41,7 +41,7 @@ class Guard:
         self._hosts = {f"{name}:{port}" for name in names} | (names if port == 80 else set())
 
     def has_token(self, head: bytes | bytearray) -> bool | None:
-        """Return whether the beginning of a head has the token; None if too little of it has come."""
+        """Return whether a head begins with the token; None if too little has come."""
         begun, _, target = head.partition(b" ")
         right = b"/" + self._token + b"/"
         if b"\n" in begun or len(begun) > LONGEST_METHOD:
@@ -52,7 +52,7 @@ class Guard:
         return hmac.compare_digest(bytes(target[: len(right)]), right)
 
     def route(self, target: bytes, headers: Iterable[tuple[bytes, bytes]]) -> Route | Refusal:
-        """Return the way of a request, or the reason why it may not pass; header names are lower case."""
+        """Return a request's route, or its refusal; header names are lower case."""
         of_account = False
         for name, value in headers:
             of_account = of_account or name == ACCOUNT
@@ -79,7 +79,7 @@ class Guard:
 
 
 def _parts(target: bytes) -> tuple[bytes, bytes, bytes]:
-    """Return the token, the upstream's name, and the remaining target with its slash or query."""
+    """Return token, upstream's name, and the rest of the target with its slash or query."""
     if not target.startswith(b"/"):
         # An absolute target is that of a client which takes the tap for a forward proxy.
         return b"", b"", b""

@@ -1,8 +1,4 @@
-"""Heads of HTTP messages: their lines as they were sent, and the part of them that may be recorded.
-
-A head is forwarded line by line, in the client's order and case. Recorded are headers on a list of names
-that carry no credentials; no other header's value reaches the disk.
-"""
+"""Heads of HTTP messages, forwarded as sent; recorded are only listed headers without credentials."""
 
 from __future__ import annotations
 
@@ -62,7 +58,7 @@ RANDOM = re.compile(r"(?=\w*\d)(?=\w*[a-z])(?=\w*[A-Z])(?<![\w-])[A-Za-z0-9]{20,
 
 
 def head_end(data: bytes | bytearray) -> int:
-    """Return the length of the head with its empty line, or 0 where it is not complete."""
+    """Return the length of the head with its empty line; 0 if incomplete."""
     found = END_OF_HEAD.search(data)
     return found.end() if found else 0
 
@@ -70,8 +66,8 @@ def head_end(data: bytes | bytearray) -> int:
 def forwarded_head(head: bytes, target: bytes, host: bytes, authorization: bytes = b"") -> bytes:
     """Return a request's head for the upstream.
 
-    The target and `Host` are replaced, `Expect` and the headers meant for a proxy are left out. An
-    `authorization` is that of the upstream's URL, added where the client sent none.
+    Target and `Host` are replaced, `Expect` and proxy headers removed. `authorization`, from the upstream's
+    URL, is added if the client sent none.
     """
     first, *lines = head.splitlines(keepends=True)
     method, _, version = first.rstrip(b"\r\n").split(b" ", 2)
@@ -95,17 +91,17 @@ def forwarded_head(head: bytes, target: bytes, host: bytes, authorization: bytes
 
 
 def recorded_request_headers(headers: Headers) -> list[list[str]]:
-    """Return the headers of a request that may be recorded, without texts that look like a secret."""
+    """Return a request's recordable headers, without possible secrets."""
     return _recorded(headers, REQUEST_NAMES, REQUEST_PREFIXES)
 
 
 def recorded_answer_headers(headers: Headers) -> list[list[str]]:
-    """Return the headers of an answer that may be recorded, without texts that look like a secret."""
+    """Return an answer's recordable headers, without possible secrets."""
     return _recorded(headers, ANSWER_NAMES, ANSWER_PREFIXES)
 
 
 def recorded_target(target: str) -> str:
-    """Return a path and its query without fragments of secrets; of the query, only names on a list."""
+    """Return a path without possible secrets, and its query with only listed names."""
     path, _, query = target.partition("#")[0].partition("?")
     pairs = parse_qsl(query, keep_blank_values=True)
     recorded = [
@@ -117,7 +113,7 @@ def recorded_target(target: str) -> str:
 
 
 def without_secrets(text: str) -> str:
-    """Return the text with whatever looks like a secret replaced."""
+    """Return the text with possible secrets replaced."""
     return SECRET.sub(REDACTED, text)
 
 

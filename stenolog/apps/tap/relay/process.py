@@ -1,7 +1,7 @@
 """Relay of a tap: the process between clients and their provider.
 
-It forwards bytes and adds copies of them to the journal; it takes no content apart. Its configuration comes
-as JSON on standard input, so that the list of processes shows neither the token nor a password.
+It forwards bytes and journals copies. Its configuration comes as JSON on stdin, since the list of processes
+must not show the token or a password.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import signal
 import socket
 import sys
 from codecs import getincrementaldecoder
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from traceback import extract_tb
 from typing import Any
 
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json
 
 from stenolog.apps.servers.limits import ACCEPTED_AT_ONCE, BACKLOG, Door
 from stenolog.apps.tap.journal_writer import JournalWriter
@@ -32,7 +32,7 @@ from .guard import Guard
 
 @dataclass(frozen=True)
 class RelayConfig:
-    """Configuration of a relay. `listener`, `alive` and `notify` are inherited file descriptors."""
+    """Configuration of a relay. `listener`, `alive` and `notify` are inherited descriptors."""
 
     folder: str
     run: str
@@ -46,10 +46,6 @@ class RelayConfig:
     notify: int
     waits: bool = True
     redacts: bool = False
-
-    def to_json(self) -> bytes:
-        """Return the configuration as the relay reads it."""
-        return to_json(asdict(self))
 
 
 def main() -> None:
@@ -86,7 +82,7 @@ async def _relay(config: RelayConfig) -> None:
 
 
 def _failed(door: Door, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Say where the relay failed, without the words of the error: bytes of the wire may be in them."""
+    """Say where the relay failed, without the error's message: it may quote the wire."""
     if door.noted(context):
         return
     error = context.get("exception")
@@ -95,7 +91,7 @@ def _failed(door: Door, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -
 
 
 def _redact(content: bytes, encoding: str) -> tuple[bytes, tuple[str, ...]]:
-    """Return decoded content without secrets, and their kinds; nothing of content that cannot be read."""
+    """Return decoded content without secrets, and their kinds; nothing if unreadable."""
     # Late: only a tap that redacts needs them.
     from stenolog.apps.tap.exchanges.exchange import decoded
     from stenolog.apps.tap.exchanges.redacted_stream import redacted_stream
@@ -109,7 +105,7 @@ def _redact(content: bytes, encoding: str) -> tuple[bytes, tuple[str, ...]]:
 
 
 async def _end_of_tap(loop: asyncio.AbstractEventLoop, alive: int) -> None:
-    """Wait until the supervisor asks for the end, or is no more."""
+    """Wait until the supervisor asks for the end, or is gone."""
     ended = asyncio.Event()
     # Nothing is written to this pipe: it becomes readable when its other end closes with the supervisor.
     loop.add_reader(alive, ended.set)

@@ -1,4 +1,4 @@
-"""Both sides of an exchange: the client's connection and the upstream's, as an exchange uses them."""
+"""Both connections of an exchange, client's and upstream's, as it uses them."""
 
 from __future__ import annotations
 
@@ -17,30 +17,26 @@ class UpstreamSide(Protocol):
     def begin(self, exchange: AnswerTaker) -> None:
         """Give an exchange what the server sends from now on."""
 
-    def write(self, data: bytes) -> None:
-        """Send bytes."""
+    def write(self, data: bytes) -> None: ...
 
-    def pause_reading(self, reason: str) -> None:
-        """Stop reading."""
+    def pause_reading(self, reason: str) -> None: ...
 
     def resume_reading(self, reason: str) -> None:
-        """Go on with reading, unless there is another reason to wait."""
+        """Read on, unless there is another reason to wait."""
 
-    def abort(self) -> None:
-        """Close at once."""
+    def abort(self) -> None: ...
 
 
 class ClientSide(Protocol):
     """Connection of a client."""
 
-    def write(self, data: bytes) -> None:
-        """Send bytes."""
+    def write(self, data: bytes) -> None: ...
 
     def hold_reading(self) -> None:
         """Stop reading until `release_reading` was called as often."""
 
     def release_reading(self) -> None:
-        """Go on with reading after the last hold."""
+        """Read on after the last hold."""
 
     def close(self, reset: bool = False) -> None:
         """Close after what was written; a reset shows that an answer without a length was cut."""
@@ -49,10 +45,10 @@ class ClientSide(Protocol):
         """Answer instead of an upstream, and close."""
 
     def exchange_ended(self) -> None:
-        """Go on with the next request on this connection."""
+        """Go on with the next request."""
 
     async def upstream_for(self, upstream: Upstream) -> UpstreamSide:
-        """Return the connection to an upstream: the one that is there, or a new one. Raises OSError."""
+        """Return the connection to an upstream, new if necessary. Raises OSError."""
         ...
 
 
@@ -63,7 +59,7 @@ class UpstreamUser(Protocol):
         """Pass on what an upstream sends without a request."""
 
     def idle_upstream_closed(self, upstream: UpstreamSide) -> None:
-        """Close an idle client with its upstream; a request that has begun gets a new connection."""
+        """Close an idle client with its upstream; a begun request gets a new connection."""
 
 
 class AnswerTaker(Protocol):
@@ -72,7 +68,7 @@ class AnswerTaker(Protocol):
     ended: bool
 
     def upstream_data(self, data: bytes) -> None:
-        """Pass the upstream's next bytes on, and then record them."""
+        """Pass the upstream's bytes on, then record them."""
 
     def upstream_closed(self, error: Exception | None) -> None:
         """End with the upstream's connection, as the client would have seen it."""

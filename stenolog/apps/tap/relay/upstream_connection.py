@@ -1,4 +1,4 @@
-"""Connection to an upstream, which belongs to one connection of a client."""
+"""Connection to an upstream, which belongs to one client."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .sides import AnswerTaker, UpstreamUser
 
 
 class UpstreamConnection(asyncio.Protocol):
-    """Passes what the server sends to the exchange that uses it, or to the client where none does."""
+    """Passes what the server sends to its exchange, or else to the client."""
 
     def __init__(self, upstream: Upstream, client: UpstreamUser) -> None:
         self.upstream, self._client = upstream, client
@@ -51,28 +51,23 @@ class UpstreamConnection(asyncio.Protocol):
         self.writable.set()
 
     def begin(self, exchange: AnswerTaker) -> None:
-        """Give an exchange what the server sends from now on."""
         self._exchange = exchange
 
     def write(self, data: bytes) -> None:
-        """Send bytes."""
         if self._transport and not self._transport.is_closing():
             self._transport.write(data)
 
     def pause_reading(self, reason: str) -> None:
-        """Stop reading."""
         if self._transport and not self._waits_for and not self._transport.is_closing():
             self._transport.pause_reading()
         self._waits_for.add(reason)
 
     def resume_reading(self, reason: str) -> None:
-        """Go on with reading, unless there is another reason to wait."""
         if reason in self._waits_for:
             self._waits_for.remove(reason)
             if self._transport and not self._waits_for and not self._transport.is_closing():
                 self._transport.resume_reading()
 
     def abort(self) -> None:
-        """Close at once."""
         if self._transport:
             self._transport.abort()

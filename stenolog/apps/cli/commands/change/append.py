@@ -14,7 +14,7 @@ from stenolog.apps.cli.arguments.lookup import open_log
 from stenolog.apps.cli.arguments.options import names, takes_db
 from stenolog.apps.cli.arguments.time import moment
 from stenolog.apps.cli.framework import command
-from stenolog.apps.cli.lines import CommandResult, Diagnostic, Piece, counted, line
+from stenolog.apps.cli.lines import CommandResult, Diagnostic, Piece, line, new_entries
 from stenolog.domain.entry import NewEntry, check_name
 
 if TYPE_CHECKING:
@@ -26,18 +26,18 @@ IN_WORDS = ("user", "system", "assistant")
 
 
 @command("append", example="stenolog append demo --user 'And now?' --to coder")
-@click.option("--user", metavar="TEXT", help="A person's message; - reads it from stdin.")
+@click.option("--user", metavar="TEXT", help="A person's message; - for stdin.")
 @click.option("--system", metavar="TEXT", help="A message of the system.")
 @click.option("--assistant", metavar="AGENT TEXT", nargs=2, help="An agent's answer.")
-@click.option("--author", metavar="NAME", help="Of --user and --system: who says it.")
-@click.option("--to", metavar="AGENT", multiple=True, help="Whom it is for. Repeatable.")
-@click.option("--id", metavar="ID", help="The id of the one event.")
-@click.option("--time", metavar="TIME", help="The time of events that name none; else now.")
+@click.option("--author", metavar="NAME", help="Who says it.")
+@click.option("--to", metavar="AGENT", multiple=True, help="Whom it is for; repeatable.")
+@click.option("--id", metavar="ID", help="The event's id.")
+@click.option("--time", metavar="TIME", help="Else now.")
 @click.option(
     "--expected",
     metavar="POSITION",
     type=click.IntRange(0),
-    help="Only where the conversation stands there; 0: it is new.",
+    help="The conversation's last position; 0: new.",
 )
 @click.argument("target", metavar="CONVERSATION", shell_complete=names)
 @click.argument("events", metavar="[EVENT]...", nargs=-1)
@@ -53,9 +53,8 @@ def append_command(
 ) -> CommandResult:
     """Append events to a conversation: all of them or none.
 
-    An EVENT is JSON: {"kind": "user_message", "text": "Hi"}, or an entry as `export` and --json write it;
-    without one JSON Lines are read from stdin. A conversation that does not exist is made. An event whose id
-    stands there already is not appended again.
+    An EVENT is JSON: {"kind": "user_message", "text": "Hi"}, or an entry as `export` writes it; without one,
+    JSON Lines from stdin. A missing conversation is made. An id that exists is not appended again.
     """
     check_name(target, what="conversation")
     written = _in_words(**words)
@@ -135,11 +134,10 @@ def _appended(log: Log, name: str, entries: list[NewEntry], expected: int | None
     def draw() -> Iterator[Piece]:
         at = f" at {fresh[0].position}" if fresh else ""
         at += f"-{fresh[-1].position}" if len(fresh) > 1 else ""
-        old = f", {already:,} {'was' if already == 1 else 'were'} there already" if already else ""
         yield line(
             ("✓ " if fresh else "· ", "green" if fresh else "cyan"),
             (name, "bold"),
-            f"  {counted(len(fresh), 'entry', 'entries')}{at}{old}",
+            f"  {new_entries(len(fresh), already)}{at}",
         )
 
     data = {"conversation": name, "appended": len(fresh), "already": already, "entries": found}

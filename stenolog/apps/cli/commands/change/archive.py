@@ -21,10 +21,7 @@ if TYPE_CHECKING:
 @takes_name
 @takes_db
 def archive_command(db: Database, target: str, undo: bool) -> CommandResult:
-    """Put a conversation away.
-
-    `ls` no longer lists it, everything else still finds it.
-    """
+    """Hide a conversation from `ls`."""
     conversation = find_conversation(open_log(db), target)
     if undo:
         conversation.unarchive()

@@ -28,9 +28,9 @@ LOOKED_AT = 100
 @takes_name
 @takes_db
 def delete_command(db: Database, target: str, yes: bool) -> CommandResult:
-    """Delete a conversation for good.
+    """Delete a conversation permanently.
 
-    One with living forks is not deleted. Write its whole name. Imports of its file leave it out.
+    Not one with forks. Write its whole name. Imports of its file leave it out.
     """
     log = open_log(db)
     conversation = find_conversation(log, target)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @command("erase", example="stenolog erase demo 4 --reason 'a password'")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--reason", default="", help="Why; it stands in the receipt, which stays in the log.")
+@click.option("--reason", default="", help="Why; kept in the log.")
 @click.option("--by", metavar="NAME", help="Who; else the system's user.")
 @takes_name
 @click.argument("positions", metavar="P[-Q]...", nargs=-1, required=True)
@@ -33,11 +33,10 @@ if TYPE_CHECKING:
 def erase_command(
     db: Database, target: str, positions: Sequence[str], yes: bool, reason: str, by: str | None
 ) -> CommandResult:
-    """Erase what entries say, for good.
+    """Erase the words of entries permanently.
 
-    A receipt says who and why. The place and the digest of each stay, so the log is still provable. The
-    words are overwritten in every file of the log; `stenolog explain value` finds what quotes them elsewhere.
-    Positions are written 8 41, or 40-44,91.
+    From every file of the log. Position and digest stay, so the log can still be checked. `stenolog explain
+    value` finds quotes elsewhere. Positions: 8 41, or 40-44,91.
     """
     conversation = find_conversation(open_log(db), target)
     spans = position_ranges(positions, partial(resolve, conversation))

@@ -42,7 +42,7 @@ PLACE = click.Path(allow_dash=True, path_type=Path)
     help="The form: jsonl, openai, markdown, html; json, curl, python, pytest of one request.",
 )
 @takes_agent_else("for a form of one agent, such as openai or pytest, where there are several")
-@click.option("--at", metavar="POSITION", help="The position or time of the request, for a form of one.")
+@click.option("--at", metavar="POSITION", help="Position or time of the request.")
 @takes_conditions
 @click.option(
     "-o",
@@ -55,7 +55,7 @@ PLACE = click.Path(allow_dash=True, path_type=Path)
     "patterns",
     metavar="PATTERN",
     multiple=True,
-    help="Take out what this regular expression finds; for html. Repeatable.",
+    help="Remove what it finds; for html; repeatable.",
 )
 @click.option(
     "--redact-key",
@@ -64,7 +64,7 @@ PLACE = click.Path(allow_dash=True, path_type=Path)
     multiple=True,
     help="Take out the values under this key of JSON, wherever they stand. Repeatable.",
 )
-@click.option("--yes", is_flag=True, help="Do not ask whether that is all to be taken out.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
 @takes_conversation
 def export_command(
     db: Database,
@@ -81,8 +81,7 @@ def export_command(
 ) -> CommandResult | None:
     """Write a conversation as JSONL, or in another form.
 
-    The JSONL imports back to the same digests. One request is that of an agent at a position, as it was sent
-    if it was. Plugins add forms.
+    The JSONL imports back to the same digests.
     """
     exporter = EXPORTERS[form]
     _check_options(exporter, {"--agent": agent, "--at": at, "--api": api, "--policy": policy})

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 @command("fork", example="stenolog fork demo --after 4 --name retry")
-@click.option("--after", metavar="POSITION", help="The fork begins after this position or time …")
-@click.option("--before", metavar="POSITION", help="… or before it. One of the two must be said.")
-@click.option("--name", metavar="NAME", help="Its name; else made from the parent's.")
+@click.option("--after", metavar="POSITION", help="Fork after this position or time,")
+@click.option("--before", metavar="POSITION", help="or before it.")
+@click.option("--name", metavar="NAME", help="Else made from the parent's.")
 @click.option(
     "--pending",
     type=OneOf(["close", "keep"]),
@@ -38,10 +38,7 @@ def fork_command(
     name: str | None,
     pending: Literal["close", "keep"],
 ) -> CommandResult:
-    """Begin a new conversation that shares a beginning.
-
-    No entry is copied.
-    """
+    """Begin a new conversation that shares a beginning."""
     if (after is None) == (before is None):
         raise click.UsageError("say where: --after POSITION or --before POSITION")
     conversation = find_conversation(open_log(db), target)

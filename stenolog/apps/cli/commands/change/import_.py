@@ -19,7 +19,7 @@ from stenolog.apps.cli.arguments.lookup import open_log
 from stenolog.apps.cli.arguments.options import takes_db
 from stenolog.apps.cli.draw.layout import wrapped
 from stenolog.apps.cli.framework import command
-from stenolog.apps.cli.lines import CommandResult, Diagnostic, Piece, counted, line, paragraph
+from stenolog.apps.cli.lines import CommandResult, Diagnostic, Piece, counted, line, new_entries, paragraph
 from stenolog.apps.cli.terminal import FILES, Bytes, say, there
 from stenolog.domain.errors import UnknownFormatError
 
@@ -34,8 +34,8 @@ STDIN = Path("-")
 
 @command("import", example=f"stenolog import {SESSIONS}")
 @click.option("--name", help="The name of the conversation; its own, or the file's, where it is left out.")
-@click.option("--again", is_flag=True, help="Conversations that were deleted, too.")
-@click.option("--keep-raw", is_flag=True, help="Keep the files themselves too, as blobs.")
+@click.option("--again", is_flag=True, help="Deleted conversations too.")
+@click.option("--keep-raw", is_flag=True, help="Keep the files too, as blobs.")
 @click.option(
     "--key",
     "agents",
@@ -46,14 +46,14 @@ STDIN = Path("-")
 @click.option(
     "--mapping",
     type=click.Path(path_type=Path),
-    help="A TOML or JSON file that says where messages stand.",
+    help="TOML or JSON: where messages are.",
 )
-@click.option("--zone", default="", help="Of times without one: Europe/Vienna, or local; else UTC.")
+@click.option("--zone", default="", help="Of times without one; else UTC.")
 @click.option(
     "-v",
     "--verbose",
     is_flag=True,
-    help="Show each conversation, and what is kept of it elsewhere.",
+    help="Show each conversation.",
 )
 @FILES
 @takes_db
@@ -70,10 +70,8 @@ def import_command(
 ) -> CommandResult:
     """Import transcripts, exports, or a stenolog database.
 
-    Sessions of coding agents, of frameworks, chat messages, or what a --mapping describes. A file is
-    recognised by its content. In a folder, all transcripts at any depth are found, except hidden ones. If a
-    file has grown, only its new entries are appended. - reads one from stdin. A stenolog database comes in
-    with its forks and digests: all of it or nothing. A conversation that was deleted is left out.
+    Files are recognised by their content; folders are searched. If a file has grown, only new entries are
+    appended. - reads stdin. A database comes with its forks and digests: all or nothing.
     """
     given = dict(map(_key_and_name, agents))
     options: dict[str, Any] = {"keep_raw": keep_raw, "agents": given, "again": again, "mapping": mapping}
@@ -160,7 +158,7 @@ def _answer(done: list[Report | Refused], passed_over: int, *, verbose: bool) ->
         Diagnostic("error", type(error).__name__, f"{file}: {error}") for file, error, _ in refused
     ] + held
     if passed_over:
-        notes.append(Diagnostic("note", "passed-over", f"{counted(passed_over, 'file')} passed over by name"))
+        notes.append(Diagnostic("note", "passed-over", f"{counted(passed_over, 'file')} skipped by name"))
     mute = ("note",) if is_short else ()
     return CommandResult(
         reports,
@@ -286,8 +284,7 @@ def _counts(conversation: Imported) -> str:
     """Describe the result for a conversation; one without messages is not made."""
     if not (conversation.appended or conversation.already or conversation.failed):
         return NOTHING
-    already = f", {conversation.already} were there already" if conversation.already else ""
-    return f"{conversation.appended} {'entry' if conversation.appended == 1 else 'entries'}{already}"
+    return new_entries(conversation.appended, conversation.already)
 
 
 def summary(reports: Sequence[Report], refused: Sequence[Refused], passed_over: int, more: str = "") -> Piece:
@@ -300,11 +297,12 @@ def summary(reports: Sequence[Report], refused: Sequence[Refused], passed_over: 
     )
     files = counted(len(reports) + len(refused), "file")
     old = sum(each.as_before for each in refused)
-    out = f", {len(refused):,} of them refused" if refused else ""
+    out = f"; {len(refused):,} refused" if refused else ""
     out += f", {'as' if old == len(refused) else f'{old:,} as'} before" if old else ""
-    names = {found.name for found in conversations if found.appended or found.already}
-    into = f" in {counted(len(names), 'conversation')}" if names else ""
-    others = f"; {counted(passed_over, 'other')} passed over" if passed_over else ""
-    rest = f"  {more}" if more else ""
+    into = counted(
+        len({each.name for each in conversations if each.appended or each.already}), "conversation"
+    )
+    others = f"; {passed_over:,} skipped" if passed_over else ""
+    rest = f" ({more})" if more else ""
     # It wraps: a line that is cut would lose its hint.
-    return paragraph(f"{files}{out}, {_counts(total)}{into}{others}{rest}", "bold")
+    return paragraph(f"{files}: {into}, {_counts(total)}{out}{others}{rest}", "bold")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def rename_command(db: Database, target: str, new: str) -> CommandResult:
     """Give a conversation another name.
 
-    Its digests stay what they are. An import of its file goes on with it.
+    Digests stay. An import of its file goes on with it.
     """
     conversation = find_conversation(open_log(db), target)
     old = conversation.name

@@ -46,10 +46,7 @@ FOLDERS = click.argument(
 @FOLDERS
 @takes_db
 def watch_command(db: Database, folders: tuple[Path, ...], interval: float) -> CommandResult:
-    """Import folders, and keep importing what changes.
-
-    It goes on until Ctrl-C. Each change is a line: the files, the new entries, the conversations.
-    """
+    """Import folders, and keep importing what changes."""
     paths = [there(folder) for folder in folders]
     log = open_log(db, create=True)
     say(f"watching {', '.join(map(str, folders))}; Ctrl-C ends it", mark="·", style="cyan")

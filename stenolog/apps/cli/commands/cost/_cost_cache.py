@@ -64,7 +64,7 @@ def _drawn(
 
     calls = [call for _, of_one in found for call in of_one]
     if not calls:
-        why = "no request here has a receipt, and no answer says what it read from a cache"
+        why = "no request here was recorded, and no answer says what it read from a cache"
         yield line((f"{why}: none can be compared", "dim"))
         return
     rows = [

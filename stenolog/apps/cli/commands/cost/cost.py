@@ -49,21 +49,21 @@ BY = ("agent", "task", "run", "model", "conversation", *DAYS)
 @click.option(
     "--by", metavar="WHAT", type=OneOf(BY), default="agent", help=f"A line for each {', '.join(BY)}."
 )
-@click.option("--prices", type=FILE, help="A TOML or JSON file with your prices.")
-@click.option("--at", metavar="POSITION", help="Up to this position of one conversation.")
-@click.option("--since", metavar="TIME", help="Only entries of this time or later.")
-@click.option("--until", metavar="TIME", help="Only entries of this time or earlier.")
-@click.option("--plan", is_flag=True, help="What policies and budgets would cost and lose.")
-@click.option("--cache", is_flag=True, help="What each request missed of the prompt cache, and why.")
-@click.option("-v", "--verbose", is_flag=True, help="With --cache: those too that missed nothing.")
+@click.option("--prices", type=FILE, help="Your prices, TOML or JSON.")
+@click.option("--at", metavar="POSITION", help="Up to this position or time.")
+@click.option("--since", metavar="TIME", help="Only from this time on.")
+@click.option("--until", metavar="TIME", help="Only up to this time.")
+@click.option("--plan", is_flag=True, help="What other policies would cost and lose.")
+@click.option("--cache", is_flag=True, help="What missed the prompt cache, and why.")
+@click.option("-v", "--verbose", is_flag=True, help="With --cache: hits too.")
 @takes_agent_else("with --plan or --cache")
-@click.option("--budget", "budgets", metavar="N,N…", help="With --plan: budgets of tokens, 8k,16k,32k.")
+@click.option("--budget", "budgets", metavar="N,N…", help="With --plan: tokens, 8k,16k.")
 @click.option(
     "--policy",
     "policies",
     metavar="POLICY",
     multiple=True,
-    help="With --plan: full,last:50 or JSON; repeatable.",
+    help="With --plan: full,last:50; repeatable.",
 )
 @takes_api
 @takes_conversation
@@ -82,8 +82,8 @@ def cost_command(
 ) -> CommandResult:
     """Count calls, tokens, tools, errors, times and costs.
 
-    Of all conversations, where none is named. With --plan no model is called: every request of an agent is
-    built under each policy and budget. With --cache each request is compared with the one before it.
+    --plan builds every request of an agent under each policy and budget, and calls no model. --cache compares
+    each request with the one before.
     """
     log, times = open_log(db), period(since, until)
     _check_views(plan=plan, cache=cache, verbose=verbose, has_times=any(times))

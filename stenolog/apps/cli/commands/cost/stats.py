@@ -26,13 +26,13 @@ STEPS = 3
 
 @command("stats", example="stenolog stats demo --agent coder --plot context.svg")
 @takes_at
-@click.option("--plot", metavar="FILE", type=FILE, help="Draw the agent's context over time, as SVG.")
+@click.option("--plot", metavar="FILE", type=FILE, help="Draw the agent's context as SVG.")
 @takes_agent_else("else the one with most calls")
 @takes_conversation
 def stats_command(db: Database, target: str, at: str, plot: Path | None, agent: str | None) -> CommandResult:
     """Count calls, and show how an agent's context grew.
 
-    The tokens of each request as rebuilt, as billed and read from the cache; what made it smaller.
+    The tokens of each request as rebuilt, billed and cached; what made it smaller.
     """
     conversation = find_conversation(open_log(db), target)
     found = stats(conversation, known_agent(conversation, agent) if agent else "", resolve(conversation, at))

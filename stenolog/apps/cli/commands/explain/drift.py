@@ -34,13 +34,13 @@ SHOWN = 12
 
 @command("drift", example=f"stenolog drift {COMMAND}")
 @click.argument("client", default="")
-@click.option("-v", "--verbose", is_flag=True, help="Every changed line, not the first alone.")
+@click.option("-v", "--verbose", is_flag=True, help="Every changed line.")
 @takes_db
 def drift_command(db: Database, client: str, verbose: bool) -> CommandResult:
     """Show how a program's system prompts and tools changed.
 
-    Of the programs that `stenolog tap` recorded: each version of each agent's prompt and tools, when it was
-    used, and what the next one changed. Dates, ids, paths and the like make no version.
+    Of programs that `stenolog tap` recorded: each version, when it was used, and what the next one changed.
+    Dates, ids and paths make no version.
     """
     found = drift(_recorded(open_log(db)), client)
     data = {"client": client or None, "roles": [_data(one) for one in found]}
@@ -50,7 +50,7 @@ def drift_command(db: Database, client: str, verbose: bool) -> CommandResult:
 def _recorded(log: Log) -> Iterator[tuple[str, Iterable[Entry]]]:
     """Yield the conversations that a tap recorded, with their settings and answers."""
     names = log.names(archived=True)
-    for name in progress(names, "reading cards", len(names)):
+    for name in progress(names, "reading agents", len(names)):
         conversation = log[name]
         origin = origin_of(conversation)
         if origin is not None and origin.system == RECORDER:

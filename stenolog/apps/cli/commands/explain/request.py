@@ -39,25 +39,23 @@ from stenolog.domain.errors import InvalidEventError
 
 @command("request", example="stenolog request demo --agent coder --at 9 --diff 6")
 @takes_agent
-@click.option("--at", metavar="POSITION", default="@", help="As it would be sent at this position or time.")
+@click.option("--at", metavar="POSITION", default="@", help="At this position or time.")
 @takes_api
-@click.option("--policy", metavar="POLICY", help="Under this policy: full, last:50+tokens:16k, JSON.")
-@click.option("--budget", metavar="N", help="Within a budget of so many tokens: 16k.")
-@click.option("--without", multiple=True, metavar="P[-Q]", help="Without these positions: 91 or 40-44,91.")
-@click.option("--mode", metavar="WORD", help="In this mode: chat, agent, run, or a word of your own.")
-@click.option("--edit", multiple=True, metavar="P:TEXT", help="With this text at position P; repeatable.")
-@click.option("--why", is_flag=True, help="The reason for every part of it.")
+@click.option("--policy", metavar="POLICY", help="Such as last:50+tokens:16k.")
+@click.option("--budget", metavar="N", help="So many tokens: 16k.")
+@click.option("--without", multiple=True, metavar="P[-Q]", help="Without entries: 91 or 40-44,91.")
+@click.option("--mode", metavar="WORD", help="Such as chat, agent, run.")
+@click.option("--edit", multiple=True, metavar="P:TEXT", help="With this text there; repeatable.")
+@click.option("--why", is_flag=True, help="The reason for each part.")
 @click.option(
-    "--message", metavar="N", type=click.IntRange(min=0), help="The reason for this one; 0: around them."
+    "--message", metavar="N", type=click.IntRange(min=0), help="The reason for this; 0: around them."
 )
-@click.option("--dropped", is_flag=True, help="What was left out of it, and why.")
-@click.option(
-    "--diff", "before", metavar="POSITION", help="What changed since then, or since the last call: call."
-)
-@click.option("--other", metavar="NAME", help="What differs from the request of this agent.")
-@click.option("--exit-code", is_flag=True, help="Exit 1 where there is a difference.")
-@click.option("--built", is_flag=True, help="As stenolog builds it, where another program sent it.")
-@click.option("--raw", is_flag=True, help="The body alone: the exact bytes that would be sent.")
+@click.option("--dropped", is_flag=True, help="What was left out, and why.")
+@click.option("--diff", "before", metavar="POSITION", help="What changed since; call: since the last call.")
+@click.option("--other", metavar="NAME", help="What differs from this agent's.")
+@click.option("--exit-code", is_flag=True, help="Exit with 1 if they differ.")
+@click.option("--built", is_flag=True, help="As stenolog builds it, not as sent.")
+@click.option("--raw", is_flag=True, help="Only the body: the exact bytes.")
 @takes_conversation
 def request_command(
     db: Database,
@@ -79,7 +77,7 @@ def request_command(
     built: bool,
     raw: bool,
 ) -> CommandResult | None:
-    """Show what an agent's model is sent next. With --policy to --edit, as it might be, beside that."""
+    """Show what an agent's model is sent next. With --policy to --edit, another request beside it."""
     differs, reasons = bool(before or other), why or message is not None
     if sum((reasons, dropped, differs, raw)) > 1:
         raise click.UsageError("--why, --dropped, --diff and --raw are different views: choose one")

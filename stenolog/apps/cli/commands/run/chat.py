@@ -34,23 +34,21 @@ ALONE = ("model", "cli", "agent", "persona", "tools")
 @command("chat", example="stenolog chat parser --model openai:gpt-5.2")
 @click.argument("target", metavar="[CONVERSATION]", required=False, default="", shell_complete=names)
 @click.option("--model", metavar="MODEL", help="Who answers; else $STENOLOG_MODEL.")
-@click.option("--cli", metavar="COMMAND", help="A program that answers, with its arguments.")
+@click.option("--cli", metavar="COMMAND", help="A program that answers.")
 @click.option("--team", type=FILE, help="A team, from its file.")
-@click.option("--agent", metavar="NAME", help=f"The agent's name; else the only one, or {AGENT}.")
+@click.option("--agent", metavar="NAME", help=f"Else the only one, or {AGENT}.")
 @click.option("--persona", metavar="TEXT", help="Who the agent is.")
-@click.option(
-    "--tools", multiple=True, metavar="MODULE:NAME", help="A function that it may call. Repeatable."
-)
-@click.option("--to", metavar="NAME", multiple=True, help="Agent that the messages are for. Repeatable.")
-@click.option("--prices", type=FILE, help="A TOML or JSON file with your prices.")
+@click.option("--tools", multiple=True, metavar="MODULE:NAME", help="A function to call; repeatable.")
+@click.option("--to", metavar="NAME", multiple=True, help="Whom the messages are for; repeatable.")
+@click.option("--prices", type=FILE, help="Your prices, TOML or JSON.")
 @click.option(
     "--channel",
     metavar="NAME",
     type=RegisteredName(CHANNELS),
-    help="Serve what people write there: telegram, nostr.",
+    help="Answer on telegram or nostr.",
 )
 @click.option(
-    "--option", "options", multiple=True, metavar="KEY=VALUE", help="An option of the channel. Repeatable."
+    "--option", "options", multiple=True, metavar="KEY=VALUE", help="An option of the channel; repeatable."
 )
 @click.option("--summary-over", type=click.IntRange(1), metavar="TOKENS", help=SUMMARY_OVER)
 @click.option("--yes", is_flag=True, help="Approve every call.")

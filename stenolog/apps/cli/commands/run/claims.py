@@ -21,21 +21,20 @@ AFTER_TAKING = "the next run settles them: safe and keyed calls run again, the o
 
 
 @command("claims", example="stenolog claims shop --take")
-@click.option("--take", is_flag=True, help="Take over the claims of the conversation.")
-@click.option("--owner", metavar="NAME", help="With --take, only those of this process id or runner.")
+@click.option("--take", is_flag=True, help="Take them over.")
+@click.option("--owner", metavar="NAME", help="Only this process's or runner's.")
 @click.argument("target", metavar="[CONVERSATION]", required=False, default="", shell_complete=names)
 @takes_db
 def claims_command(db: Database, target: str, take: bool, owner: str | None) -> CommandResult:
-    """List the effects under way, with their processes.
+    """List model calls and tools under way.
 
-    A dead process's are settled by the next run. --take is for a process that hangs: whatever it does later
-    with these effects is refused. End the process first if you can: a tool that it is running may still do
-    something outside.
+    The next run settles those of a dead process. --take is for a process that hangs; end it first if you can:
+    its tools may still act.
     """
     if owner is not None and not take:
         raise click.UsageError("--owner goes with --take")
     if take and not target:
-        raise click.UsageError("to take claims over, name the conversation")
+        raise click.UsageError("--take: name the conversation")
     log = open_log(db)
     if not take:
         whose = find_conversation(log, target).name if target else None
@@ -45,12 +44,12 @@ def claims_command(db: Database, target: str, take: bool, owner: str | None) -> 
     taken = log.take_claims(conversation.name, owner)
     if not taken:
         whose = f" of {owner}" if owner else ""
-        raise click.UsageError(f"{conversation.name}: no effect{whose} is under way")
+        raise click.UsageError(f"{conversation.name}: no model call or tool{whose} is under way")
 
     def draw() -> Iterable[Piece]:
         yield line(
             ("✓ ", "green"),
-            f"{counted(len(taken), 'claim')} of {conversation.name} taken over; {AFTER_TAKING}",
+            f"{conversation.name}: {counted(len(taken), 'call')} taken over; {AFTER_TAKING}",
         )
         for pid, host in sorted({(claim.pid, claim.host) for claim in taken if claim.alive}):
             yield line(("! ", "yellow"), f"process {pid} on {host} still runs")
@@ -62,10 +61,10 @@ def _drawn_claims(claims: list[OpenClaim]) -> Iterable[Piece]:
     from stenolog.apps.cli.draw.layout import table
 
     if not claims:
-        yield line(("no effect is under way", "dim"))
+        yield line(("no model call or tool is under way", "dim"))
         return
     yield table(
-        ("CONVERSATION", "AGENT", "EFFECT", "SINCE", ">PROCESS", "HOST", "ALIVE"),
+        ("CONVERSATION", "AGENT", "WHAT", "SINCE", ">PROCESS", "HOST", "ALIVE"),
         [_claim_row(c) for c in claims],
     )
 

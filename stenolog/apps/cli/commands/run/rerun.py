@@ -24,12 +24,12 @@ from stenolog.apps.cli.commands.run.run import FILE
 
 @command("rerun", example="stenolog rerun --db recorded.db --team team.toml")
 @click.argument("target", metavar="[CONVERSATION]", required=False, default="", shell_complete=names)
-@click.option("--team", type=FILE, help="Under the agents of this file, as it is now; else as recorded.")
+@click.option("--team", type=FILE, help="With the agents of this file.")
 @takes_db
 def rerun_command(db: Database, target: str, team: Path | None) -> CommandResult:
-    """Run a recorded conversation again, from what was recorded. No model is called, no tool runs.
+    """Run a recorded conversation again, from the log only.
 
-    Exit 1 at the first request that is not the one that was sent.
+    No model is called, no tool runs. Exits with 1 at the first request that is not the one that was sent.
     """
     from stenolog.adapters.conversation.queries.requests.token_counters import COUNTERS
     from stenolog.projections.analysis.rerun import Here, rerun

@@ -26,13 +26,13 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 @command("run", example="stenolog run team.toml 'Which test fails?'")
 @click.argument("file", type=FILE)
 @click.argument("message", required=False)
-@click.option("--conversation", metavar="NAME", default="", help="The conversation; else that of the file.")
-@click.option("--to", metavar="NAME", multiple=True, help="Agent that the message is for. Repeatable.")
+@click.option("--conversation", metavar="NAME", default="", help="Else that of the file.")
+@click.option("--to", metavar="NAME", multiple=True, help="Whom the message is for; repeatable.")
 @click.option("--yes", is_flag=True, help="Approve every call.")
-@click.option("--retry", is_flag=True, help="Have those go on that have failed.")
-@click.option("--paranoid", is_flag=True, help="Build each request again before it is sent.")
+@click.option("--retry", is_flag=True, help="Resume failed agents.")
+@click.option("--paranoid", is_flag=True, help="Build each request twice, and compare.")
 @click.option("--summary-over", type=click.IntRange(1), metavar="TOKENS", help=SUMMARY_OVER)
-@click.option("--record", type=FILE, help="Into this new database, for `rerun`.")
+@click.option("--record", type=FILE, help="Into a new database, for `rerun`.")
 @takes_db
 def run_command(
     db: Database,
@@ -46,11 +46,10 @@ def run_command(
     summary_over: int | None,
     record: Path | None,
 ) -> CommandResult:
-    """Run a team that a file describes.
+    """Run a team from a file.
 
-    Without a message it goes on from where the log stands.
-    Exits with 0 when every agent waits for a person or has finished, with 1 where one has failed. Ctrl-C
-    stops the run where it stands. With --json an envelope for each entry, and a last one for the whole.
+    Without MESSAGE it continues. Exits with 0 if every agent waits or has finished, 1 if one has failed. With
+    --json an envelope for each entry, and a last one.
     """
     if record is not None and record.exists():
         raise click.UsageError(f"{record} exists; a recording overwrites nothing")

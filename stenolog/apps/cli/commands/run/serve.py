@@ -28,17 +28,15 @@ TOKEN = "STENOLOG_TOKEN"
 
 
 @command("serve", example="stenolog serve --port 8787")
-@click.option("--stdio", is_flag=True, help="JSON-RPC over standard input and output, and no HTTP.")
-@click.option("--host", default="127.0.0.1", help="The address to listen at: 127.0.0.1, or unix:/PATH.")
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=8787, help="0: any that is free.  [default: 8787]"
-)
+@click.option("--stdio", is_flag=True, help="JSON-RPC on stdin and stdout.")
+@click.option("--host", default="127.0.0.1", help="127.0.0.1, or unix:/PATH.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8787, help="0: any free one.  [default: 8787]")
 @takes_db
 def serve_command(db: Database, stdio: bool, host: str, port: int) -> CommandResult | None:
     """Serve the log to programs in other languages.
 
-    Over HTTP whoever has the token may read and write all of it: that of $STENOLOG_TOKEN, else a new one,
-    which is printed. The first line of stdout is JSON: url, and the new token.
+    Whoever has the token may read and write everything: $STENOLOG_TOKEN, else a new one. The first line of
+    stdout is JSON: url, and the new token.
     """
     out = sys.stdout
     # What a plugin prints must not stand between the lines that a program reads.

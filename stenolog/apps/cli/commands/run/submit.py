@@ -33,16 +33,12 @@ LOOK = 0.5
     "--conversation", "target", metavar="NAME", required=True, shell_complete=names, help="The conversation."
 )
 @click.option("--team", metavar="NAME", default=TEAM, show_default=True, help="The workers' --name.")
-@click.option("--to", metavar="NAME", multiple=True, help="Agent that the message is for. Repeatable.")
-@click.option("--id", metavar="ID", default="", help="Id of the entry: it is said once.")
-@click.option("--cancel", is_flag=True, help="Stop all agents that are at work.")
-@click.option(
-    "--approve", is_flag=False, flag_value="", metavar="[POSITION]", help="Approve a call: its answer."
-)
-@click.option(
-    "--refuse", is_flag=False, flag_value="", metavar="[POSITION]", help="Refuse a call: its answer."
-)
-@click.option("--wait", is_flag=True, help="Print the answers, until the agents rest.")
+@click.option("--to", metavar="NAME", multiple=True, help="Whom the message is for; repeatable.")
+@click.option("--id", metavar="ID", default="", help="Id of the entry, appended once.")
+@click.option("--cancel", is_flag=True, help="Stop all agents.")
+@click.option("--approve", is_flag=False, flag_value="", metavar="[POSITION]", help="Approve a call.")
+@click.option("--refuse", is_flag=False, flag_value="", metavar="[POSITION]", help="Refuse a call.")
+@click.option("--wait", is_flag=True, help="Print the answers, until all agents rest.")
 @click.argument("message", required=False)
 @takes_db
 def submit_command(
@@ -57,10 +53,10 @@ def submit_command(
     refuse: str | None,
     wait: bool,
 ) -> CommandResult:
-    """Say something to a team whose workers run elsewhere.
+    """Send a message to a team of workers.
 
-    --cancel, --approve and --refuse come in the place of a message. A call is named by the position of its
-    answer, or not at all where only one waits. With --wait it exits with 1 where an agent has failed.
+    Or --cancel, --approve, --refuse. A call is named by the position of its answer, if several wait. With
+    --wait exits with 1 if an agent has failed.
     """
     from stenolog.apps.workers.status import has_worker
 

@@ -35,11 +35,9 @@ TOKEN = "STENOLOG_TOKEN"
 
 
 @command("tap", example=f"stenolog tap -- {COMMAND}")
+@click.option("--listen", metavar="HOST:PORT", default="", help="For other programs; or unix:/PATH.")
 @click.option(
-    "--listen", metavar="HOST:PORT", default="", help="Listen there, or at unix:/PATH, for other programs."
-)
-@click.option(
-    "--upstream", "urls", metavar="[NAME=]URL", multiple=True, help="Forward to this server; repeatable."
+    "--upstream", "urls", metavar="[NAME=]URL", multiple=True, help="A server to forward to; repeatable."
 )
 @click.option("--async", "unproven", is_flag=True, help="Forward without waiting for the disk.")
 @click.option("--redact", "redacts", is_flag=True, help="Keep secrets in messages out of the log.")
@@ -55,8 +53,8 @@ def tap_command(
 ) -> CommandResult | None:
     """Record what any agent sends and receives.
 
-    The command gets base URLs of this proxy in its environment. Each request is on disk before it is
-    forwarded. With --listen, the first line of stdout is JSON: base_urls.
+    The command's base URLs lead through this proxy. Each request is on disk before it is forwarded. With
+    --listen, the first line of stdout is JSON: base_urls.
     """
     if os.name != "posix":
         raise InvalidEventError(f"expected Linux or macOS, whose processes share a socket, found {os.name}")

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 FILE = click.Path(path_type=Path, dir_okay=False)
 STOPS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name))
-TEAM_NAME = "Name of the team; else that of the file, without .toml."
+TEAM_NAME = "Else the file's name."
 
 
 @command("worker", example="stenolog worker --db postgresql://db/talks --team team.toml")
-@click.option("--team", "file", type=FILE, required=True, help="The file that describes the team.")
+@click.option("--team", "file", type=FILE, required=True, help="The team's file.")
 @click.option("--name", metavar="NAME", default="", help=TEAM_NAME)
 @click.option("--concurrency", type=click.IntRange(1), default=50, show_default=True, help="Runs at once.")
 @click.option(
@@ -34,14 +34,14 @@ TEAM_NAME = "Name of the team; else that of the file, without .toml."
     type=click.FloatRange(0),
     default=30.0,
     show_default=True,
-    help="Seconds for what is under way.",
+    help="Seconds to finish at SIGTERM.",
 )
 @takes_db
 def worker_command(db: Database, file: Path, name: str, concurrency: int, grace: float) -> None:
-    """Run a team on what was submitted to the log.
+    """Run a team on submitted messages.
 
-    Any number of workers may run, on any number of machines. SIGTERM or Ctrl-C: it begins nothing more, and
-    stops when what is under way has ended; a second one stops it at once, and the log says so.
+    On any number of machines. SIGTERM or Ctrl-C: finish what is under way, begin nothing more; a second one
+    stops at once.
     """
     from stenolog.adapters.engine.team_file import load
     from stenolog.apps.workers.worker import Worker

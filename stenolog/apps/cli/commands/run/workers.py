@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 def workers_command(db: Database) -> CommandResult:
     """List the living workers, and what waits for them.
 
-    A worker that is not current has another version of its team than the newest workers, and runs nothing.
-    `held`: sessions of the server that followers wait for.
+    A worker that is not current has an older version of its team, and runs nothing.
     """
     from stenolog.apps.workers.status import workers_status
 

@@ -97,7 +97,7 @@ def _is_ours(conversation: Conversation, position: int) -> bool:
 
 
 @command("demo", example="stenolog demo")
-@click.option("--files", is_flag=True, help="Only write the documentation's example files to docs/examples.")
+@click.option("--files", is_flag=True, help="Only write the example files to docs/examples.")
 @click.option(
     "--open/--no-open",
     "opens",
@@ -108,7 +108,7 @@ def _is_ours(conversation: Conversation, position: int) -> bool:
 def demo_command(db: Database, files: bool, opens: bool | None) -> CommandResult | None:
     """Record a bundled conversation, and show it.
 
-    The log, a request with its reasons, a proof, and the address of the page on it.
+    Its entries, one request with reasons, a check, and a page in the browser.
     """
     if files:
         written = write_example_files()

@@ -31,18 +31,16 @@ COLLECTED_AFTER = (20_000, 50, 100)
 
 @command("inspect", example="stenolog inspect demo --open")
 @click.option("--open", "opens", is_flag=True, help="Open the page in the browser.")
-@click.option("--host", default="127.0.0.1", help="The address to listen at: 127.0.0.1, or unix:/PATH.")
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Any that is free, unless given.")
-@click.option("--allow-fork", is_flag=True, help="A page may begin a fork, and change nothing else.")
+@click.option("--host", default="127.0.0.1", help="127.0.0.1, or unix:/PATH.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Else any that is free.")
+@click.option("--allow-fork", is_flag=True, help="Let a page begin forks.")
 @takes_conversation
 def inspect_command(
     db: Database, target: str, opens: bool, host: str, port: int, allow_fork: bool
 ) -> CommandResult | None:
     """Show conversations in the browser.
 
-    Each agent's exact request at any position, the reason for each part, and what was left out. Nothing can
-    be changed there without --allow-fork. In a pipe the first line of stdout is JSON: url, with the token
-    that it needs.
+    Each agent's request at any position, with reasons. In a pipe the first line of stdout is JSON: url.
     """
     log = open_log(db)
     name = find_conversation(log, target).name if target else ""

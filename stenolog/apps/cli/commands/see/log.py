@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 @command("log", example="stenolog log demo -n 5")
 @click.option("-n", "--limit", "last", metavar="N", type=click.IntRange(min=1), help="Only the last N.")
-@click.option("--after", metavar="POSITION", default="0", help="Only what comes after it, or after a time.")
+@click.option("--after", metavar="POSITION", default="0", help="Only what comes after it.")
 @takes_at
-@click.option("--since", metavar="TIME", help="Only what is of this time or later.")
-@click.option("--until", metavar="TIME", help="Only what is of this time or earlier.")
-@click.option("--all", "-a", "whole", is_flag=True, help="Mode switches with mere settings of programs too.")
+@click.option("--since", metavar="TIME", help="Only from this time on.")
+@click.option("--until", metavar="TIME", help="Only up to this time.")
+@click.option("--all", "-a", "whole", is_flag=True, help="Settings of programs too.")
 @takes_kinds
 @takes_conversation
 def log_command(
@@ -47,10 +47,7 @@ def log_command(
     kinds: tuple[str, ...],
     **times: str | None,
 ) -> CommandResult:
-    """Show the entries, one a line.
-
-    Position, time, kind, who, what.
-    """
+    """Show the entries, one a line."""
     conversation = find_conversation(open_log(db), target)
     first, position = resolve(conversation, after, least=0), resolve(conversation, at)
     chosen = partial(_chosen, conversation, first, position, last, _wanted(kinds, **times))

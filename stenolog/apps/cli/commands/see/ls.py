@@ -35,8 +35,8 @@ NONE_YET = "no conversation yet: `stenolog import FILE` brings one in"
 @command("ls", example="stenolog ls --since 3d")
 @click.argument("part", required=False, default="")
 @click.option("--all", "-a", "archived", is_flag=True, help="Archived ones too.")
-@click.option("--since", metavar="TIME", help="Only with a last entry of this time or later.")
-@click.option("--until", metavar="TIME", help="Only with a last entry of this time or earlier.")
+@click.option("--since", metavar="TIME", help="Active since.")
+@click.option("--until", metavar="TIME", help="Last entry up to then.")
 @click.option("--older-than", "before", metavar="CONVERSATION", shell_complete=names, help="Only older ones.")
 @click.option(
     "-n",
@@ -44,7 +44,7 @@ NONE_YET = "no conversation yet: `stenolog import FILE` brings one in"
     metavar="N",
     type=click.IntRange(min=0),
     default=50,
-    help="At most N, the newest; else 50; 0 for all.",
+    help="At most N; else 50; 0 for all.",
 )
 @takes_db
 def ls_command(
@@ -58,13 +58,9 @@ def ls_command(
 ) -> CommandResult:
     """List the conversations, the newest last.
 
-    PART is a part of the name, the project's folder, the branch or the title. The order is that of the last
-    entries' times; an imported entry has the time of its transcript. A UUID is shown by its beginning, which
-    all commands take; in a pipe names are whole. Without a title the first words of a person are shown. With
-    --json the newest is the first.
-
-    STATE is empty for an idle conversation; failed; approval: a person is asked; open: a model or a tool has
-    yet to answer. ERRORS are failed model calls. ≥ before a cost: a part of it is not known.
+    PART is a part of the name, folder, branch or title. STATE: failed, approval (a person is asked), open (a
+    model or tool has yet to answer), or empty. ERRORS: failed model calls. ≥: part of a cost is unknown. With
+    --json the newest is first.
     """
     log, times = open_log(db), period(since, until)
     which: dict[str, Any] = {

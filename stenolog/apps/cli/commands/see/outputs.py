@@ -43,12 +43,8 @@ TOOL = 12
 )
 @click.option("--mcp", is_flag=True, help="Serve them over MCP on stdin and stdout.")
 @takes_agent_else("with --mcp, who reads; else the only one")
-@click.option(
-    "--offset", metavar="N", type=click.IntRange(min=0), default=0, help="With ALIAS: from this character on."
-)
-@click.option(
-    "--length", metavar="N", type=click.IntRange(min=1), help="With ALIAS: at most so many characters."
-)
+@click.option("--offset", metavar="N", type=click.IntRange(min=0), default=0, help="From this character on.")
+@click.option("--length", metavar="N", type=click.IntRange(min=1), help="At most so many characters.")
 @takes_conversation_and("[ALIAS]")
 def outputs_command(
     db: Database,
@@ -59,7 +55,7 @@ def outputs_command(
     offset: int,
     length: int | None,
 ) -> CommandResult | None:
-    """List what tools gave back, or show one by its alias.
+    """List what tools returned, or show one by its alias.
 
     Artifacts too. An alias begins with @.
     """

@@ -65,8 +65,8 @@ class Search(Command):
 )
 @click.option("--agent", help="Only what this agent said.")
 @takes_kinds
-@click.option("--since", metavar="TIME", help="Only from this day or time on (UTC where no zone is given).")
-@click.option("--until", metavar="TIME", help="Only up to this day or time.")
+@click.option("--since", metavar="TIME", help="Only from this time on.")
+@click.option("--until", metavar="TIME", help="Only up to this time.")
 @click.option(
     "-n", "--limit", metavar="N", type=click.IntRange(min=1), default=20, show_default=True, help="At most N."
 )
@@ -83,11 +83,10 @@ def search_command(
     limit: int,
     newest: bool,
 ) -> CommandResult:
-    """Find what was said, in any conversation. By conversation: when (UTC), what kind, who, the words around.
+    """Find what was said, in any conversation.
 
-    All words must be there; '"a phrase"', 'begin*', 'this OR that', 'this -without'; a shell takes the outer
-    quotes away. Case and accents do not matter. The first search of a database takes a while: it is indexed;
-    later ones index what is new.
+    All words must be there; '"a phrase"', 'begin*', 'this OR that', 'this -without'. Case and accents do not
+    matter. The first search indexes the database, which takes a while.
     """
     log = open_log(db)
     conversation = None if within is None else find_conversation(log, within).name

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 @command("show", example="stenolog show demo @{error}")
-@click.option("--raw", is_flag=True, help="Only the text and the arguments of tool calls, as they came.")
+@click.option("--raw", is_flag=True, help="Only text and arguments of tool calls.")
 @takes_conversation_and("[POSITION]")
 def show_command(db: Database, words: tuple[str, ...], raw: bool) -> CommandResult:
-    """Show one entry whole: all its fields, its text unabridged.
+    """Show one entry whole; the last one without POSITION.
 
-    Without POSITION it is the last entry. Signatures are counted; --json has them.
+    Signatures are counted; --json has them.
     """
     conversation, position = find_both(open_log(db), words, "@")
     wanted = resolve(conversation, position)

@@ -27,15 +27,17 @@ if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Conversation
 
 
+SEES = {"addressed": "  each agent sees only its own messages"}
+"""Words for a scope in which not everybody sees everything."""
+
+
 @command("state", example="stenolog state demo --steps --agent coder")
 @takes_at
-@click.option(
-    "--steps", is_flag=True, help="Each transition up to there: what an entry did, and what came next."
-)
+@click.option("--steps", is_flag=True, help="Each transition, with its entry.")
 @takes_agent_else("with --steps; else all")
 @takes_conversation
 def state_command(db: Database, target: str, at: str, steps: bool, agent: str | None) -> CommandResult:
-    """Show where every agent stands, and what is configured."""
+    """Show each agent's status, and the settings."""
     if agent and not steps:
         raise click.UsageError("--agent goes with --steps")
     conversation = find_conversation(open_log(db), target)
@@ -72,7 +74,7 @@ def _settings_among(conversation: Conversation, steps: Iterable[Transition]) -> 
 def _state_lines(state: State, settings: Any, asks: bool) -> Iterator[Piece]:
     from stenolog.apps.cli.draw.layout import table, wrapped
 
-    yield wrapped((f"at {state.position}", "bold"), f"  mode {settings.mode}  scope {settings.scope}")
+    yield wrapped((f"at {state.position}", "bold"), f"  mode {settings.mode}", SEES.get(settings.scope, ""))
     if settings.title:
         yield wrapped(("title  ", "dim"), settings.title, hang=7)
     if settings.parent:

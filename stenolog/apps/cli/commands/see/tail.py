@@ -25,16 +25,19 @@ if TYPE_CHECKING:
 
 @command("tail", example="stenolog tail demo")
 @click.option(
-    "-n", "--limit", "last", metavar="N", type=click.IntRange(min=0), default=10, help="Begin N back; 10."
+    "-n",
+    "--limit",
+    "last",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=10,
+    help="Begin N back; else 10.",
 )
-@click.option("--timeout", type=float, help="Stop after this many seconds without a new entry.")
-@click.option("--all", "-a", "whole", is_flag=True, help="Mode switches with mere settings of programs too.")
+@click.option("--timeout", type=float, help="Stop after so many quiet seconds.")
+@click.option("--all", "-a", "whole", is_flag=True, help="Settings of programs too.")
 @takes_conversation
 def tail_command(db: Database, target: str, last: int, timeout: float | None, whole: bool) -> CommandResult:
-    """Follow a conversation as it goes on.
-
-    The last entries, then each new one as it is appended.
-    """
+    """Show the last entries, then each new one."""
     conversation = find_conversation(open_log(db), target)
     head = conversation.position
 

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 @command("timeline", example="stenolog timeline demo --at 2h")
 @takes_at
-@click.option("--full", is_flag=True, help="Cut no output or call, fold no retries and no hidden entries.")
+@click.option("--full", is_flag=True, help="Cut and fold nothing.")
 @takes_conversation
 def timeline_command(db: Database, target: str, at: str, full: bool) -> CommandResult:
-    """Show what a person sees.
+    """Show a conversation as a person reads it.
 
     Messages, tools with their results, errors, changes of settings, cuts.
     """

@@ -18,10 +18,7 @@ SHELLS = {
 @command("completion", example="stenolog completion bash")
 @click.argument("shell", type=OneOf([*SHELLS]))
 def completion_command(shell: str) -> CommandResult:
-    """Print what makes a shell complete commands.
-
-    And options, and the names of conversations.
-    """
+    """Print a script that makes a shell complete commands."""
     from click.shell_completion import get_completion_class
 
     from stenolog.apps.cli.app import app

@@ -34,10 +34,7 @@ if TYPE_CHECKING:
 def explain_agent_command(
     db: Database, words: tuple[str, ...], minus: str, at: str, api: str | None, policy: str | None
 ) -> CommandResult:
-    """Say what an agent has seen and another has not.
-
-    And how that is known.
-    """
+    """Say what an agent has seen and another has not."""
     from stenolog.projections.analysis.knowledge import view
 
     conversation, agent = find_both(open_log(db), words)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def explain_call_command(db: Database, words: tuple[str, ...]) -> CommandResult:
     """Say who asked for a tool call.
 
-    From the call at 57 (its second: 57/2) back to the words of a person.
+    From the call at 57 (its second: 57/2) back to a person's words.
     """
     from stenolog.projections.analysis.blame import blame
 

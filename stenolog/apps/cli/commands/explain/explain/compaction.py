@@ -35,9 +35,9 @@ FATES = {"kept": "green", "new": "cyan", "only in the summary": "yellow", "gone"
 def explain_compaction_command(
     db: Database, words: tuple[str, ...], agent: str | None, restore: str | None, api: str | None
 ) -> CommandResult:
-    """Say what a compaction took out of an agent's requests.
+    """Say what a compaction removed from an agent's requests.
 
-    Each entry is kept, only in the summary, or gone. It is the last one up to POSITION.
+    The last compaction up to POSITION. Each entry is kept, only in the summary, or gone.
     """
     conversation, written = find_both(open_log(db), words, "@")
     at = resolve(conversation, written)

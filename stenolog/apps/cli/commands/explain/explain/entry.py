@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @command("entry", example="stenolog explain demo 5")
 @takes_at
-@click.option("--bytes", "as_bytes", is_flag=True, help="The bytes that an answer answers, part by part.")
+@click.option("--bytes", "as_bytes", is_flag=True, help="The bytes of the request, part by part.")
 @takes_conditions
 @takes_conversation_and("[POSITION]")
 def explain_entry_command(
@@ -34,7 +34,7 @@ def explain_entry_command(
 ) -> CommandResult:
     """Say where an entry went, and what it led to.
 
-    Into whose requests, when, and in which form. Without POSITION it is the last entry.
+    Into whose requests, when, in which form. Without POSITION: the last entry.
     """
     from stenolog.apps.views.entries import bill_of_answer, explained, explanation_data, rebuilt_notes
 

@@ -33,10 +33,7 @@ if TYPE_CHECKING:
 def explain_text_command(
     db: Database, words: tuple[str, ...], agent: str | None, at: str, api: str | None, policy: str | None
 ) -> CommandResult:
-    """Say where an agent last had a text in its request.
-
-    And what took it away.
-    """
+    """Say where an agent last had a text, and what removed it."""
     from stenolog.projections.analysis.bisection import bisect
 
     conversation, text = find_both(open_log(db), words)

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 def explain_value_command(db: Database, text: str) -> CommandResult:
     """Find every entry, request and agent that a text reached.
 
-    In all conversations; in blobs, drafts and tables too. Requests are built again from their receipts. A
-    value that was encoded, or said in other words, is not found.
+    In all conversations, blobs, drafts and tables. Encoded or rephrased text is not found.
     """
     from stenolog.adapters.conversation.verifying.trace import trace_value
 

@@ -22,7 +22,7 @@ from .requests import checked_requests
 def check_all_command(db: Database, target: str, jobs: int | None, verbose: bool) -> CommandResult:
     """Check the log, and every agent's request, of all conversations.
 
-    Or of one. It is `check log` and `check requests`, one after the other; the last line says what failed.
+    `check log`, then `check requests`; the last line says what failed.
     """
     log = open_log(db)
     checked = CheckResults(

@@ -60,16 +60,16 @@ class Finding(NamedTuple):
 @command("file", example="stenolog check file session.jsonl")
 @takes_agent_else("else the first that speaks")
 @click.option(
-    "--api", metavar="API", type=RegisteredName(FORMATS), help="Else the API of the session's own answers."
+    "--api", metavar="API", type=RegisteredName(FORMATS), help="Else that of the session's answers."
 )
-@click.option("--raw", is_flag=True, help="Only the repaired body: the exact bytes.")
+@click.option("--raw", is_flag=True, help="Only the repaired body.")
 @FILES
 def check_file_command(
     files: tuple[Path, ...], agent: str | None, api: str | None, raw: bool
 ) -> CommandResult | None:
     """Say what is wrong with transcripts.
 
-    And show the request that would be accepted; nothing is kept.
+    And show a request that would be accepted. Nothing is stored.
     """
     for file in files:
         there(file)
@@ -206,12 +206,12 @@ def _all_sections(found: Finding, shown: tuple[tuple[Entry, ...], Request] | Non
 
 
 def _preview(request: Request) -> str:
-    """Return why the request is a preview, and whether a note closes it; empty if it may be sent."""
+    """Return why nobody would send the request, and whether a note closes it; empty if it may be sent."""
     if request.ready:
         return ""
     closed = any(part.rule == PREVIEW for part in request.parts)
-    end = "; a note of stenolog's closes it, so that the provider would take it" if closed else ""
-    return f"the request is a preview: {request.reason}{end}"
+    end = "; with a closing note the provider would take it" if closed else ""
+    return f"nothing to send: {request.reason}{end}"
 
 
 def _table(found: list[Finding]) -> Iterator[Piece]:

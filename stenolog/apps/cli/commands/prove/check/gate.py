@@ -45,13 +45,13 @@ STYLES = {"changed": "red", "vanished": "red", "new": "yellow"}
     "--output",
     "out",
     type=FILE,
-    help="Write the digests here; -, or neither this nor --against: to stdout.",
+    help="Write the digests here; - for stdout.",
 )
-@click.option("--against", type=THERE, help="List what is another than in this older file.")
+@click.option("--against", type=THERE, help="List differences from this file.")
 @click.option(
     "--api", "apis", metavar="API", multiple=True, type=RegisteredName(FORMATS), help="A provider; else all."
 )
-@click.option("--policy", "written", metavar="POLICY", help="One for all; else each agent's own.")
+@click.option("--policy", "written", metavar="POLICY", help="Else each agent's own.")
 @takes_db
 def check_gate_command(
     db: Database,
@@ -63,7 +63,7 @@ def check_gate_command(
 ) -> CommandResult:
     """Write the digests of all requests, or compare with a file.
 
-    Exit 1 where a request of the older file would be another today, or none.
+    Exits with 1 if a request of the older file would be different today, or missing.
     """
     logs = _logs(dbs or (db,))
     passed = SkippedConversations()

@@ -28,10 +28,10 @@ NONE = line(("✓ ", "green"), counted(0, "conversation"))
 @click.option(
     "--head",
     metavar="SHA",
-    help="A head kept elsewhere: it must stand there.",
+    help="A head kept elsewhere, which must be there.",
 )
-@click.option("--requests", is_flag=True, help="Build each request that has a receipt again, and compare.")
-@click.option("--strict", is_flag=True, help="An answer without a receipt fails, or a request not provable.")
+@click.option("--requests", is_flag=True, help="Build each recorded request again, and compare.")
+@click.option("--strict", is_flag=True, help="Fail if a request is not recorded or provable.")
 @takes_jobs
 @takes_verbose
 @takes_conversation
@@ -40,8 +40,8 @@ def check_log_command(
 ) -> CommandResult:
     """Check that the log is as it was written.
 
-    Every digest, link, payload, blob and checkpoint is computed again, and the history of names and
-    deletions; each difference is named. Without a conversation, the head of the whole log is printed last.
+    Computes every digest, link, blob and checkpoint again, and the history of names and deletions. Without a
+    conversation it ends with the head of the whole log.
     """
     found = checked_log(
         open_log(db), target, head=head, requests=requests, strict=strict, jobs=jobs, verbose=verbose
@@ -98,7 +98,7 @@ def request_line(data: dict[str, Any], *, failed: bool) -> TextLine:
     """212 requests: 210 same, 1 differs, 1 not provable."""
     same, differs, unproved = data["same"], len(data["differs"]), len(data["not-provable"])
     if not same + differs + unproved:
-        return line(("· ", "cyan"), "no request has a receipt, so there is none to build again")
+        return line(("· ", "cyan"), "no request was recorded, so there is none to build again")
     mark = ("✗ ", "red") if failed else ("✓ ", "green")
     total = counted(same + differs + unproved, "request")
     graded = ", ".join(f"{number:,} {grade}" for grade, number in data["grades"].items() if number)

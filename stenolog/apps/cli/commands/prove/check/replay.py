@@ -48,10 +48,7 @@ def replayed(conversation: Conversation) -> Replay:
 @command("replay", example="stenolog check replay demo")
 @takes_conversation
 def check_replay_command(db: Database, target: str) -> CommandResult:
-    """Fold the log from zero, and compare with the kept state.
-
-    Each transition is shown with its decision.
-    """
+    """Fold the log from zero, and compare with the kept state."""
     conversation = find_conversation(open_log(db), target)
     replay = replayed(conversation)
     return CommandResult(

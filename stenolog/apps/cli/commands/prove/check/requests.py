@@ -29,7 +29,7 @@ from stenolog.apps.cli.commands.prove.check.log import NONE
 
 
 @command("requests", example="stenolog check requests demo --all-prefixes")
-@click.option("--all-prefixes", is_flag=True, help="At every position, and not at the last one alone.")
+@click.option("--all-prefixes", is_flag=True, help="At every position, not only the last.")
 @click.option(
     "--api", "apis", metavar="API", multiple=True, type=RegisteredName(FORMATS), help="A provider; else all."
 )
@@ -39,10 +39,7 @@ from stenolog.apps.cli.commands.prove.check.log import NONE
 def check_requests_command(
     db: Database, target: str, all_prefixes: bool, apis: tuple[str, ...], jobs: int | None, verbose: bool
 ) -> CommandResult:
-    """Check every agent's next request by its provider's laws.
-
-    On every API; each violation is named. Of all conversations, where none is named.
-    """
+    """Check every agent's next request by its provider's laws."""
     found = checked_requests(
         open_log(db), target, all_prefixes=all_prefixes, apis=apis or None, jobs=jobs, verbose=verbose
     )

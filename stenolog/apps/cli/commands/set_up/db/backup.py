@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def db_backup_command(db: Database, file: Database) -> CommandResult:
     """Copy the whole database into a file.
 
-    Others may go on writing to it. Of a database on a server it makes a file, too.
+    Others may go on writing.
     """
     copy = file_of(file, COPIED)
     log = open_log(db)

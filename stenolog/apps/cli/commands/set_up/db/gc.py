@@ -20,12 +20,9 @@ if TYPE_CHECKING:
 @command("gc", example="stenolog db gc")
 @takes_db
 def db_gc_command(db: Database) -> CommandResult:
-    """Remove the blobs that no entry names.
+    """Remove unused blobs, and empty the write-ahead log.
 
-    And empty the write-ahead log.
-
-    A blob that a running process has put for an entry still to come stays. One whose sha256 is kept outside
-    of the log alone is removed.
+    A sha256 that is only kept outside of the log does not count as use.
     """
     done = open_log(db).collect()
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @command("path", example="stenolog db path")
 @takes_db
 def db_path_command(db: Database) -> CommandResult:
-    """Print the path of the database that commands use."""
+    """Print the path of the database."""
     if isinstance(db, ServerDatabase):
         # Whether it has a log is not asked: the server may be away.
         return CommandResult({"path": str(db), "exists": None}, lambda: [str(db)])

@@ -31,8 +31,7 @@ RESTORED = "pg_restore brings back a dump of it; `stenolog import` takes in the 
 def db_restore_command(db: Database, file: Database) -> CommandResult:
     """Put a backup in the place of the database.
 
-    The backup is verified first. The files that were there are moved aside and named; checkpoints and the
-    search index are deleted. Refused while any process has the database open.
+    It is verified first; the old files are moved aside. Refused while a process has the database open.
     """
     from stenolog.adapters.conversation.verifying.integrity import restore
 

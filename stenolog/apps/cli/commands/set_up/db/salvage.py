@@ -29,8 +29,7 @@ SALVAGED = "pg_restore brings back a dump of it; `stenolog export` writes what c
 def db_salvage_command(file: Database, new: Database | None, output: Database | None) -> CommandResult:
     """Write what is intact in a damaged database into a new one.
 
-    The damaged one is only read. Each entry that is lost is named, and a mark stands in its place. The
-    exit code is 1 if anything is lost.
+    A mark replaces each lost entry. Exits with 1 if anything is lost.
     """
     from stenolog.adapters.conversation.verifying.salvage import salvage
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def db_schema_command(name: str | None) -> CommandResult:
     """Print a JSON Schema, or list them.
 
-    Of an event as it is stored, or of what --json prints.
+    Of a stored event, or of what --json prints.
     """
     if name is None:
         known = {topic: _first_line(cls) for topic, cls in REGISTRY.events.items()}
