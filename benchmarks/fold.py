@@ -15,7 +15,7 @@ from stenolog.domain.entry import to_entry
 from stenolog.domain.lanes.step import fold
 from stenolog.domain.policy import Policy, policy
 from stenolog.engine import RoundRobin
-from stenolog.projections.requests.incremental.session import window
+from stenolog.projections.requests.incremental.series import window
 from stenolog.projections.requests.pipeline.lane import LaneId
 from stenolog.testing import entries, records
 

@@ -15,7 +15,7 @@ from benchmarks._pool import Found, together
 from benchmarks._ratio import Row
 from stenolog import Entry
 from stenolog.projections.requests import lanes
-from stenolog.projections.requests.incremental.session import from_window, window, windows
+from stenolog.projections.requests.incremental.series import from_window, window, windows
 from stenolog.projections.requests.incremental.window import Window
 from stenolog.projections.requests.sendable import takes_part
 from tests.requests import summary_laws

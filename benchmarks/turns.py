@@ -17,7 +17,7 @@ from stenolog.adapters.conversation.queries.requests.window_cache import windows
 from stenolog.adapters.store.reading import reader
 from stenolog.context import Budget, LastN
 from stenolog.domain.policy import Policy, policy
-from stenolog.projections.requests.incremental.session import from_window, window
+from stenolog.projections.requests.incremental.series import from_window, window
 from stenolog.projections.requests.pipeline.lane import LaneId
 from stenolog.testing import entries
 from tests.requests.judging import MODELS

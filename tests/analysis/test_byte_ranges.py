@@ -10,7 +10,8 @@ import pytest
 from stenolog.domain.errors import StenologError
 from stenolog.projections.analysis.byte_ranges import FRAME, byte_ranges
 from stenolog.projections.requests import Request, build, lanes
-from stenolog.projections.requests.incremental.session import RequestSession, windows
+from stenolog.projections.requests.incremental.series import windows
+from stenolog.projections.requests.incremental.session import RequestSession
 from stenolog.projections.requests.sendable import takes_part
 from stenolog.projections.requests.transport import Transport
 from tests.random_cases import seeds

@@ -21,7 +21,7 @@ from stenolog.adapters.store.contract.values import Claim
 from stenolog.adapters.store.reading.claims import Claims
 from stenolog.domain.lanes.effects import MODEL, UNKNOWN
 from stenolog.projections.requests import lanes
-from stenolog.projections.requests.incremental.session import from_window, windows
+from stenolog.projections.requests.incremental.series import from_window, windows
 from stenolog.projections.requests.sendable import takes_part
 from tests.engine.workload import NEVER, TALKS, Files, lines, work
 from tests.requests.judging import HERE, faults

@@ -19,7 +19,7 @@ from stenolog import Entry
 from stenolog.adapters.conversation.verifying.requests import prove
 from stenolog.apps import cli
 from stenolog.projections.requests import lanes
-from stenolog.projections.requests.incremental.session import from_window, windows
+from stenolog.projections.requests.incremental.series import from_window, windows
 from stenolog.projections.requests.sendable import takes_part
 from tests.postgres import in_schemas
 from tests.requests.judging import HERE, MODELS, complaints

@@ -13,7 +13,8 @@ from stenolog import AssistantMessage, Entry, LlmError
 from stenolog.adapters.conversation.queries.requests.token_counters import COUNTERS
 from stenolog.projections.moments.moment import Moment, choices, moment_of, receipt_of
 from stenolog.projections.requests import LaneId, Request, lanes
-from stenolog.projections.requests.incremental.session import RequestSession, windows
+from stenolog.projections.requests.incremental.series import windows
+from stenolog.projections.requests.incremental.session import RequestSession
 from stenolog.projections.requests.part_texts import messages
 from stenolog.projections.requests.sendable import takes_part
 

@@ -13,7 +13,7 @@ from stenolog.projections.formats import validator_of
 from stenolog.projections.formats.checks import per_message
 from stenolog.projections.messages import body_digest
 from stenolog.projections.messages.body_digest import first_difference
-from stenolog.projections.requests.incremental.session import every_request
+from stenolog.projections.requests.incremental.series import every_request
 from stenolog.requests import FORMATS, Format, Message, Writer, build, register_api, texts, validate
 from stenolog.testing import entries
 

@@ -143,7 +143,7 @@ def test_the_next_process_goes_on_from_what_was_kept(log: stenolog.Log, tmp_path
     with stenolog.open(tmp_path / "talks.db") as other:
         again = other["demo"]
         tracer = curves._fresh(again, LaneId("coder"), again.position, lambda: False)
-        assert tracer._window is None  # nothing was measured again
+        assert not tracer._series.window.position  # nothing was measured again
         assert again.context_curve("coder") == before
         again.extend(turn(31))
         assert again.context_curve("coder") == context_curve(list(again), "coder")
@@ -168,8 +168,8 @@ def test_several_curves_may_be_followed_at_once(log: stenolog.Log) -> None:
         for stored in talks:
             stored.extend(talk(5, policy=LastN(7)) if not nth else turn(nth + 5))
             assert stored.context_curve("coder") == context_curve(list(stored), "coder")
-    windows = [tracer._window for tracer in windows_of(log)._tracers.values()]
-    assert sum(window is not None for window in windows) == 1
+    windows = [tracer._series.window for tracer in windows_of(log)._tracers.values()]
+    assert sum(window.position > 0 for window in windows) == 1
 
 
 def test_threads_may_ask_for_the_same_curve(log: stenolog.Log) -> None:

@@ -24,7 +24,7 @@ from stenolog.context import Budget, FullHistory, LastN, MemoriesAndRecent, Pins
 from stenolog.events import Origin, PositionRange
 from stenolog.parts import ImagePart
 from stenolog.projections.requests import build, every_request
-from stenolog.projections.requests.incremental.session import window
+from stenolog.projections.requests.incremental.series import window
 from stenolog.projections.requests.incremental.window import Window
 from stenolog.projections.requests.pipeline.lane import LaneId
 from tests.random_cases import seeds

@@ -12,7 +12,7 @@ from stenolog import AssistantMessage, Event, LlmError, ModeSwitch, UserMessage
 from stenolog.context import Budget, LastN, SinceLastTurn, policy
 from stenolog.events import PositionRange, Receipt
 from stenolog.projections.requests import build, every_request
-from stenolog.projections.requests.incremental.session import window
+from stenolog.projections.requests.incremental.series import window
 from stenolog.projections.requests.incremental.window import Window
 from stenolog.projections.requests.pipeline.edits import ANEW
 from stenolog.projections.requests.pipeline.lane import LaneId

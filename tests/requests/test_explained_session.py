@@ -11,8 +11,7 @@ from stenolog.apps.cli.commands.see.demo import record_all
 from stenolog.domain.entry import Entry
 from stenolog.projections.formats import FORMATS
 from stenolog.projections.requests import LaneId, lanes
-from stenolog.projections.requests.incremental.explained import ExplainedSession
-from stenolog.projections.requests.incremental.session import RequestSession, windows
+from stenolog.projections.requests.incremental.series import series
 from stenolog.projections.requests.sendable import may_be_asked
 from tests.one_file.stories import long_story
 
@@ -28,15 +27,12 @@ def entries(request: pytest.FixtureRequest) -> Iterator[list[Entry]]:
 
 
 def requests(
-    entries: list[Entry], lane: LaneId, api: str, session: type[RequestSession]
+    entries: list[Entry], lane: LaneId, api: str, *, explained: bool
 ) -> Iterator[tuple[object, ...]]:
-    """Yield body and explanation of each request, by a session of this kind."""
-    made: RequestSession | None = None
-    for window in windows(entries, lane, None):
-        if made is None or made.window is not window:
-            made = session(window, api)
-        if may_be_asked(window):
-            request = made.request()
+    """Yield body and explanation of each request, by a series of this kind."""
+    for made in series(entries, lane, None, explained=explained):
+        if may_be_asked(made.window):
+            request = made.request(api)
             yield request.body, request.explanation, request.sha256
 
 
@@ -44,8 +40,8 @@ def requests(
 def test_body_and_explanation_are_the_same(entries: list[Entry], api: str) -> None:
     for lane in lanes(entries):
         both = zip(
-            requests(entries, lane, api, ExplainedSession),
-            requests(entries, lane, api, RequestSession),
+            requests(entries, lane, api, explained=True),
+            requests(entries, lane, api, explained=False),
             strict=True,
         )
         for one, other in both:

@@ -20,12 +20,8 @@ from stenolog.projections.formats.writer import Writer
 from stenolog.projections.messages.message import Body, Message
 from stenolog.projections.requests import LaneId, build, lanes
 from stenolog.projections.requests.incremental.frozen import LONG
-from stenolog.projections.requests.incremental.session import (
-    RequestSession,
-    every_request,
-    from_window,
-    windows,
-)
+from stenolog.projections.requests.incremental.series import every_request, from_window, windows
+from stenolog.projections.requests.incremental.session import RequestSession
 from stenolog.projections.requests.incremental.window import Window
 from stenolog.projections.requests.sendable import takes_part
 from stenolog.testing import entries

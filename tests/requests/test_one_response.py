@@ -26,7 +26,7 @@ from stenolog.domain.lanes.step import INITIAL, fold
 from stenolog.events import Origin
 from stenolog.projections.formats import FORMATS
 from stenolog.projections.requests import build
-from stenolog.projections.requests.incremental.session import from_window, window
+from stenolog.projections.requests.incremental.series import from_window, window
 from stenolog.projections.requests.pipeline.budget import limits
 from stenolog.projections.requests.pipeline.lane import LaneId
 from tests.requests.given import ASKED, calls, log

@@ -14,6 +14,7 @@ from stenolog.domain.errors import InvalidPolicyError, UnsupportedVersionError
 from stenolog.projections.formats import FORMATS, format_of
 from stenolog.projections.formats.checks import Body, Finding, IncrementalValidator, Law, law, per_message
 from stenolog.projections.requests import lanes, proofs
+from stenolog.projections.requests.incremental import series
 from stenolog.projections.requests.incremental.session import RequestSession
 from stenolog.projections.requests.proofs import Checked, checked, invalid_requests
 from tests.requests.histories import BLOBS, history
@@ -129,11 +130,11 @@ def test_requests_are_made_one_from_the_other(monkeypatch: pytest.MonkeyPatch) -
     made: list[str] = []
 
     class Counted(RequestSession):
-        def __init__(self, window: object, api: str, blobs: object) -> None:
-            super().__init__(window, api, blobs)  # type: ignore[arg-type]
+        def __init__(self, window: object, api: str, blobs: object, *, explained: bool) -> None:
+            super().__init__(window, api, blobs, explained=explained)  # type: ignore[arg-type]
             made.append(api)
 
-    monkeypatch.setattr(proofs, "RequestSession", Counted)
+    monkeypatch.setattr(series, "RequestSession", Counted)
 
     assert len(list(checked(session_log(1, 50), apis=APIS, all_prefixes=True))) == 50 * 3 * 2
     assert sorted(made) == sorted(APIS * 3)

@@ -20,7 +20,7 @@ from stenolog.events import PositionRange
 from stenolog.projections.analysis.whatif import whatif
 from stenolog.projections.requests import build, lanes
 from stenolog.projections.requests.builder import choose
-from stenolog.projections.requests.incremental.session import from_window, window
+from stenolog.projections.requests.incremental.series import from_window, window
 from tests.strategies import logs
 
 POLICIES = (None, Budget(tokens=60), LastN(3), Budget(tokens=200))

@@ -23,7 +23,8 @@ from stenolog.projections.formats import FORMATS
 from stenolog.projections.messages.message import EMPTY_BLOBS
 from stenolog.projections.requests import LaneId, Request, build, builder, lanes
 from stenolog.projections.requests.builder import ReadView, request_of, take
-from stenolog.projections.requests.incremental.session import RequestSession, windows
+from stenolog.projections.requests.incremental.series import windows
+from stenolog.projections.requests.incremental.session import RequestSession
 from stenolog.projections.requests.incremental.window import Window
 from stenolog.projections.requests.sendable import may_be_asked
 from tests.random_cases import seeds

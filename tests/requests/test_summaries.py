@@ -10,7 +10,7 @@ from stenolog import AssistantMessage, Event, ModeSwitch, Request, UserMessage
 from stenolog.context import FullHistory, Policy, Prompt, policy
 from stenolog.events import PositionRange, Receipt
 from stenolog.projections.requests import build, builder, lanes
-from stenolog.projections.requests.incremental.session import every_request
+from stenolog.projections.requests.incremental.series import every_request
 from stenolog.projections.requests.proofs import proofs
 from stenolog.testing import entries
 from tests.random_cases import seeds

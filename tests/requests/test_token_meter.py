@@ -6,8 +6,8 @@ import pytest
 
 from stenolog.projections.formats import FORMATS
 from stenolog.projections.requests import LaneId
-from stenolog.projections.requests.incremental.explained import TokenMeter
-from stenolog.projections.requests.incremental.session import RequestSession, windows
+from stenolog.projections.requests.incremental.series import windows
+from stenolog.projections.requests.incremental.session import RequestSession, TokenMeter
 from stenolog.projections.requests.sendable import may_be_asked
 from tests.random_cases import seeds
 from tests.requests.histories import BLOBS, history

@@ -27,7 +27,7 @@ from stenolog.projections.formats import FORMATS, validate
 from stenolog.projections.messages.body_digest import turns
 from stenolog.projections.messages.rules import CUTS
 from stenolog.projections.requests import LaneId, build, every_request, lanes
-from stenolog.projections.requests.incremental.session import from_window, window, windows
+from stenolog.projections.requests.incremental.series import from_window, window, windows
 from stenolog.projections.requests.incremental.window import Window, WindowSnapshot
 from stenolog.projections.requests.pipeline.budget import caps, limits, unit_sizes
 from stenolog.projections.requests.sendable import takes_part

@@ -10,13 +10,13 @@ import pytest
 import stenolog
 from stenolog import AssistantMessage, Event, UserMessage
 from stenolog.adapters.conversation.queries.requests.building import FAR
-from stenolog.adapters.conversation.queries.requests.snapshot_ladder import (
-    MOST,
+from stenolog.adapters.conversation.queries.requests.window_cache import (
+    MOST_RUNGS,
     SPACING,
     Rung,
     SnapshotLadder,
+    windows_of,
 )
-from stenolog.adapters.conversation.queries.requests.window_cache import windows_of
 from stenolog.context import Budget
 from stenolog.projections.requests.incremental.window import START
 
@@ -93,9 +93,9 @@ def test_an_erasure_forgets_the_snapshots_of_its_conversation(db: Path) -> None:
 
 def test_a_ladder_that_is_full_keeps_every_second_rung() -> None:
     ladder = SnapshotLadder()
-    for at in range(SPACING, SPACING * (MOST + 2), SPACING):
+    for at in range(SPACING, SPACING * (MOST_RUNGS + 2), SPACING):
         ladder.add(Rung(at, "", START))
-    assert len(ladder) == (MOST + 1) // 2
+    assert len(ladder) == (MOST_RUNGS + 1) // 2
     assert not ladder.wants(SPACING)
     found = ladder.nearest(SPACING * 5)
     assert found is not None

@@ -11,9 +11,10 @@ import pytest
 import stenolog
 from stenolog import AgentCard, AssistantMessage, Conversation, Entry, ModeSwitch, Request, UserMessage
 from stenolog.adapters.conversation.queries.folds import rules_version
-from stenolog.adapters.conversation.queries.requests.window_cache import windows_of
+from stenolog.adapters.conversation.queries.requests.window_cache import REQUESTS, windows_of
 from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.store.reading import reader
+from stenolog.apps.views.requests import AskedRequest
 from stenolog.context import Budget, LastN
 from stenolog.projections.requests import build
 from stenolog.projections.requests.incremental.window import WindowSnapshot
@@ -172,3 +173,23 @@ def test_verify_folds_every_mark_again_and_names_the_one_that_differs(
     (problem,) = verify(conversation.log).problems
 
     assert (problem.code, problem.pointer.endswith(f"/{CUTS}")) == ("checkpoint", True)
+
+
+def test_a_request_of_the_past_that_was_asked_for_lately_is_not_built_again(tmp_path: Path) -> None:
+    built: list[object] = []
+    with stenolog.open(tmp_path / "log.db") as log:
+        log["x"].log.on_request = built.append
+        log["x"].extend([UserMessage(text=f"{nth}?", to=["coder"]) for nth in range(REQUESTS + 4)])
+
+        def ask(at: int) -> Request:
+            return AskedRequest(log["x"], "coder", at, "openai-chat", None, ()).request()
+
+        assert ask(3) is ask(3)
+        assert len(built) == 1
+        for at in range(4, REQUESTS + 4):
+            ask(at)
+        before = len(built)
+        assert ask(REQUESTS + 3).at == REQUESTS + 3
+        assert len(built) == before
+        assert ask(3).at == 3  # so long ago that it is not kept any more
+        assert len(built) == before + 1

@@ -135,6 +135,7 @@ class Inspector:
 
         def show(query: Query) -> Response:
             shown = {"root": query.root, "here": page.name, "wanted": query.conditions, **page.view(query)}
+            shown["streams"] = page.streams
             if page.streams:
                 pieces = self._templates.get_template(template).generate(**shown)
                 return StreamingResponse(pieces, media_type="text/html; charset=utf-8")
@@ -142,7 +143,7 @@ class Inspector:
 
         def refuse(query: Query, error: StenologError) -> Response:
             words = {"error": type(error).__name__, "message": str(error), "root": query.root, "here": ""}
-            return HTMLResponse(self._filled("error.html", **words), _status(error))
+            return HTMLResponse(self._filled("error.html", streams=False, **words), _status(error))
 
         return self._route(show, refuse)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -49,11 +49,9 @@ class Difference(NamedTuple):
         return read_words(self.call) if self.call.cause == self.told.first else cache_line(self.call)
 
 
-def difference(
-    before: AskedRequest, after: AskedRequest, made: Callable[[AskedRequest], Request] = AskedRequest.request
-) -> Difference:
+def difference(before: AskedRequest, after: AskedRequest) -> Difference:
     """Return what differs between two requests, of one conversation or of a fork and its parent."""
-    then, now = made(before), made(after)
+    then, now = before.request(), after.request()
     between = [*_between(before, after)]
     answers = _answers(before, after) if between else None
     call = answers and call_after(after.conversation, (answers[0], then), (answers[1], now))

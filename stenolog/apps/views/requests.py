@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stenolog.adapters.conversation.queries.requests.rewritten import rewritten_request
 from stenolog.adapters.conversation.queries.requests.sent_forms import sent_form
+from stenolog.adapters.conversation.queries.requests.window_cache import windows_of
 from stenolog.domain.errors import InvalidEventError
 from stenolog.domain.policy import Policy
 from stenolog.domain.policy_text import amount, policy_of
@@ -56,7 +57,7 @@ class AskedRequest(NamedTuple):
         return self._replace(policy=None, without=(), mode=None, edits=NO_EDITS)
 
     def request(self) -> Request:
-        """Return the request as it was asked for."""
+        """Return the request as it was asked for; one that was asked for lately is not built again."""
         if self.is_rewritten:
             return rewritten_request(
                 self.conversation,
@@ -68,6 +69,15 @@ class AskedRequest(NamedTuple):
                 mode=self.mode,
                 edits=self.edits,
             )
+        last = next(iter(self.conversation.entries(self.at - 1, self.at)), None) if self.at else None
+        if last is None:
+            return self._built()
+        cache = windows_of(self.conversation.log)
+        policy = cache.policy_key(self.policy)
+        key = (self.conversation.key, last.digest, self.agent, self.at, self.api, policy, self.as_built)
+        return cache.remembered(key, self._built)
+
+    def _built(self) -> Request:
         if self.policy is None and not self.as_built:
             sent = sent_form(self.conversation, lane(self.agent), self.at, self.api)
             if sent is not None:

@@ -15,7 +15,7 @@ from stenolog.projections.messages.rules import CUTS
 from stenolog.projections.messages.sizes import COUNTERS, Counter, Size, count_parts, total
 from stenolog.projections.prices import PRICES, Prices, cost
 from stenolog.projections.requests import DEFAULT_API, LaneId, Request, build, check_takes_part, every_request
-from stenolog.projections.requests.incremental.session import window
+from stenolog.projections.requests.incremental.series import window
 from stenolog.projections.requests.pipeline.budget import ENDLESS, caps_now, limits
 from stenolog.projections.requests.pipeline.measure import Measure
 from stenolog.projections.requests.pipeline.view import Contents

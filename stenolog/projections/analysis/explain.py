@@ -24,7 +24,7 @@ from stenolog.projections.requests import (
     lanes,
 )
 from stenolog.projections.requests.as_sent import SentForms
-from stenolog.projections.requests.incremental.session import from_window, windows
+from stenolog.projections.requests.incremental.series import series
 from stenolog.projections.requests.incremental.window import Window
 from stenolog.projections.requests.part_texts import part_text
 from stenolog.projections.requests.sendable import may_be_asked
@@ -233,9 +233,9 @@ def some_requests(
     counters: Mapping[str, TokenCounter],
 ) -> Iterator[Request]:
     """Yield the lane's request at each position where its window is wanted. Raises as `build`."""
-    for window in windows(log, lane, policy, counters, blobs):
-        if may_be_asked(window) and wanted(window):
-            yield from_window(window, api, blobs)
+    for made in series(log, lane, policy, counters, blobs):
+        if may_be_asked(made.window) and wanted(made.window):
+            yield made.request(api)
 
 
 def may_send(window: Window) -> bool:

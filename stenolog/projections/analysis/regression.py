@@ -15,7 +15,7 @@ from stenolog.projections.messages.body_digest import ORDER, first_difference, s
 from stenolog.projections.messages.message import EMPTY_BLOBS
 from stenolog.projections.messages.sizes import COUNTERS, Counter
 from stenolog.projections.requests import PIPELINE, lanes
-from stenolog.projections.requests.incremental.session import from_window, windows
+from stenolog.projections.requests.incremental.series import series
 from stenolog.projections.requests.sendable import takes_part
 
 FORM = "stenolog-gate@1"
@@ -96,9 +96,9 @@ def fresh(
     log = list(entries)
     for lane in sorted(lanes(log), key=lambda lane: lane.address):
         try:
-            for window in windows(log, lane, policy, counters, blobs):
-                for name, api in sorted(apis.items()) if takes_part(window) else ():
-                    request = from_window(window, api, blobs)
+            for made in series(log, lane, policy, counters, blobs):
+                for name, api in sorted(apis.items()) if takes_part(made.window) else ():
+                    request = made.request(api)
                     if request.ready:
                         place = RequestPlace(db, log[0].conversation, lane.address, request.at, name)
                         yield Fresh(place, request.sha256, request.body, request.messages_key)

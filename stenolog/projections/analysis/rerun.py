@@ -29,7 +29,7 @@ from stenolog.projections.messages.message import EMPTY_BLOBS
 from stenolog.projections.messages.sizes import COUNTERS, Counter
 from stenolog.projections.requests import LaneId, Request
 from stenolog.projections.requests.as_sent import SentForms
-from stenolog.projections.requests.incremental.session import from_window, windows
+from stenolog.projections.requests.incremental.series import series
 from stenolog.projections.requests.request import PATCH, sent_under
 
 
@@ -157,10 +157,9 @@ def _built(
     for (lane, *_), calls in groups.items():
         chosen = None if lane.agent in cards else sent_under(calls[0].receipt)
         views, forms = _by_view(calls), SentForms(log, lane, here.blobs)
-        for window in windows(log, lane, chosen, here.counters, here.blobs):
-            for call in views.get(window.position, ()):
-                api = _api(call, here)
-                built[call.position] = forms.form(from_window(window, api, here.blobs), call.receipt)
+        for made in series(log, lane, chosen, here.counters, here.blobs):
+            for call in views.get(made.window.position, ()):
+                built[call.position] = forms.form(made.request(_api(call, here)), call.receipt)
     return built
 
 

@@ -13,15 +13,13 @@ from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import StenologError
-from stenolog.domain.settings import NOTHING, configure
 from stenolog.projections.formats.base import Format
 from stenolog.projections.messages.message import EMPTY_BLOBS
 from stenolog.projections.messages.rules import CUTS
 from stenolog.projections.messages.sizes import COUNTERS, Counter
 from stenolog.projections.requests import LaneId
-from stenolog.projections.requests.builder import choose
-from stenolog.projections.requests.incremental.explained import TokenMeter
-from stenolog.projections.requests.incremental.window import Window
+from stenolog.projections.requests.incremental.series import LaneSeries
+from stenolog.projections.requests.incremental.session import TokenMeter
 
 from .samples import Mark, ModelCall, Sample, answered_by, call_of, mark_of
 
@@ -96,11 +94,8 @@ class ContextTracer:
         self._marks: list[Mark] = []
         self._calls: deque[ModelCall] = deque()
         self._response = ""
-        self._settings = NOTHING
         self._taken = self._known = 0
-        self._window: Window | None = None
-        self._meter: TokenMeter | None = None
-        self._is_refused = False
+        self._begin()
 
     def resume(self, kept: TracedContext) -> None:
         """Go on from what was kept; the window takes the entries again once there is a call to measure."""
@@ -110,7 +105,11 @@ class ContextTracer:
     def drop_window(self) -> None:
         """Let the window go, which may be large; the next call to measure makes it again."""
         self._known, self._taken = max(self._taken, self._known), 0
-        self._settings, self._window, self._meter, self._is_refused = NOTHING, None, None, False
+        self._begin()
+
+    def _begin(self) -> None:
+        self._series = LaneSeries(self.lane, None, lambda at: self._read(0, at), self.counters, self.blobs)
+        self._meter: TokenMeter | None = None
 
     @property
     def traced(self) -> TracedContext:
@@ -169,42 +168,20 @@ class ContextTracer:
         self._samples.sort()
 
     def _take(self, entry: Entry) -> None:
-        before, self._settings = self._settings, configure(self._settings, entry)
-        self._taken = entry.position
-        agent = self.lane.agent
-        # A policy counts as though it had always been in force.
-        changed = before.card_of(agent).policy != self._settings.card_of(agent).policy
-        if changed or (self._window is None and not self._is_refused):
-            self._begin()
-            return
-        if self._window is None:
-            return
-        cuts = self._window.cuts
-        self._window.take(entry)
-        if entry.position <= self._known:
-            return
-        if self._window.cuts > cuts:
-            self._marks.append(Mark(entry.position, "cut", self._cut_words()))
-        elif self._window.cuts < cuts:
-            self._take_cut_back()
-
-    def _begin(self) -> None:
-        """Make the window under the policy of now, from the beginning of the log."""
-        self._window, self._meter, self._is_refused = None, None, True
-        try:
-            chosen, counter = choose(self._settings, self.lane.agent, None, self.counters)
-            window = Window(self.lane, chosen, counter, blobs=self.blobs)
-        except StenologError:
-            self.is_certain = False
-            return
-        self._is_refused = False
-        for entry in self._read(0, self._taken):
-            window.take(entry)
-        self._window, self._meter = window, TokenMeter(window, self.api, self.blobs)
+        window, cuts = self._series.window, self._series.window.cuts
+        self._series.take(entry)
+        self._taken, now = entry.position, self._series.window
+        self.is_certain &= self._series.refused is None
+        if now is not window:
+            self._meter = None
+        elif entry.position > self._known:
+            if now.cuts > cuts:
+                self._marks.append(Mark(entry.position, "cut", self._cut_words()))
+            elif now.cuts < cuts:
+                self._take_cut_back()
 
     def _cut_words(self) -> str:
-        assert self._window is not None
-        last = max((run.last for run in self._window.left_out if run.rule in CUTS), default=0)
+        last = max((run.last for run in self._series.window.left_out if run.rule in CUTS), default=0)
         return f"the oldest messages left the window, up to {last}"
 
     def _take_cut_back(self) -> None:
@@ -215,12 +192,11 @@ class ContextTracer:
 
     def _sample(self, call: ModelCall) -> Sample:
         tokens = budget = None
-        if self._window is None and not self._is_refused:
-            self._begin()
-        if self._window is not None and self._meter is not None:
-            limits = self._window.policy.budget
+        if self._series.refused is None:
+            limits = self._series.window.policy.budget
             budget = None if limits is None else limits.tokens
             # The request of one that was made from an earlier position than the one before has gone by.
+            self._meter = self._meter or TokenMeter(self._series.window, self.api, self.blobs)
             if self._taken <= call.at:
                 with suppress(StenologError):
                     tokens = self._meter.tokens()

@@ -7,7 +7,7 @@ from stenolog.projections.messages.explanation import Omission, RequestPart
 from stenolog.projections.messages.message import PIPELINE
 
 from .builder import check_takes_part, lanes
-from .incremental.session import build, every_request
+from .incremental.series import build, every_request
 from .pipeline.lane import LaneId
 from .request import Request
 

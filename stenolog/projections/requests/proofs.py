@@ -6,7 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
-from itertools import chain, takewhile
+from itertools import takewhile
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.base.registry import HINT
@@ -15,9 +15,8 @@ from stenolog.domain.erasure import erasure_of, is_effects, is_erased, is_gone
 from stenolog.domain.errors import CallerError, InvalidPolicyError, StenologError, StoredDataError
 from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.policy import policy
-from stenolog.domain.settings import NOTHING
 from stenolog.domain.values import Receipt
-from stenolog.projections.formats import FORMATS, validator_of
+from stenolog.projections.formats import FORMATS, format_of, validator_of
 from stenolog.projections.formats.base import Format
 from stenolog.projections.formats.checks import Violation
 from stenolog.projections.messages.body_digest import ORDER, first_difference
@@ -25,13 +24,12 @@ from stenolog.projections.messages.message import EMPTY_BLOBS, PIPELINE, PIPELIN
 from stenolog.projections.messages.sizes import COUNTERS, Counter
 
 from .as_sent import FOLLOWED, Patches, as_sent
-from .builder import choose, lanes
+from .builder import lanes
 from .grades import Grade, grade_of
-from .incremental.session import RequestSession, windows
-from .incremental.window import Window
+from .incremental.series import at_views, series
 from .pipeline.lane import LaneId
 from .request import PATCH, Request, sent_under
-from .sendable import may_be_asked, takes_part
+from .sendable import takes_part
 from .transport import Transport
 
 Outcome: TypeAlias = Literal["same", "differs", "not-provable"]
@@ -164,15 +162,9 @@ def _prove(
         waiting[sent.receipt.view].append(sent)
     lane, chosen = group[0].lane, sent_under(group[0].receipt)
     why = "the lane took no part yet"
-    sessions: dict[str, RequestSession] = {}
     try:
-        empty = Window(lane, *choose(NOTHING, lane.agent, chosen, counters), blobs=blobs)
-        for window in chain([empty], windows(log[: max(waiting)], lane, chosen, counters, blobs)):
-            for sent in waiting.pop(window.position, ()) if may_be_asked(window) else ():
-                # A session goes on while its window does; a new policy on the card begins a new window.
-                if sent.api not in sessions or sessions[sent.api].window is not window:
-                    sessions[sent.api] = RequestSession(window, apis[sent.api], blobs)
-                yield _proved(sent, sessions[sent.api].request(), patches, log, blobs)
+        for sent, made in at_views(waiting, log, lane, chosen, counters, blobs):
+            yield _proved(sent, made.request(apis[sent.api]), patches, log, blobs)
     except StenologError as error:
         why = str(error)
     for left in waiting.values():
@@ -299,27 +291,20 @@ def checked(
     log = list(entries)
     end = log[-1].position if log else 0
     positions = within or range(1 if all_prefixes else end, end + 1)
+    names = tuple(FORMATS if apis is None else apis)
     for lane in lanes(log):
-        checks: list[_Check] = []
-        for window in _windows(log, lane, positions, blobs, counters):
-            if not checks or checks[0].session.window is not window:
-                checks = [_Check(window, api, blobs) for api in (FORMATS if apis is None else apis)]
-            yield from (check.judged() for check in checks)
-
-
-def _windows(
-    log: Sequence[Entry],
-    lane: LaneId,
-    positions: range,
-    blobs: Mapping[str, bytes],
-    counters: Mapping[str, Counter],
-) -> Iterator[Window]:
-    """Yield the windows of a lane at positions that follow each other, where it takes part."""
-    for window in windows(log, lane, None, counters, blobs):
-        if window.position >= positions.stop:
-            return
-        if window.position >= positions.start and takes_part(window):
-            yield window
+        readings = {api: validator_of(api) for api in names}
+        window: object = None
+        for made in series(log, lane, None, counters, blobs):
+            if made.window.position >= positions.stop:
+                break
+            if made.window.position < positions.start or not takes_part(made.window):
+                continue
+            if window is not made.window:
+                window, readings = made.window, {api: validator_of(api) for api in names}
+            for api, reading in readings.items():
+                broken = tuple(reading.violations(made.request(api).body))
+                yield Checked(made.window.position, lane.address, format_of(api).name, broken)
 
 
 def invalid_requests(
@@ -333,16 +318,3 @@ def invalid_requests(
     """Yield those of `checked` that break a law."""
     found = checked(entries, apis=apis, all_prefixes=all_prefixes, blobs=blobs, counters=counters)
     return (one for one in found if one.violations)
-
-
-class _Check:
-    """The requests of a window on an API, one after another, before its laws."""
-
-    def __init__(self, window: Window, api: str, blobs: Mapping[str, bytes]) -> None:
-        self.session = RequestSession(window, api, blobs)
-        self.reading = validator_of(api)
-
-    def judged(self) -> Checked:
-        """Return the request of the window now."""
-        window, broken = self.session.window, self.reading.violations(self.session.request().body)
-        return Checked(window.position, window.lane.address, self.session.api.name, tuple(broken))

@@ -31,7 +31,7 @@ from stenolog.projections.formats.reading import SYSTEM_ROLES
 from stenolog.projections.messages.json_fields import as_dict
 from stenolog.projections.messages.quoting import quote
 from stenolog.projections.requests import LaneId, lanes
-from stenolog.projections.requests.incremental.session import window
+from stenolog.projections.requests.incremental.series import window
 from stenolog.projections.requests.pipeline.attribution import as_text
 from stenolog.projections.requests.sendable import no_agent
 from stenolog.projections.views.tool_pairs import Call, Pair

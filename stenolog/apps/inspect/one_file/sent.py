@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
 from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
@@ -13,7 +12,6 @@ from stenolog.domain.erasure import is_gone
 from stenolog.domain.errors import StenologError
 from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.policy import Policy
-from stenolog.domain.settings import NOTHING
 from stenolog.domain.values import Receipt
 from stenolog.projections.analysis.provider_bill import lane_apis
 from stenolog.projections.formats import FORMATS
@@ -21,12 +19,8 @@ from stenolog.projections.messages.message import PIPELINES
 from stenolog.projections.messages.sizes import Counter
 from stenolog.projections.requests import LaneId, Request, lanes
 from stenolog.projections.requests.as_sent import SentForms
-from stenolog.projections.requests.builder import choose
-from stenolog.projections.requests.incremental.explained import ExplainedSession
-from stenolog.projections.requests.incremental.session import windows
-from stenolog.projections.requests.incremental.window import Window
+from stenolog.projections.requests.incremental.series import at_views
 from stenolog.projections.requests.request import known_policy
-from stenolog.projections.requests.sendable import may_be_asked
 
 
 class SentCall(NamedTuple):
@@ -110,20 +104,14 @@ def _of_group(
         waiting[call.view].append(call)
     forms = SentForms(entries, group[0].lane, blobs)
     lane, given, why = group[0].lane, group[0].policy, "the agent took no part yet"
-    sessions: dict[str, ExplainedSession] = {}
     try:
-        empty = [Window(lane, *choose(NOTHING, lane.agent, given, counters), blobs=blobs)]
-        last = max(waiting)
-        for window in chain(empty, windows(entries[:last], lane, given, counters, blobs)):
-            for call in waiting.pop(window.position, ()) if may_be_asked(window) else ():
-                if call.api not in FORMATS:
-                    yield SentRequest(call, None, f"API {call.api or '(unnamed)'} is not here")
-                    continue
-                if call.api not in sessions or sessions[call.api].window is not window:
-                    sessions[call.api] = ExplainedSession(window, FORMATS[call.api], blobs)
-                built = sessions[call.api].request()
-                sent = built if call.receipt is None else forms.form(built, call.receipt)
-                yield SentRequest(call, sent)
+        for call, series in at_views(waiting, entries, lane, given, counters, blobs, explained=True):
+            if call.api not in FORMATS:
+                yield SentRequest(call, None, f"API {call.api or '(unnamed)'} is not here")
+                continue
+            built = series.request(call.api)
+            sent = built if call.receipt is None else forms.form(built, call.receipt)
+            yield SentRequest(call, sent)
     except StenologError as error:
         why = str(error)
     for left in waiting.values():

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 from stenolog.apps.inspect.page import Page
 from stenolog.apps.inspect.query import Query
-from stenolog.apps.inspect.requests.known import known_request
 from stenolog.apps.views.caches import cause_words
 from stenolog.apps.views.differences import Difference, at_call_before, difference, difference_data
 from stenolog.apps.views.envelope import Answer
@@ -70,7 +69,7 @@ def asked_difference(query: Query) -> Difference:
         before = before._replace(agent=other)
     if before == after and query.conditions:
         before = after.real()
-    return difference(before, after, known_request)
+    return difference(before, after)
 
 
 def view(query: Query) -> dict[str, Any]:

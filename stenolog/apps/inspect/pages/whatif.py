@@ -11,7 +11,6 @@ from urllib.parse import urlencode
 
 from stenolog.apps.inspect.page import Page
 from stenolog.apps.inspect.query import Query
-from stenolog.apps.inspect.requests.known import known_request
 from stenolog.apps.views.envelope import Answer
 from stenolog.apps.views.lanes import slip, unrecorded
 from stenolog.apps.views.requests import AskedRequest, policy_asked, whatif_data
@@ -52,7 +51,7 @@ def _expect_notches(query: Query, asked: AskedRequest, real: Request) -> None:
 
     def under(budget: int) -> Request:
         policy = policy_asked(asked.conversation, asked.agent, asked.at, None, str(budget))
-        return known_request(asked._replace(policy=policy))
+        return asked._replace(policy=policy).request()
 
     steps = (partial(under, budget) for budget in reversed(notches(real.tokens)))
     query.expect(("notches", asked.conversation.key, asked.agent, real.sha256), steps)
@@ -71,8 +70,8 @@ def view(query: Query) -> dict[str, Any]:
         return {**place, "real": None, "problem": "No agent has a request here."}
     try:
         asked = query.asked_request
-        real = known_request(asked.real())
-        other = known_request(asked) if asked.is_changed else real
+        real = asked.real().request()
+        other = asked.request() if asked.is_changed else real
     except (CallerError, LookupError) as error:  # on its way to what is meant, a field says many things
         return {**place, "real": None, "problem": str(error)}
     _expect_notches(query, asked.real(), real)

@@ -18,8 +18,6 @@ from stenolog.projections.analysis.cache.difference import Shared, shared_beginn
 from stenolog.projections.analysis.provider_bill import Bill, answer_to, is_asked_before, program_of
 from stenolog.projections.requests import Request
 
-from .known import known_request
-
 BACK = 64
 """So many calls back is one looked for that states what it was billed."""
 AHEAD = 2_000
@@ -52,7 +50,7 @@ def explained_and_sent(query: Query) -> tuple[Request, Sent]:
     first = _billed(query, earlier[:BACK]) if last is not None else _billed(query, calls[:BACK])
     before = call_before(query.conversation, query.agent, earlier[-1]) if earlier else 0
     then = _request_at(query, before) if before else None
-    request = known_request(query.asked_request)
+    request = query.asked_request.request()
     shared = shared_beginning(then, request) if then is not None and then.api == request.api else None
     is_whole = first is None or is_asked_before(query.conversation.entries(), first.position)
     answers = Answers(_answer(query, calls), last, first, _program(query, calls), is_whole)
@@ -76,7 +74,7 @@ def _cache(query: Query, then: Request | None, request: Request, followed: Entry
 def _request_at(query: Query, at: int) -> Request:
     """Return the agent's own request at an earlier position, kept for the next steps."""
     asked = query.asked_request
-    return known_request(AskedRequest(query.conversation, query.agent, at, asked.api, None, ()))
+    return AskedRequest(query.conversation, query.agent, at, asked.api, None, ()).request()
 
 
 def _billed(query: Query, positions: Iterable[int]) -> Entry | None:

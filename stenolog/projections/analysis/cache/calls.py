@@ -22,9 +22,8 @@ from stenolog.projections.messages.sizes import COUNTERS, Counter
 from stenolog.projections.prices import Prices, price_of
 from stenolog.projections.requests import LaneId, Request
 from stenolog.projections.requests.as_sent import SentForms
-from stenolog.projections.requests.incremental.session import RequestSession, windows
+from stenolog.projections.requests.incremental.series import at_views
 from stenolog.projections.requests.request import sent_under
-from stenolog.projections.requests.sendable import may_be_asked
 
 from .causes import NO_CAUSE, Cards, Cause, card_at, cards_of, cause_of, model_cause
 from .difference import TOLERANCE, compared, following
@@ -203,17 +202,12 @@ def _calls(
         groups[receipt.pipeline, written][receipt.view].append((entry, receipt))
     forms = SentForms(log, lane, blobs)
     for waiting in groups.values():
-        sessions: dict[str, RequestSession] = {}
         try:
             chosen = sent_under(next(iter(waiting.values()))[0][1])
-            for window in windows(log[: max(waiting)], lane, chosen, counters, blobs):
-                for entry, receipt in waiting.get(window.position, ()) if may_be_asked(window) else ():
-                    api = receipt.api.partition("@")[0]
-                    if api not in FORMATS:
-                        continue
-                    if api not in sessions or sessions[api].window is not window:
-                        sessions[api] = RequestSession(window, FORMATS[api], blobs)
-                    yield _call(entry, receipt, forms.form(sessions[api].request(), receipt))
+            for (entry, receipt), series in at_views(waiting, log, lane, chosen, counters, blobs):
+                api = receipt.api.partition("@")[0]
+                if api in FORMATS:
+                    yield _call(entry, receipt, forms.form(series.request(api), receipt))
         except (InvalidPolicyError, StenologError):
             continue  # of a later release, or damaged: `check log --requests` says why
 

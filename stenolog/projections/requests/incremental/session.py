@@ -1,7 +1,8 @@
 """Requests of one lane on one API, one after another: each is made of what is new since the one before it.
 
-    for window in windows(log, LaneId("coder"), None):
-        session = session or RequestSession(window, "anthropic")
+    session = RequestSession(window, "anthropic")
+    for entry in entries:
+        window.take(entry)
         print(session.request().size)
 
 A request begins with nearly all of the one before it. So a session keeps what no later entry can change, as
@@ -11,30 +12,24 @@ defines `builder.build_reference`; a session gives the same, and a test compares
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import InvalidPolicyError
-from stenolog.domain.policy import Policy, PolicyLike
-from stenolog.domain.settings import NOTHING, configure, settings
-from stenolog.projections.formats import DEFAULT_API, format_of
+from stenolog.projections.formats import format_of
 from stenolog.projections.formats.base import Format
 from stenolog.projections.formats.writer import Writer
 from stenolog.projections.messages.body_digest import conversation
-from stenolog.projections.messages.explanation import Explanation, LazyExplanation, Omission
+from stenolog.projections.messages.explanation import Explanation, LazyExplanation, Omission, tokens_of
 from stenolog.projections.messages.message import EMPTY_BLOBS, Body, Message, Preamble, Rendered
-from stenolog.projections.messages.sizes import COUNTERS, ESTIMATE, Counter
-from stenolog.projections.requests.builder import choose
 from stenolog.projections.requests.pipeline.budget import since_last_turn
-from stenolog.projections.requests.pipeline.lane import LaneId
 from stenolog.projections.requests.pipeline.omissions import dropped
 from stenolog.projections.requests.pipeline.prompt import Surroundings, surround, tools_called, with_away
 from stenolog.projections.requests.pipeline.tool_groups import preview_note
 from stenolog.projections.requests.request import Request
-from stenolog.projections.requests.sendable import check_askable, finished, takes_part
+from stenolog.projections.requests.sendable import check_askable, finished
 
 from .frozen import FrozenAndTail, FrozenPrefix, WindowRow
 from .window import Window
@@ -89,12 +84,9 @@ class RequestSession:
     """The requests of a window on an API. Ask after each entry that the window takes, or after many.
 
     `shared`: so many messages at the beginning of the last body are the very objects that stood in the body
-    before it; all bodies share them, and nobody may change them. `explained`: each is written with its parts,
-    which takes less time than both one after the other.
+    before it; all bodies share them, and nobody may change them. `explained`: each part is explained as it is
+    written, for callers who ask every request for its explanation; else the explanation writes all again.
     """
-
-    explaining = False
-    """True where the writer explains each part at once, and not only where somebody asks."""
 
     def __init__(
         self,
@@ -138,19 +130,25 @@ class RequestSession:
     ) -> tuple[Body, Callable[[], Explanation]]:
         """Return the body, and its explanation."""
         # An API of a plugin may render only a whole body.
-        if self.api.writer is None or self.explained:
-            rendered = self.api.rendered(inputs.messages, inputs.preamble, self.blobs)
-            return rendered.body, lambda: explain(rendered)
+        if self.api.writer is None:
+            whole = self.api.rendered(inputs.messages, inputs.preamble, self.blobs)
+            return whole.body, lambda: explain(whole)
         before = self.writer
         writer = self._at_work(inputs, self.api.writer)
-        savepoint = writer.builder.savepoint()
+        builder = writer.builder
+        savepoint = builder.savepoint()
         self._write_frozen(writer, inputs.told)
+        parts, omitted = len(builder.parts), len(builder.omitted)
         body = writer.body(inputs.rest)
         self.shared = savepoint.unchanged(conversation(body, self.api.messages)) if writer is before else 0
         # What stands for a missing blob must not be frozen: the blob may be there by the next request.
-        if writer.builder.missing:
+        if builder.missing:
             self.writer = None
-        return body, explain
+        if not self.explained:
+            return body, explain
+        rendered = Rendered(body, tuple(builder.parts), tuple(builder.omitted))
+        del builder.parts[parts:], builder.omitted[omitted:]
+        return body, lambda: explain(rendered)
 
     def _write_frozen(self, writer: Writer, told: FrozenAndTail) -> None:
         """Write the units that were frozen since the last request."""
@@ -190,7 +188,7 @@ class RequestSession:
         # anew.
         rests_on = (inputs.told.frozen, inputs.preamble, inputs.first)
         if self.writer is None or self._writer_rests_on != rests_on:
-            self.writer = writer(inputs.preamble, self.blobs, explaining=self.explaining)
+            self.writer = writer(inputs.preamble, self.blobs, explaining=self.explained)
             self.writer.write(inputs.first)
             self._writer_rests_on, self._written = rests_on, 0
         return self.writer
@@ -210,98 +208,38 @@ def _render_all(window: Window) -> tuple[FrozenAndTail, frozenset[int], list[Ent
     return FrozenAndTail(FrozenPrefix(), 0, 0, units, shown.left_out), had, shown.entries
 
 
-def build(
-    entries: Iterable[Entry],
-    agent: str,
-    *,
-    task: str = "",
-    api: str | Format = DEFAULT_API,
-    policy: PolicyLike = None,
-    blobs: Mapping[str, bytes] = EMPTY_BLOBS,
-    counters: Mapping[str, Counter] = COUNTERS,
-) -> Request:
-    """Build the request that the lane (agent, task) would send after these entries, on an API.
+class TokenMeter(RequestSession):
+    """Counts the tokens of a window's request now: the `size.tokens` of the request that a session makes.
 
-    The same as by `builder.build_reference`, which defines it, but in time proportional to the log.
-    `policy` None is the one on the agent's card. An agent that is new has an empty card. Raises
-    `AgentNotFoundError` where its name may be a slip for that of a known one, `UnsupportedVersionError` where
-    an entry needs one, `InvalidPolicyError`.
+    A request counts its tokens part by part, so for each of a long conversation all of it would be explained.
+    `is_missing`: a blob was not there, and the line that stands for it was counted.
     """
-    log = list(entries)
-    now = settings(log) if policy is None else NOTHING
-    chosen, counter = choose(now, agent, policy, counters)
-    return from_window(window(LaneId(agent, task), chosen, log, counter, blobs), api, blobs)
 
+    def __init__(self, window: Window, api: str | Format, blobs: Mapping[str, bytes] = EMPTY_BLOBS) -> None:
+        super().__init__(window, api, blobs, explained=True)
+        self._counted: Writer | None = None
+        self._parts = self._frozen = 0
+        self.is_missing = False
 
-def every_request(
-    entries: Iterable[Entry],
-    agent: str,
-    *,
-    task: str = "",
-    api: str | Format = DEFAULT_API,
-    policy: PolicyLike = None,
-    blobs: Mapping[str, bytes] = EMPTY_BLOBS,
-    counters: Mapping[str, Counter] = COUNTERS,
-) -> Iterator[Request]:
-    """Yield the lane's request after each entry from the first that it takes part in. Raises as `build`."""
-    log = list(entries)
-    session: RequestSession | None = None
-    for window in windows(log, LaneId(agent, task), policy, counters, blobs):
-        if session is None or session.window is not window:
-            session = RequestSession(window, api, blobs)
-        if takes_part(window):
-            yield session.request()
-
-
-def windows(
-    log: Sequence[Entry],
-    lane: LaneId,
-    given: PolicyLike,
-    counters: Mapping[str, Counter] = COUNTERS,
-    blobs: Mapping[str, bytes] = EMPTY_BLOBS,
-) -> Iterator[Window]:
-    """Yield the lane's window after each entry: one window, unless the policy on its card changes.
-
-    A policy that cannot be used has no windows until a later one mends it. Raises `InvalidPolicyError` at the
-    end where none did.
-    """
-    now, made = NOTHING, None
-    refused: InvalidPolicyError | None = None
-    for length, entry in enumerate(log, 1):
-        before, now = now, configure(now, entry)
-        changed = before.card_of(lane.agent).policy != now.card_of(lane.agent).policy
-        # A policy counts as though it had always been in force: a new one reads the log from its start.
-        if length == 1 or (given is None and changed):
-            made = refused = None
-            try:
-                chosen, counter = choose(now, lane.agent, given, counters)
-                made = window(lane, chosen, log[:length], counter, blobs)
-            except InvalidPolicyError as error:
-                refused = error
-        elif made is not None:
-            made.take(entry)
-        if made is not None:
-            yield made
-    if refused is not None:
-        raise refused
-
-
-def window(
-    lane: LaneId,
-    policy: Policy,
-    entries: Iterable[Entry],
-    counter: Counter = ESTIMATE,
-    blobs: Mapping[str, bytes] = EMPTY_BLOBS,
-) -> Window:
-    """Return the window of a lane after all the entries of a log."""
-    made = Window(lane, policy, counter, blobs=blobs)
-    for entry in entries:
-        made.take(entry)
-    return made
-
-
-def from_window(
-    window: Window, api: str | Format, blobs: Mapping[str, bytes] = EMPTY_BLOBS, *, explained: bool = False
-) -> Request:
-    """Return the request of a window. `explained`: its parts are asked for, so they are made at once."""
-    return RequestSession(window, api, blobs, explained=explained).request()
+    def tokens(self) -> int:
+        """Return the tokens of the request. Raises as `request`."""
+        if self.api.writer is None:
+            return self.request().size.tokens
+        check_askable(self.window)
+        inputs = self._inputs()
+        writer = self._at_work(inputs, self.api.writer)
+        self._write_frozen(writer, inputs.told)
+        builder = writer.builder
+        if self._counted is not writer:
+            self._counted, self._parts, self._frozen = writer, 0, 0
+        self._frozen += tokens_of(builder.parts[self._parts :])
+        self._parts = len(builder.parts)
+        writer.body(inputs.rest)
+        tail = tokens_of(builder.parts[self._parts :])
+        del builder.parts[self._parts :]
+        builder.omitted.clear()
+        found = self._frozen + tail
+        # What stands for a missing blob must not be frozen: the blob may be there by the next request.
+        if builder.missing:
+            self.writer, self.is_missing = None, True
+        return found

@@ -36,9 +36,8 @@ from stenolog.projections.requests.builder import choose
 from stenolog.projections.requests.incremental.window import START, Window, WindowSnapshot
 from stenolog.projections.requests.pipeline.budget import caps
 
-from .snapshot_ladder import Rung, SnapshotLadder
 from .token_counters import COUNTERS
-from .window_cache import CachedWindow, Key, WindowListener, windows_of
+from .window_cache import CachedWindow, Key, Rung, SnapshotLadder, WindowListener, windows_of
 
 GAP, SPARE = 3, 32
 """Rows beyond the window that are read to ask fewer questions: between two runs of it, and in all."""

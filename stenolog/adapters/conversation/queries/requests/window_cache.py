@@ -7,8 +7,9 @@ may append. A window that cannot be advanced is evicted; this costs time, never 
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,20 +18,17 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.events import ModeSwitch
 from stenolog.domain.policy import Policy, PolicyLike, PolicyRule
 from stenolog.domain.policy import policy as policy_of
-from stenolog.projections.formats.base import Format
 from stenolog.projections.requests import LaneId, Request
-from stenolog.projections.requests.incremental.session import RequestSession
-from stenolog.projections.requests.incremental.window import Window
-
-from .snapshot_ladder import SnapshotLadder
+from stenolog.projections.requests.incremental.series import RequestSeries
+from stenolog.projections.requests.incremental.window import Window, WindowSnapshot
 
 if TYPE_CHECKING:
     from stenolog.projections.context_curve.tracer import ContextTracer
 
 ROWS = 50_000
 """So many entries are held at most, over all windows of a log; one window is held whatever its weight."""
-MOST = 8
-"""So many APIs are written for at once."""
+REQUESTS = 16
+"""So many requests of the past are kept at most; a large one takes some megabytes."""
 TRACERS = 4
 """So many tracers are held at once."""
 NAMED = 64
@@ -54,6 +52,67 @@ class Key(NamedTuple):
     past: bool = False
 
 
+SPACING = 16
+"""The entries between two snapshots, at first."""
+MOST_RUNGS = 4096
+"""The snapshots of a ladder; one more, and every second one goes."""
+
+
+class Rung(NamedTuple):
+    """A snapshot, with the digest of the entry that it stands at."""
+
+    position: int
+    digest: str
+    snapshot: WindowSnapshot
+
+
+class SnapshotLadder:
+    """The snapshots of a lane's window under a policy, by position; safe to share between threads.
+
+    The checkpoints beside the log are thousands of entries apart, so that their file stays small. A slider
+    that is dragged through a conversation asks for one position after another, within milliseconds.
+    """
+
+    def __init__(self) -> None:
+        self._rungs: list[Rung] = []
+        self._spacing = SPACING
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._rungs)
+
+    def wants(self, position: int) -> bool:
+        """Return whether a snapshot at that position is of use."""
+        return position % self._spacing == 0
+
+    def add(self, rung: Rung) -> None:
+        """Keep a snapshot, in the place of another one at its position."""
+        with self._lock:
+            place = bisect_right(self._rungs, rung.position, key=_position)
+            if place and self._rungs[place - 1].position == rung.position:
+                self._rungs[place - 1] = rung
+            else:
+                self._rungs.insert(place, rung)
+            if len(self._rungs) > MOST_RUNGS:
+                self._spacing *= 2
+                self._rungs = [each for each in self._rungs if self.wants(each.position)]
+
+    def nearest(self, at: int) -> Rung | None:
+        """Return the last snapshot at or before a position."""
+        with self._lock:
+            place = bisect_right(self._rungs, at, key=_position)
+            return self._rungs[place - 1] if place else None
+
+    def clear(self) -> None:
+        """Forget all of them: they are of another log."""
+        with self._lock:
+            self._rungs.clear()
+
+
+def _position(rung: Rung) -> int:
+    return rung.position
+
+
 class WindowListener:
     """A listener to a window as it advances; this one does nothing, for windows without snapshots."""
 
@@ -64,8 +123,8 @@ class WindowListener:
         """Finish the window for now."""
 
 
-class CachedWindow:
-    """A window with the requests that are made of it, one after another, on each API.
+class CachedWindow(RequestSeries):
+    """A series of requests that is kept up with a stored log.
 
     `digest` is that of the last entry in it. `usable` turns false where a card brings another policy. `begin`
     is the position of the snapshot that it was made of; 0: of none. `ladder` has more of them, of its past.
@@ -82,12 +141,10 @@ class CachedWindow:
         by_card: bool,
         begin: int = 0,
     ) -> None:
-        self.window = window
+        super().__init__(window, blobs)
         self.begin = begin
         self.digest = ""
         self.usable = True
-        self.sessions: dict[str | Format, RequestSession] = {}
-        self._blobs = blobs
         self._by_card = by_card
         self._listener = listener
 
@@ -102,14 +159,6 @@ class CachedWindow:
                 agent, now = self.window.lane.agent, self.window.settings
                 self.usable &= before.card_of(agent).policy == now.card_of(agent).policy
         self._listener.finish()
-
-    def request(self, api: str | Format) -> Request:
-        """Return the request on an API."""
-        if api not in self.sessions:
-            if len(self.sessions) == MOST:
-                self.sessions.clear()
-            self.sessions[api] = RequestSession(self.window, api, self._blobs)
-        return self.sessions[api].request()
 
     @property
     def weight(self) -> int:
@@ -132,6 +181,7 @@ class WindowCache:
         self._tracers: OrderedDict[tuple[int, LaneId], ContextTracer] = OrderedDict()
         self._named: dict[int, tuple[PolicyLike, str]] = {}
         self._ladders: OrderedDict[tuple[int, str], SnapshotLadder] = OrderedDict()
+        self._requests: OrderedDict[tuple[object, ...], Request] = OrderedDict()
         self._turn = Lock()
 
     def __len__(self) -> int:
@@ -181,6 +231,17 @@ class WindowCache:
                 self._ladders.popitem(last=False)
             return found
 
+    def remembered(self, key: tuple[object, ...], build: Callable[[], Request]) -> Request:
+        """Return the request of a key, which begins with the conversation's; build it unless it is kept."""
+        with self._turn:
+            found = self._requests.pop(key, None)
+        found = build() if found is None else found
+        with self._turn:
+            self._requests[key] = found
+            if len(self._requests) > REQUESTS:
+                self._requests.popitem(last=False)
+        return found
+
     def take_tracer(self, key: tuple[int, LaneId]) -> ContextTracer | None:
         """Return the tracer of a lane, the caller's until it is put back; None where none is held."""
         with self._turn:
@@ -208,6 +269,8 @@ class WindowCache:
                 self._rows -= self._held.pop(held)[1]
             for traced in [traced for traced in self._tracers if traced[0] == key]:
                 del self._tracers[traced]
+            for known in [known for known in self._requests if known[0] == key]:
+                del self._requests[known]
 
     def clear(self) -> None:
         """Let go of all of them."""
@@ -215,6 +278,7 @@ class WindowCache:
             self._held.clear()
             self._ladders.clear()
             self._tracers.clear()
+            self._requests.clear()
             self._rows = 0
 
 
