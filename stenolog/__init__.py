@@ -1,6 +1,6 @@
 """Stenolog records conversations with LLM agents event by event, and rebuilds what each agent was sent.
 
-Five kinds of event are all that can happen: `UserMessage`, `AssistantMessage`, `ToolResult`, `LlmError` and
+Only five kinds of event can happen: `UserMessage`, `AssistantMessage`, `ToolResult`, `LlmError` and
 `ModeSwitch`. A `Log` is a file of conversations; a `Conversation` is the sequence of its entries. Everything
 else follows from the entries: `conversation.request("coder")` is the exact body that the agent's model is
 sent next, `conversation.timeline()` what a person sees, `conversation.state()` what the engine does next. A
@@ -9,7 +9,7 @@ sent next, `conversation.timeline()` what a person sees, `conversation.state()` 
     with stenolog.open("talks.db") as log:
         log["demo"].append(UserMessage("Which test fails?"))
 
-The other public names stand in faces: `stenolog.events`, `.parts`, `.errors`, `.context`, `.requests`,
+The other public names are in faces: `stenolog.events`, `.parts`, `.errors`, `.context`, `.requests`,
 `.importers`, `.analysis`, `.engine`, `.models`, `.tools`, `.tables`, `.chats`, `.frameworks`, `.maintenance`,
 `.plugins`, `.workers` and `.testing`. The modules of `stenolog.domain`, `.projections`, `.adapters` and
 `.apps` are private and move without notice: import from a face.

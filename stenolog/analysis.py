@@ -1,4 +1,4 @@
-"""Answers from a log: what was used and what it cost, who is behind a call, where a text went, what differs.
+"""Answers from a log: usage and cost, the author of a call, the fate of a text, differences.
 
 Each is a pure function of entries or of requests; `usage` is a fold. The short ways are on the objects:
 `conversation.explain(9)`, `conversation.timeline()`, `conversation.fold(usage)`.

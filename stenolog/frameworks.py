@@ -1,6 +1,6 @@
 """For programs that use an agent framework: its conversations kept in the log, or read out of it.
 
-Each name needs an extra of its own, and none of their packages is imported before it is asked for.
+Each name needs an extra of its own, and imports its packages at its first use.
 """
 
 from __future__ import annotations

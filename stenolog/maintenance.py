@@ -1,4 +1,4 @@
-"""Maintenance of a log's file: check that it is as it was written, restore a backup, save what is intact."""
+"""Maintenance of a log's file: check it, restore a backup, save what is intact."""
 
 from .adapters.conversation.verifying.integrity import Restored, restore, verify
 from .adapters.conversation.verifying.salvage import Salvaged, salvage

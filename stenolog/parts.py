@@ -1,4 +1,4 @@
-"""Parts: what a message is made of, be it text, a picture, a file, a tool call or a provider's own."""
+"""Parts of a message: a text, a picture, a file, a tool call or a provider's own."""
 
 from .domain.parts import (
     AssistantPart,

@@ -4,8 +4,7 @@ from stenolog.plugins import IMPORTERS
 
 IMPORTERS.add_reference("my-notes", "my_package.notes:NOTES")
 
-A `LazyRegistry` takes references, so that nothing is imported before it is used. Nor is a registry imported
-before it is asked for.
+A `LazyRegistry` takes references, and imports nothing before its use; so does this module.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Workers: what was submitted to a log is run by processes of any number of machines.
+"""Workers: processes of any number of machines run what was submitted to a log.
 
 `submit` appends a message and wakes a worker, in one transaction; `Worker` runs a team on what was submitted,
-as `stenolog worker` does. In PostgreSQL the extra `workers` is needed; a log in a file needs none.
+as `stenolog worker` does. PostgreSQL needs the extra `workers`; a log in a file needs none.
 """
 
 from .apps.workers.following import follow

@@ -1,4 +1,4 @@
 """Events, the state that follows from them, and decisions, all pure.
 
-Private: programs import from the faces (`stenolog.events`, `stenolog.engine` …), because modules move here.
+Private: programs import from the faces (`stenolog.events` …).
 """

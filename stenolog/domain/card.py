@@ -1,4 +1,4 @@
-"""The card of an agent: how it is configured, with the policy that chooses its context."""
+"""The card of an agent: its configuration, with the policy that chooses its context."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ def from_shorthand(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_policy(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields with the policy as JSON, from one or several of `stenolog.context`, or from JSON."""
+    """Return the fields with the policy as JSON."""
     if not fields.get("policy"):
         return fields
     return {**fields, "policy": policy(fields["policy"]).json}
@@ -31,11 +31,10 @@ def with_policy(fields: dict[str, Any]) -> dict[str, Any]:
 
 @frozen_value
 class AgentCard:
-    """An agent's configuration: never a message, always a setting.
+    """An agent's configuration: always a setting, never a message.
 
-    `tools` None means that they are not known: stubs are made for those it called.
-    `parameters` are the provider's own (temperature, max_tokens …). `policy` chooses the context: a
-    value of `stenolog.context`, held as its JSON.
+    `tools` None: not known; tools that it called get stubs. `parameters` are the provider's own (temperature,
+    max_tokens …). `policy` chooses the context: a value of `stenolog.context`, stored as JSON.
     """
 
     from_shorthand = staticmethod(from_shorthand)

@@ -1,12 +1,11 @@
 """Events to bytes and back: a closed registry of `kind@version`.
 
-`load(dump(event)) == event`, and `dump(load(payload)) == payload` for every payload that `dump` made.
-What another program wrote (blanks, another order of fields, defaults spelt out, a key given twice, of
-which the last counts) loads too, and would be dumped in this one form; the log never does that, it
-keeps the bytes. A topic that is not registered is kept byte for byte as `Unknown`.
+`load(dump(event)) == event`, and `dump(load(payload)) == payload` for every payload that `dump` made. JSON in
+another form (blanks, order, defaults, repeated keys: the last counts) loads too. The log keeps its bytes. A
+topic that is not registered stays `Unknown`, byte for byte.
 
-To change an event's fields, register the new class under the next version, and an upcaster from the
-old one: a function from the old JSON object to the new.
+To change an event's fields, register the new class under the next version, and an upcaster from the old one:
+a function from the old JSON object to the new.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ JsonObject: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Upcast:
-    """An upcast: `change` turns a payload of an old topic into a payload of topic `to`."""
+    """An upcast: `change` turns a payload of an old topic into one of topic `to`."""
 
     to: str
     change: Callable[[JsonObject], JsonObject]
@@ -53,13 +52,13 @@ class Registry:
         self._classes: dict[str, Any] = dict(self.events)
 
     def topics(self, kinds: Iterable[type[Event]]) -> tuple[str, ...]:
-        """Return the topics, old ones too, whose payloads are read as events of these kinds."""
+        """Return the topics, old ones too, of these kinds."""
         wanted = set(kinds)
         known = (*self.events, *self.upcasts)
         return tuple(topic for topic in known if self.events[self._newest(topic)] in wanted)
 
     def dump(self, event: Event) -> tuple[str, bytes]:
-        """Return the topic and payload of an event. Raises `InvalidEventError` where it cannot be stored."""
+        """Return the topic and payload of an event. Raises `InvalidEventError` if it cannot be stored."""
         if isinstance(event, Unknown):
             return self._dump_unknown(event)
         topic = self._topics.get(type(event))
@@ -74,10 +73,7 @@ class Registry:
             raise InvalidEventError(f"{event.kind} cannot be written as JSON: {error}") from None
 
     def load(self, topic: str, payload: bytes) -> Event:
-        """Return the event of a stored payload.
-
-        Raises `CorruptLogError` where `dump` did not write the bytes.
-        """
+        """Return the event of a stored payload. Raises `CorruptLogError` for bytes not of `dump`."""
         cls = self._classes.get(topic)
         try:
             if cls is not None:
@@ -115,7 +111,7 @@ class Registry:
             raise CorruptLogError(f"{topic} cannot be made {upcast.to}: {type(error).__name__}") from error
 
     def _newest(self, topic: str) -> str:
-        """Return the topic that the upcasts of `topic` lead to; in a circle of upcasts, one of its topics."""
+        """Return the topic that the upcasts of `topic` lead to; in a circle, one of its topics."""
         # As many steps as there are upcasts, so that a circle ends.
         for _ in self.upcasts:
             topic = self.upcasts[topic].to if topic in self.upcasts else topic
@@ -127,13 +123,11 @@ def _may_be_topic(topic: str) -> bool:
 
 
 def _type_of(value: object) -> str:
-    """Return the name of a value's type."""
     # Stored words do not belong into an error, which may come into a log file.
     return type(value).__name__
 
 
 def _no_event(found: object) -> str:
-    """Say what was expected in the place of what is no event, and how an event is made of it."""
     what = f"the class {found.__name__}" if isinstance(found, type) else type(found).__name__
     match found:
         case type():
@@ -150,7 +144,7 @@ def _no_event(found: object) -> str:
 
 
 def _unknown(topic: str, payload: bytes) -> Unknown:
-    """Return an erased event, or one of a later release, with whether it may be skipped."""
+    """Return an erased event, or one of a later release that may be `ignorable`."""
     if topic == ERASED and not payload:
         return Unknown(topic=ERASED, payload=b"", ignorable=True)
     try:
@@ -185,5 +179,5 @@ def dump_event(event: Event) -> tuple[str, bytes]:
 
 
 def load_event(topic: str, payload: bytes) -> Event:
-    """Return the event of a stored topic and payload. Raises `CorruptLogError` where they do not fit."""
+    """Return the event of a stored topic and payload. Raises `CorruptLogError` if they do not fit."""
     return REGISTRY.load(topic, payload)

@@ -1,10 +1,10 @@
-"""An event as it stands in the log, and the chain of digests that holds the log together.
+"""An event in the log, and the chain of digests that holds the log together.
 
     digest = sha256(previous digest ‖ header ‖ sha256(salt ‖ payload))
     header = position, id, at, topic, size: each as UTF-8 text and ended by a line feed
 
-`previous digest` is empty before position 1; before the first position of a fork it is the parent's
-digest at the fork. Once a payload is erased its salt goes too, and the chain still verifies.
+`previous digest` is empty before position 1; before a fork's first position it is the parent's digest at the
+fork. An erased payload loses its salt too, and the chain still verifies.
 """
 
 from __future__ import annotations
@@ -40,13 +40,12 @@ class Entry(NamedTuple):
     event: Event
 
     def __repr__(self) -> str:
-        """Return what a person looks for; the fields have the rest."""
         words = quoted(getattr(self.event, "text", "") or self.event)
         return f"<Entry {self.position} of {self.conversation!r}: {self.event.kind} {words}>"
 
 
 class NewEntry(NamedTuple):
-    """An event on its way into the log. Id and time are made at the edge where they are omitted."""
+    """An event before its append. Id and time may be omitted."""
 
     event: Event
     id: str | None = None
@@ -56,9 +55,9 @@ class NewEntry(NamedTuple):
 class Record(NamedTuple):
     """An entry as it is stored: `time` in microseconds since 1970 (UTC), the event as its bytes.
 
-    `erased` holds the sha256 of salt and payload once the payload was erased; salt and payload are
-    empty then, and `size` still tells how long it was. Beside a salt or a payload no digest is right. The
-    payload of an erased mode switch is its effects, of which the history has the hash.
+    After an erasure `erased` holds the sha256 of salt and payload, which are empty, and `size` the old
+    length. Beside a salt or a payload no digest is right. The payload of an erased mode switch is its
+    effects, whose hash is in the history.
     """
 
     position: int
@@ -80,13 +79,13 @@ def content_hash(salt: bytes, payload: bytes) -> bytes:
 
 
 def effects_left(topic: str, payload: bytes) -> bytes:
-    """Return the payload that an erasure leaves: the effects of a mode switch, and nothing of all others."""
+    """Return the payload that an erasure leaves: the effects of a mode switch, else nothing."""
     event = REGISTRY.load(topic, payload) if topic == SWITCH else None
     return REGISTRY.dump(effects_of(event))[1] if isinstance(event, ModeSwitch) else b""
 
 
 def left_hash(left: bytes) -> str:
-    """Return the hash of what an erasure left, as the history has it; empty for nothing."""
+    """Return the hash of what an erasure left, as the history has it; "" for nothing."""
     return sha256(left).hexdigest() if left else ""
 
 
@@ -121,7 +120,7 @@ def digest_of(previous: bytes, record: Record) -> bytes:
 def to_entry(conversation: str, record: Record, registry: Registry = REGISTRY) -> Entry:
     """Return the record with its event decoded; an erased one as an `Unknown` of the topic "erased".
 
-    Raises `CorruptLogError`, naming conversation and position, where the bytes do not decode.
+    Raises `CorruptLogError`, naming conversation and position.
     """
     try:
         # The topic of an erased entry stays in its row, but there is nothing to decode by it.

@@ -1,4 +1,4 @@
-"""Entries whose words are gone (erased, damaged, lost), and the entry that an erasure leaves."""
+"""Entries whose words are gone (erased, damaged, lost), and what an erasure leaves of an entry."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ MARK: Mapping[str, Any] = MappingProxyType({"stenolog": {"erased": True}})
 
 
 def effects_of(switch: ModeSwitch) -> ModeSwitch:
-    """Return what is left of an erased mode switch: its effects on members, turns and context, without words.
+    """Return an erased mode switch: its effects on members, turns and context, without words.
 
-    Gone are the title, instructions, descriptions and schemas of tools, a provider's parameters, the words of
-    a workflow run, and whatever an application added.
+    Removed are the title, the prompts, descriptions and schemas of tools, parameters, the words of a workflow
+    run, and whatever an application added.
     """
     cards = {name: None if card is None else _without_words(card) for name, card in switch.cards.items()}
     run = switch.active_run
@@ -78,7 +78,7 @@ CHECKPOINTED = "langgraph"
 
 
 def is_checkpointed(event: Event) -> bool:
-    """Return whether checkpoints hold the words of the event too, so that its own erasure is not enough."""
+    """Return whether checkpoints hold the words of the event too."""
     return isinstance(getattr(event, "meta", {}).get(CHECKPOINTED), dict)
 
 
@@ -97,7 +97,7 @@ RECEIPT_BYTES = 65_536
 
 
 def is_receipt(payload: bytes) -> bool:
-    """Return whether a payload is that of an erasure's message, which says nothing new."""
+    """Return whether a payload is that of an erasure's message."""
     return len(payload) < RECEIPT_BYTES and RECEIPT in payload
 
 
@@ -130,5 +130,5 @@ def erasure_of(event: Event) -> Erasure | None:
 
 
 def is_gone(event: Event) -> bool:
-    """Return whether the words of an entry are gone: it was erased, is damaged, or was lost in a salvage."""
+    """Return whether an entry was erased, is damaged, or was lost in a salvage."""
     return is_effects(event) or (isinstance(event, Unknown) and event.topic in (ERASED, DAMAGED, LOST))

@@ -1,8 +1,8 @@
-"""The five kinds of event: what can happen in a conversation with LLM agents.
+"""The five kinds of event that can happen in a conversation with LLM agents.
 
-These classes are the storage format. They know nothing of storage, rendering or providers, and there
-is no sixth kind: what seems to need one is a field of one of these, or a projection.
-`text=` and `tool_calls=` are short for ordered `parts`, and can be read back.
+These classes are the storage format, and know nothing of storage, rendering or providers. There is no sixth
+kind: what seems to need one is a field of one of these, or a projection. `text=` and `tool_calls=` are short
+for ordered `parts`, and can be read back.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,12 +1,12 @@
-"""The history of a log: a chain of records over what is not an entry.
+"""The history of a log: a chain of records about what is not an entry.
 
 Conversations that were begun, forked, renamed, archived and deleted; entries that were imported or erased.
 
     digest = sha256(previous digest ‖ header ‖ sha256(salt ‖ name))
     header = number, stream, what, value, parent: each as UTF-8 text and ended by a line feed
 
-The previous digest is empty before record 1. When a conversation is deleted, its names are erased here, with
-their salts; `erased` then holds the sha256 of both, as it does for the payload of an entry.
+The previous digest is empty before record 1. When a conversation is deleted, its names and their salts are
+erased here; `erased` then holds the sha256 of both.
 
 The head of a log is one digest over its history and the heads of all its conversations:
 
@@ -39,9 +39,9 @@ class Change(NamedTuple):
     """One record of the history.
 
     `value` is the fork's position, the time of archiving (microseconds since 1970, UTC), the position that
-    was erased, the last one that was imported, or the log's newest notification id when a conversation was
-    deleted; else 0. `parent` is the stream forked from, or the first imported position; else 0. `name` of an
-    erasure is the sha256 of what it left of the entry (see `erasure.effects_of`), as hexadecimal digits.
+    was erased, the last one that was imported, or the log's newest notification id at a deletion; else 0.
+    `parent` is the stream forked from, or the first imported position; else 0. `name` of an erasure is the
+    sha256 of what it left of the entry (see `erasure.effects_of`), as hexadecimal digits.
     """
 
     number: int
@@ -75,7 +75,7 @@ class Listed(NamedTuple):
 
 
 class LogHead(NamedTuple):
-    """The head of a log: how long its history was, its newest entry's notification id, and the digest.
+    """The head of a log: the length of its history, its newest notification id, the digest.
 
     As text `NUMBER-NEWEST-DIGEST`.
     """
@@ -89,7 +89,7 @@ class LogHead(NamedTuple):
 
 
 def parse(text: str) -> LogHead | None:
-    """Return the head that the text is; None where it is another digest."""
+    """Return the head in a text; None for another digest."""
     found = _HEAD.fullmatch(text.strip())
     return LogHead(int(found[1]), int(found[2]), found[3].lower()) if found else None
 
@@ -115,7 +115,7 @@ def digest_of(previous: bytes, change: Change) -> bytes:
 def following(
     newest: Newest, key: int, what: str, *, value: int = 0, parent: int = 0, salt: bytes = b"", name: str = ""
 ) -> Change:
-    """Return the record behind the newest one. A name needs a salt of `SALT_BYTES`."""
+    """Return the record after the newest one. A name needs a salt of `SALT_BYTES`."""
     change = Change(newest.number + 1, key, what, value, parent, salt, name, b"")
     return change._replace(digest=digest_of(newest.digest, change))
 
@@ -129,7 +129,7 @@ def log_head(number: int, newest: int, history: bytes, heads: Iterable[tuple[int
 
 
 class Fault(NamedTuple):
-    """A record that does not follow from those before it. `stream` is 0 where the chain itself is broken."""
+    """A record that does not follow from those before it. `stream` 0: the chain itself is broken."""
 
     number: int
     stream: int
@@ -169,7 +169,7 @@ class History:
             self._change(change, self.listed[change.stream])
 
     def end(self) -> None:
-        """Check the rules for the whole history: names are erased with their conversation alone."""
+        """Check the whole history: names are erased only with their conversation."""
         for stream in sorted(self.unnamed & self.listed.keys()):
             self.faults.append(Fault(self.number, stream, "its name", "an erased name"))
 

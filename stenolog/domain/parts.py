@@ -1,4 +1,4 @@
-"""Parts of a message, in the order they were said: text, reasoning, tool calls and the rest."""
+"""Parts of a message, in order: text, reasoning, tool calls and the rest."""
 
 from collections.abc import Iterable
 from typing import Annotated, Literal, TypeAlias
@@ -12,9 +12,9 @@ from .base.model import frozen_value, tag
 class TextPart:
     """Plain text, as it was said.
 
-    `phase` is what OpenAI calls the message that it is of (`commentary`, `final_answer`), and takes back.
-    `raw` is what else its `provider` said of it, such as citations: a JSON object of those fields, or the
-    whole block if it has a `type`. It goes back to that provider, and to nobody else.
+    `phase` is OpenAI's word for the message that it is of (`commentary`, `final_answer`). `raw` is what else
+    its `provider` gave, such as citations: a JSON object of those fields, or the whole block if it has a
+    `type`. It goes back only to that provider.
     """
 
     positional = ("text",)
@@ -37,7 +37,7 @@ class ImagePart:
 
 @frozen_value
 class FilePart:
-    """A file: bytes by the sha256 of a blob, a URL, or the id that it has at a provider."""
+    """A file: bytes by the sha256 of a blob, a URL, or its id at a provider."""
 
     type: Literal["file"] = tag("file")
     name: str = ""
@@ -52,9 +52,9 @@ class FilePart:
 class ReasoningPart:
     """A model's reasoning before its answer.
 
-    `signature` and `encrypted` are the provider's proof and ciphertext: they go back unmodified,
-    and only to the provider (and model family) that made them. Some providers, such as Gemini, sign the
-    answer and not the reasoning; the reasoning then stands directly before the part that is signed.
+    `signature` and `encrypted` are the provider's proof and ciphertext: they go back unmodified, and only to
+    the provider and model family that made them. If a provider signs the answer and not the reasoning, as
+    Gemini does, the reasoning comes directly before the signed part.
     """
 
     type: Literal["reasoning"] = tag("reasoning")
@@ -69,12 +69,12 @@ class ReasoningPart:
 class ToolCall:
     """A call of a tool.
 
-    `arguments` is the provider's raw string; where it gave an object, that object dumped compact in its own
-    order. Ids repeat in real logs: the call is known by its entry and index.
+    `arguments` is the provider's raw string; an object is dumped compact, in its own order. Ids repeat in
+    real logs: the call is known by its entry and index.
 
-    `namespace` tells tools of one name apart. `form` is what its provider calls the call where that is no
-    function's: of a `custom` tool, whose input is any text, or a `tool_search`. `raw` is what else its
-    `provider` said of it, such as the program that made it, as that of a `TextPart`.
+    `namespace` separates tools of one name. `form` is the provider's word for a call of no function:
+    `custom`, whose input is any text, or `tool_search`. `raw` is what else its `provider` gave, such as the
+    program that made the call, as in a `TextPart`.
     """
 
     type: Literal["tool_call"] = tag("tool_call")
@@ -99,7 +99,7 @@ class RefusalPart:
 class ProviderPart:
     """A part that only its provider understands, as raw JSON text.
 
-    It goes back to the provider and model family that made it, and to nobody else.
+    It goes back only to the provider and model family that made it.
     """
 
     type: Literal["opaque"] = tag("opaque")

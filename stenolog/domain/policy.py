@@ -2,8 +2,8 @@
 
     LastN(50) | Budget(tokens=16_000) | Pins(tags=("goal",))
 
-A policy says what is wanted; what it means is in `projections.requests`. It stands in an agent's card as
-plain JSON, one key for each rule, so that it is in the log and a later release's rule is refused by name.
+A policy says what is wanted, `projections.requests` what it means. An agent's card has it as plain JSON, one
+key for each rule, so a later release's rule is refused by name.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DEFAULT_COUNTER = "bytes4"
 
 
 class PolicyRule:
-    """One rule of a policy. `slot` is its key in the policy: a policy has one rule in each."""
+    """One rule of a policy. `slot` is its key: a policy has one rule in each."""
 
     __slots__ = ()
     slot: ClassVar[str]
@@ -37,7 +37,7 @@ class PolicyRule:
 
     @property
     def json(self) -> dict[str, Any]:
-        """The policy that is this one rule, as it stands in a card."""
+        """The policy of this one rule, as in a card."""
         return policy(self).json
 
     def __or__(self, other: PolicyLike) -> Policy:
@@ -50,9 +50,8 @@ class PolicyRule:
 class History(PolicyRule):
     """The part of the conversation that is sent; `kind` names it in JSON.
 
-    `window` is how many messages are shown (None: all), and by how many the cut moves when there are more.
-    `keeps` are the purposes that stay beside them wherever the cut is, `delta` says whether what the
-    agent's backend has already is left out.
+    `window` is the number of messages shown (None: all), and the step of a cut when there are more. `keeps`
+    are the purposes that no cut removes, `delta` says whether what the agent's backend has is left out.
     """
 
     __slots__ = ()
@@ -67,7 +66,7 @@ class History(PolicyRule):
         return None, 1
 
     def fault(self) -> str:
-        """Return the fault of a step larger than the window, which would leave no message of it."""
+        """Return the fault of a step larger than the window, which would leave no message."""
         most, step = self.window
         return "" if most is None or step <= most else f"expected a step of at most {most}, found {step}"
 
@@ -81,10 +80,10 @@ class FullHistory(History):
 
 @rule
 class SinceLastTurn(History):
-    """The entries since the agent's own last turn, for a backend that remembers the earlier ones itself.
+    """The entries since the agent's own last turn, for a backend that remembers the earlier ones.
 
-    After an entry that reports a dead backend or a changed session, the full history is sent again; also
-    after a reset, after a rewind, and after an imported answer.
+    The full history is sent again after a dead backend, a changed session, a reset, a rewind, or an imported
+    answer.
     """
 
     kind: ClassVar[str] = "delta"
@@ -110,7 +109,7 @@ class LastN(History):
 
 @rule
 class Recent(History):
-    """The last `recent` messages, beside what is kept wherever the cut is; it moves in steps of `step`."""
+    """The last `recent` messages, beside what is always kept; the cut moves in steps of `step`."""
 
     recent: Positive = 20
     step: Positive = 1
@@ -122,7 +121,7 @@ class Recent(History):
 
 @rule
 class SinceLastTurnOrRecent(Recent):
-    """As `SinceLastTurn`; a session that begins is told summaries, facts and the last `recent` messages."""
+    """As `SinceLastTurn`; a new session is given summaries, facts and the last `recent` messages."""
 
     kind: ClassVar[str] = "delta-recent"
     keeps: ClassVar[tuple[str, ...]] = ("summary", "memory")
@@ -164,8 +163,8 @@ class Budget(PolicyRule):
 
     A message counts with the 8 tokens that an API may add to it, so many short ones are cut early. `reserve`
     (tokens) is kept free for the text around the conversation: by default its size, and at least a 32nd of
-    the budget. `counter` names the method that counts tokens: "bytes4", or "tiktoken:<encoding>" with the
-    extra `tiktoken`. `cut_to` is the part of its room that a cut leaves, in per cent; by default a third.
+    the budget. `counter` counts tokens: "bytes4", or "tiktoken:<encoding>" with the extra `tiktoken`.
+    `cut_to` is the part of its room that a cut leaves, in per cent; by default a third.
     """
 
     slot: ClassVar[str] = "budget"
@@ -178,7 +177,7 @@ class Budget(PolicyRule):
     cut_to: Positive | None = None
 
     def fault(self) -> str:
-        """Return the fault of a budget: it must limit something, and be more than its own reserve."""
+        """Return the fault of a budget without a limit, or not above its reserve."""
         if (self.tokens, self.messages, self.characters, self.bytes) == (None,) * 4:
             return "expected tokens, messages, characters or bytes, found none of them"
         if self.reserve is not None and self.reserve >= (self.tokens or self.reserve + 1):
@@ -192,7 +191,7 @@ class Budget(PolicyRule):
 class TruncateToolOutput(PolicyRule):
     """Tool output of more than `over` tokens is shown as its first `head` and last `tail` tokens.
 
-    Between them is the alias that the whole of it is read by.
+    Between them is the alias by which all of it can be read.
     """
 
     slot: ClassVar[str] = "compact"
@@ -219,7 +218,7 @@ class Attribution(PolicyRule):
 
 @rule
 class MissedMessages(PolicyRule):
-    """A title for messages since the agent's last turn that were not addressed to it; they stand under it."""
+    """A title over messages since the agent's last turn that were not addressed to it."""
 
     slot: ClassVar[str] = "away"
     title: str = "MESSAGES WHILE YOU WERE AWAY"
@@ -248,11 +247,11 @@ class Transforms(PolicyRule):
 class Prompt(PolicyRule):
     """The instructions around the conversation, beside the persona.
 
-    `base` and `tools` (how to use tools) never change and stand first. `modes` has rules for each mode, and
-    `banner` is a line with `{mode}` in it. Both stand last, so that a mode switch does not invalidate the
-    prompt cache, or, with `place` "first", before the conversation. The persona is shown only in the modes of
-    `persona_in`, and in all modes if that is empty. `tools_in` has the names of the tools of a mode; a mode
-    not in it has all. `cut_note` shows where messages were cut, `scope_note` what part is shown.
+    `base` and `tools` (how to use tools) never change and come first. `modes` has rules for each mode, and
+    `banner` is a line with `{mode}` in it. Both come last, so that a mode switch keeps the prompt cache, or,
+    with `place` "first", before the conversation. The persona is shown only in the modes of `persona_in`, and
+    in all modes if that is empty. `tools_in` has the names of the tools of a mode; a mode not in it has all.
+    `cut_note` shows where messages were cut, `scope_note` what part is shown.
     """
 
     slot: ClassVar[str] = "instructions"
@@ -274,9 +273,9 @@ H = TypeVar("H", bound=type[History])
 
 
 def register_history(cls: H) -> H:
-    """Register a history by its kind, so that a card can name it: once, where the program begins.
+    """Register a history by its kind, at the start of a program, so that a card can name it.
 
-    Raises `CallerError` where another history has the kind.
+    Raises `CallerError` if another history has the kind.
     """
     HISTORIES.add(cls.kind, cls)
     return cls
@@ -291,9 +290,9 @@ RULES: Mapping[str, type[PolicyRule]] = MappingProxyType({each.slot: each for ea
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A whole policy: one rule in each slot, None where it has none. Made by `policy(…)` or by `|`.
+    """A whole policy: one rule or None in each slot. Made by `policy(…)` or by `|`.
 
-    `chosen` is the history that was asked for, `history` the one that counts: everything, where none was.
+    `chosen` is the history that was asked for, `history` the one that counts: by default everything.
     `pipeline` is the version of the pipeline that applies it; None: the newest.
     """
 
@@ -324,7 +323,7 @@ class Policy:
 
     @property
     def json(self) -> dict[str, Any]:
-        """The policy as it stands in a card and in a receipt: defaults left out."""
+        """The policy as in a card and in a receipt: defaults left out."""
         shown: dict[str, Any] = {}
         if chosen := self.chosen:
             shown["history"] = {"kind": chosen.kind, **non_default_fields(chosen)}

@@ -44,7 +44,7 @@ MULTIPLES = {"": 1, "k": 1_000, "m": 1_000_000}
 
 
 def policy_of(written: str | None, option: str = "--policy") -> Policy | None:
-    """Return the policy of an option; None where it is empty: each agent's own, from its card.
+    """Return the policy of an option; None if it is empty: each agent's own, from its card.
 
     Raises `InvalidPolicyError`, which says what was expected, what was found, and for which option.
     """
@@ -68,23 +68,22 @@ def amount(written: str, what: str) -> int:
 
 
 def _hint(written: str) -> str:
-    """Suggest a policy that may have been meant."""
     return "; several rules are joined by +" if re.search(r"[,;|&\s]", written.strip()) else ""
 
 
 def in_short(chosen: Policy) -> str:
-    """Return the policy as it would be written here: the short form where it has one, else its JSON."""
+    """Return the policy in this short form if it has one, else as JSON."""
     return _in_short(chosen) or json.dumps(chosen.json, ensure_ascii=False, separators=(",", ":"))
 
 
 def titled(chosen: Policy) -> str:
-    """Return the policy in few words, for a table: the short form, and the names of the rest."""
+    """Return the policy in a few words for a table: the short form, and the names of the rest."""
     rest = [slot for slot in _other_rules(chosen) if slot != "budget"]
     return _in_short(chosen) or "+".join([*_pieces(chosen), *rest])
 
 
 def _in_short(chosen: Policy) -> str:
-    """Return the short form; empty where it has none that says everything."""
+    """Return the short form; "" if none says everything."""
     short = "+".join(_pieces(chosen))
     try:
         again = _from_short(short)
@@ -94,7 +93,6 @@ def _in_short(chosen: Policy) -> str:
 
 
 def _other_rules(chosen: Policy) -> dict[str, object]:
-    """Return the rules of a policy other than its history."""
     return {slot: rule for slot, rule in chosen.json.items() if slot != "history"}
 
 

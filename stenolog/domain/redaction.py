@@ -1,7 +1,7 @@
 """Redaction: values under keys that an application names are replaced before an event is stored.
 
-JSON objects are looked through: `meta`, the arguments of tool calls, and tool results and provider parts that
-are JSON as a whole. Free text is not.
+It looks through JSON: `meta`, the arguments of tool calls, and tool results and provider parts that are JSON
+as a whole. Free text stays.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def redacted(event: Event, keys: Collection[str]) -> Event:
 
 
 def redacted_text(text: str, keys: Collection[str]) -> str:
-    """Return a text that is JSON as a whole without the values under the keys; any other text as it is."""
+    """Return a text that is JSON as a whole without the values under the keys; other text unchanged."""
     # Most texts are no JSON, and need not be parsed to see that.
     if not text.lstrip().startswith(("{", "[")):
         return text

@@ -22,7 +22,7 @@ DEFAULT_SCOPE = "open"
 class Settings(NamedTuple):
     """The settings at a position.
 
-    `modes`, `scopes` and `contexts` (where their contexts begin) hold what was set for single agents.
+    `modes`, `scopes` and `contexts` (where their contexts begin) are those set for single agents.
     """
 
     mode: str = DEFAULT_MODE
@@ -42,7 +42,7 @@ class Settings(NamedTuple):
     contexts: dict[str, int] = {}  # noqa: RUF012 - as above
 
     def card_of(self, agent: str) -> AgentCard:
-        """Return an agent's card; an empty one where it has none."""
+        """Return an agent's card; an empty one if it has none."""
         return self.cards.get(agent) or construct(AgentCard)
 
     def mode_of(self, agent: str) -> str:
@@ -50,7 +50,7 @@ class Settings(NamedTuple):
         return self.modes.get(agent, self.mode)
 
     def withheld(self, agent: str, tool: str) -> str:
-        """Return why an agent may not call a tool in its mode; empty if it may."""
+        """Return why an agent may not call a tool in its mode; "" if it may."""
         mode = self.mode_of(agent)
         try:
             ruled = policy(self.card_of(agent).policy).instructions
@@ -139,7 +139,7 @@ def _set(now: T, change: object, cleared: T) -> T:
 def _for_agents(
     everyone: str, single: dict[str, str], change: object, agents: Sequence[str], default: str
 ) -> tuple[str, dict[str, str]]:
-    """Return a setting that is for all (which ends the single ones), or for the agents named."""
+    """Return a setting for all (which ends the single ones), or for the agents named."""
     if change is UNCHANGED:
         return everyone, single
     if not agents:

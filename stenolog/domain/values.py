@@ -14,7 +14,7 @@ from .base.model import FrozenDict, FrozenJson, Integer, Json, Many, Positive, f
 
 @frozen_value
 class Origin:
-    """The source of an imported event: the foreign system, and the ids and role that it had there."""
+    """The source of an imported event: the foreign system, and its ids and role there."""
 
     system: str
     id: str = ""
@@ -55,9 +55,8 @@ class ConversationRef:
 class Control:
     """A person's command to the engine.
 
-    `approve` and `refuse` name one call by `call`; `cancel` and `continue` name a lane by
-    `agent` and `task`. An `approve` may change the call: `arguments`, a JSON object, run in the place of the
-    model's.
+    `approve` and `refuse` name one call by `call`; `cancel` and `continue` name a lane by `agent` and `task`.
+    `arguments` of an `approve`, a JSON object, replace the model's.
     """
 
     action: Literal["approve", "refuse", "cancel", "continue"]
@@ -73,8 +72,8 @@ class Usage:
 
     `cost` is the price of the call in micro-dollars, if the provider or the agent states one.
     `cache_write_hour` is the part of `cache_write` that is kept for an hour; Anthropic bills it higher.
-    `cache_verdict` is the provider's own word on what kept the request from its cache, such as
-    `tools_changed`; `cache_missed` are the tokens that it names with it.
+    `cache_verdict` is the provider's own reason for a cache miss, such as `tools_changed`; `cache_missed` are
+    the tokens that it names with it.
     """
 
     input: Integer = 0
@@ -88,7 +87,7 @@ class Usage:
     cache_missed: Integer = 0
 
     def since(self, before: "Usage") -> "Usage":
-        """Return what was used since, of a session's total; all of it if the session was begun anew."""
+        """Return what was used since, of a session's total; all of it for a new session."""
         fresh = {name: getattr(self, name) - getattr(before, name) for name in COUNTS}
         return self if any(tokens < 0 for tokens in fresh.values()) else replace(self, **fresh)
 
@@ -101,14 +100,13 @@ COUNTS = ("input", "output", "cache_read", "cache_write", "reasoning", "cache_wr
 class Receipt:
     """The record of a request that an answer or an error carries: enough to build the request again.
 
-    `view` is the position that the request was built at. `policy`, `pipeline`, `api` and `counter` name
-    what built it, with versions. `plan` has the runs that were `cut` out of the window, and short digests of
-    the body's `sections`. `sha256` is that of the body, as compact UTF-8 JSON in the order sent, blobs by
-    hash.
+    `view` is the position that the request was built at. `policy`, `pipeline`, `api` and `counter` name what
+    built it, with versions. `plan` has the runs that were `cut` out of the window, and short digests of the
+    body's `sections`. `sha256` is that of the body, as compact UTF-8 JSON in the order sent, blobs by hash.
 
-    `sent` is the sha256 of the bytes that went out, blobs and all, and `transport` what made them of the
-    body: fields added and removed, style, method, path, headers that change behaviour. Both are empty where
-    the bytes are not known: then the body alone can be proved.
+    `sent` is the sha256 of the bytes that went out, with blobs, and `transport` what the transport changed:
+    fields added and removed, style, method, path, headers that change behaviour. Both are empty if the bytes
+    are not known: then only the body can be proved.
     """
 
     view: Integer
@@ -126,8 +124,8 @@ class Receipt:
 class Tool:
     """A tool that an agent may call. `parameters` is its JSON Schema, of type object.
 
-    `raw` is what else its `provider` takes of it, such as `defer_loading`: a JSON object of those fields, or
-    the whole declaration if it has a `type`: of a tool of the provider's own. No other provider is sent it.
+    `raw` is what else its `provider` takes, such as `defer_loading`: a JSON object of those fields, or the
+    whole declaration, with its `type`, of a tool of the provider's own. Other providers are not sent it.
     """
 
     name: str
@@ -161,7 +159,7 @@ class TurnPolicy:
 
 
 class HasTurns(Protocol):
-    """A rule of turns, such as `RoundRobin()`: it has a form in which it stands in the log."""
+    """A rule of turns, such as `RoundRobin()`, with a form for the log."""
 
     @property
     def turns(self) -> TurnPolicy:

@@ -164,7 +164,7 @@ class RequestSigns(NamedTuple):
 
 
 class TapLaunch(NamedTuple):
-    """A command behind a tap: its words, the program's place in them, and the tap's URL with its token.
+    """A command for a tap: its words, the program's place in them, and the tap's URL with its token.
 
     `environment` is the one that it gets, and may be changed; `environ` is the user's. `is_chained` says
     whether an upstream's base URL was in that.
@@ -193,11 +193,11 @@ class Program(NamedTuple):
     name of its command, `variables` are patterns of those that its login needs. `output` returns the form of
     its lines (a `JsonLines`) as an agent of a team, and `command` the words that make it write them, given
     those of a command line; None if these ask for something else. Without `output` it speaks plain text.
-    `requests` are signs of its requests, and `wrapped` patterns of how a text begins that it adds to a user's
-    messages by itself. `launch` loads a function that returns the words of its command behind a tap, if
-    variables with base URLs are not enough. `first_party` are a variable that it gets if the base URL of
-    another, the second, is the provider's own. `account` is where requests go that name a user's account.
-    `api` loads the name of the API that it speaks.
+    `requests` are signs of its requests, and `wrapped` patterns of the beginnings of texts that it adds to a
+    user's messages. `launch` loads a function that returns the words of its command for a tap, if variables
+    with base URLs are not enough. `first_party` are a variable that it gets if the base URL of another, the
+    second, is the provider's own. `account` is where requests go that name a user's account. `api` loads the
+    name of the API that it speaks.
     """
 
     name: str
@@ -220,13 +220,13 @@ class Program(NamedTuple):
         return bool(self.executable) and command_name(word) == self.executable
 
     def is_named_in(self, word: str) -> bool:
-        """Return whether a word of a command names the program, as that of an adapter for it does."""
+        """Return whether a word of a command names the program, or an adapter for it."""
         bounded = rf"(?<![a-z0-9]){re.escape(self.executable)}(?![a-z0-9])"
         return bool(self.executable) and bool(re.search(bounded, command_name(word).lower()))
 
 
 def command_name(word: str) -> str:
-    """Return the name that a word of a command has without its folder, its suffix and its version."""
+    """Return a command's name without its folder, its suffix and its version."""
     return word.rpartition("/")[2].removesuffix(".js").removesuffix(".exe").partition("@")[0]
 
 

@@ -51,10 +51,10 @@ def shown_call(name: str, arguments: str) -> str:
 
 
 def in_plain_sight(text: str) -> str:
-    """Return the text with escapes in the place of characters that are invisible or look like others.
+    """Return the text with characters escaped that are invisible or look like others.
 
     Escaped are control, format and unassigned characters, spaces other than U+0020, letters and signs that
-    stand for ASCII ones, Cyrillic and Greek letters in a word with Latin ones, and strings whose Cyrillic or
+    look like ASCII ones, Cyrillic and Greek letters in a word with Latin ones, and strings whose Cyrillic or
     Greek letters all look like Latin ones. Line breaks and tabs stay, but long gaps are counted instead.
     """
     if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
@@ -75,7 +75,7 @@ def _plain(text: str) -> str:
 
 
 def _word(word: str, alike: bool) -> str:
-    """Return the word, its Cyrillic and Greek letters escaped where they pass for Latin ones."""
+    """Return the word, its Cyrillic and Greek letters escaped if they pass for Latin ones."""
     if word.isascii():
         return word
     scripts = {_script(char) for char in word if char.isalpha()}
@@ -115,8 +115,7 @@ def _without_gaps(text: str) -> str:
 def _without_fences(text: str) -> str:
     """Return the text so that no line of it can end a block of code.
 
-    A block is marked by backticks or by tildes, whichever the text has not; where it has both, the backticks
-    are escaped.
+    Backticks or tildes mark a block, whichever the text has not; if it has both, the backticks are escaped.
     """
     if not all(fence in text for fence in FENCES):
         return text
@@ -142,9 +141,9 @@ def one_line(text: str) -> str:
 
 
 def safe_json(data: Any, *, indent: int | None = None, spaced: bool = False) -> str:
-    """Return the data as JSON that a terminal does not obey; a reader of JSON gets the same data.
+    """Return the data as JSON that a terminal does not obey; its meaning stays.
 
-    `spaced` puts a blank behind commas and colons, where a long line may be broken.
+    `spaced` puts a blank after commas and colons, for line breaks.
     """
     separators = None if indent or spaced else (",", ":")
     text = json.dumps(data, ensure_ascii=False, indent=indent, separators=separators)
@@ -152,7 +151,7 @@ def safe_json(data: Any, *, indent: int | None = None, spaced: bool = False) -> 
 
 
 class EscapedStream:
-    """A stream of JSON in front of a terminal: what is written to it is the same data, and not obeyed."""
+    """A stream of JSON for a terminal: the same data, and not obeyed."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream

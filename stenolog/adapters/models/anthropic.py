@@ -26,9 +26,9 @@ PATH = "/v1/messages"
 class Anthropic(SdkModel):
     """A model at Anthropic, or at any server of the Messages API (`base_url`).
 
-    `options` are those of the SDK's client, which is made when it is first needed; without an `api_key` it
-    looks for one in the environment. A `client` of your own is used as it is, without its retries, and is
-    yours to close. `diagnose`: each answer has Anthropic's verdict on what it did not find in its cache.
+    `options` are those of the SDK's client, made at its first use; without an `api_key` it looks for one in
+    the environment. A `client` of your own is used as it is, without its retries, and is yours to close.
+    `diagnose`: each answer has Anthropic's verdict on its cache misses.
     """
 
     provider: ClassVar[str] = AnthropicStream.provider
@@ -76,7 +76,7 @@ class Anthropic(SdkModel):
         return Sending(outgoing, client._client, partial(post, stream_cls=anthropic.AsyncStream[object]))
 
     def _comparison(self, prompt: ModelRequest) -> dict[str, Any]:
-        """Return the field that has the request compared; without an answer before, it begins that."""
+        """Return the field that has the request compared; without an earlier answer, it begins that."""
         if self.diagnosis is None or "diagnostics" in prompt.body:
             return {}
         return {"diagnostics": {"previous_message_id": self.diagnosis.before(prompt)}}

@@ -24,9 +24,8 @@ class Progress(NamedTuple):
     """The state of a call before its end; it is recorded with the error if the call fails.
 
     Each replaces the one before. `session` is one that the next call can resume although this call failed;
-    `process` identifies the process group at work (see `agents.groups`), to be ended if the engine dies.
-    A model yields one when its provider has counted tokens. It may repeat an unchanged one to show that it
-    is alive.
+    `process` identifies the process group at work (see `agents.groups`), to be ended if the engine dies. A
+    model yields one when its provider has counted tokens, and may repeat it to show that it is alive.
     """
 
     session: str = ""
@@ -42,9 +41,9 @@ COMPACT = Transport()
 class ModelRequest(NamedTuple):
     """One request on its way to a model.
 
-    `body` is what the model's API made; `outgoing` gives it as bytes. `key` names this one attempt, made of
-    the log's head and the attempt's number: any other, a repetition after a crash too, has another key.
-    `lane` is the address of who asks, `session` that lane's with a stateful backend.
+    `body` is what the model's API made; `outgoing` gives it as bytes. `key` names this one attempt, by the
+    log's head and the attempt's number: any other, also a repetition after a crash, has another key. `lane`
+    is the address of the lane, `session` its session at a stateful backend.
     """
 
     body: dict[str, Any]
@@ -66,10 +65,9 @@ class ModelRequest(NamedTuple):
 
 @dataclass(frozen=True)
 class Timeouts:
-    """Time limits of a model, in seconds; None: for ever.
+    """Time limits of a model, in seconds; None: none.
 
-    They hold until it is connected, until the first piece of the answer, between two pieces, and for the
-    whole call.
+    Until it is connected, until the first piece of the answer, between two pieces, and for the whole call.
     """
 
     connect: float | None = 10.0
@@ -81,10 +79,10 @@ class Timeouts:
 class Model(ABC):
     """Something that answers requests. One may serve many agents and conversations at the same time.
 
-    `name` is the model's name, as the card and the body have it; `provider` is who serves it; `api` is the
-    form of its requests. `remembers`: it keeps what a lane was told, so `lost` is asked. `timeouts` are kept
-    by the engine; a model itself sees to `timeouts.connect` alone. `charges` says how its cost is known: by
-    the price list, as its answers state it (`Usage.cost`), or "nothing": it costs nothing.
+    `name` is the model's name on cards and in bodies; `provider` is who serves it; `api` is the form of its
+    requests. `remembers`: it keeps what a lane was sent, so `lost` is asked. The engine keeps the `timeouts`;
+    a model itself only `timeouts.connect`. `charges` says how its cost is known: by the price list, as its
+    answers state it (`Usage.cost`), or "nothing": it costs nothing.
     """
 
     provider: ClassVar[str] = ""
@@ -105,9 +103,9 @@ class Model(ABC):
         """
 
     async def lost(self, lane: str, conversation: str, session: str) -> str:
-        """Return the reason that a stateful backend has lost this lane's session; empty if it has it.
+        """Return the reason that a stateful backend has lost this lane's session; "" if it has it.
 
-        Asked of a backend that `remembers`, before a request is built.
+        Called for a backend that `remembers`, before a request is built.
         """
         return ""
 

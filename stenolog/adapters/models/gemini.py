@@ -1,7 +1,7 @@
 """Google's models through its SDK.
 
-The bytes of the receipt go to the client beneath the SDK's `generate_content_stream`, which gives back each
-chunk as JSON.
+The bytes of the receipt go to the client below the SDK's `generate_content_stream`, which returns each chunk
+as JSON.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 class Gemini(SdkModel):
     """A model of Google's, at the Gemini API, or at any server that speaks it (`base_url`).
 
-    `client` is a `genai.Client` of your own, which stays yours to close; otherwise `options` go to the one
-    that is made. Without an `api_key` the SDK looks for one in the environment.
+    `client` is a `genai.Client` of your own, which stays yours to close; otherwise one is made with
+    `options`. Without an `api_key` the SDK looks for one in the environment.
     """
 
     provider: ClassVar[str] = GeminiStream.provider

@@ -1,4 +1,4 @@
-"""Base of models behind a provider's SDK: an HTTP client for each event loop, and the loop over a stream."""
+"""Base of models with a provider's SDK: an HTTP client for each event loop, and the loop over a stream."""
 
 from __future__ import annotations
 
@@ -26,10 +26,7 @@ C = TypeVar("C")
 
 
 class Clients(Generic[C]):
-    """Makes a client when one is first asked for in an event loop, and closes it.
-
-    It is closed by `close` in that loop, and otherwise when the loop ends.
-    """
+    """A client for each event loop, made at its first use; closed by `close` in that loop, or at its end."""
 
     def __init__(self, make: Callable[[], C], shut: Callable[[C], Awaitable[None]]) -> None:
         self._make = make
@@ -47,7 +44,7 @@ class Clients(Generic[C]):
         return self._kept[loop][1]
 
     async def close(self) -> None:
-        """Close the running loop's client; the next that is asked for is a new one."""
+        """Close the running loop's client; the next use makes a new one."""
         living, _ = self._kept.get(asyncio.get_running_loop(), (None, None))
         if living is not None:
             await living.aclose()
@@ -62,7 +59,7 @@ class Clients(Generic[C]):
 
 
 class Diagnosis:
-    """The last answer of each lane, by the provider's id: the next request is compared with its request."""
+    """The last answer of each lane, by the provider's id, to compare the next request with its request."""
 
     MOST = 4_096
 
@@ -70,11 +67,11 @@ class Diagnosis:
         self._answers: dict[tuple[str, str], str] = {}
 
     def before(self, prompt: ModelRequest) -> str | None:
-        """Return the id of the lane's last answer; None if it is not known here."""
+        """Return the id of the lane's last answer, if known here."""
         return self._answers.get((prompt.conversation, prompt.lane))
 
     def note(self, prompt: ModelRequest, id: str) -> None:
-        """Note the id of an answer; those of the lanes that spoke longest ago are forgotten."""
+        """Note the id of an answer; the oldest lanes are forgotten."""
         key = prompt.conversation, prompt.lane
         self._answers.pop(key, None)
         self._answers[key] = id
@@ -100,7 +97,7 @@ class HttpModel(Model):
         """Yield the bytes before they are sent, and the events of one stream as plain JSON.
 
         Adds the client's keys to `secrets`, and sends within `unchanged`. Raises `ModelError` for any error,
-        such as `provider_error` makes one.
+        as `provider_error` makes it.
         """
 
     async def stream(self, prompt: ModelRequest) -> AsyncGenerator[StreamItem, None]:
@@ -131,7 +128,7 @@ class HttpModel(Model):
 
 
 class Sending(NamedTuple):
-    """A request that an SDK is about to send: its bytes, its HTTP client, and what opens the answer."""
+    """A request before an SDK sends it: its bytes, its HTTP client, and what opens the answer."""
 
     outgoing: Outgoing
     http_client: object
@@ -165,7 +162,7 @@ class SdkModel(HttpModel):
         """Return the `ModelError` for an exception of the SDK."""
 
     def does_without(self, error: Exception) -> bool:
-        """Return whether a refused request is worth sending again, now with fewer fields."""
+        """Return whether to send a refused request again, now with fewer fields."""
         return False
 
     async def events(self, prompt: ModelRequest, secrets: list[str]) -> AsyncGenerator[Outgoing | Json, None]:
@@ -202,10 +199,7 @@ async def shut(client: Any) -> None:
 
 
 def _read(reading: StreamReader, event: Json) -> Iterator[ResponseDelta | Progress]:
-    """Yield an event's deltas, and the usage if the event changes it.
-
-    Raises `ModelError` for an event that is an error.
-    """
+    """Yield an event's deltas, and the usage if it changes. Raises `ModelError` for an error event."""
     before = reading.usage
     try:
         yield from reading.read(event)

@@ -1,11 +1,10 @@
-"""Models by what a person writes for them, on a command line or in the file of a team.
+"""Models by the name that a person writes, on a command line or in the file of a team.
 
 openai:gpt-5.2                an OpenAI model, by Chat Completions; openai-responses: by Responses
-anthropic:claude-opus-5       gemini:gemini-3-pro
-http://127.0.0.1:11434/v1#m   model `m` of a server that speaks Chat Completions; without `#m` its only one
-cli:PROGRAM ARGUMENTS         a program that takes its prompt as plain text
-acp:PROGRAM ARGUMENTS         an agent of the Agent Client Protocol
-scripted:FILE                 answers by script, without a key or a network
+anthropic:claude-opus-5       gemini:gemini-3-pro http://127.0.0.1:11434/v1#m   model `m` of a server that
+speaks Chat Completions; without `#m` its only one cli:PROGRAM ARGUMENTS         a program that takes its
+prompt as plain text acp:PROGRAM ARGUMENTS         an agent of the Agent Client Protocol scripted:FILE
+answers by script, without a key or a network
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ def model_from_string(
     """Return the model of a name (see above). Files are found from `folder`; `keys` false: it needs none.
 
     `options` are those of its class; `timeouts` may be a mapping of those that differ, and `api_key_env`
-    names the variable that has the key. Raises `CallerError`: what was expected, and what was found.
+    names the variable with the key. Raises `CallerError`: what was expected, and what was found.
     """
     kind, colon, name = written.partition(":")
     if kind in ("http", "https"):
@@ -59,7 +58,7 @@ def model_from_string(
 
 
 def create(make: Callable[..., T], *given: object, options: Mapping[str, Any]) -> T:
-    """Call a class or function with options, which are checked by name: its keyword-only parameters."""
+    """Call a class or function with options, checked against its keyword-only parameters."""
     taken = _parameters(make)
     chosen = dict(options)
     if "api_key" in taken and (variable := chosen.pop("api_key_env", None)):
@@ -78,7 +77,7 @@ def create(make: Callable[..., T], *given: object, options: Mapping[str, Any]) -
 
 
 def _parameters(make: Callable[..., object]) -> dict[str, inspect.Parameter]:
-    """Return the parameters, and those of the base class to which a class passes all others on."""
+    """Return the parameters, with those of the base class that receives the others."""
     found = dict(inspect.signature(make).parameters)
     passes_on = any(each.kind is each.VAR_KEYWORD for each in found.values())
     bases = make.__mro__[1:] if isinstance(make, type) and passes_on and "__init__" in vars(make) else ()
@@ -92,14 +91,14 @@ HIDDEN = ("api_key", "client", "permit")
 
 
 def key(variable: str) -> str:
-    """Return the value of a variable of the environment. Raises `CallerError` where there is none."""
+    """Return the value of a variable of the environment. Raises `CallerError` if it is not set."""
     if not (value := os.environ.get(variable)):
         raise CallerError(f"expected a key in the environment variable {variable}, found none")
     return value
 
 
 def _check_key(kind: str) -> None:
-    """Raise `CallerError` where there is no key, which names the variable to set."""
+    """Raise `CallerError`, which names the variable to set, if there is no key."""
     # Early, with the variable's name; else the SDK would say it at the first call, in its own words.
     api = getattr(MODELS[kind], "api", "")
     endpoint = format_of(api).endpoint if api else None
@@ -123,7 +122,7 @@ def _server(written: str, options: Mapping[str, Any]) -> Model:
 
 
 def _only_model(url: str, options: Mapping[str, Any]) -> str:
-    """Return the model of a server that has just one. Raises `CallerError`, which lists those of others."""
+    """Return the only model of a server. Raises `CallerError`, with the list if there are several."""
     # Raises an error with the right advice where the extra is missing.
     MODELS["openai"]
     import openai

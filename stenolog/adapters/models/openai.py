@@ -33,8 +33,8 @@ NO_KEY = "no-key"
 class OpenAIModel(SdkModel):
     """A model at OpenAI, or at any server that speaks its API, through the `openai` SDK.
 
-    `base_url` is such a server's; it needs no key where it asks for none. `client` is an `AsyncOpenAI` of
-    your own, which stays yours to close; otherwise `options` go to the one that is made.
+    `base_url` is such a server's; it needs no key if it asks for none. `client` is an `AsyncOpenAI` of your
+    own, which stays yours to close; otherwise one is made with `options`.
     """
 
     provider: ClassVar[str] = "openai"
@@ -116,7 +116,7 @@ USAGE = "stream_options"
 
 
 class OpenAIChat(OpenAIModel):
-    """A model behind `POST /chat/completions`."""
+    """A model at `POST /chat/completions`."""
 
     api = openai_chat.NAME
     path: ClassVar[str] = "/chat/completions"
@@ -142,9 +142,9 @@ class OpenAIChat(OpenAIModel):
 
 
 class OpenAIResponses(OpenAIModel):
-    """A model behind `POST /responses`.
+    """A model at `POST /responses`.
 
-    `diagnose`: each answer has OpenAI's verdict on what it did not find in its cache, from GPT-5.6 on.
+    `diagnose`: each answer has OpenAI's verdict on its cache misses, from GPT-5.6 on.
     """
 
     api = openai_responses.NAME

@@ -9,9 +9,9 @@
      [{"type": "text", "text": "Let me look."}, {"type": "tool_call", "name": "ls", "arguments": {}}],
      {"error": "rate_limited", "message": "too fast"}]
 
-A turn is a text, a part of a message, a list of both, or an error. `pause` (seconds), `piece` (characters)
-and `endless` may stand beside `turns`; see `Scripted`. A program that is started again goes on in the script
-behind the answers that its first request shows.
+A turn is a text, a part of a message, a list of both, or an error. An object may have `pause` (seconds),
+`piece` (characters) and `endless` beside `turns`; see `Scripted`. A restarted program continues the script
+after the answers that its first request shows.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ TIMEOUTS = Timeouts()
 
 
 class Scripted(Model):
-    """Answers with one turn of the script after the other.
+    """A model that answers with one turn of the script after the other.
 
     A turn is a text, a part, a list of these, a `ModelResponse`, an error that is raised, or a function of
-    the `ModelRequest` that gives one of them. A text streams in pieces of `piece` characters, with `pause`
-    seconds before each. After the last turn it raises `ModelError`; `endless` begins anew instead.
+    the `ModelRequest` that returns one of them. A text streams in pieces of `piece` characters, with `pause`
+    seconds before each. After the last turn it raises `ModelError`; `endless` starts again instead.
     """
 
     provider: ClassVar[str] = "scripted"
@@ -119,7 +119,7 @@ class Scripted(Model):
 
 
 def answer_of(turn: object, prompt: ModelRequest) -> ModelResponse:
-    """Return a turn of a script as an answer, with a usage that is an estimate."""
+    """Return a turn of a script as an answer, with an estimated usage."""
     if isinstance(turn, ModelResponse):
         return turn
     given: Any = turn if isinstance(turn, list | tuple) else [turn]
@@ -137,7 +137,7 @@ PART: TypeAdapter[AssistantPart] = TypeAdapter(AssistantPart)
 
 
 class ScriptFile(Scripted):
-    """A script that is taken up again where a conversation stands."""
+    """A script that continues at the state of a conversation."""
 
     def _answer(self, prompt: ModelRequest) -> ModelResponse:
         # Only the first request of a process: later ones are counted by the script itself.

@@ -1,4 +1,4 @@
-"""Answers as the providers' SDKs give them, or as their JSON: the provider is known by the fields."""
+"""Answers as the providers' SDKs return them, or as their JSON: the fields show the provider."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tool `remember`: an agent keeps a fact, which the policy `memory` shows despite cuts."""
+"""The tool `remember`: an agent keeps a fact, which the policy `memory` shows it wherever the cut is."""
 
 from __future__ import annotations
 

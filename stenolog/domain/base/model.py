@@ -1,7 +1,6 @@
-"""Machinery of the domain's values: JSON types, frozen strict dataclasses, frozen dictionaries and lists.
+"""Machinery of the domain's values: JSON types, frozen strict dataclasses and containers.
 
-`frozen_value` makes one. `rule` makes one whose fields may be given by place as well, as those of a policy
-are: `LastN(50)`.
+`frozen_value` makes a dataclass, `rule` one whose fields may also be positional: `LastN(50)`.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class ValueMeta(type):
     """Names that `from_shorthand` takes beside the fields, with their types."""
 
     def __call__(cls, /, *placed: Any, **fields: Any) -> Any:
-        """Return a value of these fields; a list stands for a tuple. Raises `InvalidEventError`."""
+        """Return a value of these fields. Raises `InvalidEventError`."""
         prepared = cls.prepare(cls.by_name(placed, fields))
         for name, given in prepared.items():
             # Values are frozen all the way down.
@@ -64,10 +63,7 @@ class ValueMeta(type):
             raise InvalidEventError(f"{cls.__name__}: {what}") from None
 
     def by_name(cls, placed: tuple[Any, ...], fields: dict[str, Any]) -> dict[str, Any]:
-        """Return all fields by name; those given by place are the first of `positional`.
-
-        Raises `InvalidEventError` for one too many, or one that is given twice.
-        """
+        """Return all fields by name; positional ones come first. Raises `InvalidEventError`."""
         if not placed:
             return fields
         names = cls.positional[: len(placed)]
@@ -95,7 +91,7 @@ class ValueMeta(type):
 
 
 def first_error(error: ValidationError, cls: Any, found: Callable[[object], str] = quoted) -> str:
-    """Return the first complaint, with its place and what was found there, as `found` describes it."""
+    """Return the first complaint, with its place and what was found there."""
     first = error.errors(include_url=False, include_context=False)[0]
     # Behind the fields, pydantic names its own alternatives, which mean nothing to a reader.
     ours = takewhile(lambda step: isinstance(step, int) or step in cls.__dataclass_fields__, first["loc"])
@@ -131,17 +127,15 @@ def frozen_value(cls: type[T], made_by: type[ValueMeta] = ValueMeta) -> type[T]:
 
 
 def _refuse_assignment(self: object, name: str, value: object) -> None:
-    """Keep a value as it is. Raises `FrozenInstanceError`."""
     raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
 
 
 def _refuse_deletion(self: object, name: str) -> None:
-    """Keep a value as it is. Raises `FrozenInstanceError`."""
     raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
 
 
 def construct(cls: type[T], **fields: Any) -> T:
-    """Return a value from stored fields that are known to be valid, and the defaults of the others."""
+    """Return a value from stored fields that are known to be valid, with defaults for the others."""
     # Nothing is validated: a program that asks one question need not wait until a validator is built.
     made, kind = object.__new__(cls), cast(Any, cls)
     for declared in dataclasses.fields(kind):
@@ -225,7 +219,7 @@ LARGEST = 10**1000
 
 
 def in_utc(time: datetime) -> datetime:
-    """Convert a time to UTC. Raises `ValueError` if it has no offset, or no year from 1 to 9999."""
+    """Convert a time to UTC. Raises `ValueError` without an offset, or outside the years 1 to 9999."""
     try:
         # Arithmetic with an aware time gives UTC, and refuses a naive one; `astimezone` would guess its zone.
         return EPOCH + (time - EPOCH)
@@ -234,10 +228,9 @@ def in_utc(time: datetime) -> datetime:
 
 
 def check_json(value: Any, depth: int = 0) -> Any:
-    """Return the JSON value itself, if it can be written and read again; else raise `ValueError`.
+    """Return the JSON value, if it can be written and read again; else raise `ValueError`.
 
-    No NaN, no infinity, no half of a surrogate pair, no integer from `LARGEST` on, at most `DEEPEST`
-    levels.
+    No NaN, infinity, half surrogate pair, integer from `LARGEST` on, or more than `DEEPEST` levels.
     """
     if depth > DEEPEST:
         raise ValueError(f"expected JSON of at most {DEEPEST} levels")
@@ -276,7 +269,7 @@ def check_utf8(text: str) -> str:
 
 
 def clean(text: str) -> str:
-    """Return the text as valid UTF-8: a surrogate pair becomes its character, a lone half U+FFFD."""
+    """Return the text as valid UTF-8: a surrogate pair becomes its character, a half U+FFFD."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -295,12 +288,11 @@ Utc: TypeAlias = Annotated[AwareDatetime, AfterValidator(in_utc)]
 
 
 def _refuse(self: object, *_: object, **__: object) -> Never:
-    """Raise the error for a change in place."""
     raise TypeError(f"a {type(self).__name__} never changes: make a new state, as `evolve` does")
 
 
 class FrozenDict(dict[str, T]):
-    """A dictionary that refuses every change; it equals a plain one, and its `copy` is plain."""
+    """A dictionary that refuses every change. It equals a plain one; its `copy` is plain."""
 
     __setitem__ = __delitem__ = __ior__ = _refuse
     clear = pop = popitem = setdefault = update = _refuse
@@ -311,7 +303,7 @@ class FrozenDict(dict[str, T]):
 
 
 class FrozenList(list[T]):
-    """A list that refuses every change; it equals a plain one, and its `copy` is plain."""
+    """A list that refuses every change. It equals a plain one; its `copy` is plain."""
 
     __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
     append = extend = insert = remove = pop = clear = sort = reverse = _refuse

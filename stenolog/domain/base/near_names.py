@@ -1,4 +1,4 @@
-"""Near names: the known name that a misspelt one was meant to be."""
+"""The known name that a misspelt one was meant to be."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from collections.abc import Collection
 
 
 def closest(name: str, known: Collection[str], likeness: float = 0.7, *, begins: bool = True) -> str:
-    """Return the known name that `name` may be a slip for; empty if it is like none of them.
+    """Return the known name that `name` may be a slip for, else "". Case and underscores do not count.
 
-    Case and underscores do not count. `likeness` is the least one of `difflib`, from 0 to 1. With `begins`, a
-    name that begins with the other is like it too.
+    `likeness` is the least one of `difflib`, from 0 to 1. With `begins`, a prefix counts too.
     """
     from difflib import get_close_matches  # late: only a mistake needs it
 

@@ -1,7 +1,6 @@
-"""Registries: values of one kind by their names, those that ship with stenolog and those that plugins add.
+"""Registries: values of one kind by name, from stenolog and from plugins.
 
-MODELS: Registry[type[Model]] = Registry("a model")
-MODELS.add("telegraph", Telegraph)
+MODELS: Registry[type[Model]] = Registry("a model") MODELS.add("telegraph", Telegraph)
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ HINT = "a plugin may add it: install it, or name its module with --plugin or in 
 
 
 class Registry(Mapping[str, T]):
-    """A mapping of names to values of one `kind` ("an API"), in the order in which they were added.
+    """A mapping of names to values of one `kind` ("an API"), in the order of their addition.
 
-    Whoever reads a log of somebody else's plugin lacks a name, so each error says what is known and how a
-    plugin is loaded. Names are added where a program begins: a registry has no lock.
+    A log may need a plugin that is not loaded, so each error lists the known names and how to load one. Add
+    names at the start of a program: a registry has no lock.
     """
 
     def __init__(self, kind: str, values: Mapping[str, T] | None = None) -> None:
@@ -37,7 +36,6 @@ class Registry(Mapping[str, T]):
         return f"<Registry of {self.kind}: {', '.join(self) or 'empty'}>"
 
     def __getitem__(self, name: str) -> T:
-        """Return the value of a name. Raises `NotRegisteredError`, with the known names."""
         return self._values[self._name(name)]
 
     def __contains__(self, name: object) -> bool:
@@ -50,10 +48,9 @@ class Registry(Mapping[str, T]):
         return len(self._values)
 
     def add(self, name: str, value: T) -> T:
-        """Add a value under a name and return it.
+        """Add a value under a name and return it; a class or function may be redefined, as in a notebook.
 
-        A class or function that was defined anew, as in a notebook, takes the place of its former self.
-        Raises `CallerError` where another value has the name, or it is empty.
+        Raises `CallerError` for an empty name, or one that another value has.
         """
         if not isinstance(name, str) or not name:
             raise CallerError(f"expected a name for {self.kind}, found {name!r}")
@@ -65,13 +62,13 @@ class Registry(Mapping[str, T]):
         return value
 
     def remove(self, name: str) -> None:
-        """Remove a name, for instance at the end of a test. Raises `NotRegisteredError`."""
+        """Remove a name, for instance after a test. Raises `NotRegisteredError`."""
         del self._values[self._name(name)]
         self.changes += 1
 
     @contextmanager
     def restored(self) -> Iterator[None]:
-        """Undo every addition and removal inside of the `with` block: for tests of a plugin."""
+        """Undo all additions and removals of the `with` block: for tests of a plugin."""
         before = dict(self._values)
         try:
             yield
@@ -116,23 +113,20 @@ class Reference:
 
 
 class _Late(Generic[T]):
-    """A value that is made when it is first asked for."""
-
     def __init__(self, make: Callable[[], T]) -> None:
         self.make = make
 
 
 class LateRegistry(Registry[T]):
-    """A registry to which values can be added that are made when they are first asked for."""
+    """A registry whose values may be made at their first use."""
 
     def add_late(self, name: str, make: Callable[[], T]) -> None:
-        """Add the value that a function returns under a name. Raises `CallerError` as `add`."""
+        """Add a function that returns the value of a name. Raises `CallerError` as `add`."""
         known = self._values.get(name)
         if not isinstance(known, _Late) or known.make != make:
             self.add(name, _Late(make))  # type: ignore[arg-type]
 
     def __getitem__(self, name: str) -> T:
-        """Return the value of a name. Raises `NotRegisteredError`, and the errors of making it."""
         value = super().__getitem__(name)
         if isinstance(value, _Late):
             value = self._values[name] = value.make()
@@ -140,13 +134,13 @@ class LateRegistry(Registry[T]):
 
 
 def _is_redefined(known: object, value: object) -> bool:
-    """Return whether two values are made of classes or functions of the same names in the same module."""
+    """Return whether two values come from classes or functions of the same names in the same module."""
     before, after = _made_of(known), _made_of(value)
     named = before and not any("<" in name for _, name in before)
     return bool(named) and before == after and type(known) is type(value)
 
 
 def _made_of(value: object) -> list[tuple[str, str]]:
-    """Return the module and the name of a class or function, or of those in a tuple, such as an API's."""
+    """Return module and name of a class or function, or of those in a tuple, such as an API's."""
     parts = value if isinstance(value, tuple) else (value,)
     return [(each.__module__, each.__qualname__) for each in parts if hasattr(each, "__qualname__")]

@@ -54,13 +54,13 @@ SYNONYMS = {
 
 
 def quoted(value: object) -> str:
-    """Return a rejected value, cut where it is long."""
+    """Return a rejected value, shortened."""
     text = repr(value)
     return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…"
 
 
 def no_such_field(strangers: Sequence[str], names: Sequence[str]) -> str:
-    """Return the complaint about fields that a class has not, with the closest name and the list."""
+    """Return the complaint about unknown fields, with the closest name and the list."""
     hints = [hint for each in strangers if (hint := _closest(each, names))]
     question = f"; did you mean {' and '.join(hints)}?" if hints else ""
     if "blob" in names and BYTES.intersection(strangers):
@@ -74,7 +74,7 @@ def _closest(name: str, names: Sequence[str]) -> str:
 
 
 def named_arguments(hint: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Have a slip in the name of an argument answered with the names that there are, and with `hint`."""
+    """Make a wrong argument name raise an error with the right names, and `hint`."""
 
     def wrap(function: Callable[P, R]) -> Callable[P, R]:
         names = [name for name in signature_of(function).parameters if name != "self"]
@@ -101,9 +101,9 @@ def named_arguments(hint: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 def slips(given: Collection[str], known: Sequence[str]) -> str:
-    """Return a complaint about the first key that is a slip for a known one which is missing; else empty.
+    """Return a complaint about the first key that looks like a missing known one; else "".
 
-    Keys that are like none of them are the provider's own, and stay.
+    Other keys are the provider's own.
     """
     missing = [name for name in known if name not in given]
     for key in given:
@@ -137,7 +137,7 @@ def signature(cls: Any) -> Signature:
 
 
 def with_inherited_attributes(doc: str, bases: Sequence[type]) -> str:
-    """Return a docstring with the `Attributes:` sections of the bases behind its own."""
+    """Return a docstring, with the `Attributes:` sections of the bases after its own."""
     if ATTRIBUTES not in doc:
         return doc
     inherited = [each.__doc__.partition(ATTRIBUTES)[2].rstrip() for each in bases if each.__doc__]
@@ -145,7 +145,7 @@ def with_inherited_attributes(doc: str, bases: Sequence[type]) -> str:
 
 
 def _needed_first(parameters: Sequence[Parameter]) -> list[Parameter]:
-    """Return the parameters by kind; a keyword without a default stands before those with one."""
+    """Return the parameters by kind; keywords without a default come first."""
     return sorted(parameters, key=lambda each: (each.kind, each.default is not Parameter.empty))
 
 
@@ -154,7 +154,6 @@ def _short_default(kind: object) -> object:
 
 
 def _default(field: dataclasses.Field[Any]) -> object:
-    """Return the default of a field, made by its factory if it has one; `Parameter.empty` without any."""
     declared = field.default
     if declared is dataclasses.MISSING:
         return Parameter.empty if field.default_factory is dataclasses.MISSING else field.default_factory()
@@ -175,7 +174,7 @@ class _Type(str):
 
 
 def type_name(kind: object) -> str:
-    """Return a type as a reader writes it: without modules and constraints, a tuple of many as a sequence."""
+    """Return a type without modules and constraints; a tuple of many as a sequence."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Annotated:
         return type_name(arguments[0])
@@ -197,7 +196,7 @@ def _literal(value: object) -> str:
 
 
 def short_repr(self: Any) -> str:
-    """Return the constructor's call without the fields that are at their defaults; long values are cut."""
+    """Return the constructor's call without defaults; long values are cut."""
     return f"{type(self).__name__}({', '.join(_arguments(self))})"
 
 
@@ -212,7 +211,7 @@ def _arguments(value: Any) -> Iterator[str]:
 
 
 def _as_shorthand(value: Any) -> dict[str, object]:
-    """Return the short names of a value's parts with their values, if these give the same parts again."""
+    """Return the short names of a value's parts, if these give the same parts again."""
     cls = type(value)
     short = {name: getattr(value, name) for name in cls.shorthands}
     if not short or cls.from_shorthand(short).get("parts", ()) != value.parts:

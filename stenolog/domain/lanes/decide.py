@@ -1,7 +1,7 @@
 """May this happen now? `decide` refuses what is illegal, and completes what is legal.
 
-A command is the event that somebody wants to record. The events that come back are to be appended
-together, at the position that the state stands at; there are none where nothing is left to do.
+A command is the event that a caller wants to record. The returned events are appended together, at the
+position of the state; none if nothing is left to do.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ LEFT = "The agent left before a result was there."
 def decide(state: State, command: Event) -> tuple[Event, ...]:
     """Return the events that record the command.
 
-    Raises `IllegalCommandError`, naming the state, the command and what would be legal, and
-    `UnsupportedVersionError` where the log holds an event that only a later release understands, and
-    `CorruptLogError` where it holds a damaged one.
+    Raises `IllegalCommandError` with the state, the command and what would be legal,
+    `UnsupportedVersionError` if the log holds an event that only a later release understands, and
+    `CorruptLogError` for a damaged one.
     """
     # Behind an entry that this release does not know, what is legal cannot be known either.
     if state.blocked is not None:
@@ -85,7 +85,7 @@ def _open_ids(state: State) -> str:
 def _user(state: State, message: UserMessage) -> tuple[Event, ...]:
     """Return the events that record a user's message; an empty message records none.
 
-    A message to a lane whose calls wait for approval refuses them, and is the reason for it.
+    A message to a lane whose calls wait for approval refuses them.
     """
     _check_replaces(state, message)
     if message.control is not None:
@@ -97,7 +97,7 @@ def _user(state: State, message: UserMessage) -> tuple[Event, ...]:
 
 
 def _refused_by(state: State, message: UserMessage) -> Iterator[OpenCall]:
-    """Yield the calls that a person's words refuse: they wait for approval, of lanes that hear the words."""
+    """Yield the calls that a person's words refuse: those waiting for approval in the lanes addressed."""
     if message.author_kind != "person" or not message.parts:
         return
     for where in hearing(state, message):
@@ -121,7 +121,7 @@ def _control(state: State, control: Control, command: UserMessage) -> tuple[Even
 
 
 def _able(state: State, control: Control, trigger: Trigger, command: Event) -> tuple[LaneState, ...]:
-    """Return the lanes that a cancel or a continue is for; every one of them has to be able to."""
+    """Return the lanes that a cancel or a continue is for; all of them must allow it."""
     lanes = control_targets(state, control)
     if not lanes:
         known = ", ".join(f"{lane.address} is {lane.status}" for lane in state.lanes.values()) or "no lane"
@@ -158,7 +158,7 @@ def _is_object(text: str) -> bool:
 
 
 def not_run_results(calls: Iterable[OpenCall], text: str) -> tuple[ToolResult, ...]:
-    """Return results that say why a call was not run, so that every call has exactly one."""
+    """Return results that say why calls were not run, so that every call has exactly one."""
     return tuple(
         ToolResult(
             call_id=call.id,
@@ -192,7 +192,7 @@ def _error(state: State, error: LlmError) -> tuple[Event, ...]:
 
 
 def _switch(state: State, switch: ModeSwitch) -> tuple[Event, ...]:
-    """Return a change of settings, and results for the calls of agents that leave; no change is no event."""
+    """Return a change of settings, and results for the calls of agents that leave."""
     strangers = [agent for agent in switch.leaves if agent not in state.members or agent in switch.joins]
     if strangers:
         raise _illegal(switch, f"{strangers} cannot leave", f"members {list(state.members)}")

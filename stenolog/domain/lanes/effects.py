@@ -1,6 +1,6 @@
-"""Effects: the decisions of lanes as work to do, and its results as events.
+"""Effects: what lanes decided, as work to do, and its results as events.
 
-Pure: an effect is done at the edge, under a claim of its name.
+Pure: the engine does an effect, under a claim of its name.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class RunTool(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name that the effect is claimed by: the answer's position, and the call's place in it."""
+        """The name that the effect is claimed by: the answer's position, and the call's index."""
         # By its place, since a model may give two calls the same id.
         return f"tool {self.call.position}/{self.call.nth}"
 
@@ -54,7 +54,7 @@ Effect: TypeAlias = CallModel | RunTool
 
 
 def effects(state: State) -> Iterator[Effect]:
-    """Yield the next effect of every lane, in the order of the lanes; lanes that wait or stop have none."""
+    """Yield the next effect of every lane; lanes that wait or stop have none."""
     for lane in state.lanes.values():
         next_is = decision(state, lane)
         match next_is.do:
@@ -68,7 +68,7 @@ def effects(state: State) -> Iterator[Effect]:
 
 
 def is_still_needed(state: State, effect: Effect) -> bool:
-    """Return whether a started effect is still needed: its lane was not stopped, its call is not closed."""
+    """Return whether a started effect is still needed: its lane runs, its call is open."""
     if isinstance(effect, RunTool):
         return named_call(state, ref(effect.call)) is not None
     return state.lane(effect.lane.address).status == "awaiting_llm"
@@ -133,7 +133,7 @@ def interrupted_call(
 
 
 def unknown_outcome(call: OpenCall, why: str) -> ToolResult:
-    """Return the result of a call that was begun and may not be run again: its outcome is unknown."""
+    """Return the result of a call that had begun and may not be run again."""
     return ToolResult(
         call_id=call.id,
         call=ref(call),
@@ -145,10 +145,10 @@ def unknown_outcome(call: OpenCall, why: str) -> ToolResult:
 
 
 def needs_confirmation(lane: LaneState, since: Iterable[Entry]) -> str:
-    """Return why a person is to be asked before the lane continues; empty if there is no reason.
+    """Return why a person must be asked before the lane continues; "" if not.
 
-    `since` are the entries from the lane's last answer on. A call of it whose outcome is unknown is the
-    reason, until somebody says something after it was told, and after the lane has asked.
+    `since` are the entries from the lane's last answer on. The reason is a call of unknown outcome, until a
+    person has answered after the lane was shown it and has asked.
     """
     unknown, answered, told = "", "", 0
     for entry in since:
@@ -174,7 +174,7 @@ def needs_confirmation(lane: LaneState, since: Iterable[Entry]) -> str:
 
 
 def _goes_on(message: UserMessage, lane: LaneState) -> bool:
-    """Return whether a message lets the lane continue: it is addressed to the lane, or is a `continue`."""
+    """Return whether a message addresses the lane, or is a `continue`."""
     if not message.in_context or message.author_kind == "system":
         return False
     if (control := message.control) is None:

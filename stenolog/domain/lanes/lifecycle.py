@@ -1,7 +1,7 @@
 """Lifecycle of a lane: six states, ten triggers, and one table that says where each trigger leads.
 
-A lane is an agent, or an agent at one of its tasks. Its state says what must happen next, so any process
-can resume the conversation from the log alone:
+A lane is an agent, or an agent at one of its tasks. Its state says what must happen next, so any process can
+resume the conversation from the log:
 
     idle               nothing is due; the lane waits to be asked
     awaiting_llm       its model must be called, now or at the retry time of the last error
@@ -12,20 +12,19 @@ can resume the conversation from the log alone:
 
 An entry moves a lane in three steps, all of them pure:
 
-1. `triggers.interpret` reads the entry. It updates the fields of the lane (open calls, attempts, what it
-   was asked) and names a trigger.
+1. `triggers.interpret` reads the entry, updates the fields of the lane (open calls, attempts, what it was
+   asked) and names a trigger.
 2. `move` looks up the rows of (state, trigger) in `TABLE`. The first row whose guards hold decides. A guard
    is a question about the updated lane, such as "does some call still have no result?"; `step.HOLDS`
    answers it.
-3. `step` stores the state that the row names. Without a row the lane stays as it was, and the entry is
-   counted as an anomaly. A fold has to read any log, also an imported one.
+3. `step` stores the state that the row names. Without a row the lane stays, and the entry is counted as an
+   anomaly: a fold has to read any log, also an imported one.
 
-An example: an answer with two calls moves a lane from awaiting_llm to awaiting_tools. The first result
-leaves it there, because the guard `calls_open` holds. The second moves it to awaiting_llm, and the model is
-called with both results.
+An answer with two calls moves a lane from awaiting_llm to awaiting_tools. The first result leaves it there,
+because the guard `calls_open` holds. The second moves it to awaiting_llm.
 
-The rows are declared once, as a machine of the `transitions` library. `compile_table` turns them into a
-frozen table at import. What is due follows from the state: see `state.decision`.
+The rows are a machine of the `transitions` library, which `compile_table` freezes at import. See
+`state.decision` for what is due.
 """
 
 from __future__ import annotations
@@ -81,7 +80,7 @@ GUARDS: Final = {
 
 
 def _row(trigger: Trigger, source: Status | list[Status], dest: Status | None, *when: str) -> dict[str, Any]:
-    """Return one row of the declaration; `dest` None leaves the lane where it is."""
+    """Return one row of the declaration; `dest` None: stay."""
     return {"trigger": trigger, "source": source, "dest": dest, "conditions": list(when)}
 
 
@@ -133,7 +132,7 @@ _CALLBACKS = (
 
 
 class Row(NamedTuple):
-    """One way out of a state: the guards with the truth they must have, and the target (None: stay)."""
+    """One way out of a state: the guards with their required truth, and the target (None: stay)."""
 
     guards: tuple[tuple[str, bool], ...]
     target: Status | None
@@ -143,7 +142,7 @@ Table: TypeAlias = Mapping[tuple[Status, Trigger], tuple[Row, ...]]
 
 
 def machine(model: object = None) -> Machine:
-    """Return the declaration as the library's own machine: for drawing it, and for checking the table."""
+    """Return the declaration as the library's own machine, to draw it and to check the table."""
     return Machine(
         model=model,
         states=list(STATES),
@@ -157,8 +156,8 @@ def machine(model: object = None) -> Machine:
 def compile_table(declared: Machine) -> Table:
     """Return the machine as a frozen table.
 
-    Refuses what a table cannot say: callbacks, guards without a description in `GUARDS`, and rows that are
-    never reached, since one before them holds whenever they do.
+    Refuses callbacks, guards without a description in `GUARDS`, and rows that are never reached because an
+    earlier one always holds.
     """
     # Callbacks are refused, because a fold must not have side effects.
     for owner in (declared, *declared.states.values()):
@@ -198,7 +197,7 @@ TABLE: Final[Table] = compile_table(machine())
 
 
 def move(status: Status, trigger: Trigger, holds: Callable[[str], bool]) -> tuple[Row, Status] | None:
-    """Return the row that decides, and the state after it; None where the table lists nothing."""
+    """Return the row that decides, and the state after it; None if the table lists nothing."""
     for row in TABLE.get((status, trigger), ()):
         for name, wanted in row.guards:
             if holds(name) is not wanted:
@@ -209,5 +208,5 @@ def move(status: Status, trigger: Trigger, holds: Callable[[str], bool]) -> tupl
 
 
 def legal(status: Status) -> tuple[Trigger, ...]:
-    """Return the triggers that the table lists for a state, in the order of their declaration."""
+    """Return the triggers that the table lists for a state."""
     return tuple(trigger for (source, trigger) in TABLE if source == status)

@@ -1,4 +1,4 @@
-"""Limits of a lane's work on its own, and its usage since a person last spoke to it."""
+"""Limits of a lane's work, and its usage, since a person last wrote to it."""
 
 from __future__ import annotations
 
@@ -78,9 +78,9 @@ class Tokens(NamedTuple):
 
 
 class RecentCall(NamedTuple):
-    """A call of the lane's last answer: its entry, its place there and its id, and how it is quoted.
+    """A call of the lane's last answer: its entry, index and id, and how it is quoted.
 
-    `call` is a hash of its name and arguments, `result` of what it gave back (empty: nothing yet).
+    `call` is a hash of its name and arguments, `result` of its result ("": none yet).
     """
 
     entry: str
@@ -93,20 +93,19 @@ class RecentCall(NamedTuple):
 
 
 class CallRound(NamedTuple):
-    """The calls of one step: a hash of the calls with their results, and a text that quotes them."""
+    """The calls of one step: a hash of calls and results, and a text that quotes them."""
 
     hash: str = ""
     words: str = ""
 
 
 class LaneUsage(NamedTuple):
-    """The work of a lane since a person last wrote to it.
+    """The work of a lane since a person last wrote to it, at `since`.
 
     `tokens` are by model, `billed` those of calls that state their cost. `calls` are those of its last
-    answer, at `answered`. `last`, `before` and `third` are its last rounds of calls. `same` counts how often
-    in a row the last round came, `turned` for how many rounds two have alternated, `cycled` how many in a row
-    equal the round three before, `failed` how often in a row tools failed with this `error`, `again` how
-    often in a row the lane `said` the same text. `since` is when a person last wrote to it.
+    answer, at `answered`. `last`, `before` and `third` are its last rounds of calls. Repetitions in a row:
+    `same` of the last round, `turned` of two alternating rounds, `cycled` of rounds equal to the third
+    before, `failed` of the tool `error`, `again` of the text `said`.
     """
 
     steps: int = 0
@@ -147,7 +146,7 @@ class UsageByLane(NamedTuple):
     pass_token: str = ""
 
     def lane(self, where: str) -> LaneUsage:
-        """Return the account of a lane; an empty one where it has done nothing."""
+        """Return the account of a lane; an empty one if it has done nothing."""
         return self.lanes.get(where) or NEW._replace(since=self.since)
 
 
@@ -179,10 +178,10 @@ def limit_reached(
     now: datetime | None = None,
     unpriced: Sequence[str] = (),
 ) -> str:
-    """Return the limit that a lane has reached, in words; empty where it may go on.
+    """Return the limit that a lane has reached, in words; "" if none.
 
-    `cost` is what the account's tokens have cost, in micro-dollars. `unpriced` are its models without a
-    price, with which a limit on cost counts as reached. Without `now`, the time is not limited.
+    `cost` is that of the account's tokens, in micro-dollars. `unpriced` are its models without a price: with
+    one, a limit on cost counts as reached. Without `now`, time is not limited.
     """
     if limits.max_steps and account.steps >= limits.max_steps:
         return f"max_steps: {account.steps} steps since the last message"
@@ -230,7 +229,6 @@ def _set(accounts: UsageByLane, where: str, account: LaneUsage) -> UsageByLane:
 
 
 def _on_user_message(accounts: UsageByLane, message: UserMessage, time: datetime) -> UsageByLane:
-    """Start the message's lanes anew, or credit a decision's time to the lane that waited for it."""
     control = message.control
     if message.author_kind == "system" or not message.in_context:
         return accounts
@@ -246,7 +244,7 @@ def _on_user_message(accounts: UsageByLane, message: UserMessage, time: datetime
 
 
 def _decided(accounts: UsageByLane, entry: str, time: datetime) -> UsageByLane:
-    """Leave out the time that a person took for a decision: it is not the lane's own."""
+    """Leave out the time that a person took for a decision."""
     waited = {
         where: account._replace(since=time)
         for where, account in accounts.lanes.items()
@@ -268,7 +266,7 @@ def added(tokens: dict[str, Tokens], model: str, used: Usage) -> dict[str, Token
 
 
 def _on_answer(account: LaneUsage, message: AssistantMessage, entry: Entry, pass_token: str) -> LaneUsage:
-    """Count an answer as a step; one that calls nothing ends the run of repeated calls."""
+    """Count an answer as a step; one without calls ends the run of repeated calls."""
     if message.usage is not None:
         account = _paid(account, message.model, message.usage)
     # A summary was written in a fork, on behalf of this lane.
@@ -316,7 +314,7 @@ def _resulted(accounts: UsageByLane, result: ToolResult) -> UsageByLane:
 
 
 def delegated_usage(result: ToolResult | AssistantMessage) -> Iterator[tuple[str, Usage]]:
-    """Yield each model that a worker used, with its tokens; twice where some had a stated cost."""
+    """Yield each model that a worker used, with its tokens; twice if some had a stated cost."""
     match result.meta.get("stenolog"):
         case {"child": {"spent": spent, **rest}}:
             for used in (spent, rest.get("billed")):
@@ -329,7 +327,6 @@ def delegated_usage(result: ToolResult | AssistantMessage) -> Iterator[tuple[str
 
 
 def _usage(given: Mapping[str, JsonValue]) -> Usage:
-    """Return the valid token counts of a tool's report, which may hold any JSON."""
     known: dict[str, Any] = {kind: given[kind] for kind in Tokens._fields if type(given.get(kind)) is int}
     return Usage(**{kind: known[kind] for kind in known if 0 <= known[kind] < MAX_TOKENS_PER_CALL})
 
@@ -363,7 +360,7 @@ def _content(part: UserPart) -> str:
 
 
 def _rounded(account: LaneUsage) -> LaneUsage:
-    """Return the account once every call of the last answer has its result."""
+    """Return the account after all calls of the last answer have results."""
     calls, last, before = account.calls, account.last, account.before
     # With the results: the same call that gives something new each time is progress.
     now = CallRound(_hash(part for each in calls for part in (each.call, each.result)), _call_text(calls))
@@ -392,7 +389,6 @@ def _call_text(calls: Sequence[RecentCall]) -> str:
 
 
 def _hash(parts: Iterable[str]) -> str:
-    """Return a short hash of several texts."""
     whole = sha256()
     for part in parts:
         text = part.encode("utf-8", "surrogatepass")

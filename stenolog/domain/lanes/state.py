@@ -23,10 +23,10 @@ Spans = Sequence[PositionRange]
 
 
 class Summary(NamedTuple):
-    """A summary at a position: the address of its author's lane, the spans it stands for, the lanes named.
+    """A summary at a position: its author's lane, the spans it covers, the lanes named.
 
-    It was made for its author's lane, and for those named in `to`: by address, or all lanes of an agent by
-    its name. It hides nothing from any other.
+    It was made for its author's lane and those in `to`: addresses, or names of agents for all their lanes. It
+    hides nothing from others.
     """
 
     position: int
@@ -60,15 +60,15 @@ class Summary(NamedTuple):
         )
 
     def overlaps_partly(self, other: Summary) -> bool:
-        """Return whether the summary covers a part of the other one's positions, but not all of them."""
+        """Return whether it covers some of the other one's positions, but not all."""
         touches = any(a.first <= b.last and b.first <= a.last for a in self.spans for b in other.spans)
         return touches and not self.holds(other)
 
 
 def summary_of(position: int, event: Event, earlier: Iterable[Summary] = ()) -> Summary | None:
-    """Return the summary that an entry makes, with the positions that its author was sent; None for others.
+    """Return the summary that an entry makes, with the positions that its author was sent; else None.
 
-    `earlier` are the summaries that hold: where the author was sent one, it was told what that one covers.
+    `earlier` are the summaries in force: an author that was sent one knows what it covers.
     """
     match event:
         case AssistantMessage(covers=(_, *_) as spans):
@@ -81,7 +81,7 @@ def summary_of(position: int, event: Event, earlier: Iterable[Summary] = ()) -> 
 
 
 def _as_sent(made: Summary, receipt: Receipt, earlier: Iterable[Summary]) -> Summary:
-    """Return a summary without what its author's request did not have: what came later, or was cut."""
+    """Return a summary without what its author's request did not have: later or cut entries."""
     cut = [PositionRange(first=first, last=last) for first, last in cut_runs(receipt)]
     since = PositionRange(first=max(receipt.view + 1, 1), last=max(made.position, receipt.view + 1))
     told = [
@@ -125,9 +125,9 @@ def without(spans: Iterable[PositionRange], holes: Spans) -> tuple[PositionRange
 
 
 def fault(made: Summary, summaries: Iterable[Summary], open_calls: Iterable[int]) -> str:
-    """Return why a summary must not replace the messages that it covers; empty if it may.
+    """Return why a summary must not replace the messages that it covers; "" if it may.
 
-    `summaries` are those that hold so far, `open_calls` the positions of calls without a result.
+    `summaries` are those in force, `open_calls` the positions of calls without a result.
     """
     for span in made.spans:
         if not span.first <= span.last < made.position:
@@ -144,12 +144,11 @@ def fault(made: Summary, summaries: Iterable[Summary], open_calls: Iterable[int]
 
 
 def _share(made: Summary, other: Summary) -> bool:
-    """Return whether both were made for one lane at least."""
     return any(map(made.is_for, other.lanes)) or any(map(other.is_for, made.lanes))
 
 
 def joined(summaries: Iterable[Summary], made: Summary) -> tuple[Summary, ...]:
-    """Return the summaries that hold once one more does, which ends those that it holds for their lanes."""
+    """Return the summaries in force after one more, which ends those that it contains for their lanes."""
     ended = [other for other in summaries if made.holds(other) and all(map(made.is_for, other.lanes))]
     return (*(other for other in summaries if other not in ended), made)
 
@@ -169,9 +168,9 @@ PAUSED = "pause_turn"
 
 
 class OpenCall(NamedTuple):
-    """A tool call without its result: the entry that holds it, and its place among that entry's calls.
+    """A tool call without its result: the entry that holds it, and its index there.
 
-    `approved` is the position of its approval, 0 where there is none; `edited`: it gave other arguments.
+    `approved` is the position of its approval (0: none), which gave other arguments if `edited`.
     """
 
     entry: str
@@ -187,11 +186,11 @@ class OpenCall(NamedTuple):
 class LaneState(NamedTuple):
     """One line of work.
 
-    `asked` is the position that the lane has to answer (a message or a tool result; 0: none), `answered`
-    that of its last answer, and `seen` the view that this was built on. `calls` are those of that answer
-    that have no result yet; there are some just while the lane awaits tools or an approval. `steps` counts
-    its answers since a person last spoke to it, `attempt` the failures in a row, the last of `category`.
-    `response` is the foreign id of that answer: a further message of that id is a part of the same response.
+    `asked` is the position that the lane has to answer (a message or a tool result; 0: none), `answered` that
+    of its last answer, and `seen` the view that this was built on. `calls` are its calls without a result,
+    while the lane awaits tools or an approval. `steps` counts its answers since a person last spoke to it,
+    `attempt` the failures in a row, the last of `category`. `response` is the foreign id of that answer:
+    further messages of that id are parts of the same response.
     """
 
     agent: str
@@ -225,12 +224,12 @@ class Blocked(NamedTuple):
 class TurnState(NamedTuple):
     """The turn order's state, under a rule that hands turns on; see `turns`.
 
-    `holders` are the lanes that have the turn, `last_holder` is the last lane that got it, at the position
-    `granted_at`. `last_person_at` is the position of a person's last message without an addressee.
-    `turns_since` counts the turns that have ended since; `passes_in_row` and `failures_in_row` count those
-    since the last message. `last_answer_at` is the position of the last answer in turn that was no pass,
-    `last_answer_by` its lane; `previous_answer_at` is that of the last one by another lane. `handed_to` are
-    the lanes that the turn goes to next. `end_reason` says why no lane has the turn any more.
+    `holders` are the lanes that have the turn, `last_holder` is the last lane that got it, at `granted_at`.
+    `last_person_at` is the position of a person's last message without an addressee. `turns_since`,
+    `passes_in_row` and `failures_in_row` count from there. `last_answer_at` is the position of the last
+    answer in turn that was no pass, `last_answer_by` its lane; `previous_answer_at` is that of the last one
+    by another lane. `handed_to` are the lanes that the turn goes to next. `end_reason` says why no lane has
+    the turn.
     """
 
     holders: tuple[str, ...] = ()
@@ -250,10 +249,10 @@ class TurnState(NamedTuple):
 class State(NamedTuple):
     """The state of the conversation after `position`; nothing in it can be changed.
 
-    `waiting` is the position of a message that no agent was there to answer. `approvals` names, per
-    agent, the tools whose calls a person must approve. `summaries` are those in force: a summary ends when a
-    larger one covers all that it covers, or when an entry hides or resets its messages. `turns` is the turn
-    rule as recorded, and `turn_state` is its state.
+    `waiting` is the position of a message that no agent was there to answer. `approvals` names, per agent,
+    the tools whose calls a person must approve. `summaries` are those in force, until a larger one contains
+    them, or an entry hides or resets their messages. `turns` is the turn rule as recorded, `turn_state` its
+    state.
     """
 
     position: int = 0
@@ -268,7 +267,7 @@ class State(NamedTuple):
     turn_state: TurnState = TurnState()
 
     def lane(self, where: str) -> LaneState:
-        """Return the lane of an address; a new, idle one if no agent has worked there yet."""
+        """Return the lane of an address; a new, idle one if it has not worked yet."""
         found = self.lanes.get(where)
         if found is not None:
             return found
@@ -282,12 +281,12 @@ class State(NamedTuple):
         return (self.lane(agent), *tasks)
 
     def is_open(self, where: str) -> bool:
-        """Return whether the agent of an address has not left; an agent leaves with all its tasks."""
+        """Return whether the agent of an address has not left, with all its tasks."""
         lane = self.lanes.get(where) or self.lanes.get(where.partition("/")[0])
         return lane is None or lane.status != "closed"
 
     def takes_part(self, where: str) -> bool:
-        """Return whether the lane's agent has joined, or the lane has spoken, and the agent has not left."""
+        """Return whether the lane's agent joined, or the lane spoke, and the agent has not left."""
         known = where in self.lanes or where.partition("/")[0] in self.members
         return known and self.is_open(where)
 
@@ -322,7 +321,7 @@ Do: TypeAlias = Literal["call_model", "run_tools", "ask_approval", "wait", "stop
 class Decision(NamedTuple):
     """The one thing that a lane must do next.
 
-    `cause` is the position that it answers; `time` the time before which it must not try again.
+    `cause` is the position that it answers; `time` the earliest time of the next attempt.
     """
 
     do: Do
@@ -334,7 +333,7 @@ class Decision(NamedTuple):
 
 
 def decision(state: State, lane: LaneState) -> Decision:
-    """Return the lane's next action, derived from the state alone."""
+    """Return the lane's next action, derived from the state."""
     if state.blocked is not None:
         return Decision("stop", reason=blocked_reason(state.blocked))
     match lane.status:

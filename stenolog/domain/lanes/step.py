@@ -1,31 +1,27 @@
 """The pure step: a state and an entry give the next state, and what each lane did.
 
-The state of a conversation is a fold: `evolve(state, entry)` for each entry, from `INITIAL`. The same
-entries give the same state in any process. So a process that starts after a crash knows what the dead one
-knew. `step` is `evolve` with its reasons: it also returns a `Transition` for each lane that the entry
-moved.
+The state of a conversation is a fold: `evolve(state, entry)` for each entry, from `INITIAL`. The same entries
+give the same state in any process, so one that starts after a crash knows what the dead one knew. `step` is
+`evolve` with its reasons: it also returns a `Transition` for each lane that moved.
 
 `_advance` takes one entry in:
 
-1. `triggers.interpret` translates the entry. It changes the state at large: members, summaries, the turn
-   order. It returns a `LaneTrigger` for each lane that the entry concerns. A trigger carries the lane with
-   its new fields and its old status.
+1. `triggers.interpret` translates the entry. It changes members, summaries, the turn order, and returns a
+   `LaneTrigger` for each lane concerned: the lane with its new fields and its old status.
 2. `_moved` gives each trigger to the lifecycle. The table decides the new status; its guards, in `HOLDS`,
    look at the new fields.
-3. The lanes that had the turn may have come to rest, or a message may have waited for an agent to join.
+3. The lanes that had the turn may have finished, or a message may have waited for an agent to join.
    Then `triggers.following` says which lanes are asked next. They are moved as in 2.
 4. The position advances. If anything was out of order, `anomalies` grows by one.
 
-`step` is total. An entry of the log has happened, so a fold cannot refuse it. The lane stays as it was, and
-the transition names the anomaly. Refusing is for `decide`, which is asked before an append. An event that
-`decide` has accepted is never an anomaly here; the tests compare the two on random conversations.
+`step` is total: an entry of the log has happened, so a fold cannot refuse it. The lane stays, and the
+transition names the anomaly. `decide` refuses, before an append. What it has accepted is never an anomaly
+here; the tests compare the two on random conversations.
 
-What a lane must do next is not stored. `state.decision` derives it from the status and the fields of the
-lane, and `effects` turns it into work for the engine.
+A lane's next action is not stored. `state.decision` derives it, and `effects` turns it into work.
 
-A state holds counters and references, never text, so it stays small however long the conversation is. Its
-tuples are replaced and never changed. So a caller may keep an earlier state, and states share the lanes
-that did not change.
+A state holds counters and references, never text, so it stays small. Its tuples are replaced and never
+changed, so a caller may keep an earlier state, and states share unchanged lanes.
 """
 
 from __future__ import annotations
@@ -60,8 +56,8 @@ HOLDS: MappingProxyType[str, Callable[[LaneState], bool]] = MappingProxyType(
 class Transition(NamedTuple):
     """One entry's effect on one lane, and the lane's next action.
 
-    `guard` names the guards that passed. An entry that moves no lane has one transition with
-    an empty `lane`. `anomaly` says what was out of order, `reason` why the lane was given the turn.
+    `guard` names the guards that passed. An entry that moves no lane has one transition with an empty `lane`.
+    `anomaly` says what was out of order, `reason` why the lane was given the turn.
     """
 
     position: int
@@ -112,7 +108,7 @@ def step(state: State, entry: Entry) -> StepResult:
 
 
 def _advance(state: State, entry: Entry) -> tuple[State, list[_Move], str]:
-    """Return the state after an entry, the moves that led to it, and the anomaly of the entry itself."""
+    """Return the state after an entry, the moves, and the entry's own anomaly."""
     taken, impulses, anomaly = interpret(state, entry)
     lanes, moves = _moved(taken, impulses)
     # Most entries end no turn, and pay for no look at the rule.
@@ -127,7 +123,6 @@ def _advance(state: State, entry: Entry) -> tuple[State, list[_Move], str]:
 
 
 def _moved(state: State, impulses: Sequence[LaneTrigger]) -> tuple[Mapping[str, LaneState], list[_Move]]:
-    """Return the lanes once the lifecycle has answered the impulses, and its answers."""
     # The same dict: states share the lanes that did not change.
     if not impulses:
         return state.lanes, []
@@ -140,7 +135,7 @@ def _moved(state: State, impulses: Sequence[LaneTrigger]) -> tuple[Mapping[str, 
 
 
 def _move(taken: State, impulse: LaneTrigger) -> _Move:
-    """Return the lane as the impulse leaves it; as it was where the lifecycle does not list that."""
+    """Return the lane after the impulse; unchanged if the lifecycle does not list it."""
     lane, trigger, reason = impulse
     source = lane.status
     moved = move(source, trigger, lambda guard: HOLDS[guard](lane))

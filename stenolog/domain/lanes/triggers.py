@@ -53,9 +53,9 @@ from .turns import NextTurn, load
 
 
 class LaneTrigger(NamedTuple):
-    """A lane that has taken in what the entry brings, all but its status, and the trigger that moves it.
+    """A lane with an entry's changes, all but its status, and the trigger that moves it.
 
-    `reason` says why it is asked, where a rule of turns did so.
+    `reason` says why a rule of turns asks it.
     """
 
     lane: LaneState
@@ -64,7 +64,7 @@ class LaneTrigger(NamedTuple):
 
 
 class Interpretation(NamedTuple):
-    """An entry taken in: the state without its lanes' moves, their impulses, and what is out of order."""
+    """An entry's effect: the state before its lanes move, their impulses, and what is out of order."""
 
     state: State
     impulses: tuple[LaneTrigger, ...] = ()
@@ -72,7 +72,7 @@ class Interpretation(NamedTuple):
 
 
 def interpret(state: State, entry: Entry) -> Interpretation:
-    """Translate the entry into state changes and triggers of lanes; `state` is the state before it."""
+    """Translate the entry into state changes and triggers of lanes."""
     event = entry.event
     match event:
         case UserMessage():
@@ -99,7 +99,7 @@ def interpret(state: State, entry: Entry) -> Interpretation:
 
 
 def following(state: State, entry: Entry) -> Interpretation:
-    """Return the change of turns after an entry has moved its lanes: the lanes that have the turn now."""
+    """Return the change of turns after an entry has moved its lanes."""
     # A message that no lane was there for waits until an agent joins.
     if state.waiting and isinstance(entry.event, ModeSwitch) and entry.event.joins:
         return _heard_late(state)
@@ -108,7 +108,7 @@ def following(state: State, entry: Entry) -> Interpretation:
 
 
 def _heard_late(state: State) -> Interpretation:
-    """Ask the lanes that have joined to answer the message that no lane was there for."""
+    """Ask the lanes that have joined to answer a message that waited for them."""
     position = state.waiting
     state, turn = asked_lanes(state._replace(waiting=0), UserMessage(), position)
     return _asking(state, turn, position)
@@ -161,7 +161,7 @@ def _controlled(state: State, message: UserMessage, position: int) -> Interpreta
 
 
 def _on_approval(state: State, control: Control, position: int) -> Interpretation:
-    """Record a person's approval or refusal; a refusal leaves the call open until its result says so."""
+    """Record a person's approval or refusal; a refused call stays open until its result."""
     found = named_call(state, control.call) if control.call is not None else None
     if found is None:
         return Interpretation(state, anomaly=f"{control.action}: no such call is open")
@@ -222,8 +222,8 @@ def _on_answer(state: State, message: AssistantMessage, entry: Entry) -> Interpr
 def takes_turn(lane: LaneState, message: AssistantMessage) -> bool:
     """Return whether the message moves its lane; only an answer does.
 
-    An answer that replaces another one answers nothing more and asks no agent again. But if the lane waits
-    for the calls of the replaced answer, it waits for the calls of this one now.
+    An answer that replaces another one asks no agent again. But a lane that waits for the calls of the
+    replaced answer waits for the calls of this one.
     """
     if message.purpose != "answer":
         return False
@@ -231,7 +231,7 @@ def takes_turn(lane: LaneState, message: AssistantMessage) -> bool:
 
 
 def response_of(message: AssistantMessage) -> str:
-    """Return the foreign id of the response that a message is a part of; empty where it has none."""
+    """Return the foreign id of the response that a message is a part of; "" if none."""
     source = message.source
     return f"{source.system}:{source.id}" if source is not None and source.id else ""
 
@@ -261,7 +261,7 @@ def _covered(state: State, message: AssistantMessage, position: int) -> tuple[St
 
 
 def cover_fault(state: State, made: Summary) -> str:
-    """Return why the summary must not replace the messages that it covers; empty if it may."""
+    """Return why the summary must not replace the messages that it covers; "" if it may."""
     return fault(made, state.summaries, (call.position for _, call in state.open_calls()))
 
 
@@ -314,7 +314,7 @@ def _switched(state: State, switch: ModeSwitch) -> Interpretation:
 
 
 def turns_fault(turns: TurnPolicy | None) -> str:
-    """Return why a turn rule is unknown here, so that turns go by address; empty if it is known."""
+    """Return why a turn rule is unknown here, so that turns go by address; "" if it is known."""
     try:
         if turns is not None:
             load(turns)
@@ -340,7 +340,6 @@ def _without_session(lane: LaneState) -> LaneState:
 
 
 def _ends(switch: ModeSwitch, summary: Summary) -> bool:
-    """Return whether the switch takes a summary out of context."""
     start, hides, position = switch.context_from, switch.hides, summary.position
     concerns = not switch.agents or summary.author.partition("/")[0] in switch.agents
     if isinstance(start, int) and position < start and concerns:
@@ -349,7 +348,7 @@ def _ends(switch: ModeSwitch, summary: Summary) -> bool:
 
 
 def _approvals(known: Mapping[str, tuple[str, ...]], switch: ModeSwitch) -> FrozenDict[tuple[str, ...]]:
-    """Return the tools that a person must approve, by agent; agents without any are left out."""
+    """Return the tools that a person must approve, by agent."""
     changed = {
         agent: tuple(tool.name for tool in (card.tools if card and card.tools else ()) if tool.approval)
         for agent, card in switch.cards.items()

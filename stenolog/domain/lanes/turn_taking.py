@@ -1,6 +1,6 @@
 """Turn-taking: the lanes that a person's words are for, and the next ones when a turn is over.
 
-A rule of turns decides (see `turns`). This module holds the steps that every rule has in common.
+A rule of turns decides (see `turns`); this module holds what all rules share.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def is_pass(message: AssistantMessage, pass_token: str) -> bool:
 def asked_lanes(state: State, message: UserMessage, position: int) -> tuple[State, NextTurn]:
     """Return the lanes that have to answer a message, and the state once they are asked.
 
-    Those it names; where it names nobody, those whom the rule of turns gives the turn. What the system notes,
-    or what is for the timeline alone, asks nobody.
+    Those it names, else those whom the rule of turns gives the turn. A note of the system, or a message for
+    the timeline only, asks no lane.
     """
     if message.author_kind == "system" or not message.in_context:
         return state, NextTurn()
@@ -51,7 +51,7 @@ def addressed(state: State, message: UserMessage) -> tuple[str, ...]:
 
 
 def hearing(state: State, message: UserMessage) -> tuple[str, ...]:
-    """Return the lanes that a message is for: those that it would ask, and those that have the turn."""
+    """Return the lanes that a message would ask, and those that have the turn."""
     if message.author_kind == "system" or not message.in_context:
         return ()
     rule = rule_of(state.turns)
@@ -60,7 +60,7 @@ def hearing(state: State, message: UserMessage) -> tuple[str, ...]:
 
 
 def control_targets(state: State, control: Control) -> tuple[LaneState, ...]:
-    """Return the lanes that a `cancel` or a `continue` is for: the named one, else all it can concern."""
+    """Return the lanes that a `cancel` or a `continue` is for: the named one, else all possible."""
     if control.agent:
         lane = state.lanes.get(address(control.agent, control.task))
         return () if lane is None else (lane,)
@@ -172,7 +172,6 @@ def grant_turn(state: State, given: NextTurn, position: int) -> tuple[State, Nex
 
 
 def _turn(state: State, where: str, entry: Entry) -> TurnView:
-    """Return the turn that a lane has ended by the entry."""
     lane, event, turn_state = state.lane(where), entry.event, state.turn_state
     how: How = "cancelled"
     view = entry.position
@@ -189,7 +188,6 @@ def _turn(state: State, where: str, entry: Entry) -> TurnView:
 
 
 def _counted(turn_state: TurnState, turn: TurnView, position: int) -> TurnState:
-    """Return the turn order's state with one more turn."""
     if turn.how == "answered":
         before = (
             turn_state.previous_answer_at
@@ -214,7 +212,6 @@ def _counted(turn_state: TurnState, turn: TurnView, position: int) -> TurnState:
 
 
 def _stops_all(event: Event) -> bool:
-    """Return whether the event is a person's `cancel` of all lanes."""
     match event:
         case UserMessage(control=Control(action="cancel", agent="")):
             return True

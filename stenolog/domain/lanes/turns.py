@@ -155,7 +155,7 @@ class RoundRobin(TurnRule):
         return NextTurn(line[:1], SPOKEN if line else NOBODY)
 
     def after(self, state: State, turn: TurnView) -> NextTurn:
-        """Return the next agent that has a new message; nobody when all are done."""
+        """Return the next agent that has a new message; none when all are done."""
         line = present(state, around(self.line(state), state.turn_state.last_holder))
         if over := self._over(state, turn, len(line)):
             return NextTurn(reason=over)
@@ -167,7 +167,7 @@ class RoundRobin(TurnRule):
         return NextTurn(reason=_all_done(state, len(line)))
 
     def _over(self, state: State, turn: TurnView, number: int) -> str:
-        """Return why the turns are over, even if an agent has something to say; empty if they are not."""
+        """Return why the turns are over, though an agent may have something to say; else ""."""
         if not number:
             return NOBODY
         if turn.how == "cancelled":
@@ -183,9 +183,9 @@ class RoundRobin(TurnRule):
 @register_turn_rule
 @rule
 class Sequential(TurnRule):
-    """Each once, in `order`; who has left is passed over. The turns end with the last, or where one fails.
+    """Each once, in `order`; agents that left are skipped. The turns end with the last, or at a failure.
 
-    Words that come meanwhile begin it anew once the turn is over.
+    A person's message in between begins it again after the turn.
     """
 
     name: ClassVar[str] = "pipeline"
@@ -205,7 +205,7 @@ class Sequential(TurnRule):
         return NextTurn(line[:1], SPOKEN if line else NOBODY)
 
     def after(self, state: State, turn: TurnView) -> NextTurn:
-        """Return the next in order, or the first again where a person has spoken during the turn."""
+        """Return the next in order, or the first again if a person has spoken during the turn."""
         if turn.how == "cancelled":
             return NextTurn(reason=CANCELLED)
         first, failed = present(state, self.order)[:1], turn.how == "failed"
@@ -224,8 +224,7 @@ class Sequential(TurnRule):
 class Orchestrator(TurnRule):
     """`agent` is asked, and hands on to those that its answer names.
 
-    When they have all come to rest, it is asked again. The turns end with an answer of its own that names
-    nobody.
+    When they have finished, it is asked again. The turns end with an answer of its own that names no agent.
     """
 
     name: ClassVar[str] = "orchestrator"
@@ -233,11 +232,11 @@ class Orchestrator(TurnRule):
     agent: str
 
     def line(self, state: State) -> tuple[str, ...]:
-        """Return the agent, and everybody whom it may hand on to."""
+        """Return the agent, and all that it may hand on to."""
         return tuple(dict.fromkeys((self.agent, *state.members, *state.lanes)))
 
     def opens(self, to: Sequence[str]) -> bool:
-        """Return whether a message opens a turn: words to nobody by name are for the agent too."""
+        """Return whether a message opens a turn: also one that names no agent."""
         return not to or set(to) == {self.agent}
 
     def hands_on(self, lane: str) -> bool:
@@ -293,7 +292,7 @@ def is_known(turns: object) -> bool:
 
 
 def load(turns: TurnPolicy) -> TurnRule:
-    """Return the rule that a log names. Raises `InvalidPolicyError` if its name or options are unknown."""
+    """Return the rule that a log names. Raises `InvalidPolicyError` for an unknown name or options."""
     if turns.rule not in TURN_RULES:
         raise InvalidPolicyError(TURN_RULES.missing(turns.rule))
     known: Any = TURN_RULES[turns.rule]
@@ -302,14 +301,13 @@ def load(turns: TurnPolicy) -> TurnRule:
 
 @lru_cache(maxsize=64)
 def _rule_from_json(known: Any, options: str) -> TurnRule:
-    """Return the rule of these options, which are JSON."""
     # Cached, because it is asked for at each turn and takes long to make.
     made: TurnRule = known(**json.loads(options))
     return made
 
 
 def rule_of(turns: TurnPolicy | None) -> TurnRule:
-    """Return the rule that holds: by address where none is set, or none of that name and options is known."""
+    """Return the rule in force: by address if none is set, or none of that name and options is known."""
     if turns is not None:
         try:
             return load(turns)
@@ -325,20 +323,20 @@ def _addressed() -> TurnRule:
 
 
 def present(state: State, line: Iterable[str]) -> tuple[str, ...]:
-    """Return the lanes of a line that take part, each once; if nobody has joined, all."""
+    """Return the lanes of a line that take part, each once; if no agent has joined, all."""
     there = state.is_open if not state.members else state.takes_part
     return tuple(filter(there, dict.fromkeys(line)))
 
 
 def around(line: Sequence[str], last: str) -> Iterator[str]:
-    """Yield the line from the one after `last` on, and round to it; from its start if `last` is not in it."""
+    """Yield the line once around, from the one after `last`; from its start if `last` is not in it."""
     begin = line.index(last) + 1 if last in line else 0
     yield from line[begin:]
     yield from line[:begin]
 
 
 def has_news(state: State, where: str) -> bool:
-    """Return whether a person's last message, or another lane's last answer in turn, is new to the lane."""
+    """Return whether a person's message, or another lane's answer in turn, is new to the lane."""
     seen, floor = state.lane(where).seen, state.turn_state
     return seen < max(
         floor.last_person_at,
@@ -347,7 +345,7 @@ def has_news(state: State, where: str) -> bool:
 
 
 def _all_done(state: State, number: int) -> str:
-    """Return why a round is over in which nobody has said anything new."""
+    """Return why a round is over without anything new."""
     passes, fails = state.turn_state.passes_in_row, state.turn_state.failures_in_row
     if not passes and not fails:
         return "nobody else is there to answer"

@@ -1,1 +1,1 @@
-"""Analysis of requests: the traces of an entry, the reasons for a part, the effect of another policy."""
+"""Analysis of requests: the history of an entry, the reasons for a part, the effect of another policy."""

@@ -1,7 +1,4 @@
-"""The last request that held a text, and the entry that took it away.
-
-The search is exact: it looks at every request.
-"""
+"""The last request that held a text, and the entry that removed it; the search looks at every request."""
 
 from __future__ import annotations
 
@@ -36,7 +33,7 @@ class Bisected(NamedTuple):
 
     `runs` are the positions it was in, as first and last; `last` is the last of them (0: never in), and
     `vanished` the position of the entry that made it vanish (0: it is still in). `source` are the positions
-    that it was from, `rule` the one that took them away, with `dropped`, the run they went in.
+    that it was from, `rule` the one that removed them, with `dropped`, the run they went in.
     """
 
     text: str
@@ -62,8 +59,8 @@ def bisect(
 ) -> Bisected:
     """Return the last position with a text in the lane's request, and the entry that made it vanish.
 
-    Looked at is what the model reads: messages, arguments, system text and tools, not roles or ids. A text
-    may come and go several times, so every request is looked at, previews too. Raises as `build`.
+    It searches what the model reads: messages, arguments, system text and tools, not roles or ids. A text may
+    come and go several times, so every request is searched, previews too. Raises as `build`.
     """
     log, needles = list(entries), _needles(text)
     runs: list[list[int]] = []
@@ -102,7 +99,7 @@ def _verdict(text: str, runs: Sequence[tuple[int, int]], edge: tuple[Request, Re
 
 
 def sources(request: Request, text: str) -> tuple[int, ...]:
-    """Return the positions that the messages with the text come from; of the front if no message has it."""
+    """Return the positions of the messages with the text; those of the front if no message has it."""
     needles = _needles(text)
     holding = {at for at, message in enumerate(messages(request)) if _holds(message, needles)} or {-1}
     found = {position for part in request.parts if part.message in holding for position in part.positions}
@@ -110,7 +107,7 @@ def sources(request: Request, text: str) -> tuple[int, ...]:
 
 
 def _taken_by(source: Sequence[int], after: Request) -> tuple[str, tuple[int, int]]:
-    """Return the rule by which the last of the sources is not shown any more, and the run it went in."""
+    """Return the rule by which the last of the sources was removed, and the run it went in."""
     there = {position: part for part in after.parts for position in part.positions}
     for position in sorted(set(source) - there.keys(), reverse=True):
         for run in after.omissions:
@@ -121,11 +118,11 @@ def _taken_by(source: Sequence[int], after: Request) -> tuple[str, tuple[int, in
 
 
 def _holds(value: Any, needles: Sequence[str]) -> bool:
-    """Return whether a text in the value that a model reads has one of the needles."""
+    """Return whether a text that a model reads has one of the needles."""
     return any(needle in said for said in texts(value) for needle in needles)
 
 
 def _needles(text: str) -> tuple[str, ...]:
-    """Return the text in its own form, and as in arguments that are JSON within a text."""
+    """Return the text itself, and as in JSON arguments within a text."""
     escaped = json.dumps(text, ensure_ascii=False)[1:-1]
     return (text,) if escaped == text else (text, escaped)

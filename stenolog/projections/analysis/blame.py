@@ -1,7 +1,7 @@
 """Chain of causes from a tool call or an answer back to a person's words, by references between entries.
 
-Every link is a field of an entry, or what the engine's own fold says at the position that a receipt names.
-Where the log records neither, the chain ends there and says so.
+Every link is a field of an entry, or the engine's own fold at the position that a receipt names. If the log
+records neither, the chain ends there and says so.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ POSSIBLE = 3
 
 
 class BlameLink(NamedTuple):
-    """One link of the chain: an entry, who said or did it, what, and the field that leads to it.
+    """One link of the chain: an entry, its author, its words, and the field that leads to it.
 
-    `field` belongs to the entry before it in the chain, except `control.call`: there this entry names a
-    call of the one before. It is empty for the first, and for what is only possible. `call` is the index of
-    the call that is meant. `person`: these are the words of a person.
+    `field` belongs to the entry before it in the chain, except `control.call`: there this entry names a call
+    of the one before. It is "" for the first, and for mere possibilities. `call` is the index of the call
+    that is meant. `person`: these are the words of a person.
     """
 
     position: int
@@ -54,8 +54,8 @@ class BlameLink(NamedTuple):
 class Blame(NamedTuple):
     """The chain, from what was asked about back to a person.
 
-    `gap` says why it ends before one; empty where it does not. `possible` are then words of persons, and
-    briefs for the agent, that stood in the request's view, the latest first: any may be meant, or none.
+    `gap` says why it ends before one, else "". `possible` are then words of persons, and briefs for the
+    agent, in the request's view, the latest first: any may be meant, or none.
     """
 
     links: tuple[BlameLink, ...]
@@ -77,7 +77,7 @@ NO_CAUSE = _Cause(0, "")
 def blame(entries: Iterable[Entry], position: int, call: int | None = None) -> Blame:
     """Return the chain from the entry at a position, or from its call of that index (from 0).
 
-    Raises `PositionNotFoundError` where there is no such entry or call.
+    Raises `PositionNotFoundError` for an unknown entry or call.
     """
     chain = _Chain(list(entries))
     chain.check(position, call)
@@ -93,7 +93,7 @@ class _Chain:
         self.calls: Mapping[int, CallKey | None] = pair(log).calls
 
     def check(self, position: int, call: int | None) -> None:
-        """Raise `PositionNotFoundError` where there is no such entry, or no such call in it."""
+        """Raise `PositionNotFoundError` for an unknown entry, or call in it."""
         if position not in self.at:
             raise PositionNotFoundError(f"expected a position from 1 to {len(self.log)}, found {position}")
         made = len(getattr(self.at[position].event, "tool_calls", ()))
@@ -118,7 +118,7 @@ class _Chain:
                 return Blame(tuple(links), self._gap(entry, cause), tuple(self._possible(entry)))
 
     def _with_reason(self, link: BlameLink) -> BlameLink:
-        """Return the link; one to an erased entry says why it was erased, and when."""
+        """Return the link; for an erased entry with the reason and time of the erasure."""
         if not is_erased(self.at[link.position].event):
             return link
         return link._replace(text=erasures(self.log).get(link.position, link.text))
@@ -153,7 +153,7 @@ class _Chain:
         return self._state(view).lane(lane).asked
 
     def _failed(self, entry: Entry, control: Control, lane: str) -> int:
-        """Return the error that a `continue` takes up again: the last one of the lane it is for; 0: none."""
+        """Return the lane's last error, which a `continue` takes up again; 0: none."""
         meant = {found.address for found in control_targets(self._state(entry.position - 1), control)}
         wanted = {lane} & meant or meant
         errors = (
@@ -180,7 +180,7 @@ class _Chain:
                     pass
 
     def _possible(self, entry: Entry) -> Iterator[BlameLink]:
-        """Yield the latest words that an answer without a recorded cause may answer, from its view."""
+        """Yield the latest words in its view that an answer without a recorded cause may answer."""
         event = entry.event
         if isinstance(event, UserMessage) and event.author_kind == "agent":
             yield from self._possible_calls(entry, event.author)
@@ -198,7 +198,7 @@ class _Chain:
             yield _link(said, "", None)
 
     def _possible_calls(self, entry: Entry, author: str) -> Iterator[BlameLink]:
-        """Yield the latest calls of a brief's author before it: any of them may have given it, or none."""
+        """Yield the latest earlier calls of a brief's author, any of which may have given it."""
         found = 0
         for before in reversed(self.log[: entry.position - 1]):
             event = before.event
@@ -220,7 +220,7 @@ def _is_person(event: Event) -> bool:
 
 
 def _is_brief(event: Event, lane: str) -> bool:
-    """Return whether another agent said this to the agent by name, as it does to one that works for it."""
+    """Return whether another agent said this to the agent by name."""
     return isinstance(event, UserMessage) and event.author_kind == "agent" and lane in event.to
 
 
@@ -251,7 +251,7 @@ def _gap(entry: Entry, cause: _Cause) -> str:
 
 
 def _imported_gap(event: Event, system: str, where: str) -> str:
-    """Return why the chain ends at an entry of another program's log, where its kind tells; else nothing."""
+    """Return why the chain ends at an imported entry, if its kind shows it; else ""."""
     if isinstance(event, UserMessage) and event.author_kind == "agent":
         to = ", ".join(event.to) or "everybody"
         said = f"{where} is what {event.author} gave {to}"
@@ -267,8 +267,8 @@ def _imported_gap(event: Event, system: str, where: str) -> str:
 class Reference(NamedTuple):
     """The entry at `position` names the positions `first` to `last` by its field `field`.
 
-    A result that names its call only by the provider's id does so by `call_id`: it belongs to the nearest
-    unanswered call of that id.
+    A result that names its call only by the provider's id (`call_id`) belongs to the nearest unanswered call
+    of that id.
     """
 
     position: int

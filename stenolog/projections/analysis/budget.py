@@ -29,9 +29,9 @@ class BudgetRow(NamedTuple):
 
     `requests` is their number, `over` that of those which do not fit the budget and cannot be sent. `cuts`:
     how often the window was cut. `told` is the number of a person's messages, `lost` the positions of those
-    that some request was without. `sent` and `fresh` are tokens, `fresh` those after what a request begins
-    with as the one before did, and `cacheable` is the share (0 to 1) of the others; `output` are those of the
-    answers in the log. `cost` is in USD, None where no price is known for the model.
+    missing in some request. `sent` and `fresh` are tokens, `fresh` those after the beginning shared with the
+    request before, and `cacheable` is the share (0 to 1) of the others; `output` are those of the answers in
+    the log. `cost` is in USD, None if no price is known for the model.
     """
 
     policy: Policy
@@ -61,10 +61,7 @@ def budget(
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
 ) -> Iterator[BudgetRow]:
-    """Yield a row for each policy under each budget.
-
-    `tokens` None leaves the policy's own. Raises as `build`.
-    """
+    """Yield a row for each policy under each budget; `tokens` None is the policy's own. Raises as `build`."""
     log, limits = list(entries), list(tokens)
     lane = LaneId(agent, task)
     given: dict[str, Any] = {"task": task, "api": api, "blobs": blobs, "counters": counters}
@@ -118,7 +115,7 @@ class _Ledger:
             }
 
     def _measure(self, request: Request) -> None:
-        """Add the tokens of a request, and of those with which it begins as the one before did."""
+        """Add the tokens of a request, and of the beginning that it shares with the one before."""
         now = prompt_of(request)
         self.sent += request.size.tokens
         if self.before is not None:
@@ -156,7 +153,7 @@ def _is_instruction(entry: Entry) -> bool:
 
 
 def _answered(entry: Entry, lane: LaneId) -> int:
-    """Return the tokens that the model wrote for an answer: by the provider's count, else estimated."""
+    """Return the tokens of an answer: by the provider's count, else estimated."""
     match entry.event:
         case AssistantMessage(usage=usage, parts=parts) as answer if lane.owns(answer):
             return usage.output if usage is not None and usage.output else count_parts(parts)
@@ -168,7 +165,7 @@ class BudgetRoom(NamedTuple):
     """One limit of a budget, in `unit`, and the sizes that are compared with it, at most on any API.
 
     `measured` is the size of the conversation without the budget's cuts, `shown` with them. `room` is what
-    the limit leaves for it beside what stands around it, and `target` what a cut leaves of that.
+    the limit leaves for it beside what surrounds it, and `target` what a cut leaves of that.
     """
 
     unit: str
@@ -186,7 +183,7 @@ def budget_room(
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
 ) -> tuple[BudgetRoom, ...]:
-    """Return the arithmetic of each limit of a request's budget; `entries` are those of the request."""
+    """Return the arithmetic of each limit of a request's budget; `entries` are the request's."""
     policy, log = request.policy, [*entries]
     if policy.budget is None:
         return ()

@@ -1,7 +1,6 @@
 """Byte ranges of a request as it was sent: parts of the conversation, and the frame around them.
 
-The ranges tile the bytes: the first begins at 0, each begins where the one before ends, and the last ends
-with the bytes.
+The ranges tile the bytes: the first begins at 0, each where the one before ends, and the last ends with them.
 """
 
 from __future__ import annotations
@@ -58,8 +57,8 @@ def sent_request(
 ) -> tuple[Request, Transport]:
     """Return the request that the answer at a position answers, and the transport it was sent by.
 
-    What another program sent has the form that it was sent in. Raises `PositionNotFoundError`;
-    `InvalidEventError` for an entry without a receipt; `StoredDataError` for a receipt that does not fit.
+    Another program's has the form in which it was sent. Raises `PositionNotFoundError`; `InvalidEventError`
+    for an entry without a receipt; `StoredDataError` for a receipt that does not fit.
     """
     log = list(entries)
     if not 1 <= position <= len(log):
@@ -102,7 +101,7 @@ def byte_ranges(
 
 
 def _raw_ranges(writer: _Writer, content: bytes) -> Iterator[ByteRange]:
-    """Yield the ranges of bytes that no style writes: each field, and each message, where it stands."""
+    """Yield the ranges of bytes that no style writes: each field, and each message."""
     done = 0
     for place in places(content, writer.messages_key):
         if place.first > done:
@@ -174,7 +173,7 @@ class _Writer:
         yield self._frame("]" if values else "[]", pointer)
 
     def _message(self, message: Any, pointer: str, owners: list[int]) -> Iterator[_Piece]:
-        """Yield a message whole, or its pieces one by one, if they are its parts one by one."""
+        """Yield a message whole, or its pieces if they are its parts one by one."""
         key = next((key for key in ITEMS if isinstance(message, dict) and key in message), "")
         items = message[key] if key else None
         if len(owners) < 2 or not isinstance(items, list) or len(items) != len(owners):
@@ -248,7 +247,7 @@ class JsonPlace(NamedTuple):
 
 
 def places(content: bytes, messages_key: str) -> Iterator[JsonPlace]:
-    """Yield the value of each field in order, of the messages one by one; nothing of what is no object."""
+    """Yield the value of each field in order, and each message; nothing if it is no object."""
     try:
         text = content.decode()
         found = [*_fields(text, messages_key)]
@@ -273,7 +272,7 @@ def _fields(text: str, messages_key: str) -> Iterator[JsonPlace]:
 
 
 def _items(text: str, at: int, closing: str) -> Iterator[tuple[str, int]]:
-    """Yield the key and the begin of each value in an object, or in a list, which has no keys."""
+    """Yield the key and the beginning of each value in an object, or in a list, without keys."""
     at = _blank(text, at)
     while text[at] != closing:
         key = ""

@@ -1,7 +1,6 @@
 """Compactions of a lane: what a summary, a rewind or a reset took out of its requests, entry by entry.
 
-A request is built as it was before and after. What stands in the first and no longer in the second is either
-told by a summary from then on, or gone.
+The requests before and after are built. What is only in the first is covered by a summary, or gone.
 """
 
 from __future__ import annotations
@@ -37,8 +36,8 @@ LONGEST = 200
 class Compaction(NamedTuple):
     """An entry that took others out of a lane's requests: a summary, or a switch that hides or resets.
 
-    `spans` are what it is for. `text` is the summary's; `is_readable` is false where only its provider can
-    read it.
+    `spans` are its positions. `text` is the summary's; `is_readable` is false if only its provider can read
+    it.
     """
 
     position: int
@@ -51,7 +50,7 @@ class Compaction(NamedTuple):
 class CompactedRun(NamedTuple):
     """Neighbouring entries with one fate, the tokens of their parts before and after, the first one's words.
 
-    `rule` is the one by which they are left out, empty where they are not.
+    `rule` is the one that left them out, else "".
     """
 
     first: int
@@ -76,8 +75,8 @@ class RestoredEntry(NamedTuple):
 class CompactedRequest(NamedTuple):
     """A lane's request before and after a compaction.
 
-    The tokens of the runs, with those beside them (`beside_before`, `beside_after`: parts that are of no
-    entry), are those of the requests.
+    The tokens of the runs, with those beside them (`beside_before`, `beside_after`: parts of no entry), are
+    those of the requests.
     """
 
     compaction: Compaction
@@ -127,8 +126,8 @@ def compacted(
 ) -> CompactedRequest:
     """Return the lane's request before and after the compaction at a position.
 
-    `restore` is an entry to put back. Raises `InvalidEventError` where there is no compaction, or the entry
-    was not taken out by it, `PositionNotFoundError`.
+    `restore` is an entry to put back. Raises `InvalidEventError` if there is no compaction, or it did not
+    remove the entry; `PositionNotFoundError`.
     """
     log = [entry for entry in entries if entry.position <= position]
     found = next((one for one in compactions(log, lane) if one.position == position), None)
@@ -167,7 +166,7 @@ def _fates(
 
 
 def _tokens_by_position(parts: Iterable[RequestPart]) -> dict[int, int]:
-    """Return the tokens by the entry that they are from; a part of several entries counts at the first."""
+    """Return the tokens by entry; a part of several entries counts at the first."""
     tokens: dict[int, int] = defaultdict(int)
     for part in parts:
         if part.rule != PREVIEW and part.message >= 0:
@@ -206,7 +205,7 @@ def _restored(
 
 
 def _with_partners(log: Sequence[Entry], position: int) -> set[int]:
-    """Return the position with those of its results, or of its call and the others of that."""
+    """Return the position with its results, or with its call and that call's other results."""
     results: dict[int, set[int]] = defaultdict(set)
     calls: dict[int, int] = {}
     for result, key in pair(log).calls.items():
@@ -218,7 +217,7 @@ def _with_partners(log: Sequence[Entry], position: int) -> set[int]:
 
 
 def put_back(entries: Iterable[Entry], positions: Iterable[int]) -> list[Entry]:
-    """Return the entries as though no summary, rewind or reset were for those at the positions."""
+    """Return the entries without summaries, rewinds or resets of the positions."""
     log, back = list(entries), {*positions}
     # A summary that comes back stands for what it covers, which no other one tells of then.
     told = [_covers(entry) for entry in log if entry.position in back]

@@ -1,7 +1,7 @@
 """Drift of recorded programs: what a new release of one changed in its system prompts and its tools.
 
-The versions are told by the agents' cards in the log, without what changes from one session to the next. An
-agent with another prompt altogether, as a sub-agent has, is another role of its program.
+The versions are the agents' cards in the log, without what changes from one session to the next. An agent
+with quite another prompt, such as a sub-agent, is another role of its program.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ MAIN = "main"
 
 
 class PromptVersion(NamedTuple):
-    """One version of an agent's prompt and tools, without what is volatile: when it was used, and how often.
+    """One version of an agent's prompt and tools, without volatile text: when it was used, and how often.
 
-    `programs` are the clients that sent it, as they name themselves, with their releases.
+    `programs` are the clients that sent it, with their releases.
     """
 
     digest: str
@@ -119,7 +119,7 @@ class _Use(NamedTuple):
 def drift(conversations: Iterable[tuple[str, Iterable[Entry]]], client: str = "") -> list[RoleDrift]:
     """Return the drift of every recorded program, or of one `client`, over conversations by name.
 
-    Tool results are not looked at, and may be left out.
+    Tool results may be left out.
     """
     uses = [use for name, entries in conversations for use in _uses(name, entries)]
     roles: list[_Role] = []
@@ -131,7 +131,7 @@ def drift(conversations: Iterable[tuple[str, Iterable[Entry]]], client: str = ""
 
 
 def _uses(name: str, entries: Iterable[Entry]) -> Iterator[_Use]:
-    """Yield the cards of a conversation's recorded agents, each with the requests that it was sent with."""
+    """Yield the cards of a conversation's recorded agents, each with its requests."""
     now: dict[str, _Use] = {}
     about: dict[str, Mapping[str, Any]] = {}
     openings: dict[str, _Opening] = defaultdict(_Opening)
@@ -164,7 +164,7 @@ def _uses(name: str, entries: Iterable[Entry]) -> Iterator[_Use]:
 
 @dataclass
 class _Opening:
-    """Words of a program before those of a person: the prompt, where it has no other instructions."""
+    """Words of a program before those of a person: the prompt, if it has no other instructions."""
 
     texts: list[str] = field(default_factory=list)
     is_over: bool = False
@@ -201,7 +201,7 @@ def _add(roles: list[_Role], use: _Use) -> None:
 
 
 def _found(roles: list[_Role], use: _Use, digest: str, lines: frozenset[str]) -> _Role:
-    """Return the role that a card is a version of; a new one where it is like none."""
+    """Return the role that a card is a version of; a new one if it is like none."""
     same = [role for role in roles if (role.client, role.role) == (use.client, use.role)]
     for role in same:
         if digest in role.versions:

@@ -1,4 +1,4 @@
-"""Explanations: the requests that an entry stood in, and the reason for each part of a request."""
+"""Explanations: the requests that an entry was in, and the reason for each part of a request."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ PREVIEW = "preview-note"
 class Form(NamedTuple):
     """Fate of an entry in one request: kept, held by the provider or left out; by which rules, at what cost.
 
-    `message` is the index among the body's messages of what it first became, -1 for none. `without` are
-    the rules by which parts of it were left out all the same.
+    `message` is the index among the body's messages of what it first became, -1 for none. `without` are the
+    rules that left out parts of it all the same.
     """
 
     fate: Fate
@@ -59,8 +59,8 @@ class Form(NamedTuple):
 class Stretch(NamedTuple):
     """The requests that the lane had from position `first` to `last`, in which an entry has one form.
 
-    `sendable` of them could have been sent. `answered` are the answers and errors that followed one of them,
-    each a request that was sent; `sent` are those of them whose receipts name theirs.
+    `sendable` of them could have been sent. `answered` are the answers and errors after one of them, each a
+    request that was sent; `sent` are those whose receipts name theirs.
     """
 
     first: int
@@ -110,8 +110,8 @@ def explain(
 ) -> Explanation:
     """Return the history of the entry at a position, up to the end of the entries.
 
-    `policy` None is each agent's own, `api` None the one that each agent's answers came by. Raises
-    `PositionNotFoundError`, and whatever building a request raises.
+    `policy` None is each agent's own, `api` None the one of each agent's answers. Raises
+    `PositionNotFoundError`, and as `build`.
     """
     log = list(entries)
     entry = next((entry for entry in log if entry.position == position), None)
@@ -162,7 +162,7 @@ def _stretches(
 ) -> Iterator[Stretch]:
     """Yield the entry's forms in the requests of the lane; neighbours of one form are one stretch.
 
-    Looked at are the requests that may have been sent, and the last one.
+    Only requests that may have been sent count, and the last one.
     """
     answers = _answers(log, lane)
     views = {one.view for one in answers if one.by_receipt} | {log[-1].position}
@@ -195,10 +195,7 @@ def _kind(form: Form) -> tuple[object, ...]:
 
 
 class _Answer(NamedTuple):
-    """An answer or error, and the position of its request.
-
-    The position is the one in its receipt, else the one just before the answer.
-    """
+    """An answer or error, and the position of its request: by its receipt, else just before it."""
 
     view: int
     position: int
@@ -232,25 +229,24 @@ def some_requests(
     blobs: Mapping[str, bytes],
     counters: Mapping[str, TokenCounter],
 ) -> Iterator[Request]:
-    """Yield the lane's request at each position where its window is wanted. Raises as `build`."""
+    """Yield the lane's request at each position with a wanted window. Raises as `build`."""
     for made in series(log, lane, policy, counters, blobs):
         if may_be_asked(made.window) and wanted(made.window):
             yield made.request(api)
 
 
 def may_send(window: Window) -> bool:
-    """Return whether the lane has something to answer there, so that its request may be sendable."""
+    """Return whether the lane has something to answer, so that its request may be sendable."""
     address, state = window.lane.address, window.state
     lane = state.lane(address)
     return lane.status in ("awaiting_llm", "failed") or (address not in state.lanes and lane.asked > 0)
 
 
 class Reason(NamedTuple):
-    """The reason why a part stands in a request as it does.
+    """The reason for a part of a request.
 
-    `message` is its index among the body's messages, -1 for what stands beside them. `does` is what the
-    rule does, in words. `text` is what the part says there; where it shares its message with others, what
-    the entry said.
+    `message` is its index among the body's messages, -1 outside. `does` describes the rule. `text` is what
+    the part says there; if it shares its message with others, what the entry said.
     """
 
     message: int
@@ -281,7 +277,7 @@ class Missing(NamedTuple):
 def why(request: Request, entries: Iterable[Entry], parts: Sequence[int] | None = None) -> tuple[Reason, ...]:
     """Return the reason for each part, in the order of the body; with `parts`, for those at these indexes.
 
-    `entries` are those of the request; of them only those at `described` positions are needed.
+    `entries` are the request's; only those at `described` positions are needed.
     """
     log = {entry.position: entry for entry in entries}
     shared = Counter(part.message for part in request.parts)
@@ -316,7 +312,7 @@ def left_out(
 
 
 def described(parts: Iterable[RequestPart], runs: Iterable[Omission]) -> list[int]:
-    """Return the positions of the entries that the reasons for parts and omissions are told with."""
+    """Return the positions of the entries that the reasons for parts and omissions need."""
     return sorted({*(part.positions[0] for part in parts if part.positions), *(run.first for run in runs)})
 
 

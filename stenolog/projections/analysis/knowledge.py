@@ -39,7 +39,7 @@ SUREST = {proof: rank for rank, proof in enumerate(PROOFS)}
 class Seen(NamedTuple):
     """A lane has seen the entry at `position`; `by` is its first answer that shows it (0: none yet).
 
-    `unseen_by` is the rule that keeps the entry from the other lane; empty where none does.
+    `unseen_by` is the rule that hides the entry from the other lane, else "".
     """
 
     position: int
@@ -59,7 +59,7 @@ def seen(
 ) -> tuple[Seen, ...]:
     """Return the entries that the lane has seen, by position, each with its surest proof.
 
-    `policy` None is the agent's own. Raises what building a request raises.
+    `policy` None is the agent's own. Raises as `build`.
     """
     return _look(list(entries), lane, api, policy, blobs, counters).seen
 
@@ -74,7 +74,7 @@ def view(
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
 ) -> tuple[Seen, ...]:
-    """Return the entries that the lane has seen, and that the other has not and would not be shown now."""
+    """Return the entries that the lane has seen, but the other has not, and would not be shown now."""
     log = list(entries)
     mine = _look(log, lane, api, policy, blobs, counters)
     other = _look(log, minus, api, policy, blobs, counters)
@@ -131,7 +131,7 @@ def _look(
 
 
 def _weight(seen: Seen) -> tuple[int, int]:
-    """Return a weight by which the surer proof comes first; of two alike, the earlier."""
+    """Return a sort key: the surer proof first; of two alike, the earlier."""
     return SUREST[seen.proof], seen.by
 
 

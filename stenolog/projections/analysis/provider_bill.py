@@ -1,8 +1,7 @@
 """The provider's side of a request: the API it came by, and the tokens billed for it.
 
-A log that another program wrote seldom has all that the program sent. The bill says how much more that was,
-not what: at the first request mostly system prompt and tools; what grows since is counted otherwise, or was
-said and not written down.
+Another program's log seldom has all that it sent. The bill says how much more that was, not what: at the
+first request mostly system prompt and tools; what grows since is counted otherwise, or was not written down.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ LEAST, PART = 500, 10
 class Unexplained(NamedTuple):
     """The tokens that were billed for a request and are not explained by the log.
 
-    `tokens` are those `billed` beyond what was `rebuilt`, for the request at `at`; None if no bill says how
-    many, 0 if the difference may be one of counting. `first` of them were there at the lane's first request,
-    `grown` came since. `parts` name what the log lacks and may be the first part: system prompt, tools. They
-    are empty if that part did not stay.
+    `tokens` are those `billed` beyond what was `rebuilt`, for the request at `at`; None without a bill, 0 if
+    the difference may be one of counting. `first` of them were there at the lane's first request, `grown`
+    came since. `parts` name what the log lacks and may be the first part: system prompt, tools; none if that
+    part did not stay.
     """
 
     parts: tuple[str, ...]
@@ -42,7 +41,7 @@ class Unexplained(NamedTuple):
 
     @property
     def pieces(self) -> tuple[tuple[int, str], ...]:
-        """The two parts in words, each with its tokens; without a part of no tokens."""
+        """The two parts in words, each with its tokens if it has any."""
         named = f": {', '.join(self.parts)}" if self.parts else ""
         both = ((self.first, f"from the start{named}"), (self.grown, "grown since"))
         return tuple(piece for piece in both if piece[0])
@@ -76,12 +75,12 @@ class Bill(NamedTuple):
     """The bill for a request: the answer at `position` states `tokens`, of which `cached` were cached.
 
     `at` is the position of the request that it answers, `rebuilt` the tokens that the log has of that
-    request. Without a bill all of them are 0. `is_its_own`: that is the request that was asked about, not one
-    before it. `program` is the one that the agent's answers came from; it is empty if stenolog sent the
-    requests, or if there are no answers. `model` is the one that the answer at `answer` names, if the
-    request that it answers names none yet; else it is empty, and `answer` 0. `has_prompt`, `has_tools`: the
-    log has the system prompt, the tools. `first` are the tokens billed beyond what is rebuilt of the lane's
-    first request. `is_whole`: something was asked before its answer; else the log begins in the middle.
+    request. Without a bill all of them are 0. `is_its_own`: that is the request in question, not one before
+    it. `program` is the one that the agent's answers came from; "" if stenolog sent the requests, or without
+    answers. `model` is the one that the answer at `answer` names, if the request that it answers names none
+    yet; else "", and `answer` 0. `has_prompt`, `has_tools`: the log has the system prompt, the tools. `first`
+    are the tokens billed beyond what is rebuilt of the lane's first request. `is_whole`: something was asked
+    before its answer; else the log begins in the middle.
     """
 
     program: str = ""
@@ -100,12 +99,12 @@ class Bill(NamedTuple):
 
     @property
     def is_short(self) -> bool:
-        """True if more was billed than is rebuilt, and than an error of counting explains."""
+        """True if more was billed than is rebuilt, beyond an error of counting."""
         return bool(self.program) and self.tokens - self.rebuilt >= _tolerance(self.tokens)
 
     @property
     def unexplained(self) -> Unexplained | None:
-        """The part of the request that the log does not explain; None if it lacks none, as far as known."""
+        """The part of the request that the log does not explain, if any is known."""
         lacking = lacking_parts(has_prompt=self.has_prompt, has_tools=self.has_tools) if self.program else ()
         if self.is_short:
             named = lacking if self.is_whole else ()
@@ -117,13 +116,13 @@ class Bill(NamedTuple):
 
     @property
     def note(self) -> str:
-        """The part of the request that is not known, in one line; empty if stenolog sent it."""
+        """The unknown part of the request, in one line; "" if stenolog sent it."""
         lacking = not_recorded(self.program, has_prompt=self.has_prompt, has_tools=self.has_tools)
         return "; ".join(filter(None, (lacking, self.difference)))
 
     @property
     def difference(self) -> str:
-        """The bill beside what was rebuilt, in words; empty if stenolog sent the request."""
+        """The bill beside what was rebuilt, in words; "" if stenolog sent the request."""
         if not self.program:
             return ""
         if not self.tokens:
@@ -150,7 +149,7 @@ def lacking_parts(*, has_prompt: bool, has_tools: bool) -> tuple[str, ...]:
 
 
 def not_recorded(program: str, *, has_prompt: bool, has_tools: bool = False) -> str:
-    """Return the sentence on an agent whose answers came from another program; empty for no program.
+    """Return the sentence on an agent whose answers came from another program; "" for no program.
 
     `has_prompt`, `has_tools`: the log has its system prompt, its tools.
     """
@@ -165,7 +164,7 @@ def not_recorded(program: str, *, has_prompt: bool, has_tools: bool = False) -> 
 
 
 def _rounded(tokens: int) -> int:
-    """Return a number with its first two digits alone."""
+    """Return a number with only its first two digits."""
     return round(tokens, 2 - len(str(tokens)))
 
 
@@ -174,29 +173,29 @@ def _tokens(count: int) -> str:
 
 
 def _spoken_by(event: AssistantMessage | LlmError) -> str:
-    """Return the API that the program speaks whose answer this is; "" if that is not known."""
+    """Return the API of the program that gave this answer; "" if unknown."""
     program = PROGRAMS[event.source.system] if event.source and event.source.system in PROGRAMS else None
     return program.api() if program and program.api else ""
 
 
 class _Told(NamedTuple):
-    """Signs of the API that a lane is asked by: the API that an answer came by, and the model named last."""
+    """Signs of a lane's API: the API of an answer, and the model named last."""
 
     api: str = ""
     model: str = ""
 
 
 class LaneApis(NamedTuple):
-    """Signs of the API that each lane is asked by, by address; `cards` have provider and model."""
+    """Signs of the API of each lane, by address; `cards` have provider and model."""
 
     lanes: dict[str, _Told] = {}  # noqa: RUF012 - never changed in place
     cards: dict[str, tuple[str, str]] = {}  # noqa: RUF012 - as above
 
     def of(self, lane: LaneId) -> str:
-        """Return the name of the API that a lane's answers came by, the default one if nothing tells.
+        """Return the name of the API of a lane's answers, else the default one.
 
-        The newest answer tells by its receipt, or by the program that it comes from; else the provider on the
-        agent's card or the name of the model does.
+        By the newest answer's receipt or program; else by the provider on the agent's card or the name of the
+        model.
         """
         provider, model = self.cards.get(lane.agent, ("", ""))
         told = self.lanes.get(lane.address, _Told(model=model))
@@ -237,7 +236,7 @@ lane_apis = Fold("lane-apis", LaneApis(), _tell, state=LaneApis)
 
 
 def known_api(name: str) -> str:
-    """Return the name of an API that is registered, and the default one for another."""
+    """Return the name of an API if it is registered, else the default one."""
     return name if name in FORMATS else DEFAULT_API
 
 
@@ -285,9 +284,9 @@ def bill(answer: Entry, at: int, rebuilt: int, *, is_its_own: bool) -> Bill:
 
 
 def program_of(backwards: Iterable[Entry], lane: LaneId) -> str:
-    """Return the program that the lane's last answer came from; empty if stenolog or nobody asked for one.
+    """Return the program of the lane's last answer; "" for stenolog's own, or none.
 
-    The newest entry comes first; no more are read than it takes.
+    The newest entry comes first, and no more are read than needed.
     """
     answers = (entry.event for entry in backwards if isinstance(entry.event, AssistantMessage))
     return next((_program(event) for event in answers if lane.owns(event)), "")

@@ -32,7 +32,7 @@ class RequestPlace(NamedTuple):
 
 
 class Digest(NamedTuple):
-    """One request as it stands in a file: its place, its sha256, the digests of its sections."""
+    """One request in a file: its place, its sha256, the digests of its sections."""
 
     place: RequestPlace
     sha256: str
@@ -64,7 +64,7 @@ class Header(NamedTuple):
 class Compared(NamedTuple):
     """The comparison of a recorded request with the one that today's code builds.
 
-    `difference` is the first difference of one that is changed, a JSON pointer or a range.
+    `difference` is the first difference of a changed one, a JSON pointer or a range.
     """
 
     place: RequestPlace
@@ -90,8 +90,7 @@ def fresh(
 ) -> Iterator[Fresh]:
     """Yield every sendable request of a conversation, in the order of their places.
 
-    Behind what is not known here nobody sends anything: a lane ends there, and `refused` is told why. It is
-    called with the lane's address and the error.
+    A lane ends at an unknown entry; `refused` is called with the lane's address and the error.
     """
     log = list(entries)
     for lane in sorted(lanes(log), key=lambda lane: lane.address):
@@ -107,7 +106,7 @@ def fresh(
 
 
 def compare(old: Iterable[Digest], new: Iterable[Fresh]) -> Iterator[Compared]:
-    """Yield both sides in the order of the places; each is read but once."""
+    """Yield both sides in the order of the places; each is read once."""
     before = iter(old)
     then = next(before, None)
     for now in new:
@@ -149,7 +148,7 @@ def line(digest: Digest) -> str:
 
 
 def read_header(text: str) -> Header:
-    """Return the header of a file. Raises `InvalidEventError` where it is invalid, or of an unknown form."""
+    """Return the header of a file. Raises `InvalidEventError` for an invalid or unknown form."""
     given = _object(text, 1)
     if given.get("form") != FORM:
         raise InvalidEventError(
@@ -164,7 +163,7 @@ def read_header(text: str) -> Header:
 
 
 def read(lines: Iterable[str]) -> Iterator[Digest]:
-    """Yield the digests of the lines behind the header. Raises `InvalidEventError` for an invalid line."""
+    """Yield the digests of the lines after the header. Raises `InvalidEventError` for an invalid line."""
     last: RequestPlace | None = None
     for number, text in enumerate(lines, 2):
         given = _object(text, number)

@@ -1,7 +1,6 @@
 """A recorded run, run again without a model: at each recorded call, would today's engine make the same one?
 
-What models and tools gave, and what people said, is taken from the log; the requests are built anew, under
-the cards that are given.
+Answers, results and people's words are taken from the log; the requests are built under the given cards.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from stenolog.projections.requests.request import PATCH, sent_under
 
 
 class Called(NamedTuple):
-    """A recorded model call: where it was answered, by which lane, for what, and by which request."""
+    """A recorded model call: the position of its answer, its lane, its cause, and its request."""
 
     position: int
     lane: LaneId
@@ -43,17 +42,17 @@ class Called(NamedTuple):
 
 
 class Team(NamedTuple):
-    """A whole team as it is now: the cards of its agents, and the rule by which they take turns, if any."""
+    """A whole team as it is now: the cards of its agents, and its rule of turns, if any."""
 
     cards: Mapping[str, AgentCard]
     turns: TurnPolicy | None = None
 
 
 class Divergence(NamedTuple):
-    """The first call that is not the recorded one.
+    """The first call that differs from the recorded one.
 
-    `position` is that of its recorded answer, `view` where its request was built. `pointer` is a JSON pointer
-    into the body; empty where the engine would not have made the call at all, or has other settings there.
+    `position` is that of its recorded answer, `view` that of its request. `pointer` is a JSON pointer into
+    the body; "" if the engine would not have made the call at all, or has other settings there.
     """
 
     position: int
@@ -90,9 +89,8 @@ def rerun(
 ) -> Rerun:
     """Run a log again, up to the first divergence: with other cards for the agents named, or under a team.
 
-    A team has to have those who acted and nobody who would have, the same rule of turns, and to ask a person
-    about the same tools. Calls without a receipt tell nothing of their request and are passed over. Raises
-    as `build` does, and `NotRegisteredError` for a turn rule that is not registered here.
+    A team must have exactly those who acted, the same rule of turns, and ask a person about the same tools.
+    Calls without a receipt are skipped. Raises as `build`, and `NotRegisteredError` for an unknown turn rule.
     """
     recorded = list(entries)
     _check_turn_rules(recorded)
@@ -164,7 +162,7 @@ def _built(
 
 
 def _api(call: Called, here: Here) -> Format:
-    """Return the API of a recorded call. Raises `CallerError` for one that is not among those given."""
+    """Return the API of a recorded call. Raises `CallerError` if it is not among those given."""
     name = call.receipt.api.partition("@")[0]
     if name not in here.apis:
         raise CallerError(
@@ -183,7 +181,7 @@ def _by_view(called: Iterable[Called]) -> dict[int, list[Called]]:
 
 
 def _members(log: Sequence[Entry], called: Sequence[Called], team: Team) -> dict[int, Divergence]:
-    """Return the calls before which the team differs, or its turn rule. Lanes of tasks belong to workers."""
+    """Return the calls before which the team, or its turn rule, differs. Lanes of tasks belong to workers."""
     switches = (entry.event for entry in log if isinstance(entry.event, ModeSwitch))
     there = {name for switch in switches for name in switch.joins} | {call.lane.agent for call in called}
     strangers = ", ".join(name for name in team.cards if name not in there)
@@ -199,7 +197,7 @@ def _members(log: Sequence[Entry], called: Sequence[Called], team: Team) -> dict
 
 
 def _asking(log: Iterable[Entry], called: Sequence[Called], team: Team) -> dict[int, Divergence]:
-    """Return the calls of agents who would ask a person about other tools than they did."""
+    """Return the calls of agents that would ask a person about other tools than they did."""
     odd: dict[int, Divergence] = {}
     for call, state in _states(log, called):
         agent = call.lane.agent
@@ -212,7 +210,7 @@ def _asking(log: Iterable[Entry], called: Sequence[Called], team: Team) -> dict[
 
 
 def _states(log: Iterable[Entry], called: Iterable[Called]) -> Iterator[tuple[Called, State]]:
-    """Yield each call, and where the conversation ended when its request was built."""
+    """Yield each call, and the state of the conversation at its request."""
     views, state = _by_view(called), INITIAL
     for entry in log:
         state = evolve(state, entry)
@@ -244,7 +242,7 @@ def _due(log: Iterable[Entry], called: Sequence[Called]) -> dict[int, Divergence
 
 
 def _compared(recorded: Sequence[Entry], call: Called, request: Request, here: Here) -> Divergence | None:
-    """Return the first difference between the built and the sent request, or None if they are equal."""
+    """Return the first difference between the built and the sent request, else None."""
     if request.sha256 == call.receipt.sha256:
         return None
     then = _built(recorded, [call], {}, here)[call.position]

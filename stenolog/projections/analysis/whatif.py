@@ -51,10 +51,9 @@ def whatif(
 ) -> WhatIf:
     """Return the lane's request after these entries beside the one that it would be otherwise.
 
-    `without` hides entries, and `mode` sets the agent's mode, as a mode switch would have done at the end.
-    `edits` are the texts that entries would have said instead, from the beginning. `policy` None is the
-    card's. Raises `PositionNotFoundError` for a position that is not in the log, `InvalidEventError` for a
-    mode switch among them: that is not shown, it sets something.
+    `without` hides entries, and `mode` sets the agent's mode, as a mode switch at the end would. `edits` are
+    other texts of entries, from the beginning. `policy` None is the card's. Raises `PositionNotFoundError`
+    for a position that is not in the log, `InvalidEventError` for a mode switch among them.
     """
     log = list(entries)
     given: dict[str, Any] = {"task": task, "api": api, "blobs": blobs, "counters": counters}
@@ -70,7 +69,7 @@ def whatif(
 def switch_for(
     last: Entry, now: Settings, agent: str, without: Sequence[PositionRange], mode: str | None
 ) -> Entry | None:
-    """Return a mode switch behind the last entry that hides the spans and sets the mode; None for neither.
+    """Return a mode switch after the last entry that hides the spans and sets the mode; None for neither.
 
     `now` are the settings at the last entry. Raises `PositionNotFoundError`.
     """
@@ -91,7 +90,7 @@ def switch_for(
 
 
 def check_hidden(entries: Iterable[Entry]) -> None:
-    """Raise `InvalidEventError` where a request shows none of the entries of a span to be hidden."""
+    """Raise `InvalidEventError` if a request shows none of the entries of a span to be hidden."""
     first = 0
     for entry in entries:
         if not isinstance(entry.event, ModeSwitch):
@@ -104,8 +103,8 @@ def check_hidden(entries: Iterable[Entry]) -> None:
 def with_edits(entries: Iterable[Entry], edits: Mapping[int, str], head: int) -> Iterator[Entry]:
     """Yield the entries, with other texts at some positions. Raises `PositionNotFoundError` beyond the head.
 
-    A text takes the place of all texts of an entry; its calls, thoughts and pictures stay. Raises
-    `InvalidEventError` for an entry that says nothing.
+    A text replaces all texts of an entry; its calls, thoughts and pictures stay. Raises `InvalidEventError`
+    for an entry that says nothing.
     """
     if wrong := [at for at in edits if not 1 <= at <= head]:
         raise PositionNotFoundError(f"expected a position from 1 to {head}, found {wrong[0]}")

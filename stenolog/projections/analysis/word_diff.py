@@ -1,7 +1,7 @@
 """Difference of two texts, line by line, and word by word inside the lines that changed.
 
-Words and lines that both texts have once hold them together (a patience diff), so the time does not grow with
-the square of the length. What lies between two of them and is still long is taken whole, old and new.
+Words and lines that both texts have once align them (a patience diff), so the time does not grow with the
+square of the length. A long stretch between two of them is taken whole, old and new.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _spans(old: str, new: str) -> Iterator[Span]:
 
 
 def _changed_words(one: str, other: str) -> Iterator[Span]:
-    """Yield the words of changed lines; whole, where hardly a word stayed: scraps do not help."""
+    """Yield the words of changed lines; whole lines if hardly a word stayed."""
     pairs = [
         ("".join(left), "".join(right)) for left, right in _stretches(_split_words(one), _split_words(other))
     ]
@@ -75,7 +75,7 @@ def _old_and_new(left: str, right: str) -> Iterator[Span]:
 
 
 def _stretches(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
-    """Yield both sides in stretches that are equal, or that have nothing to do with one another."""
+    """Yield both sides in stretches that are equal, or unrelated."""
     at, there = 0, 0
     for one, other in (*_anchors(old, new), (len(old), len(new))):
         yield from _short_stretches(old[at:one], new[there:other])
@@ -94,7 +94,7 @@ def _short_stretches(
 
 
 def _anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the places of what both begin and end with, and of what both have once, all in one order."""
+    """Return the places of the common beginning and end, and of what both have once, in one order."""
     first = 0
     while first < min(len(old), len(new)) and old[first] == new[first]:
         first += 1

@@ -1,4 +1,4 @@
-"""Formats: all that is known of each provider's API, a package each, and the registry of them."""
+"""Formats: all that is known of each provider's API, a package each, and their registry."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ DEFAULT_API = next(iter(FORMATS))
 
 
 def register_api(format: Format) -> Format:
-    """Register a format by its name, at the beginning of a program.
+    """Register a format by its name, at the start of a program.
 
     Raises `CallerError` if another format has the name.
     """
@@ -46,7 +46,7 @@ def register_api(format: Format) -> Format:
 
 
 def format_of(api: str | Format) -> Format:
-    """Return a format by its name. Raises `NotRegisteredError` for one that is not known."""
+    """Return a format by its name. Raises `NotRegisteredError` for an unknown one."""
     return api if isinstance(api, Format) else FORMATS[api]
 
 
@@ -58,14 +58,14 @@ def reader_of(api: str) -> MessageReader:
 
 
 def providers() -> Iterator[tuple[str, Provider]]:
-    """Yield the providers of the formats, each with the name of an API of its own, the usual one first."""
+    """Yield the providers of the formats, each with the name of its API, the usual one first."""
     return ((name, format.endpoint.provider) for name, format in FORMATS.items() if format.endpoint)
 
 
 def api_by(provider: str, model: str = "") -> str:
-    """Return the API of a provider by its name on a card, else by its model's; "" if neither tells.
+    """Return the API of a provider by its name on a card, else by its model's; "" if unknown.
 
-    Only providers of which models are known tell: many servers speak the formats of the others.
+    Only providers of known models count: many servers speak the formats of the others.
     """
     telling = [(api, each) for api, each in providers() if each.models]
     named = (api for api, each in telling if provider in each.names)
@@ -74,14 +74,14 @@ def api_by(provider: str, model: str = "") -> str:
 
 
 def stream_of(api: str) -> StreamReader:
-    """Return a new reader for an answer of a format. Raises `CallerError` for a format without one."""
+    """Return a new reader for an answer of a format. Raises `CallerError` if it has none."""
     if (made := FORMATS[api].stream) is None:
         raise CallerError(f"the format {api}: expected a reader of answers, Format(…, stream=…), found none")
     return made()
 
 
 def reader_for(messages: Sequence[Mapping[str, object]]) -> MessageReader:
-    """Return the reader of the format that messages are in: the default one's, without signs of another."""
+    """Return the reader of the format that messages are in; by default that of the default API."""
     readers = (format.read() for format in FORMATS.values() if format.read is not None)
     return next((reader for reader in readers if reader.holds(messages)), reader_of(DEFAULT_API))
 
@@ -90,7 +90,7 @@ def validate(api: str, body: Body) -> list[Violation]:
     """Return every place where a body breaks a law of its format (given with or without its version).
 
     The laws judge bodies of our own making. A body of another shape raises nothing: what a law cannot read
-    breaks it. Raises `NotRegisteredError` for an API that is not known.
+    breaks it. Raises `NotRegisteredError` for an unknown API.
     """
     return validator_of(api).violations(body)
 

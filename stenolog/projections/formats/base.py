@@ -1,4 +1,4 @@
-"""The value of a format: all that is known of a provider's API, for whoever writes, checks or reads it."""
+"""The value of a format: all that is known of a provider's API."""
 
 from __future__ import annotations
 
@@ -26,13 +26,12 @@ Render: TypeAlias = Callable[[Sequence[Message], Preamble, Mapping[str, bytes]],
 class Format(NamedTuple):
     """A provider's API: how the messages of a lane are written as a body, and what the provider refuses.
 
-    Either `render` writes all messages at once, or a `writer` also only the new ones after those that it
-    has written before. The messages are in the body under the key `messages`, by which they are hashed
-    once, checked one by one and compared. A body beyond the `limits` is not sendable. By the `laws`,
-    `check requests` and `check file` judge bodies. `read` loads the reader of messages
-    that others wrote; without one they are not understood. `stream` makes a reader for each answer.
-    `cache` loads the rules of the provider's prompt cache.
-    `endpoint` is where its provider is asked, and what is known of it.
+    Either `render` writes all messages at once, or a `writer` also only the new ones. The messages are in the
+    body under the key `messages`, where they are hashed once, checked one by one and compared. A body beyond
+    the `limits` is not sendable. By the `laws`, `check requests` and `check file` judge bodies. `read` loads
+    the reader of foreign messages; without one they are not understood. `stream` makes a reader for each
+    answer. `cache` loads the rules of the provider's prompt cache. `endpoint` is where its provider is asked,
+    and what is known of it.
     """
 
     name: str
@@ -50,7 +49,7 @@ class Format(NamedTuple):
     def rendered(
         self, messages: Sequence[Message], preamble: Preamble, blobs: Mapping[str, bytes]
     ) -> Rendered:
-        """Return the body. Raises `CallerError` for one without messages: it could not be compared."""
+        """Return the body. Raises `CallerError` for one without messages."""
         if self.render is not None:
             made = self.render(messages, preamble, blobs)
         elif self.writer is not None:

@@ -1,4 +1,4 @@
-"""Builder of a request's body, with an explanation of each part. The writer of each API uses it."""
+"""Builder of a request's body, with an explanation of each part, for all writers."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ class BuilderSavepoint(NamedTuple):
     last: Body | None
 
     def unchanged(self, messages: Sequence[Body] | str) -> int:
-        """Count the messages before the savepoint that are unchanged at the beginning of `messages`."""
+        """Count the messages before the savepoint that `messages` begins with unchanged."""
         if self.last is None or len(messages) < self.messages:
             return 0
         return self.messages - (messages[self.messages - 1] is not self.last)
 
 
 class BodyBuilder:
-    """Collects the messages of a body and explains every part of them, unless nobody asked for that.
+    """A collector of a body's messages, which explains every part of them if asked.
 
-    Messages that were handed out are not changed: what goes on with the last of them goes on with a copy.
-    `missing` tells whether a blob was asked for that is not there.
+    Returned messages never change: the last one is continued in a copy. `missing` says whether a requested
+    blob was missing.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class BodyBuilder:
         self._handed_out = 0
 
     def savepoint(self) -> BuilderSavepoint:
-        """Return a savepoint for `rollback`; messages before it are not changed from now on."""
+        """Return a savepoint for `rollback`; messages before it do not change from now on."""
         self._handed_out = len(self.messages)
         return BuilderSavepoint(self._handed_out, self.messages[-1] if self.messages else None)
 
@@ -80,7 +80,7 @@ class BodyBuilder:
 
     @property
     def stays(self) -> int:
-        """The number of messages that no longer change: the last one handed out may go on, in a copy."""
+        """The number of messages that no longer change: the last returned one may go on, in a copy."""
         return max(self._handed_out - 1, 0)
 
     def last(self, key: str) -> list[Body]:
@@ -104,8 +104,8 @@ class BodyBuilder:
     ) -> None:
         """Explain the source of what was just written: its text, or its JSON with all that is in it.
 
-        `continues`: it belongs to the message before it. `carried` are the parts whose provider's own fields
-        were written, or omitted already.
+        `continues`: it belongs to the message before it. `carried` are the parts whose own fields were
+        written, or omitted already.
         """
         if not self.explaining:
             return
@@ -144,7 +144,7 @@ class BodyBuilder:
     ) -> None:
         """Explain the texts before the conversation; `message` -1: they are outside of it.
 
-        `written` gives a text as the API writes it.
+        `written` returns a text as the API writes it.
         """
         self._explain_sections(preamble.sections, message, "system", written)
 
@@ -175,7 +175,7 @@ class BodyBuilder:
         )
 
     def omit_fields(self, message: Message, part: TextPart | ToolCall, names: Iterable[str] = ()) -> None:
-        """Say which of the provider's own fields of a part are not carried; without names, all of them."""
+        """Note which of a part's own fields are not carried; without names, all of them."""
         if not self.explaining:
             return
         form = provider_form(part)
@@ -215,7 +215,7 @@ class BodyBuilder:
     def tools(
         self, preamble: Preamble, shape: Callable[[Body], Body] = lambda function: function
     ) -> list[Body]:
-        """Return the tools that the lane is given, each in the `shape` of the API, and explain them.
+        """Return the lane's tools, each in the `shape` of the API, and explain them.
 
         A tool comes as its `name`, `description` and `parameters`, a JSON Schema of an object.
         """
@@ -233,7 +233,7 @@ class BodyBuilder:
         return Rendered(body, tuple(self.parts), tuple(self.omitted))
 
     def data(self, part: ImagePart | FilePart) -> BlobText | None:
-        """Return the base64 text of a part's blob; None if it has none, or the blob is missing."""
+        """Return the base64 of a part's blob; None if it has none, or the blob is missing."""
         found = self.blobs.get(part.blob) if part.blob else None
         self.missing |= bool(part.blob) and found is None
         self.has_media = True
@@ -245,7 +245,7 @@ class BodyBuilder:
 
 
 def provider_form(part: ProviderPart | TextPart | ToolCall | Tool) -> Body:
-    """Return what only its provider understands of a part or a tool, as an object; empty if it is none."""
+    """Return what only its provider understands of a part or a tool, as an object; else empty."""
     form, broken = arguments_object(part.raw) if part.raw else ({}, True)
     return {} if broken else form
 
@@ -271,8 +271,8 @@ def content_blocks(
 ) -> tuple[list[Body], str]:
     """Return the texts, pictures and files of a message, and the rule if one of them became a text.
 
-    Somebody else's words come first, quoted as one, and what stands for their media with them. What does
-    not fit is not shown. `own` are the blocks that a part is written as, by its index.
+    Others' words come first, quoted as one, with placeholders for their media. What does not fit is not
+    shown. `own` are the blocks of single parts, by index.
     """
     blocks: list[Body] = []
     rule = ""
@@ -297,10 +297,7 @@ def _quoted(blocks: list[Body], speaker: str) -> list[Body]:
 
 
 def tool_function(call: ToolCall) -> dict[str, Any]:
-    """Return a call's name and arguments, as APIs take them that want the arguments as an object.
-
-    Arguments that are no JSON object stand under `_raw`.
-    """
+    """Return a call's name and its arguments as an object; other arguments are under `_raw`."""
     return {"name": tool_name(called(call)), "arguments": arguments_object(call.arguments)[0]}
 
 
@@ -312,7 +309,7 @@ def schema(parameters: dict[str, Any]) -> dict[str, Any]:
 def tool_shapes(
     preamble: Preamble, shape: Callable[[Tool], Body], providers: Set[str] = frozenset()
 ) -> list[Body]:
-    """Return the tools as an API takes them: in its `shape`, with the fields that only its providers take.
+    """Return the tools in the `shape` of an API, with the fields that only its providers take.
 
     A tool of a provider's own goes as it is declared, and to no other.
     """
@@ -335,7 +332,7 @@ def _tools_for(preamble: Preamble, providers: Set[str]) -> list[Tool]:
 def explain_tools(
     builder: BodyBuilder, preamble: Preamble, tools: list[Body], providers: Set[str] = frozenset()
 ) -> None:
-    """Explain the tools of the card in one part, and the stubs in another; say what is not carried."""
+    """Explain the card's tools in one part, the stubs in another; note what is not carried."""
     if not builder.explaining:
         return
     for tool in preamble.tools:

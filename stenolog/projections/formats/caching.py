@@ -1,10 +1,11 @@
 """Prompt cache of an API: the blocks of a prompt, in the order in which its provider reads, and its rules.
 
-A provider keeps the beginning of a prompt: a request reads from the cache what it begins with as an earlier
-one did. If a block changes, all after it is read anew. The marks of Anthropic's cache are no part of it.
+A provider keeps the beginning of a prompt: a request reads from the cache what it shares with the beginning
+of an earlier one. If a block changes, all after it is read again. The marks of Anthropic's cache are no part
+of it.
 
 A setting that changes what the provider makes of the blocks after it is a block without tokens: Anthropic
-reads the messages anew when `thinking` or `tool_choice` changes, and keeps tools and system text.
+reads the messages again when `thinking` or `tool_choice` changes, and keeps tools and system text.
 """
 
 from __future__ import annotations
@@ -34,10 +35,9 @@ MINIMUM = 1_024
 class Block(NamedTuple):
     """A block: its section, its JSON pointer, its value, and the text that it is compared by.
 
-    `message` is the index of its message, -1 beside them. `kind` says whether it is thinking or a result,
-    `name` is that of a tool. A `wrapped` text is in the body by itself, and in `value` under this
-    pointer. `keeps` are the seconds for which a mark of the cache after it keeps the beginning up to here;
-    0 without a mark.
+    `message` is the index of its message, -1 outside. `kind` says whether it is thinking or a result, `name`
+    is that of a tool. A `wrapped` text is in the body by itself, and in `value` under this pointer. `keeps`
+    are the seconds for which a cache mark after it keeps the beginning up to here; 0 without a mark.
     """
 
     section: Section
@@ -65,14 +65,14 @@ def idle(body: Json) -> int:
 
 
 class CacheRules(NamedTuple):
-    """Prompt cache of an API, as far as its provider documents it.
+    """Prompt cache of an API, as its provider documents it.
 
-    `blocks` splits a body, with its messages under a key, in the order in which the provider reads; the
-    model is put before. `models` are patterns of its models' names, `minimums` the least tokens that it
-    keeps by such patterns. `lookback`: it keeps only what is marked, and looks so many blocks back from a
-    mark for a beginning that it has; 0: it needs no marks. `lifetime` are the seconds for which it keeps
-    what a body asks for without marks. `verdicts` are the causes that its words for a miss mean. A system
-    text that begins with `unread` may be taken off by the provider.
+    `blocks` splits a body, with its messages under a key, in the order in which the provider reads; the model
+    comes before them. `models` are patterns of its models' names, `minimums` the least tokens that it keeps
+    by such patterns. `lookback`: it keeps only what is marked, and looks so many blocks back from a mark for
+    a known beginning; 0: it needs no marks. `lifetime` are the seconds for which it keeps what a body asks
+    for without marks. `verdicts` are the causes that its words for a miss mean. The provider may strip a
+    system text that begins with `unread`.
     """
 
     blocks: Callable[[Json, str], Iterator[Block]]
@@ -95,7 +95,7 @@ class CacheRules(NamedTuple):
 
 
 def in_given_order(body: Json, messages_key: str) -> Iterator[Block]:
-    """Yield the blocks of a body whose order is not known: what is beside the messages first."""
+    """Yield the blocks of a body of unknown order: what is beside the messages first."""
     yield from each("tools", "/tools", body.get("tools"))
     for key, value in body.items():
         if key not in (messages_key, "model", "tools"):
@@ -111,14 +111,14 @@ UNKNOWN = CacheRules(in_given_order)
 
 
 def of_message(n: int, message: Any, pointer: str, key: str) -> Iterator[Block]:
-    """Yield the blocks of a message. Messages of one role that follow each other are one turn."""
+    """Yield the blocks of a message. Consecutive messages of one role are one turn."""
     content = message.get(key) if isinstance(message, Mapping) else message
     for one in each("messages", f"{pointer}/{key}", as_blocks(content), content):
         yield one._replace(key=f"{role_of(message)} {one.key}", message=n)
 
 
 def each(section: Section, pointer: str, given: Any, whole: Any = None) -> Iterator[Block]:
-    """Yield the items of a list; `whole` is what the body has, if the list was made of a text."""
+    """Yield the items of a list; `whole` is the body's value, if the list was made of a text."""
     for n, value in enumerate(as_list(given)):
         if isinstance(whole, str):
             yield block(section, pointer, value)._replace(wrapped="/text")
@@ -152,7 +152,7 @@ def block(section: Section, pointer: str, value: Any) -> Block:
 
 
 def kept_for(value: Any) -> int:
-    """Return the seconds for which the marks in a value keep it; the longest, if there are several."""
+    """Return the longest time, in seconds, for which marks in a value keep it."""
     if isinstance(value, list):
         return max(map(kept_for, value), default=0)
     if not isinstance(value, Mapping):
@@ -181,7 +181,7 @@ def _name(tool: Any) -> str:
 
 
 def as_blocks(given: Any) -> list[Any]:
-    """Return a content as a list: a text alone is read as one block of text."""
+    """Return a content as a list; a plain text is one block."""
     return [{"type": "text", "text": given}] if isinstance(given, str) and given else as_list(given)
 
 

@@ -26,9 +26,9 @@ NO_OUTPUT = "[no output]"
 
 
 class ToolMessageWriter(Writer):
-    """Writes messages under `messages`, and the tools and what is `asked` of the model beside them.
+    """Writer of messages under `messages`, with the tools and what is `asked` of the model beside them.
 
-    Tool messages hold text alone, so a tool's pictures follow its results in a message of the user.
+    Tool messages hold only text, so a tool's pictures follow its results in a message of the user.
     """
 
     asked: Body
@@ -80,7 +80,7 @@ class ToolMessageWriter(Writer):
         self.builder.explain(message, written, rule=rule, continues=late, carried=carried)
 
     def call(self, message: Message, nth: int, call: ToolCall) -> tuple[Body, str]:
-        """Return the shape of a function's call, and the rule that mended it (empty: none had to)."""
+        """Return the shape of a function's call, and the rule that mended it, if any."""
         id, new_id = self.ids.give(message.calls[nth], call)
         name = tool_name(called(call))
         arguments, wrapped = arguments_text(call.arguments)
@@ -113,7 +113,7 @@ class ToolMessageWriter(Writer):
 
 
 def data_url(part: ImagePart | FilePart, data: BlobText | None) -> Any:
-    """Return the bytes of a part as a URL, or its own; empty if it has neither."""
+    """Return the bytes of a part as a URL, or its own; "" if it has neither."""
     if data is not None:
         return BlobText(f"data:{part.media_type};base64,", data, data.blob)
     return part.url if part.url.startswith(("https://", "http://")) else ""
@@ -148,7 +148,6 @@ def function_shape(tool: Tool) -> Body:
 
 
 def _calls(at: str, message: Body) -> Iterator[tuple[str, Body]]:
-    """Yield the calls of a message, each with its pointer."""
     return ((f"{at}/tool_calls/{k}", call) for k, call in enumerate(message.get("tool_calls") or []))
 
 
@@ -157,7 +156,6 @@ def _called(message: Body) -> tuple[str, ...]:
 
 
 def _without(ids: tuple[str, ...], id: object) -> tuple[str, ...]:
-    """Return the ids without the first that equals this one."""
     at = ids.index(id) if id in ids else len(ids)
     return ids[:at] + ids[at + 1 :]
 
@@ -171,7 +169,7 @@ def messages_present(body: Body) -> Iterator[checks.Finding]:
 
 @checks.stateful(lambda: ("", ()), waits=True)
 def every_call_answered(waiting: tuple[str, tuple[str, ...]], at: str, message: Body) -> checks.Steps:
-    """Each tool call is answered by exactly one tool message, directly behind its message."""
+    """Each tool call is answered by exactly one tool message, directly after its message."""
     asked, ids = waiting
     if message.get("role") == "tool":
         return asked, _without(ids, message.get("tool_call_id"))

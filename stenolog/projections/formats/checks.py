@@ -1,7 +1,7 @@
 """Laws of a provider's protocol: rules with names, and a validator that reads only what has changed.
 
-A law reads a conversation message after message, and can return to its state behind any of them. If a body
-begins as the one before it did, only the rest is read.
+A law reads a conversation message after message, and can return to an earlier state. If a body begins as the
+one before it did, only the rest is read.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Violation(NamedTuple):
 class Law(NamedTuple):
     """A rule that a provider enforces. `says` is the rule in a sentence.
 
-    `look` is given the JSON pointer of each message, and the message; `step` is given before them what is
-    remembered of those before, at first what `start` makes. `judge` is given the body, and what was found.
+    `look` gets the JSON pointer of each message, and the message; `step` also, first, what is remembered of
+    those before (`start` makes the first). `judge` gets the body, and what was found.
     """
 
     name: str
@@ -57,8 +57,7 @@ class Law(NamedTuple):
 def law(check: Callable[[Body], Findings]) -> Law:
     """Make a law of a function: its name is the function's, with hyphens, and its sentence the docstring.
 
-    The function is given each body anew, so it looks at what stands around the messages, and not at all of
-    those.
+    The function gets every body, so it looks at what is around the messages, and not at all of those.
     """
     return Law(*_name_and_sentence(check), judge=lambda body, _: check(body))
 
@@ -74,9 +73,9 @@ def collected(look: Look) -> Callable[[Judge], Law]:
 
 
 def stateful(start: Callable[[], Any], *, waits: bool = False) -> Callable[[Step], Law]:
-    """Make a law of a function of a message behind others, which returns the next message's state.
+    """Make a law of a function of a state and a message, which returns the next state.
 
-    What it returns is never changed. With `waits` it is given `END` behind the last message.
+    The state is never changed in place. With `waits` it gets `END` after the last message.
     """
     return lambda check: Law(*_name_and_sentence(check), step=check, start=start, waits=waits)
 
@@ -86,7 +85,7 @@ def _name_and_sentence(check: Callable[..., object]) -> tuple[str, str]:
 
 
 class PersistentSet:
-    """A set that grows, and of which each earlier one stays what it was while it is gone back to.
+    """A set that grows, and whose earlier versions stay as they were.
 
     They share their members: of two that grew from the same one, only the later is of use.
     """
@@ -113,7 +112,7 @@ class PersistentSet:
 
 
 def conversation(body: Body, under: str) -> Sequence[Any]:
-    """Return the messages of a body; of a prompt, which is plain text, its paragraphs."""
+    """Return the messages of a body; of a plain prompt, its paragraphs."""
     messages = body.get(under, ())
     if under == PROMPT and under in body:
         return str(messages).split("\n\n")
@@ -139,10 +138,7 @@ def is_object(text: object) -> bool:
 
 
 def unfit(named: Iterable[Finding], fits: Callable[[str], bool], seen: PersistentSet | None = None) -> Steps:
-    """Yield the names or ids, each with its pointer, that are unfit or not unique.
-
-    Returns those that were seen by then.
-    """
+    """Yield the names or ids, each with its pointer, that are unfit or not unique; return those seen."""
     seen = seen or PersistentSet()
     for pointer, name in named:
         if name in seen or not fits(name):
@@ -162,7 +158,7 @@ def says_json(messages: Iterable[Any]) -> bool:
 
 
 class IncrementalValidator:
-    """Some laws, read over one body after another. The messages stand `under` a key.
+    """Some laws, read over one body after another. The messages are `under` a key.
 
     >>> from stenolog.projections.formats import FORMATS
     >>> reading = IncrementalValidator(FORMATS["openai-chat"].laws)
@@ -180,9 +176,9 @@ class IncrementalValidator:
         self._read: list[Body] = []
 
     def violations(self, body: Body) -> list[Violation]:
-        """Return every place where a body breaks one of the laws. A message must not change once it was read.
+        """Return every place where a body breaks one of the laws. A read message must not change.
 
-        Never raises: what a law cannot read, because it has another shape, breaks that law.
+        Never raises: what a law cannot read breaks that law.
         """
         key, messages = self._under, conversation(body, self._under)
         unchanged = _unchanged(self._read, messages)
@@ -211,20 +207,18 @@ class _Reader:
         """The number of the message that each was found in."""
 
     def back(self, messages: int) -> None:
-        """Go back to the state behind so many messages."""
+        """Go back to the state after so many messages."""
         del self._states[messages + 1 :]
         while self._numbers and self._numbers[-1] >= messages:
             self._numbers.pop()
             self._found.pop()
 
     def take(self, number: int, at: str, message: Body) -> None:
-        """Read the next message."""
         for finding in self._readable(at, message):
             self._found.append(finding)
             self._numbers.append(number)
 
     def found(self, body: Body) -> Findings:
-        """Yield everything that was found in this body, whose messages were read."""
         try:
             yield from self.law.judge(body, self._found)
         except UNREADABLE:
@@ -234,10 +228,7 @@ class _Reader:
             self._states.pop()
 
     def _readable(self, at: str, message: Body) -> Findings:
-        """Yield the law's findings in a message.
-
-        A message that the law cannot read is a finding, and does not change the law's memory.
-        """
+        """Yield the law's findings in a message; an unreadable one is itself a finding."""
         states = len(self._states)
         try:
             yield from self._look(at, message)
@@ -252,10 +243,7 @@ class _Reader:
 
 
 def _unchanged(before: Sequence[Body], now: Sequence[Body]) -> int:
-    """Count the messages of two bodies that are equal, from the first one on.
-
-    Whole runs are compared, which is fast if they hold the same objects.
-    """
+    """Count the equal messages at the beginning of two bodies, comparing whole runs for speed."""
     same, end = 0, min(len(before), len(now))
     run = end
     while same < end:

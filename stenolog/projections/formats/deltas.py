@@ -15,8 +15,8 @@ Kind: TypeAlias = Literal["text", "reasoning", "refusal", "tool_call", "act"]
 class ResponseDelta(NamedTuple):
     """A little more of an answer, as it streams: what to add to the part with this index.
 
-    `text` is more text, or for a tool call more of its arguments; a call's first piece has its `id` and
-    `name`. Indexes count from 0, in the order in which the parts begin.
+    `text` is more text, or more of a call's arguments; a call's first piece has its `id` and `name`. Indexes
+    count from 0, in the order in which the parts begin.
 
     An `act` is something that a program did by itself, such as a call of its own tools: `text` is all of it
     as JSON, and replaces an earlier piece with the same index; `id` is the provider that understands it.
@@ -61,7 +61,7 @@ def joined(pieces: Iterable[ResponseDelta]) -> list[ResponseDelta]:
 
 
 def drafted_parts(said: Sequence[ResponseDelta]) -> tuple[AssistantPart, ...]:
-    """Return the pieces as parts, in the order in which they began; a call's arguments may be incomplete."""
+    """Return the pieces as parts, in order; a call's arguments may be incomplete."""
     first: dict[int, ResponseDelta] = {}
     texts: dict[int, list[str]] = {}
     for piece in joined(said):

@@ -11,9 +11,9 @@ class Provider(NamedTuple):
     """A provider: its address, and the environment variables for another one and for the key.
 
     `names` are those on agents' cards, `models` patterns of the names of its models, `spelled` of how a text
-    names one, and `maker` is what all names begin with, for which a list has no room. `telemetry` is its name
-    in the conventions of OpenTelemetry. An SDK may be told of another way in by variables that begin
-    with `ways_in`, or by a login of its own in the directory `profile`.
+    names one, and `maker` is the prefix of all names, left out in lists. `telemetry` is its name in the
+    conventions of OpenTelemetry. An SDK may have other ways in: variables that begin with `ways_in`, or a
+    login in the directory `profile`.
     """
 
     names: tuple[str, ...]
@@ -32,10 +32,10 @@ class Provider(NamedTuple):
 class Sdk(NamedTuple):
     """The call of a provider's SDK in Python, as a program writes it: `CLIENT.CALL(…)`.
 
-    `package` is the SDK's, which stenolog's own `extra` installs.
-    `fields` are given by name, others as its `extra_body`, headers as its `extra_headers`: arguments, or keys
-    of the argument `options`. A stream is its `stream_call`, or the call with `stream=True`. If the body has
-    `settings`, all but the messages go with the fields in them as its `config`.
+    `package` is the SDK's, which stenolog's own `extra` installs. `fields` are passed by name, others as its
+    `extra_body`, headers as its `extra_headers`: arguments, or keys of the argument `options`. A stream is
+    its `stream_call`, or the call with `stream=True`. If the body has `settings`, all but the messages go
+    with the fields in them as its `config`.
     """
 
     imports: str
@@ -60,9 +60,9 @@ class Endpoint(NamedTuple):
     """The place of an API at its provider.
 
     `path` is after the base, with `{model}` in it if the model's name belongs there; `prefix` is between the
-    base and the path of a transport, which says less of it. Fields of the body in `remove` are not sent.
-    `paths` are patterns of the ends of paths that a tap sees, each with the kind of request: empty for a turn
-    of a conversation, "count-tokens", "compaction". Without them it is `path`.
+    base and the path of a transport. Fields of the body in `remove` are not sent. `paths` are patterns of the
+    ends of paths that a tap sees, each with the kind of request: "" for a turn of a conversation,
+    "count-tokens", "compaction". The default is `path`.
     """
 
     provider: Provider

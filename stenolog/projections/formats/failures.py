@@ -60,7 +60,7 @@ class Stated(NamedTuple):
 
 
 def stated(body: Json, status: int = 0) -> Stated:
-    """Return what JSON says of an error, in any of the forms that servers have for it."""
+    """Return what JSON says of an error, in any server's form."""
     match body:
         case [first, *_]:
             return stated(first, status)
@@ -78,14 +78,14 @@ def stated(body: Json, status: int = 0) -> Stated:
 
 
 def failure(status: int, code: str, message: str) -> ModelError:
-    """Return the error of a provider, in its own words: these may hold secrets yet."""
+    """Return the error of a provider, in its own words, which may still hold secrets."""
     return ModelError(
         category(status, code, message), message.strip() or code or f"HTTP status {status}", status=status
     )
 
 
 def category(status: int, code: str, message: str) -> ErrorCategory:
-    """Return the category of an error: by its status (0: it has none), its code, or its words."""
+    """Return the category of an error: by its status (0: none), its code, or its words."""
     said = f"{code} {message}"
     if status in LIMITED and SPENT.search(said):
         return "budget"

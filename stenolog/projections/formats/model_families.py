@@ -1,6 +1,6 @@
 """Families of models by name: members understand each other's reasoning and opaque parts.
 
-Names also tell which features a newer model has that its forerunners lack.
+Names also show which features a newer model has.
 """
 
 from __future__ import annotations
@@ -49,23 +49,23 @@ def goes_back(
 
 
 def same_family(maker: str, model: str) -> bool:
-    """Return whether two models are of one family; of a name without words only the same model is."""
+    """Return whether two models are of one family; a name without words equals only itself."""
     return maker == model or family(maker) == family(model) != ""
 
 
 def asks_for_reasoning(model: str) -> bool:
-    """Return whether a model's servers refuse its answers where they come back without their reasoning."""
+    """Return whether a model's servers refuse its answers without their reasoning."""
     return ASKS_FOR_REASONING.search(model) is not None
 
 
 def encrypts_reasoning(model: str) -> bool:
-    """Return whether a model of OpenAI has reasoning to encrypt; the others refuse to be asked for it."""
+    """Return whether a model of OpenAI has reasoning to encrypt; the others refuse to be asked."""
     # The chat variants of these models do not reason.
     return REASONING_MODELS.search(model) is not None and "-chat" not in model
 
 
 def takes_system_turns(model: str) -> bool:
-    """Return whether a model accepts system turns in mid-conversation, by its name at Anthropic's own API."""
+    """Return whether a model accepts system turns in mid-conversation, by Anthropic's own name of it."""
     return SYSTEM_TURNS.fullmatch(model) is not None
 
 

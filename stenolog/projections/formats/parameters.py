@@ -2,8 +2,7 @@
 
 `max_tokens` (of the answer), `temperature`, `top_p`, `stop` (texts), `tool_choice` ("auto", "none",
 "required" or `{"tool": name}`), `output` (`{"name", "schema", "strict"?}`: the answer is JSON of that
-schema), `parallel_tool_calls` (whether it may make several calls at once) and `effort` ("low", "medium",
-"high").
+schema), `parallel_tool_calls` (several calls at once) and `effort` ("low", "medium", "high").
 """
 
 from __future__ import annotations
@@ -47,8 +46,8 @@ Say: TypeAlias = Callable[[str, Any], Body | None]
 def parameters(builder: BodyBuilder, preamble: Preamble, own: frozenset[str], say: Say) -> Body:
     """Return the card's parameters as an API sends them: neutral names by `say`, and the API's `own`.
 
-    Own names win. What the API does not carry is listed by name. Raises `CallerError` where the card
-    chooses a tool that is not among its tools.
+    Own names win. What the API does not carry is listed by name. Raises `CallerError` if the card chooses a
+    tool that it lacks.
     """
     said: Body = {}
     given: Body = {}
@@ -81,7 +80,7 @@ def set_by(card: AgentCard) -> Body:
 
 
 def merged(below: Body, above: Body) -> Body:
-    """Return `above` over `below`; an object is merged key by key, unless it names its type."""
+    """Return `above` over `below`; objects are merged by key, unless they name their type."""
     both = {
         name: {**below[name], **value}
         for name, value in above.items()

@@ -68,14 +68,14 @@ class MessageReader(NamedTuple):
     """Reader of a format's messages, and of the parts of a body that are on a card.
 
     `provider` is its name on cards. `system` returns the texts of the system prompt, which are in the first
-    message if `instructs_by_message`. `tools` returns the tools of the client's own, and `tools_of_messages`
-    those that are declared in messages. `on_card` are the parameters that stay from request to request,
-    `on_card_with_tools` those that stay if there are tools, and `beside` others. `holds` returns whether a
-    list of messages is in this format, by keys and types that no other has. `by_items`: an answer may be
-    several messages. `role` is the key of who speaks in a message.
+    message if `instructs_by_message`. `tools` returns the client's own tools, and `tools_of_messages` those
+    declared in messages. `on_card` are the parameters that stay from request to request, `on_card_with_tools`
+    those that stay if there are tools, and `beside` others. `holds` returns whether a list of messages is in
+    this format, by keys and types that no other has. `by_items`: an answer may be several messages. `role` is
+    the key of the speaker in a message.
 
-    `follows` is the key of the response that a request goes on from, and `wrapped` that of a request which
-    is in another, to count its tokens.
+    `follows` is the key of the response that a request goes on from, and `wrapped` that of an inner request
+    whose tokens are counted.
     """
 
     message: ReadMessage
@@ -118,16 +118,16 @@ def part_types(messages: Iterable[Mapping[str, Json]]) -> set[str]:
 
 
 def call_name(before: Collection[str]) -> str:
-    """Return an id for a call that its provider gave none; `before` are those of the answer's earlier calls.
+    """Return an id for a call without one; `before` are those of the answer's earlier calls.
 
-    Gemini gives none as a rule, and a result has to name its call.
+    Gemini often gives none, and a result has to name its call.
     """
     free = (f"call_{n}" for n in range(len(before), 2 * len(before) + 1))
     return next(id for id in free if id not in before)
 
 
 def without_blanks(parts: Iterable[AssistantPart]) -> tuple[AssistantPart, ...]:
-    """Return the parts of an answer that say something; of a blank answer its first one."""
+    """Return the parts of an answer that are not blank; of a blank answer its first one."""
     made = tuple(parts)
     return tuple(filter(_says_something, made)) or made[:1]
 
@@ -156,9 +156,9 @@ OWN: Mapping[str, re.Pattern[str]] = {
 
 
 def read_tool(given: Json, provider: str = "") -> Tool:
-    """Return the tool that a dictionary describes; what it does not say stays empty.
+    """Return the tool that a dictionary describes.
 
-    What else it says is its `provider`'s, which is known by the form if it is not given.
+    Other keys are its `provider`'s, known by the form if not given.
     """
     tool = as_dict(given)
     inner = as_dict(tool.get("function")) or as_dict(tool.get("custom")) or tool
@@ -175,7 +175,7 @@ def read_tool(given: Json, provider: str = "") -> Tool:
 
 
 def own_tool(given: Mapping[str, Json]) -> Tool | None:
-    """Return a tool of a provider's own, which is sent as it is declared; None for any other."""
+    """Return a provider's own tool, which is sent as it is declared; else None."""
     kind = as_str(given.get("type")) or (next(iter(given), "") if len(given) == 1 else "")
     by = next((by for by, types in OWN.items() if types.fullmatch(kind)), "")
     if not by or not {"function", *SCHEMAS}.isdisjoint(given):
@@ -185,12 +185,12 @@ def own_tool(given: Mapping[str, Json]) -> Tool | None:
 
 
 def likeness(message: Mapping[str, Json]) -> Json:
-    """Return what a message says, whatever form its client gives it now."""
+    """Return what a message says, whatever form its client gives it."""
     return _plain(_without_id(message))
 
 
 def _without_id(item: Mapping[str, Json]) -> Mapping[str, Json]:
-    """Return an item, of an API that has such, without what the client or the provider has numbered it by."""
+    """Return an item without its ids."""
     kind = as_str(item.get("type"))
     if kind not in ("message", MORE_TOOLS) and not kind.endswith("_output"):
         return item  # of a thought that is encrypted away, say, the id is all that there is

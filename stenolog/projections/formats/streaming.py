@@ -29,7 +29,7 @@ FILTERED = frozenset(
 
 @dataclass
 class _PartialPart:
-    """A part that is not whole yet. `half` is the first half of a surrogate pair, whose second is to come."""
+    """An incomplete part. `half` is the first half of a surrogate pair."""
 
     index: int
     kind: Kind | None
@@ -41,7 +41,6 @@ class _PartialPart:
     put: AssistantPart | None = None
 
     def more(self, text: str) -> str:
-        """Take more of its text, and return the part that can be shown."""
         text = self.half + text
         # A provider may cut an emoji in two: the first half waits for the second, and is not shown alone.
         self.half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
@@ -57,8 +56,8 @@ class _PartialPart:
 class PartAccumulator:
     """The parts so far, each under a key that its provider knows it by.
 
-    A part begins, and has its index, with the first of its text (a call with its name). What `add` and `put`
-    give is to be streamed on: one `ResponseDelta`, or none.
+    A part begins, and has its index, with its first text (a call with its name). `add` and `put` return what
+    to stream: one `ResponseDelta`, or none.
     """
 
     def __init__(self, provider: str) -> None:
@@ -104,7 +103,7 @@ class PartAccumulator:
         return said
 
     def text(self, key: Hashable) -> str:
-        """Return the text streamed so far of a part, or of a call's arguments; empty before it has begun."""
+        """Return the streamed text of a part, or of a call's arguments; "" before it has begun."""
         return self._growing[key].text if key in self._growing else ""
 
     def parts(self) -> tuple[AssistantPart, ...]:
@@ -127,7 +126,7 @@ class PartAccumulator:
         return self._growing[key]
 
     def _unstreamed(self, key: Hashable, text: str) -> str:
-        """Return the suffix of `text` not streamed yet, or "" if the streamed text is not a prefix of it."""
+        """Return the suffix of `text` not streamed yet; "" if the streamed text is no prefix of it."""
         streamed = self.text(key)
         return text[len(streamed) :] if text.startswith(streamed) else ""
 
@@ -157,8 +156,8 @@ def _says(part: AssistantPart) -> bool:
 class StreamReader(ABC):
     """A reader of one answer of an API, from the events of its stream or from the whole of it.
 
-    `usage` is what the provider has counted so far, None before its first count. `model` is the name that it
-    gives the model, `id` the one that it gives the answer. `why` are its words for an answer kept back.
+    `usage` is the provider's count so far, None before its first. `model` is its name for the model, `id`
+    that for the answer. `why` are its words for an answer kept back.
     """
 
     provider: ClassVar[str] = ""
@@ -178,7 +177,7 @@ class StreamReader(ABC):
         return False
 
     def is_answer(self, given: Mapping[str, Any]) -> bool:
-        """Return whether this is a whole answer: the same as an event, if not said otherwise."""
+        """Return whether this is a whole answer; by default, an event."""
         return self.is_event(given)
 
     def failure(self, body: Json, status: int = 0) -> ModelError:
@@ -191,18 +190,18 @@ class StreamReader(ABC):
 
     @property
     def ended(self) -> bool:
-        """True once the answer has come to its end: a stream that was cut looks like a short answer."""
+        """True after the end of the answer: a stream that was cut looks like a short answer."""
         return bool(self.finish_reason)
 
     def read(self, event: Json) -> Iterable[ResponseDelta]:
-        """Return what an event adds to the answer. Raises `ModelError` for an event that is an error."""
+        """Return what an event adds to the answer. Raises `ModelError` for an error event."""
         given = as_dict(event)
         if given.get("error") or given.get("type") == "error":
             raise self.failure(given)
         return self.deltas(given)
 
     def answer(self) -> ModelResponse:
-        """Return the whole answer after the last event. Raises `ModelError` if it has no end, or is empty."""
+        """Return the whole answer after the last event. Raises `ModelError` without an end, or if empty."""
         if not self.ended:
             raise ModelError("invalid_response", f"expected {self.end} at the end of the stream, found none")
         try:
@@ -212,7 +211,7 @@ class StreamReader(ABC):
             raise ModelError(nothing.category, self.why or nothing.message) from None
 
     def read_answer(self, answer: Json) -> ModelResponse:
-        """Return an answer that did not stream. Raises `ModelError` if there is none in it."""
+        """Return an answer that did not stream. Raises `ModelError` if there is none."""
         self.take(answer)
         return self.answer()
 

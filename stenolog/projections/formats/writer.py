@@ -1,7 +1,7 @@
-"""An API at work: it writes messages down, a stretch after another, and gives a body whenever it is asked.
+"""Writer of an API: it writes messages, a stretch after another, and gives a body at any time.
 
-A stretch ends where nothing that follows changes how it is written: never between two words of the agent's
-own, nor between an answer and the results of its calls.
+A stretch ends where later messages change nothing: never between two words of the agent's own, nor between an
+answer and the results of its calls.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from .body_builder import BodyBuilder
 
 
 class Writer(ABC):
-    """Writes for one lane under one preamble. What it has handed out it never changes.
+    """A writer for one lane under one preamble. It never changes what it has returned.
 
-    `explaining` False: nobody will ask where the parts came from.
+    `explaining` False: no caller will ask for the sources of the parts.
     """
 
     def __init__(self, preamble: Preamble, blobs: Mapping[str, bytes], *, explaining: bool = True) -> None:
@@ -42,7 +42,7 @@ class Writer(ABC):
 
     @abstractmethod
     def close(self, messages: Sequence[Message]) -> Body:
-        """Write the rest of the conversation, with the notes behind it; the body of all of it."""
+        """Write the rest of the conversation and the notes after it; return the whole body."""
 
     def body(self, messages: Sequence[Message]) -> Body:
         """Return the body of the written messages and of these, which are dropped again."""
@@ -53,10 +53,10 @@ class Writer(ABC):
         return made
 
     def encoded(self, messages: list[Body]) -> MessageHash:
-        """Return the messages of a body that it just gave, as digests are made of them."""
+        """Return the messages of a body just made, prepared for digests."""
         # Without the last of those written to stay: it may still be continued.
         return MessageHash(messages, self._known, max(len(self.builder.messages) - 1, 0))
 
     def rendered(self, messages: Sequence[Message]) -> Rendered:
-        """Return the body of these messages alone, and the explanation of every part."""
+        """Return the body of only these messages, and the explanation of every part."""
         return self.builder.rendered(self.close(messages))

@@ -1,6 +1,6 @@
-"""Short digests of the sections of a body, small enough to stand in every receipt.
+"""Short digests of the sections of a body, small enough for every receipt.
 
-The sha256 of a receipt proves that a request was built again; its sections tell where one differs.
+The sha256 of a receipt proves that a request was built again; its sections show where one differs.
 
 >>> told = sections({"model": "m", "prompt": "User: a"}, "prompt")
 >>> first_difference(told, {"model": "m", "prompt": "User: b"}, "prompt")
@@ -47,7 +47,7 @@ class Hash(Protocol):
 
 
 class PrefixHash:
-    """The messages that a writer has written to stay: each is hashed once for all bodies."""
+    """The permanent messages of a writer: each is hashed once for all bodies."""
 
     # No lock: two threads that find the same hash missing both compute it, and get the same.
 
@@ -71,10 +71,10 @@ class PrefixHash:
 
 
 class MessageHash:
-    """The messages of a body, as digests are made of them.
+    """The messages of a body, prepared for digests.
 
-    The first `stays` of them stand in earlier bodies, too, but for those that this body has others in the
-    place of: from there on, it is hashed by itself.
+    The first `stays` of them are in earlier bodies, too, up to the first that this body replaces: from there
+    on, it is hashed by itself.
     """
 
     __slots__ = ("_common", "_known", "_stays", "messages")
@@ -111,17 +111,16 @@ class MessageHash:
 
 
 def _following(message: Any, behind: bool) -> bytes:
-    """Return a message as JSON, behind another or not."""
     return b"," + written(message) if behind else written(message)
 
 
 def written(value: Any) -> bytes:
-    """Return a JSON value as digests are made of it, compactly, each blob by its hash."""
+    """Return a JSON value compactly, each blob by its hash, for digests."""
     return json.dumps(by_hash(value), ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def digest(body: Mapping[str, Any], under: str, messages: MessageHash | None = None) -> str:
-    """Return the sha256 of a body. `messages` are those `under` this key, where some of them are known."""
+    """Return the sha256 of a body. `messages` are those `under` this key, if some are known."""
     whole: Hash = sha256()
     text = b"{"
     for number, (key, value) in enumerate(body.items()):
@@ -135,11 +134,11 @@ def digest(body: Mapping[str, Any], under: str, messages: MessageHash | None = N
 
 
 def sections(body: Mapping[str, Any], under: str, messages: MessageHash | None = None) -> dict[str, Any]:
-    """Return the digests of a body's sections, about 150 bytes of JSON. Its messages stand `under` a key.
+    """Return the digests of a body's sections, about 150 bytes of JSON. Its messages are `under` a key.
 
-    `{"tools": "1f3e…", "parameters": "90ab…", "messages": [number, chunks]}`: the digests of at most
-    16 chunks of the messages stand in one text, four digits each. All chunks but the last have the same
-    number of messages.
+    `{"tools": "1f3e…", "parameters": "90ab…", "messages": [number, chunks]}`: the digests of at most 16
+    chunks of the messages in one text, four digits each. All chunks but the last have the same number of
+    messages.
     """
     found: dict[str, Any] = {key: _digest(body[key]) for key in FRONT if key in body}
     found[PARAMETERS] = _digest(_other_fields(body, under))
@@ -151,10 +150,9 @@ def sections(body: Mapping[str, Any], under: str, messages: MessageHash | None =
 
 
 def first_difference(sections: Mapping[str, Any], body: Mapping[str, Any], under: str) -> str:
-    """Return the first difference between a body and the sections of another one; empty if they are equal.
+    """Return the first difference between a body and the sections of another one; "" if they are equal.
 
-    A JSON pointer (`/tools`, `/messages/3`), one with a range (`/messages/12-23`), or several joined by
-    `or`, where the section holds no more than that.
+    A JSON pointer (`/tools`, `/messages/3`), one with a range (`/messages/12-23`), or several joined by `or`.
     """
     for key in FRONT:
         if sections.get(key) != (_digest(body[key]) if key in body else None):
@@ -178,7 +176,7 @@ def turns(messages: Any) -> Sequence[Any]:
 
 
 def by_hash(value: Any) -> Any:
-    """Return a JSON value with `sha256:` and its hash in the place of every blob's content."""
+    """Return a JSON value with `sha256:` and its hash in place of every blob's content."""
     if isinstance(value, dict):
         return {key: by_hash(inner) for key, inner in value.items()}
     if isinstance(value, list):
@@ -197,7 +195,7 @@ def _in_messages(key: str, recorded: Sequence[Any], there: Any) -> str:
 
 
 def _range_pointer(key: str, messages: Any) -> Callable[[int, int], str]:
-    """Return what names a run of messages, or of the turns of a text, by its first and last."""
+    """Return a function that names a run of messages, or of a text's turns, by first and last."""
 
     def range_at(first: int, last: int) -> str:
         span = f"{first}" if first == last else f"{first}-{last}"

@@ -30,14 +30,14 @@ class RequestPart(NamedTuple):
 
 
 def tokens_of(parts: Iterable[RequestPart]) -> int:
-    """Return the tokens of the parts as a budget counts them, as in `Request.size`, without pictures."""
+    """Return the tokens of the parts as a budget counts them, without pictures."""
     return sum(part.tokens_out + (0 if part.continues else OVERHEAD) for part in parts)
 
 
 class Omission(NamedTuple):
     """A run of positions that were left out, the rule that did it, and the tokens they would have cost.
 
-    `what` names what it was, where the rule and the positions do not say it.
+    `what` names it, if rule and positions do not.
     """
 
     first: int
@@ -65,7 +65,7 @@ class Explanation(NamedTuple):
 
 
 class LazyExplanation:
-    """An explanation that is made when somebody asks for it; before it is pickled, too."""
+    """An explanation that is made when asked for, or pickled."""
 
     def __init__(self, explain: Callable[[], Explanation]) -> None:
         self._explain = explain

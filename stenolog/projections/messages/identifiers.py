@@ -1,7 +1,7 @@
 """Ids, names and arguments that a provider would refuse, rewritten by deterministic rules.
 
-What is acceptable stays as it is. What is rewritten depends on the value and its place in the log, and for
-an id on whether the request has it already.
+Acceptable ones stay. A rewriting depends on the value and its place in the log, and for an id on whether the
+request has it already.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _GOOD = re.compile(r"[a-zA-Z0-9_-]+")
 
 
 class CallIds:
-    """The ids that calls go by in one request: unique, and acceptable to every provider that ships.
+    """The ids of calls in one request: unique, and acceptable to every provider that ships.
 
-    The first call of an id keeps it; a later one, or one whose id is unfit, gets what can be kept of it
-    and its place in the log.
+    The first call of an id keeps it; a later one, or one whose id is unfit, gets what can be kept of it and
+    its place in the log.
     """
 
     def __init__(self) -> None:
@@ -96,7 +96,7 @@ class CallIds:
 
 
 def called(call: ToolCall) -> str:
-    """Return the name of a call's tool, made different from those of other namespaces."""
+    """Return the name of a call's tool, distinct from those of other namespaces."""
     return f"{call.namespace}__{call.name}" if call.namespace else call.name
 
 
@@ -110,7 +110,7 @@ def tool_name(raw: str) -> str:
 
 
 def renamed_tools(tools: Iterable[Tool]) -> dict[str, str]:
-    """Return the names of tools that no provider takes, by the names that are sent for them."""
+    """Return the names of tools that no provider takes, by the names that are sent."""
     return {sent: tool.name for tool in tools if (sent := tool_name(tool.name)) != tool.name}
 
 
@@ -122,7 +122,7 @@ def arguments_object(raw: str) -> tuple[dict[str, Any], bool]:
 
 
 def arguments_text(raw: str) -> tuple[str, bool]:
-    """Return the arguments as the text of a JSON object: the raw string itself wherever it is one."""
+    """Return the arguments as the text of a JSON object: the raw string if it is one."""
     if _says_the_same(raw):
         return raw, False
     return json.dumps({"_raw": raw}, ensure_ascii=False, separators=(",", ":")), True

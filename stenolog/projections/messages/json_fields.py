@@ -1,4 +1,4 @@
-"""Fields of foreign JSON, where anything may be missing or of another type, and base64 media in it."""
+"""Fields of foreign JSON, which may be missing or of another type, and base64 media in it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OF_NO_PART = ("type", "cache_control")
 
 
 def same_from_start(one: Sequence[object], other: Sequence[object]) -> int:
-    """Return how many items at the beginning of two sequences are the same."""
+    """Return the number of equal items at the beginning of two sequences."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((nth for nth, (mine, theirs) in pairs if mine != theirs), min(len(one), len(other)))
 
@@ -35,7 +35,7 @@ def as_dict(value: Json) -> dict[str, Any]:
 
 
 def object_in(value: Json) -> dict[str, Any]:
-    """Return the object, which may be written as JSON in a text; an empty one for anything else."""
+    """Return the object, also from JSON in a text; an empty one for anything else."""
     if isinstance(value, str):
         with suppress(ValueError, RecursionError):
             return as_dict(json.loads(value))
@@ -70,9 +70,9 @@ def compact_json(value: Json) -> str:
 
 
 def rest_of(block: dict[str, Any], provider: str, *said: str) -> dict[str, Any]:
-    """Return what else a provider says of a text or a call, as the fields of its part; empty for nothing.
+    """Return what else a provider says of a text or a call, as the fields of its part.
 
-    `said` are the fields that the part has. A call by the model itself has no caller to tell.
+    `said` are the fields that the part has. A call by the model itself has no caller.
     """
     left = {name: value for name, value in block.items() if value and name not in (*said, *_OF_NO_PART)}
     if as_dict(left.get("caller")).get("type") == "direct":
@@ -81,30 +81,30 @@ def rest_of(block: dict[str, Any], provider: str, *said: str) -> dict[str, Any]:
 
 
 def arguments(value: Json) -> str:
-    """Return the arguments of a tool call as a raw string, dumped where they are no string."""
+    """Return the arguments of a tool call as a raw string, dumped if they are no string."""
     return value if isinstance(value, str) else compact_json({} if value is None else value)
 
 
 def key_of(value: str) -> str:
-    """Return the text as the id of an entry may be, with room for a suffix: printable, not too long."""
+    """Return the text as the id of an entry, with room for a suffix: printable, not too long."""
     if not value.isprintable():
         value = "".join(char if char.isprintable() else "_" for char in value)
     return value.strip()[: LONGEST_NAME - 20].strip()
 
 
 def title_of(words: str) -> str:
-    """Return words as a title: one line of printable characters, cut at a blank if they are long."""
+    """Return words as a title: one line of printable characters, cut at a blank if long."""
     line = " ".join("".join(char if char.isprintable() else " " for char in words[:10_000]).split())
     return line if len(line) <= LONGEST_TITLE else f"{line[: LONGEST_TITLE - 1].rsplit(' ', 1)[0]}…"
 
 
 def conversation_name(value: str, default: str = "conversation") -> str:
-    """Return the text as the name of a conversation or an agent may be, with room for a suffix."""
+    """Return the text as the name of a conversation or an agent, with room for a suffix."""
     return key_of(value) or default
 
 
 def agent_called(value: str, default: str = "assistant") -> str:
-    """Return the text as the name of an agent may be.
+    """Return the text as the name of an agent.
 
     A slash would make it the address of a lane, and no agent may speak as the user or as the system.
     """
@@ -123,7 +123,7 @@ def keep(data: bytes, blobs: Blobs) -> str:
 
 
 def keep_base64(data: str, blobs: Blobs) -> str | None:
-    """Return the sha256 of the bytes that the text stands for; None where it is no base64."""
+    """Return the sha256 of the decoded bytes; None if the text is no base64."""
     try:
         return keep(base64.b64decode(data, validate=True), blobs)
     except (binascii.Error, ValueError):

@@ -26,13 +26,13 @@ EMPTY_BLOBS: Mapping[str, bytes] = {}
 
 
 class Message(NamedTuple):
-    """One thing that the lane is shown: who seems to say it, what, from which entries, by which rule.
+    """One message that the lane is shown: its apparent speaker, its parts, its entries, its rule.
 
-    `call` is the call that a tool's message answers; `calls` are those of an assistant's, in order.
-    `failed` marks the result of a failed tool. `joins` is the foreign message it is a part of. A message
-    with a `speaker` is somebody else's and will be quoted; `by` is what they are. `model` is the one that
-    said it; `tool` and `raw_id` name the call of a result as the log has it. `interrupts`: it stopped the
-    lane. `unsaid` are parts that this form cannot say.
+    `call` is the call that a tool's message answers; `calls` are those of an assistant's, in order. `failed`
+    marks the result of a failed tool. `joins` is the foreign message it is a part of. A message with a
+    `speaker` is another author's and will be quoted; `by` is what they are. `model` is the one that said it;
+    `tool` and `raw_id` name the call of a result as the log has it. `interrupts`: it stopped the lane.
+    `unsaid` are parts that this form cannot say.
     """
 
     role: Role
@@ -62,7 +62,7 @@ class Message(NamedTuple):
 
 
 class Section(NamedTuple):
-    """A text that stands around the conversation: its rule, and the positions it is from."""
+    """A text around the conversation: its rule, and the positions it is from."""
 
     rule: str
     text: str
@@ -85,8 +85,7 @@ class Preamble(NamedTuple):
     """The text before the conversation, with the model and the tools.
 
     `persona` is the text of all its `sections`. `stubs` are those of the tools that were made by rule;
-    `set_at` is the position of the mode switch that the card is from, none where there is no card.
-    `version` is that of the pipeline whose rules are in force.
+    `set_at` is the position of the mode switch with the card, if there is one. `version` is the pipeline's.
     """
 
     speaker: str
@@ -102,7 +101,7 @@ class Preamble(NamedTuple):
 
 
 class BlobText(str):
-    """The base64 text of a blob in a body, behind a prefix; in the digest its sha256 stands for it."""
+    """The base64 text of a blob in a body, after a prefix; digests use its sha256."""
 
     hashed: str
     blob: str

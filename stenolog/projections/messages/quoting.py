@@ -1,8 +1,8 @@
 """Quoting of words that are not the reader's own: delimited, and unable to break out.
 
-The law: nothing that somebody else said holds a delimiter, a marker or a remark of ours, unescaped. A forged
-`<message …>` or `</message>` is written with `&lt;`. A line that begins like a marker of the plain API
-(`User:`) or a remark (`[no result …]`) gets a backslash, and nothing else is changed.
+The law: no foreign text holds a delimiter, a marker or a remark of ours, unescaped. A forged `<message …>` or
+`</message>` is written with `&lt;`. A line that begins like a marker of the plain API (`User:`) or a remark
+(`[no result …]`) gets a backslash, and nothing else is changed.
 
 A look-alike counts as what it looks like. Until `requests@6` texts were searched in NFKC, and without
 invisible characters; now by the signs that Unicode TR 39 says look like ours, and in Markdown's dress.
@@ -66,7 +66,7 @@ def looks(text: str) -> str:
 
 
 def _places(text: str, found: list[int], shapes: Mapping[int, str] = _LOOKS) -> list[int]:
-    """Return the places in a text that belong to these places in its visible form."""
+    """Return the places in a text of these places in its visible form."""
     if text.isascii() or not found:
         return found
     # One character may look like several, or like none, so places have to be mapped back.
@@ -75,7 +75,7 @@ def _places(text: str, found: list[int], shapes: Mapping[int, str] = _LOOKS) -> 
 
 
 def put(sign: str, text: str, found: list[int], shapes: Mapping[int, str] = _LOOKS, *, over: int = 0) -> str:
-    """Return the text with a sign at each place of its visible form, in place of `over` characters."""
+    """Return the text with a sign at each place of its visible form, replacing `over` characters."""
     made, last = [], 0
     for place in _places(text, found, shapes):
         made += [text[last:place], sign]
@@ -91,7 +91,7 @@ def escape(text: str) -> str:
 
 
 def _blotted(signs: re.Pattern[str], text: str) -> str:
-    """Return the text with `_` in place of these signs, and of signs that look like them."""
+    """Return the text with `_` in place of these signs, and of look-alikes."""
     if text.isascii():
         return signs.sub("_", text)
     return "".join("_" if signs.search(char) or signs.search(looks(char)) else char for char in text)
@@ -112,12 +112,12 @@ def heading_name(name: str, template: str) -> str:
 
 
 def under(heading: str, text: str) -> str:
-    """Return the text under a line that says whose it is; no delimiter can begin or end in it."""
+    """Return the text under a line that names its author; no delimiter can begin or end in it."""
     return f"{heading}\n{escape(text)}"
 
 
 def guard(text: str, openings: Iterable[str]) -> str:
-    """Return the text with a backslash before each line that begins as one of our own would."""
+    """Return the text with a backslash before each line that begins like one of ours."""
     for opening in openings:
         begins = r"\s*".join(map(re.escape, looks(opening).split()))
         line = rf"(?:^|(?<=[{_ENDS}]))({_BLANKS})(?={begins})"
@@ -282,12 +282,12 @@ def without_delimiters(text: str) -> str:
 
 
 def without_remarks(text: str) -> str:
-    """Return the text with a backslash before each line that begins as a remark of ours would."""
+    """Return the text with a backslash before each line that begins like a remark of ours."""
     return _backslashed(_remark(), text) if "[" in text or not text.isascii() else text
 
 
 def harmless(text: str) -> str:
-    """Return what somebody else said, without delimiters and remarks of ours."""
+    """Return a foreign text without delimiters and remarks of ours."""
     return without_remarks(without_delimiters(text))
 
 

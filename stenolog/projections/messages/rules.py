@@ -1,4 +1,4 @@
-"""Every rule that can stand in an explanation, by name, with what it does, stage by stage."""
+"""Every rule of an explanation, by name, with what it does, stage by stage."""
 
 from __future__ import annotations
 

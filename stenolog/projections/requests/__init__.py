@@ -1,4 +1,4 @@
-"""Requests of agents: the exact request of a lane at a position, and the explanation of every part."""
+"""Requests of agents: the request of a lane at a position, and the explanation of every part."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Requests as another program sent them: the request that the log leads to, and a patch in the receipt.
 
-A program that is only recorded writes bodies in its own way. Its receipts hold a patch, under `patch` in the
-plan, from the body that stenolog builds at that position to the one that was sent:
+A recorded program writes bodies in its own way. Its receipts hold a patch, under `patch` in the plan, from
+the body that stenolog builds at that position to the one that was sent:
 
     order      the keys of the body, in their order
     front      for each key but the messages', a recipe of its value (see `recipe`)
@@ -9,8 +9,8 @@ plan, from the body that stenolog builds at that position to the one that was se
     base       the position of the entry whose receipt has them; 0: there is none, and nothing is kept
     cache      marks of the prompt cache, `[pointer, value]`, which are lifted off before anything is compared
 
-What is equal to the base's is left out, so a patch grows with what is new and not with the conversation.
-`raw` alone: nothing describes the body but its bytes, which the transport has.
+What is equal to the base's is left out, so a patch grows with what is new and not with the conversation. If
+there is only `raw`, the bytes are in the transport, and nothing else describes the body.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def _made_body(patch: Patch, body: Body, messages_key: str, blobs: Mapping[str, 
 
 
 def with_mark(body: Body, pointer: str, value: Any) -> Body:
-    """Return the body with a mark of the cache behind the keys at a pointer; only the way there is copied."""
+    """Return the body with a cache mark after the keys at a pointer; only the path to it is copied."""
     steps = pointer.split("/")[1:]
     whole = {**body}
     here: Any = whole
@@ -192,7 +192,7 @@ def with_mark(body: Body, pointer: str, value: Any) -> Body:
 
 
 def without_marks(body: Body) -> tuple[Body, list[list[Any]]]:
-    """Return a body without the marks of the cache that stand last in their objects, and these marks."""
+    """Return a body without the cache marks that come last in their objects, and these marks."""
     marks: list[list[Any]] = []
     return {key: _lifted(value, f"/{escape(key)}", marks) for key, value in body.items()}, marks
 
@@ -224,7 +224,7 @@ def as_sent(
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counter: Counter = ESTIMATE,
 ) -> Request:
-    """Return the request as its receipt says that it was sent; the same one where the receipt has no patch.
+    """Return the request as its receipt says; unchanged if the receipt has no patch.
 
     Raises `StoredDataError` for a patch that does not fit the request.
     """
@@ -253,7 +253,7 @@ def as_sent(
 
 
 class SentForms:
-    """The requests of a lane in the form that their receipts say: `form` takes what is built here."""
+    """The requests of a lane as their receipts say."""
 
     def __init__(
         self, entries: Iterable[Entry], lane: LaneId, blobs: Mapping[str, bytes] = EMPTY_BLOBS
@@ -270,9 +270,9 @@ class SentForms:
                 self._receipts[receipt.view] = receipt
 
     def form(self, request: Request, receipt: Receipt | None = None) -> Request:
-        """Return the request as it was sent; the same one where no receipt says so, or its patch is broken.
+        """Return the request as it was sent; unchanged without a receipt, or if its patch is broken.
 
-        Without `receipt` it is the one of the request's position, API and policy.
+        The default receipt is the one of the request's position, API and policy.
         """
         found = self._receipts.get(request.at) if receipt is None else receipt
         if found is None or (receipt is None and not is_of(found, request)):
@@ -304,7 +304,7 @@ def _raw_body(receipt: Receipt, blobs: Mapping[str, bytes]) -> Body:
 
 
 def without_halves(value: Any) -> Any:
-    """Return JSON whose texts have no halves of surrogate pairs, which no event can hold."""
+    """Return JSON without half surrogate pairs in its texts, which no event can hold."""
     match value:
         case str():
             return clean(value)

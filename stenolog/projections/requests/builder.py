@@ -1,10 +1,10 @@
 """Build the request that one lane's model receives at one position of a log.
 
-Read this file first. A request is a pure function of the log: the same entries, lane, policy and API give
-the same bytes on any machine, in any Python. No stage reads a clock, draws a random number or performs I/O.
+Read this file first. A request is a pure function of the log: the same entries, lane, policy and API give the
+same bytes on any machine, in any Python. No stage reads a clock, draws a random number or performs I/O.
 
-A log becomes a body in eight stages. Each is a pure function in `pipeline/`, in the file named behind it.
-It records what it did with every entry, so that the explanation accounts for all of them:
+A log becomes a body in eight stages. Each is a pure function in `pipeline/`, in the file named after it. It
+records what it did with every entry, so that the explanation accounts for all of them:
 
     1 visible      drop entries that the lane may not see (`visibility`)
     2 edited       put edits and summaries in the place of what they replace (`edits`)
@@ -23,7 +23,7 @@ settings, the lane's memory, the pairs of calls and results. The stages work at 
     at a request       1 to 6 and 8, which change nothing in the view (`request_of`)
 
 A unit is kept or dropped as a whole, so a call never loses its result. A request can be built at any
-position. Where no process would send one it is a preview: `sendable` is false, and `reason` says why.
+position. If no process would send it, it is a preview: `sendable` is false, and `reason` says why.
 
 This module is the definition. Without a budget it takes time proportional to the log; under one it looks at
 all that is shown after each entry. `incremental` gives the same requests in constant time per entry, from
@@ -71,9 +71,8 @@ def build_reference(
 ) -> Request:
     """Build the request that the lane (agent, task) would send after these entries, on an API.
 
-    `policy` None is the one on the agent's card. An agent that is new has an empty card. Raises
-    `AgentNotFoundError` where its name may be a slip for that of a known one, `UnsupportedVersionError` where
-    an entry needs one, `InvalidPolicyError`.
+    `policy` None is the one on the agent's card; a new agent has an empty card. Raises `AgentNotFoundError`
+    for a likely misspelling, `UnsupportedVersionError` for an entry of a later release, `InvalidPolicyError`.
     """
     log = list(entries)
     chosen, counter = choose(settings(log) if policy is None else NOTHING, agent, policy, counters)
@@ -97,7 +96,7 @@ class ReadView(View):
         self.read: set[int] = set()
 
     def messages_of(self, entry: Entry) -> tuple[Message, ...]:
-        """Return the messages that an entry becomes for the lane, and enter its position in the ledger."""
+        """Return the lane's messages of an entry, and note its position in the ledger."""
         self.read.add(entry.position)
         return super().messages_of(entry)
 
@@ -115,7 +114,7 @@ def take(view: View, entry: Entry) -> None:
 
 
 def contents(view: View) -> Contents:
-    """Return the conversation that a view shows, in units that are never cut in two (stages 1 to 5)."""
+    """Return the conversation that a view shows, in units (stages 1 to 5)."""
     entries, lane, agent = view.entries, view.voice, view.lane.agent
     context = read_context(entries, view.settings, view.pairing, view.summaries, agent)
     left_out = visible(entries, lane, context, view.memory.answered)  # 1
@@ -152,7 +151,7 @@ def request_of(view: ReadView, api: str | Format, blobs: Mapping[str, bytes] = E
 def choose(
     now: Settings, agent: str, given: PolicyLike, counters: Mapping[str, Counter]
 ) -> tuple[Policy, Counter]:
-    """Return the policy that is asked for, or that is on the card, and the counter that it names."""
+    """Return the given policy, else the card's, and the counter that it names."""
     chosen = policy(now.card_of(agent).policy if given is None else given)
     try:
         return chosen, counters[chosen.counter]

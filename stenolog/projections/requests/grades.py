@@ -4,10 +4,9 @@
     attributed  each value is from an entry or a card, or is a constant of the client that the receipt names
     derived     each value that the model is given is from an entry or a card
 
-A value that stands under the same key in what stenolog builds is from there, however short it is, and so is a
-part of a text under the same key of the body. The fields of messages that say how these are written, such as
-`type`, or that number them, say nothing else. Those that say how the answer comes, and to whom, are not given
-to the model.
+A value under the same key in what stenolog builds is from there, however short, and so is a part of a text
+under the same key of the body. Fields that say how messages are written, such as `type`, or number them, do
+not count. Fields that say how and to whom the answer comes are not given to the model.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ CLIENTS_OWN = frozenset(("internal_chat_message_metadata_passthrough",))
 
 
 class _Built:
-    """The values in the body that stenolog builds: by their keys, and the texts under one key of the body."""
+    """The values in the body that stenolog builds: by their keys, and the texts under one key."""
 
     def __init__(self, body: Mapping[str, Any]) -> None:
         self._body = body
@@ -49,7 +48,7 @@ class _Built:
         self._texts: dict[str, list[str]] = {}
 
     def has(self, value: Any, key: str, top: str) -> bool:
-        """Return whether a value under a key, or a text below `top` in the body, is from there."""
+        """Return whether it has a value under a key, or a text below `top`."""
         if (key, compact(value)) in self._leaves:
             return True
         if top not in self._texts:
@@ -67,8 +66,7 @@ def grade_of(
 ) -> Grade:
     """Return the grade of a request, by the patch in its receipt and the body that stenolog builds.
 
-    `plan` is the patch as the receipt has it, `patch` the same one with what it rests on, and `answers` the
-    ids of the answers in the log.
+    `plan` is the patch in the receipt, `patch` the resolved one, `answers` the ids of answers in the log.
     """
     if RAW in plan:
         return "bytes"
@@ -94,7 +92,7 @@ def constants(
 def _literals(
     recipe: Recipe, pointer: str, keys: tuple[str, str], built: _Built, blobs: Mapping[str, bytes]
 ) -> Iterator[tuple[str, Any]]:
-    """Yield what a recipe writes itself; `keys` are the one that it stands under, and the body's above it."""
+    """Yield what a recipe writes itself; `keys` are its own key and that in the body above it."""
     key, top = keys
     match recipe:
         case {"text": list(texts)} if REFERENCE in recipe:

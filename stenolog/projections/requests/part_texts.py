@@ -1,4 +1,4 @@
-"""Texts of the parts of a request, as they stand in its body, on any API."""
+"""Texts of the parts of a request in its body, on any API."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stenolog.projections.messages.explanation import Omission, RequestPart
 
 
 class Explained(Protocol):
-    """A request as far as its parts are shown: its body, the source of each part, the omissions."""
+    """A request with what shows its parts: its body, the source of each part, the omissions."""
 
     @property
     def body(self) -> Mapping[str, Any]:
@@ -35,15 +35,14 @@ class Explained(Protocol):
 
 
 def messages(request: Explained) -> Sequence[Any]:
-    """Return the messages of a request's body; the turns of a prompt of plain text."""
+    """Return the messages of a request's body; the turns of a plain prompt."""
     return turns(conversation(request.body, request.messages_key))
 
 
 def part_text(request: Explained, part: RequestPart, alone: bool) -> str:
     """Return the text of the part in the body. `alone`: it is the only part of its message.
 
-    Return "" for a part without a text of its own that shares its message: it cannot be told from the
-    others.
+    Return "" for a part without a text of its own that shares its message.
     """
     if part.text:
         return part.text

@@ -38,10 +38,9 @@ Outcome: TypeAlias = Literal["same", "differs", "not-provable"]
 class Proof(NamedTuple):
     """The verdict on one receipt: its position, its lane, and `view`, the position of the request.
 
-    `reason` says where the request differs first, or why nothing can be proved about it. `found` is the
-    sha256 of the rebuilt body, empty if none was built. `covers` is what the receipt proves: the bytes that
-    were sent, or the body alone, if the receipt does not know the bytes. `grade` is that of a request of
-    another program that is the same.
+    `reason` says where the request differs first, or why it cannot be proved. `found` is the sha256 of the
+    rebuilt body, "" if none was built. `covers` is what the receipt proves: the bytes that were sent, or only
+    the body if it does not know them. `grade` is that of an equal request of another program.
     """
 
     position: int
@@ -86,8 +85,8 @@ def proofs(
 ) -> list[Proof]:
     """Build the request of every receipt again, and compare; in the order of the log.
 
-    With `within`, only of those that stand at positions in that range. Entries that cannot be read any more
-    may be missing: what was built on them is not provable.
+    With `within`, only those at positions in that range. Unreadable entries may be missing: requests built on
+    them cannot be proved.
     """
     log = list(entries)
     # Behind a gap nothing can be built, since a request rests on all entries before it.
@@ -108,7 +107,6 @@ def proofs(
 
 
 def _sent(log: Iterable[Entry]) -> Iterator[Sent]:
-    """Yield every receipt of the log."""
     for entry in log:
         match entry.event:
             case (
@@ -121,7 +119,7 @@ def _sent(log: Iterable[Entry]) -> Iterator[Sent]:
 
 
 def _obstacle(sent: Sent, whole: int, apis: Mapping[str, Format], counters: Mapping[str, Counter]) -> str:
-    """Return why the request cannot be built here as it was then; empty if it can."""
+    """Return why the request cannot be built here as it was then; "" if it can."""
     receipt = sent.receipt
     # Another pipeline gives other bytes for the same log, which proves nothing about the answer.
     if receipt.pipeline not in PIPELINES:
@@ -156,7 +154,7 @@ def _prove(
     blobs: Mapping[str, bytes],
     counters: Mapping[str, Counter],
 ) -> Iterator[Proof]:
-    """Yield the proofs of receipts that have lane and policy in common, in one pass over the log."""
+    """Yield the proofs of receipts that share lane and policy, in one pass over the log."""
     waiting: dict[int, list[Sent]] = defaultdict(list)
     for sent in group:
         waiting[sent.receipt.view].append(sent)
@@ -209,7 +207,6 @@ def _compared(sent: Sent, request: Request, log: Sequence[Entry], blobs: Mapping
 
 
 def _erased_by(log: Sequence[Entry], position: int) -> str:
-    """Return who erased an entry, when and why, as the log says."""
     for entry in log:
         told = erasure_of(entry.event)
         if told is not None and position in told.positions:
@@ -219,7 +216,7 @@ def _erased_by(log: Sequence[Entry], position: int) -> str:
 
 
 def _bytes_compared(sent: Sent, request: Request, log: Sequence[Entry], blobs: Mapping[str, bytes]) -> Proof:
-    """Compare the bytes that were sent, where the receipt knows them. The body is the same."""
+    """Compare the bytes that were sent, if the receipt knows them."""
     # A receipt that does not know the bytes proves the body alone.
     if not sent.receipt.sent:
         return sent.proof("same", found=request.sha256)
@@ -252,7 +249,7 @@ def _missing_blob(request: Request, log: Sequence[Entry], blobs: Mapping[str, by
 
 
 def _difference(plan: Mapping[str, Any], request: Request) -> str:
-    """Describe the first difference in the body, by the plan's sections, and in the plan's other choices."""
+    """Describe the first difference in the body's sections, and in the plan's other choices."""
     place = "somewhere: the receipt has no sections"
     if "sections" in plan:
         place = first_difference(plan["sections"], request.body, request.messages_key) or ORDER
@@ -285,8 +282,7 @@ def checked(
 ) -> Iterator[Checked]:
     """Yield the requests of every lane at the end of the log, or after each entry. Raises as `build`.
 
-    `apis` are the names of APIs, every registered one where it is None. With `within`, only requests at
-    positions in that range.
+    `apis` are names of APIs; None: every registered one. With `within`, only positions in that range.
     """
     log = list(entries)
     end = log[-1].position if log else 0

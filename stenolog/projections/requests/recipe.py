@@ -131,7 +131,7 @@ def recipe_of(value: Json, source: Source, blobs: dict[str, bytes] | None = None
 
 
 def _merged(items: list[Recipe]) -> list[Recipe]:
-    """Return the items of a list, those that stand side by side in the source as one reference."""
+    """Return the items of a list; neighbours in the source are one reference."""
     merged: list[Recipe] = []
     for item in items:
         run = _item_run(item)
@@ -146,7 +146,7 @@ def _merged(items: list[Recipe]) -> list[Recipe]:
 
 
 def _item_run(item: Recipe) -> tuple[str, int] | None:
-    """Return the list that an item is taken from, and its index; None if it is not an item as it stands."""
+    """Return the list that an unchanged item is taken from, and its index; else None."""
     if not (isinstance(item, dict) and item.keys() == {REFERENCE}):
         return None
     above, _, index = item[REFERENCE].rpartition("/")
@@ -154,7 +154,7 @@ def _item_run(item: Recipe) -> tuple[str, int] | None:
 
 
 def _text_recipe(text: str, source: Source, blobs: dict[str, bytes] | None) -> Recipe:
-    """Return a text as a part of another one, or around one, as far as one is in the source."""
+    """Return a text as a part of another one, or around one, if the source has one."""
     for pointer, other in source.texts:
         if (at := other.find(text)) >= 0:
             return {REFERENCE: pointer, "cut": [at, at + len(text)]}
@@ -170,7 +170,7 @@ def _text_recipe(text: str, source: Source, blobs: dict[str, bytes] | None) -> R
 
 
 def _lines_of(text: str, source: Source) -> Recipe | None:
-    """Return a text as whole lines of another one, or as its beginning or end; None where none has it so."""
+    """Return a text as whole lines of another one, or as its beginning or end; else None."""
     for other, pointer in source.words.items():
         for at in (0, len(other) - len(text), other.find(f"\n{text}\n") + 1):
             if at >= 0 and other.startswith(text, at):
@@ -184,7 +184,6 @@ def _joined(texts: Sequence[Recipe], source: Source, blobs: dict[str, bytes] | N
 
 
 def _common(text: str, other: str) -> int:
-    """Return the number of characters at the beginning of both."""
     low, high = 0, min(len(text), len(other))
     while low < high:
         middle = (low + high + 1) // 2
@@ -208,7 +207,7 @@ def _literal(text: str, blobs: dict[str, bytes] | None) -> Recipe:
 
 
 def folded(recipe: Recipe, blobs: dict[str, bytes]) -> Recipe:
-    """Return a recipe that refers to its JSON in a blob, if it is long: the tools of a program, say."""
+    """Return a reference to a blob for a long recipe, such as a program's tools."""
     written = compact(recipe)
     if len(written) < LONGEST_RECIPE:
         return recipe
@@ -219,10 +218,9 @@ def folded(recipe: Recipe, blobs: dict[str, bytes]) -> Recipe:
 
 
 class Making:
-    """The making of values of a source, which may have grown to `LARGEST` in all.
+    """The making of values of a source, at most `LARGEST` in all.
 
-    A recipe may come from a file of others: a few lines in which each refers to the next one several times
-    would make more than there is memory.
+    A foreign recipe of a few lines, each referring to the next one several times, could fill the memory.
     """
 
     def __init__(self, source: Json, blobs: Mapping[str, bytes] | None = None) -> None:
@@ -230,7 +228,7 @@ class Making:
         self._room = LARGEST
 
     def value_of(self, recipe: Recipe) -> Json:
-        """Return the value that a recipe makes. Raises `StoredDataError` for one that fits the source not."""
+        """Return the value that a recipe makes. Raises `StoredDataError` if it does not fit the source."""
         self._spend(NODE)
         match recipe:
             case dict() if REFERENCE in recipe:
@@ -293,12 +291,12 @@ class Making:
 
 
 def value_of(recipe: Recipe, source: Json, blobs: Mapping[str, bytes] | None = None) -> Json:
-    """Return the value that a recipe makes of a source. Raises `StoredDataError` for one that fits it not."""
+    """Return the value that a recipe makes of a source. Raises `StoredDataError` if it does not fit."""
     return Making(source, blobs).value_of(recipe)
 
 
 def at_pointer(value: Json, pointer: str) -> Json:
-    """Return the value at a JSON pointer (RFC 6901). Raises `StoredDataError` where there is none."""
+    """Return the value at a JSON pointer (RFC 6901). Raises `StoredDataError` if there is none."""
     found = value
     for step in pointer.split("/")[1:]:
         try:
@@ -330,7 +328,7 @@ def references(recipe: Recipe) -> Iterator[str]:
 
 
 def literals(recipe: Recipe, pointer: str = "") -> dict[str, int]:
-    """Return the characters that a recipe holds itself, by the pointer of each such text in the result."""
+    """Return the number of characters that a recipe holds itself, by pointer in the result."""
     found: dict[str, int] = defaultdict(int)
     match recipe:
         case dict() if REFERENCE in recipe:

@@ -51,7 +51,7 @@ def sent_under(receipt: Receipt) -> Policy:
 
 
 def known_policy(receipt: Receipt) -> Policy | None:
-    """Return `sent_under`; None, the one on the agent's card, if this release does not know the policy."""
+    """Return `sent_under`; None, the card's policy, if this release does not know it."""
     try:
         return sent_under(receipt)
     except InvalidPolicyError:
@@ -62,8 +62,8 @@ def known_policy(receipt: Receipt) -> Policy | None:
 class Request:
     """The next request to a lane's model, and the explanation of every part.
 
-    `body` is the provider's exact JSON body; consecutive requests share the objects they have in common,
-    so copy it before you change it. `sendable` says whether it can be sent as it is; `reason` says why not:
+    `body` is the provider's exact JSON body; consecutive requests share the objects they have in common, so
+    copy it before you change it. `sendable` says whether it can be sent as it is; `reason` says why not:
 
     - the lane has nothing to answer: it got no message, it wrote the last message, or it is idle
     - tool calls of its last answer have no result yet, or a person has to approve them
@@ -71,15 +71,14 @@ class Request:
     - the parts that must stay exceed the policy's budget
     - no model is named, neither on the agent's card nor by an answer of its own
 
-    `code` is the reason as one word, `places` are the positions that keep it from being sent. With
-    "backoff" the request may be sent, but after a failure it should wait until the lane's `retry_at`.
-    `obstacle` is the reason without the first of these: empty if all was answered. `ready` is true also if
-    only the name of the model is missing. `parts` explains the contents,
-    `omissions` what was left out. `explain` makes both on first access, and may read the log again for it.
-    `tool_names` has the card's names of tools that no provider takes, by those in the body. `at` is the
-    position of the view. The body has its messages under `messages_key`. `cuts` is how often the
-    window has been cut so far, `cut` are the runs of positions that it left out. `patch` is the receipt's,
-    where another program sent the request in a form of its own (see `as_sent`).
+    `code` is the reason as one word, `places` are the positions that cause it. With "backoff" the request may
+    be sent, but after a failure it should wait until the lane's `retry_at`. `obstacle` is the reason without
+    the first of these: "" if all was answered. `ready` is true also if only the name of the model is missing.
+    `parts` explains the contents, `omissions` what was left out. `explain` makes both on first access, and
+    may read the log again for it. `tool_names` has the card's names of tools that no provider takes, by those
+    in the body. `at` is the position of the view. The body has its messages under `messages_key`. `cuts` is
+    how often the window was cut, `cut` the runs that it left out. `patch` is the receipt's, if another
+    program sent the request in a form of its own (see `as_sent`).
     """
 
     agent: str
@@ -145,12 +144,12 @@ class Request:
 
     @property
     def held_runs(self) -> tuple[Omission, ...]:
-        """The omissions that the model has all the same: its provider, or its backend, holds them."""
+        """The omissions that the provider or the backend still holds, so the model has them."""
         return tuple(run for run in self.omissions if run.rule in HAD)
 
     @property
     def read(self) -> frozenset[int]:
-        """The positions whose words were read to make the request; never one that is hidden from the lane."""
+        """The positions whose words were read to make the request; never a hidden one."""
         return self.explanation.read
 
     @cached_property
@@ -165,7 +164,7 @@ class Request:
 
     @cached_property
     def receipt(self) -> Receipt:
-        """The receipt for the answer to this request, by which the request can be rebuilt and proved."""
+        """The receipt for the answer to this request, to rebuild and prove it."""
         return Receipt(
             view=self.at,
             sha256=self.sha256,
@@ -178,14 +177,14 @@ class Request:
 
     @property
     def plan(self) -> dict[str, Any]:
-        """The choices it was built by: the runs that the window left out, and digests of its sections."""
+        """The runs that the window left out, and digests of the body's sections."""
         cut = {"cut": [list(run) for run in self.cut]} if self.cut else {}
         patch = {} if self.patch is None else {PATCH: self.patch}
         return {**cut, **patch, "sections": sections(self.body, self.messages_key, self._encoded)}
 
     @property
     def _encoded(self) -> MessageHash | None:
-        """Its messages as digests are made of them, where most of them are known from an earlier request."""
+        """Its messages for digests, if most are known from an earlier request."""
         # A copy of the request may have another body: then its messages are hashed anew.
         messages = conversation(self.body, self.messages_key)
         return self.encoded if self.encoded is not None and self.encoded.messages is messages else None

@@ -1,4 +1,4 @@
-"""The finished request, and whether it may be sent: its agent is asked something, and its budget is kept."""
+"""The finished request, and whether it may be sent: its agent is asked, and its budget is kept."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LIKENESS = 0.6
 
 
 class NotSent(NamedTuple):
-    """Reason why a lane's request waits: as a code, in words, and the positions that they name."""
+    """Reason why a lane's request waits: as a code, in words, and the positions concerned."""
 
     code: RequestCode = ""
     words: str = ""
@@ -48,7 +48,7 @@ GOES_ON = NotSent()
 
 
 def check_askable(view: View) -> None:
-    """Raise `UnsupportedVersionError`, `CorruptLogError` or `AgentNotFoundError` where none can be built."""
+    """Raise `UnsupportedVersionError`, `CorruptLogError` or `AgentNotFoundError` if none can be built."""
     if view.state.blocked is not None:
         raise blocked_error(view.state.blocked)
     if not may_be_asked(view):
@@ -66,7 +66,7 @@ def finished(
     surely_fits: bool = False,
     has_media: bool = True,
 ) -> Request:
-    """Return the request of a view with its body, and with the reason where it may not be sent.
+    """Return the request of a view with its body, and the reason if it may not be sent.
 
     `end` is the last message of the conversation, `contents` gives what is shown, for an error to name.
     `surely_fits`: the budget is known to be kept. `has_media` False: there is no picture or file.
@@ -128,8 +128,7 @@ def takes_part(view: View) -> bool:
 def may_be_asked(view: View) -> bool:
     """Return whether a request of the view's agent can be built.
 
-    An agent that takes part can be asked. A name that is new is the name of a new agent, with an empty card,
-    unless it may be a slip for the name of a known one.
+    A new name is a new agent with an empty card, unless it may be a misspelling of a known one.
     """
     return takes_part(view) or not closest(view.lane.agent, agent_names(view), LIKENESS)
 
@@ -148,13 +147,13 @@ def no_agent(agent: str, known: Sequence[str]) -> str:
 
 
 def unknown_agent(agent: str, known: Sequence[str]) -> str:
-    """Say which agents are known, which of them may be meant, and how a new one joins."""
+    """Return an error message with the known agents, the likely one, and how a new one joins."""
     here = no_agent(agent, known)
     return f"{here}{'' if here.endswith('?') else '.'} A new agent joins by conversation.join({agent!r})"
 
 
 def unnamed(view: View, body: Body, api: str) -> str:
-    """Say that a body names no model, and how to name one; empty where it names one or needs none."""
+    """Return an error message if a body needs a model and names none; else ""."""
     # A prompt of plain text needs none: the program that it goes to has a model of its own.
     if body.get("model") != DEFAULT_MODEL or api == plain.NAME:
         return ""
@@ -165,7 +164,7 @@ def unnamed(view: View, body: Body, api: str) -> str:
 
 
 def _unsendable(view: View, end: Message | None) -> NotSent:
-    """Return why the request is not sendable; empty if the lane may go on. `end` is the last message."""
+    """Return why the request is not sendable, if so. `end` is the last message."""
     if end is None:
         return NotSent("nothing-said", NOTHING_SAID)
     if end.role == "assistant" and end.rule != "shared" and end.stop != PAUSED:
@@ -220,7 +219,7 @@ def _calls(number: int, does: str, do: str) -> str:
 def over_budget(
     view: View, request: Request, contents: Callable[[], Contents]
 ) -> tuple[str, tuple[int, ...]]:
-    """Name the exceeded budgets and the parts that must stay, with positions; empty if the request fits."""
+    """Return the exceeded budgets and the parts that must stay, with positions; "" if the request fits."""
     budget = view.policy.budget
     if budget is None or request.size.fits(limits(budget)):
         return "", ()
@@ -258,7 +257,7 @@ def _has_more(request: Request) -> bool:
 
 
 def _stays(part: RequestPart, reasons: Mapping[int, str]) -> bool:
-    """Return whether no cut removes the part: it must stay, or it is outside the conversation."""
+    """Return whether no cut removes the part: it must stay, or is outside the conversation."""
     return part.role in ("system", "tools", "parameters") or any(
         position in reasons for position in part.positions
     )

@@ -1,4 +1,4 @@
-"""The explanation of a request that another program sent: which of its messages is of which entries."""
+"""The explanation of another program's request: the entries of each of its messages."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class _Built:
                 self.of_message[part.message].append(index)
 
     def parts_at(self, pointer: str) -> Sequence[int]:
-        """Return the parts that a value is of: all of its message, where it is not known better."""
+        """Return the parts that a value is of: all of its message, if not known better."""
         if not pointer.startswith(self.under):
             return ()
         steps = pointer.removeprefix(self.under).split("/")
@@ -116,7 +116,7 @@ class _Built:
 
 
 def _place_by_signs(places: dict[int, int], built: _Built, sent: Sequence[Any]) -> None:
-    """Place parts that no recipe refers to: a short text stands in the recipe itself."""
+    """Place parts that no recipe refers to: a short text is in the recipe itself."""
     filled = set(places.values())
     left = [(index, words) for index, words in built.signs() if index not in places]
     for n, message in enumerate(sent):

@@ -31,8 +31,8 @@ LARGEST_RAW = 256 << 20
 class Transport(NamedTuple):
     """The changes of a transport to a body before it is sent, so that the log can rebuild the bytes.
 
-    `add` are the fields appended to the body, `remove` the keys that it loses because they stand in the
-    `path`. `style` is how the body is written:
+    `add` are the fields appended to the body, `remove` the keys that it loses because they are in the `path`.
+    `style` is how the body is written:
 
     - `compact`: JSON without blanks, in UTF-8
     - `spaced`: JSON as Python's `json.dumps` writes it, in ASCII
@@ -40,10 +40,10 @@ class Transport(NamedTuple):
     - `string`: the prompt as a JSON text in ASCII
     - `lines`: the prompt as UTF-8; a backslash marks each line that equals the end line in `after`
     - `html`: as compact, with `<`, `>`, `&` and the two line separators escaped, as Go writes JSON
-    - `raw`: the bytes as they were, deflated in `blob`, where no other style gives them
+    - `raw`: the bytes as they were, deflated in `blob`, if no other style gives them
 
-    `before` and `after` stand around it. `headers` are those of `BEHAVIOUR` that were sent. `redacted` names
-    what was taken out of the body before it was kept: such bytes cannot be proved.
+    `before` and `after` surround it. `headers` are those of `BEHAVIOUR` that were sent. `redacted` names what
+    was taken out of the body before it was kept: such bytes cannot be proved.
     """
 
     method: str = ""
@@ -59,7 +59,7 @@ class Transport(NamedTuple):
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> Transport:
-        """Return the transport that a receipt names. Raises `CallerError` for one of a later release."""
+        """Return the transport that a receipt names. Raises `CallerError` for a later release's."""
         # With a field that is not understood, other bytes would come out than those that were sent.
         if strange := sorted({*stored} - {*cls._fields}):
             raise CallerError(f"transport: {strange[0]!r} is not known here")
@@ -145,7 +145,7 @@ def as_go(text: str) -> str:
 
 
 class Outgoing(NamedTuple):
-    """The bytes of a request that is about to be sent, and the transport that made them of its body."""
+    """The bytes of a request before sending, and the transport that made them."""
 
     content: bytes
     transport: Transport

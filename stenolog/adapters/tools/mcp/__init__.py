@@ -1,4 +1,4 @@
-"""Tools of MCP servers, over the protocol's own SDK."""
+"""The tools of MCP servers, over the protocol's own SDK."""
 
 from .server import MCPServer
 

@@ -1,1 +1,1 @@
-"""Prompt caches: what two prompts begin with, what each call read of it, and what kept it from more."""
+"""Prompt caches: what two prompts share, what each call read of it, and what prevented more."""

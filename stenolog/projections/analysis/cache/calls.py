@@ -1,6 +1,6 @@
-"""Misses of the prompt cache: what each request read, what it could have read, and what kept it from that.
+"""Misses of the prompt cache: what each request read, what it could have read, and what prevented that.
 
-Each request is compared, as it was sent, with the call before it that the same lane sent to the same model.
+Each request is compared, as it was sent, with the lane's call before it to the same model.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class CacheCall(NamedTuple):
 
     `position` is that of the answer, `view` of the request, `before` of the answer to the call that it is
     compared with (0: none). `prompt` are all tokens, `same` those that both begin with. `read` is what the
-    provider states, None if it states nothing, and `written` likewise, `written_hour` of it for an hour;
-    `expected` what it should have read. `missed` could have been read, and were billed anew. `verdict` is
-    the provider's own word on its cache, with the tokens that it says it missed.
+    provider states, None if nothing, and `written` likewise, `written_hour` of it for an hour; `expected`
+    what it should have read. `missed` could have been read, and were billed again. `verdict` is the
+    provider's own word on its cache, with the tokens that it says it missed.
     """
 
     position: int
@@ -84,12 +84,12 @@ class CacheCall(NamedTuple):
         return "read less" if self.read < self.expected else "read more"
 
     def cost(self, prices: Prices) -> int | None:
-        """Return what the miss cost beyond the price of the cache, in micro-dollars; None without a price."""
+        """Return the miss's cost beyond the price of the cache, in micro-dollars; None without a price."""
         return cost_anew(self.missed, self.model, prices, self.written or 0, self.written_hour)
 
 
 def cost_anew(tokens: int, model: str, prices: Prices, written: int = 0, written_hour: int = 0) -> int | None:
-    """Return what tokens cost beyond the price of the cache, in micro-dollars; None without a price.
+    """Return the cost of tokens beyond the price of the cache, in micro-dollars; None without a price.
 
     `written` were written to the cache with them, `written_hour` of these for an hour.
     """
@@ -102,7 +102,7 @@ def cost_anew(tokens: int, model: str, prices: Prices, written: int = 0, written
 
 
 def stated(usage: Usage | None) -> tuple[int, str, int]:
-    """Return what a provider says of its cache beside what it read and wrote: the last fields of a call."""
+    """Return the provider's words on its cache beside what it read and wrote."""
     return (0, "", 0) if usage is None else (usage.cache_write_hour, usage.cache_verdict, usage.cache_missed)
 
 
@@ -116,7 +116,7 @@ class PromptCall(NamedTuple):
     usage: Usage | None
 
     def after(self, before: PromptCall | None) -> PromptCall:
-        """Return the call with the messages that the provider has of the one that it goes on from."""
+        """Return the call with the messages that the provider keeps of the one it goes on from."""
         return self._replace(prompt=following(self.prompt, self.request, before and before.prompt))
 
 
@@ -128,7 +128,7 @@ def cache_calls(
 ) -> list[CacheCall]:
     """Return what each call of a log read from the cache, in the order of the answers.
 
-    Calls without a receipt are passed over, and those that cannot be built here any more.
+    Calls without a receipt, or that can no longer be built, are skipped.
     """
     log = list(entries)
     found: list[CacheCall] = []
@@ -176,7 +176,7 @@ def _receipts(log: Iterable[Entry]) -> dict[LaneId, list[tuple[Entry, Receipt]]]
 
 
 def is_call(event: Event) -> bool:
-    """Return whether an event is the end of a call that a model began to answer."""
+    """Return whether an event ends a call that a model began to answer."""
     match event:
         case AssistantMessage(purpose=purpose):
             return purpose != "routing"
@@ -222,7 +222,7 @@ def _call(entry: Entry, receipt: Receipt, request: Request) -> PromptCall:
 
 
 def _compared(log: Sequence[Entry], lane: LaneId, calls: Sequence[PromptCall]) -> Iterator[CacheCall]:
-    """Yield what each call of a lane read, beside the last one of the same model before it."""
+    """Yield what each call of a lane read, beside the last one of the same model."""
     last: dict[str, PromptCall] = {}
     caches: dict[str, PromptCache] = defaultdict(PromptCache)
     cards = cards_of(log, lane)

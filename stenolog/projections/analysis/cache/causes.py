@@ -35,9 +35,9 @@ Kind: TypeAlias = Literal[
 class FirstChange(NamedTuple):
     """The first change between two prompts.
 
-    `pointer` leads to it in the later body, or in the earlier one to what is gone from an end; `offset` is
-    the character in the text there, -1 if no text changed. `old` and `new` are the blocks there; `words` say
-    what differs.
+    `pointer` leads to it in the later body, or in the earlier one if it went from an end; `offset` is the
+    character in the text there, -1 if no text changed. `old` and `new` are the blocks there; `words` describe
+    it.
     """
 
     section: Section
@@ -50,12 +50,12 @@ class FirstChange(NamedTuple):
 
 
 class Cause(NamedTuple):
-    """End of the beginning that a request has in common with the one before, and its cause.
+    """End of the beginning that a request shares with the one before, and its cause.
 
     `how` says what became of the block at `pointer`; `offset` is the character in the text there, -1 for
-    none. `entry` is the position of the entry that did it, 0 if none did or the client did it itself.
-    `was` are the positions of what was there before, `rule` is the one by which it was left out, or by
-    which something came there. `words` say what differs.
+    none. `entry` is the position of the entry that did it, 0 if none, or if the client did it. `was` are the
+    positions of what was there before, `rule` is the one that left it out, or that added something there.
+    `words` say what differs.
     """
 
     kind: Kind
@@ -128,7 +128,7 @@ def card_at(cards: Cards, at: int) -> AgentCard | None:
 
 
 def _rule(after: Request, old: tuple[int, ...], new: tuple[int, ...]) -> str:
-    """Return the rule by which what was there is left out; if it is not, the rule of what is there now."""
+    """Return the rule that left out what was there; else the rule of what is there now."""
     kept = {position for part in after.parts for position in part.positions}
     for where in old:
         if where not in kept:
@@ -137,7 +137,7 @@ def _rule(after: Request, old: tuple[int, ...], new: tuple[int, ...]) -> str:
 
 
 def _by_rule(rule: str, was: tuple[int, ...], between: Sequence[Entry]) -> int:
-    """Return the last entry by which something is left out under a rule; 0 if none says so."""
+    """Return the last entry by which something is left out under a rule; 0 if unknown."""
     for entry in reversed(between):
         match entry.event:
             case UserMessage(replaces=old) | AssistantMessage(replaces=old) if rule == "replaced":
@@ -186,7 +186,7 @@ def _setting(
 
 
 def _switch(card: AgentCard | None, cards: Cards, looked_at: Callable[[AgentCard], Any]) -> int:
-    """Return the last of the cards after one that says something else than the card before it."""
+    """Return the last of the cards after one that differs from the card before it."""
     pairs = zip([card, *(each for _, each in cards)], cards, strict=False)
     found = [at for old, (at, new) in pairs if old is None or looked_at(old) != looked_at(new)]
     return max(found, default=0)
@@ -204,7 +204,7 @@ def hiding(between: Sequence[Entry]) -> int:
 
 
 def _positions(request: Request, blocks: Sequence[Block], block: Block | None) -> tuple[int, ...]:
-    """Return the positions of a block of a message; of all its parts, if they are not one each."""
+    """Return the positions of a message's block; of all its parts, if they are not one each."""
     if block is None or block.message < 0:
         return ()
     parts = [part for part in request.parts if part.message == block.message]

@@ -18,10 +18,10 @@ Sign: TypeAlias = Literal["-", "+", "~"]
 class Change(NamedTuple):
     """Something that went (-), came (+), or has another form (~).
 
-    `first` to `last` are its positions (0: none); a run that was left out by one rule is one change, of
-    `parts` parts. `was` is the rule of the first request and `rule` that of the second: the one that it
-    is there by, or is left out by (empty: it is not there yet, or no longer). `text` is what it says, or
-    said; `text_before` is what it said if it has another form.
+    `first` to `last` are its positions (0: none); a run left out by one rule is one change, of `parts` parts.
+    `was` is the rule of the first request and `rule` that of the second: the one by which it is there, or is
+    left out ("": not there yet, or no longer). `text` is what it says, or said; `text_before` is the earlier
+    text if it has another form.
     """
 
     sign: Sign
@@ -63,7 +63,7 @@ def changes(before: Request, after: Request) -> tuple[Change, ...]:
 
 
 def counted(found: Iterable[Change]) -> list[Change]:
-    """Return changes as one for each sign and rule, those of most tokens first."""
+    """Return the changes merged by sign and rule, those of most tokens first."""
     groups: dict[tuple[Sign, str], list[Change]] = defaultdict(list)
     for change in found:
         groups[change.sign, change.rule or change.was].append(change)
@@ -71,7 +71,7 @@ def counted(found: Iterable[Change]) -> list[Change]:
 
 
 class _Match(NamedTuple):
-    """A part of the first request and the same part of the second; None where one of them has it not."""
+    """A part of the first request and the same part of the second; None if missing."""
 
     before: RequestPart | None
     after: RequestPart | None
@@ -87,8 +87,7 @@ class _Match(NamedTuple):
 def _matches(before: Iterable[RequestPart], after: Iterable[RequestPart]) -> list[_Match]:
     """Return every part of both, matched by rule and positions, by subject, or by its rule in the prefix.
 
-    What a rule added matches only what the same rule added there: it is another thing than the words that
-    it is at.
+    What a rule added matches only what the same rule added there.
     """
     found: list[_Match] = []
     left, right = list(before), list(after)
@@ -104,7 +103,7 @@ def _matched(
     key: Callable[[RequestPart], Hashable | None],
     found: list[_Match],
 ) -> tuple[list[RequestPart], list[RequestPart]]:
-    """Match the parts of one key, in their order, and return the unmatched ones of both; None is no key."""
+    """Match the parts of one key, in order, and return the unmatched ones of both; None is no key."""
     waiting: dict[Hashable, deque[RequestPart]] = defaultdict(deque)
     for part in right:
         waiting[key(part)].append(part)
@@ -140,12 +139,12 @@ class _Side:
         self._parts = Counter(part.message for part in request.parts)
 
     def dropped_by(self, part: RequestPart) -> str:
-        """Return the rule by which a part's sources were left out here; empty if they were not."""
+        """Return the rule that left out a part's sources here; "" if they were not."""
         where = part.positions[0] if part.positions else 0
         return next((run.rule for run in self.request.omissions if run.first <= where <= run.last), "")
 
     def text(self, part: RequestPart) -> str:
-        """Return the text of a part in the body; empty if it cannot be separated from its message."""
+        """Return the text of a part in the body; "" if it cannot be separated from its message."""
         return part_text(self.request, part, self._parts[part.message] == 1)
 
     def form(self, part: RequestPart) -> tuple[object, ...]:
@@ -156,12 +155,12 @@ class _Side:
 
 
 def _written(value: Any) -> str:
-    """Return the value as text that is equal where the bytes sent are: keys in their order, blobs by hash."""
+    """Return the value as text that is equal if the bytes sent are: keys in order, blobs by hash."""
     return repr(by_hash(value))
 
 
 def _changes(before: _Side, after: _Side) -> Iterator[Change]:
-    """Yield the parts that came, went or changed: those of the prefix first, then the others in log order."""
+    """Yield the parts that came, went or changed, as `changes` orders them."""
     for old, new in _matches(before.request.parts, after.request.parts):
         if old is None and new is not None:
             yield _change("+", new, before.dropped_by(new), new.rule, 0, new.tokens_out, after.text(new))

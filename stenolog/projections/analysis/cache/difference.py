@@ -1,7 +1,7 @@
 """Difference between two prompts: what both begin with, as their provider reads them, and what ended it.
 
-A provider keeps the beginning of a prompt, block after block in the order of its API. What comes after the
-first block that differs is read anew, and paid in full, though most of it may have been sent before.
+A provider keeps the beginning of a prompt, block after block in the order of its API. What follows the first
+different block is read again, and paid in full, though most of it may have been sent before.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ TOLERANCE = 512
 class Compared(NamedTuple):
     """Two prompts compared: so many blocks of both are the `same`, then the first change.
 
-    `again` are the numbers of the later blocks after it that the earlier prompt had too, or mostly had.
-    `change` is None if one prompt is the beginning of the other.
+    `again` are the numbers of the following blocks that the earlier prompt had too, or mostly had. `change`
+    is None if one prompt is the beginning of the other.
     """
 
     same: int
@@ -49,7 +49,7 @@ class Compared(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """Beginning that two prompts have in common: whole messages of the body, tokens, blocks.
+    """The common beginning of two prompts: whole messages of the body, tokens, blocks.
 
     `sections` are those beside the messages that are in it whole, or that neither has.
     """
@@ -68,10 +68,10 @@ class Shared(NamedTuple):
 class RequestDiff(NamedTuple):
     """Two requests compared, in tokens as a budget counts them.
 
-    `shared` is what the later prompt begins with as the earlier one did, `fresh` are its other tokens.
-    `again` of these were in the earlier one too, and are read anew because of `first`, the first change;
-    None if one prompt is the beginning of the other. `around` names what differs beside the messages, as
-    JSON pointers. `equal`: the bodies are the same, to the byte.
+    `shared` is their common beginning, `fresh` are the other tokens of the later prompt. `again` of these
+    were in the earlier one too, and are read again because of `first`, the first change; None if one prompt
+    is the beginning of the other. `around` names what differs beside the messages, as JSON pointers. `equal`:
+    the bodies are the same, to the byte.
     """
 
     shared: Shared
@@ -121,10 +121,10 @@ def diff(
     card: AgentCard | None = None,
     usage: Usage | None = None,
 ) -> RequestDiff:
-    """Return the difference between two requests, which must be of one API.
+    """Return the difference between two requests of one API.
 
-    `between` are the entries that the later one has beside the earlier one: one of them is the cause of the
-    first change. `card` is the agent's at the earlier one, `usage` what the later one was billed.
+    `between` are the entries that the later one has beside the earlier one: one of them caused the first
+    change. `card` is the agent's at the earlier one, `usage` what the later one was billed.
     """
     then, now = _prompts(before, after)
     read = None if usage is None else usage.cache_read * now.tokens // max(usage.input, 1)
@@ -169,7 +169,7 @@ def _shared(before: Request, after: Request, then: Prompt, now: Prompt, same: in
 
 
 def following(prompt: Prompt, request: Request, before: Prompt | None) -> Prompt:
-    """Return a prompt with the messages that its provider has of the one before, if it goes on from that."""
+    """Return a prompt with the messages that its provider keeps of the one it goes on from."""
     if before is None or not request.body.get(FOLLOWED):
         return prompt
     front = [block for block in prompt.blocks if block.section != "messages"]
@@ -178,7 +178,7 @@ def following(prompt: Prompt, request: Request, before: Prompt | None) -> Prompt
 
 
 def compared(before: Prompt, after: Prompt) -> Compared:
-    """Return how two prompts differ, unless what the provider read of the later one rules it out."""
+    """Return how two prompts differ, unless the provider's reading of the later one rules it out."""
     old, new = before.blocks, after.blocks
     same = _common(old, new)
     if (
@@ -217,7 +217,7 @@ def _unread(block: Block, prompt: Prompt) -> Block:
 
 
 def _is_mostly_same(change: FirstChange) -> bool:
-    """Return whether all of a block would have been read, had a part of it not changed."""
+    """Return whether all of a block would have been read, but for a changed part."""
     old, new = change.old, change.new
     if old is None or new is None or change.section == "messages" or change.how != "changed":
         return False
@@ -252,7 +252,7 @@ def _change(
 
 
 def _of_other_section(old: Block, new: Block, after: Sequence[Block]) -> FirstChange:
-    """Return the change where one section ends: something came after it, or went from its end."""
+    """Return the change at the end of a section: an addition after it, or a removal."""
     if any(block.section == old.section for block in after):
         return _change("added", new.pointer, None, new, _quoted(new))
     return _change("removed", old.pointer, old, None, _quoted(old))
@@ -292,7 +292,7 @@ def _changed(old: Block, new: Block, *, is_followed: bool, is_last: bool) -> Fir
 
 
 def _inner(old: Block, new: Block) -> tuple[str, int, Any, Any]:
-    """Return the pointer to the first value that differs, the character in it, and both values."""
+    """Return the pointer to the first different value, the character in it, and both values."""
     one, other = old.value, new.value
     if compact(by_hash(one)) == compact(by_hash(other)):  # its role alone
         return new.pointer, -1, one, other
@@ -308,9 +308,9 @@ def _inner(old: Block, new: Block) -> tuple[str, int, Any, Any]:
 
 
 def first_pointer(one: Any, other: Any, pointer: str = "") -> str:
-    """Return the JSON pointer to the first value that differs, in the order in which they are written.
+    """Return the JSON pointer to the first value that differs, in the order of writing.
 
-    The values must differ. A value that only one of them has is pointed to where it is in that one.
+    The values must differ. If only one has a value, the pointer is that in the one.
     """
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         for (key, left), (there, right) in zip(one.items(), other.items(), strict=False):

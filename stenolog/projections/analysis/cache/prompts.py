@@ -1,4 +1,4 @@
-"""Prompts as they were sent, and the beginnings of them that a provider's cache should have."""
+"""Prompts as they were sent, and their beginnings that a provider's cache should have."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Prompt(NamedTuple):
     """A prompt as its provider reads it: its blocks, the tokens up to each, when, and the tokens it read.
 
     `ends[n]` are the tokens of the first n blocks, `rules` those of the API's cache. `read` is what the
-    provider states, None if it states nothing.
+    provider states, None if nothing.
     """
 
     model: str
@@ -43,7 +43,7 @@ class Prompt(NamedTuple):
 
     @property
     def marks(self) -> list[int]:
-        """The numbers of blocks up to each mark of the cache, in order; without marks all of them."""
+        """The numbers of blocks up to each cache mark, in order; without marks all of them."""
         if not self.is_marked:
             return [len(self.blocks)]
         return [n for n, block in enumerate(self.blocks, 1) if block.keeps]
@@ -68,7 +68,7 @@ class Prompt(NamedTuple):
 
 
 def prompt_of(request: Request, usage: Usage | None = None, time: datetime = datetime.min) -> Prompt:
-    """Return the prompt of a request. Its tokens are those billed, or else as a budget counts them."""
+    """Return the prompt of a request. Its tokens are those billed, else as a budget counts them."""
     body = request.body
     name = request.api.partition("@")[0]
     rules = rules_by_api(name) if name in FORMATS else UNKNOWN
@@ -102,7 +102,7 @@ def minimum_of(model: str) -> int:
 
 
 def causes_of(verdict: str) -> tuple[str, ...]:
-    """Return the causes of a miss that a provider's word for it means; none for an unknown one."""
+    """Return the causes of a miss that a provider's word means; none for an unknown one."""
     found = (rules_by_api(name).verdicts for name in FORMATS) if verdict else ()
     return next((one[verdict] for one in found if verdict in one), ())
 
@@ -116,7 +116,7 @@ class PromptCache:
         self._last_hashes: list[str] = []
 
     def take(self, prompt: Prompt) -> int:
-        """Return the tokens that a prompt should read; from now on its own beginnings are there."""
+        """Return the tokens that a prompt should read; then add its own beginnings."""
         hashes = [*_chain(prompt.blocks)]
         read = self._read(prompt, hashes)
         if prompt.is_marked:

@@ -1,8 +1,8 @@
 """Misses of the prompt cache in a log that has no requests: by what providers state, and when.
 
 An import has the tokens of each answer, and not what was sent. The causes are those that entries show: a
-pause, another model, a summary, a shorter history. If they show none, the change is not in the log: then the
-cause has the observations that the log has, and claims nothing.
+pause, another model, a summary, a shorter history. Otherwise the cause lists what the log has, and claims
+nothing.
 """
 
 from __future__ import annotations
@@ -38,8 +38,7 @@ class StatedCall(NamedTuple):
 def stated_calls(entries: Sequence[Entry]) -> list[CacheCall]:
     """Return what each call without a receipt read from the cache, in the order of the answers.
 
-    `entries` are those of a log from its first on. Lanes whose provider never states what it read are
-    passed over.
+    `entries` are those of a log from its first on. Lanes whose provider states no reading are skipped.
     """
     lanes: dict[LaneId, list[StatedCall]] = defaultdict(list)
     for entry in entries:
@@ -58,7 +57,7 @@ def stated_calls(entries: Sequence[Entry]) -> list[CacheCall]:
 
 
 def _compared(lane: LaneId, calls: Sequence[StatedCall], entries: Sequence[Entry]) -> Iterator[CacheCall]:
-    """Yield what each call of a lane read, beside the last one of the same model before it."""
+    """Yield what each call of a lane read, beside the last one of the same model."""
     last: dict[str, StatedCall] = {}
     keeps: dict[str, int] = {}
     reads: list[int] = []
@@ -87,7 +86,7 @@ def _compared(lane: LaneId, calls: Sequence[StatedCall], entries: Sequence[Entry
 
 
 def _keeps(call: StatedCall, before: int | None) -> int:
-    """Return the seconds for which a beginning is kept: as asked for with what was written last."""
+    """Return the seconds for which a beginning is kept, as last asked for."""
     if not rules_of(call.model).lookback:
         return IDLE
     if not call.usage.cache_write:
@@ -139,7 +138,7 @@ def _cause(lane: LaneId, found: CacheCall, before: StatedCall, between: Sequence
 
 
 def _observed(lane: LaneId, found: CacheCall, between: Sequence[Entry], before: int) -> str:
-    """Say what the log has that bears on a miss; `before` misses read as many tokens."""
+    """Describe what the log has on a miss; `before` misses read as many tokens."""
     again = f", as at {before} {'miss' if before == 1 else 'misses'} before" if before else ""
     read = f"{found.read:,} tokens were read" if found.read else "nothing was read"
     who = "a person" if any(_is_spoken_by_person(entry, lane) for entry in between) else "no person"

@@ -51,7 +51,7 @@ def token_limit(body: Body) -> Iterator[Finding]:
 
 @stateful(str)
 def roles_alternate(before: str, at: str, message: Body) -> Steps:
-    """User and assistant take turns, and the user begins; a system turn may stand behind the user's."""
+    """User and assistant take turns, and the user begins; a system turn may follow the user's."""
     role, expected = message.get("role"), MAY_FOLLOW.get(before, ("user",))
     if role not in expected:
         yield f"{at}/role", f"{role!r}, expected {' or '.join(expected)}"
@@ -78,7 +78,7 @@ def system_turns(body: Body, turns: Sequence[Finding]) -> Iterator[Finding]:
 
 @stateful(tuple, waits=True)
 def every_call_answered(asked: tuple[tuple[str, str], ...], at: str, message: Body) -> Steps:
-    """Each tool_use has exactly one tool_result in the turn behind it."""
+    """Each tool_use has exactly one tool_result in the next turn."""
     results = [block.get("tool_use_id") for _, block in _blocks(at, message, "tool_result")]
     for place, id in asked:
         if results.count(id) != 1:
@@ -265,7 +265,7 @@ def four_breakpoints(body: Body, marked: Sequence[Finding]) -> Iterator[Finding]
 
 @law
 def ends_with_a_user_turn(body: Body) -> Iterator[Finding]:
-    """The conversation ends with a turn of the user, a system turn behind it, or one paused in its tools."""
+    """The conversation ends with a turn of the user, a system turn after it, or one paused in its tools."""
     turns = body.get("messages") or [{}]
     is_last = turns[-1].get("role") == "assistant"
     if is_last and not any(block["type"] in OWN_CALLS for _, block in _blocks("", turns[-1])):

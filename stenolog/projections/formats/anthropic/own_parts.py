@@ -24,7 +24,7 @@ class OwnBlocks(NamedTuple):
     """The blocks of a message that their provider made for itself, by the part's index.
 
     `calls` are the ids of its own calls in the turn that go back, `open` those of all. `is_family`: a model
-    of the family that is asked now said the message.
+    of the current model's family said the message.
     """
 
     blocks: dict[int, Body]
@@ -39,7 +39,7 @@ def own_tools(
 ) -> list[OwnBlocks]:
     """Return the provider's own blocks of one turn: calls, each with its one result, and compactions.
 
-    In a turn that is `paused`, the results of calls are still to come, as of a program that waits for ours.
+    In a `paused` turn results of calls are still to come, as for a program that waits for ours.
     """
     asked_for: dict[str, tuple[int, int, Body]] = {}
     own_calls = [*OWN_CALLS][: 1 if preamble.version < 6 else None]
@@ -74,7 +74,7 @@ def own_tools(
 
 
 def fields(builder: BodyBuilder, part: TextPart | ToolCall, message: Message, own: OwnBlocks) -> Body:
-    """Return the provider's own field of a text or a call, if it may go back; say what does not."""
+    """Return the provider's own field of a text or a call, if it may go back; note what does not."""
     name, given = FIELDS[part.type], provider_form(part)
     found = given.get(name) if own.is_family and part.provider in own.providers else None
     kept: Body = {}
@@ -93,7 +93,7 @@ def fields(builder: BodyBuilder, part: TextPart | ToolCall, message: Message, ow
 
 
 def program_of(part: Part) -> tuple[str, str]:
-    """Return the id of the program that made a call, and its container; empty for another part."""
+    """Return the id of the program that made a call, and its container; "" for another part."""
     form = provider_form(part) if isinstance(part, ToolCall) and part.raw else {}
     caller = form.get("caller")
     return str(caller.get("tool_id", "") if isinstance(caller, dict) else ""), str(form.get("container", ""))
@@ -104,7 +104,7 @@ def _without(block: Body, field: str) -> Body:
 
 
 def own_blocks(message: Message, names: Set[str], providers: Set[str]) -> dict[int, Body]:
-    """Return the blocks of the provider's own in a user's message or a result, by the part's index.
+    """Return the provider's own blocks in a user's message or a result, by the part's index.
 
     A result refers only to tools that the request declares.
     """

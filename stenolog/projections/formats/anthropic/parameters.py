@@ -1,9 +1,8 @@
 """Parameters, thinking and cache breakpoints of a request to Anthropic.
 
-**Cache.** One breakpoint stands behind the persona, or the last tool. For the conversation one key of the
-body asks for a breakpoint at its end, and nothing in it is touched. Where notes stand behind it, breakpoints
-are set before them instead, on the last block of the last two turns of the user. With the card's `cache`
-false there is no breakpoint at all.
+**Cache.** One breakpoint follows the persona, or the last tool. For the conversation one key of the body asks
+for a breakpoint at its end, and nothing in it is touched. If notes follow it, breakpoints are set before them
+instead, on the last block of the last two turns of the user. With the card's `cache` false there is none.
 """
 
 # Anthropic caches what stands before a breakpoint, four at most.
@@ -48,7 +47,7 @@ CHOICES = {"auto": "auto", "none": "none", "required": "any", "tool": "tool"}
 
 
 def anthropic_parameters(builder: BodyBuilder, preamble: Preamble) -> Body:
-    """Return the card's parameters in this API's words, `cache` among them, as its model takes them."""
+    """Return the card's parameters, `cache` among them, as this API's model takes them."""
     told = parameters(builder, preamble, PARAMETERS, _say)
     said: Body = {"max_tokens": MAX_TOKENS, **told}
     paced = paces_itself(preamble.model)
@@ -70,7 +69,6 @@ def anthropic_parameters(builder: BodyBuilder, preamble: Preamble) -> Body:
 
 
 def _say(name: str, value: Any) -> Body | None:
-    """Return a neutral parameter in this API's words."""
     match name:
         case "stop":
             return {"stop_sequences": value}
@@ -94,7 +92,7 @@ def _paced(builder: BodyBuilder, preamble: Preamble) -> Body:
 
 
 def _thinking(builder: BodyBuilder, preamble: Preamble, said: Body, *, limited: bool) -> Body:
-    """Return a budget that is large enough, in a token limit that leaves room for an answer behind it."""
+    """Return a large enough budget, in a token limit that leaves room for an answer."""
     given, limit = said["thinking"].get("budget_tokens"), said["max_tokens"]
     budget = max(given, SMALLEST_BUDGET) if type(given) is int else SMALLEST_BUDGET
     # The token limit counts thinking as well, so it must leave room for an answer behind it.
@@ -123,7 +121,7 @@ def _mended(builder: BodyBuilder, preamble: Preamble, rule: str) -> None:
 
 
 def mark_prefix(body: Body) -> None:
-    """Set the breakpoint behind the blocks before the conversation."""
+    """Set the breakpoint after the blocks before the conversation."""
     if "system" in body:
         body["system"] = [{"type": "text", "text": body["system"]}]
         set_breakpoints(*body["system"])
@@ -132,7 +130,7 @@ def mark_prefix(body: Body) -> None:
 
 
 def set_breakpoints(*places: Body) -> None:
-    """Set a breakpoint behind each of these blocks, or at the end of a whole body."""
+    """Set a breakpoint after each of these blocks, or at the end of a whole body."""
     for place in places:
         place["cache_control"] = {"type": "ephemeral"}
 
@@ -145,7 +143,7 @@ _HEAD = 64 * 1024
 
 
 def pictures_and_bytes(body: Body) -> Iterator[tuple[str, str]]:
-    """Yield what is too much in a request of Anthropic's: pictures, their sides, the whole body."""
+    """Yield what exceeds Anthropic's limits: pictures, their sides, the whole body."""
     shown = list(_pictures(body.get("messages"), "/messages"))
     most = PICTURES if has_a_narrow_context(str(body.get("model"))) else PICTURES_WIDE
     if len(shown) > most:
@@ -158,7 +156,7 @@ def pictures_and_bytes(body: Body) -> Iterator[tuple[str, str]]:
 
 
 def _pictures(value: object, at: str) -> Iterator[tuple[str, str]]:
-    """Yield each picture and file in messages with its base64, empty if it is a link."""
+    """Yield each picture and file in messages with its base64, "" for a link."""
     if isinstance(value, list):
         for i, inner in enumerate(value):
             yield from _pictures(inner, f"{at}/{i}")
@@ -170,7 +168,7 @@ def _pictures(value: object, at: str) -> Iterator[tuple[str, str]]:
 
 
 def _sides(data: str) -> tuple[int, ...]:
-    """Return width and height of a PNG, GIF or JPEG; nothing if they are not found."""
+    """Return width and height of a PNG, GIF or JPEG, if found."""
     raw = base64.b64decode(data[: _HEAD * 4])
     if raw.startswith(b"\x89PNG") and len(raw) >= 24:
         return int.from_bytes(raw[16:20], "big"), int.from_bytes(raw[20:24], "big")

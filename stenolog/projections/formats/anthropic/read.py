@@ -49,7 +49,7 @@ PROVIDER = "anthropic"
 
 
 def read_message(message: Mapping[str, Json], model: str, blobs: Blobs) -> Iterator[Item]:
-    """Yield what is said in a message, and the results among a user's blocks, in their order."""
+    """Yield what a message says, and the results among a user's blocks, in order."""
     content = blocks(message.get("content"))
     if message.get("role") == "assistant":
         yield Reply(without_blanks(answer_parts(content, model)))
@@ -77,7 +77,7 @@ def answer_parts(content: list[dict[str, Any]], model: str) -> list[AssistantPar
 
 
 def in_container(parts: Iterable[AssistantPart], id: str) -> tuple[AssistantPart, ...]:
-    """Return an answer whose calls by a program have the id of the container that the program waits in."""
+    """Return an answer whose calls by a program have the id of its waiting container."""
     return tuple(
         replace(part, raw=compact_json({**json.loads(part.raw), "container": id}))
         if isinstance(part, ToolCall) and part.raw
@@ -127,7 +127,7 @@ def assistant_part(block: dict[str, Any], model: str, call_id: str) -> Assistant
 def user_part(block: dict[str, Any], blobs: Blobs) -> UserPart:
     """Return one block of a user message or a tool result; an unknown block becomes its JSON text.
 
-    The result of a search has its words, and the whole block beside them, which another provider is not sent.
+    A search's result has its words, and the whole block beside them for its own provider.
     """
     source = as_dict(block.get("source"))
     match block.get("type"):
@@ -175,7 +175,7 @@ def _bytes(source: dict[str, Any], blobs: Blobs) -> str | None:
 
 
 def call_block(id: Json, name: Json, arguments: Json) -> dict[str, Json]:
-    """Return a call as a block, for programs that tell of their own calls in another form."""
+    """Return a call as a block, for programs with calls in another form."""
     return {"type": "tool_use", "id": id, "name": name, "input": arguments}
 
 

@@ -155,7 +155,7 @@ class AnthropicStream(StreamReader):
         return self._part(block)
 
     def _name(self, block: dict[str, Any]) -> dict[str, Any]:
-        """Give a call an id, by which its result can name it; return the block."""
+        """Return the block of a call with an id for its result."""
         if block.get("type") == "tool_use":
             block["id"] = as_str(block.get("id")) or call_name(self._ids)
             self._ids.append(block["id"])
@@ -165,7 +165,6 @@ class AnthropicStream(StreamReader):
         return assistant_part(block, clean(self.model), "")
 
     def _count(self, of: dict[str, Any]) -> None:
-        """Merge the counts of an event."""
         counted = as_dict(of.get("usage"))
         # Later events repeat only some of the counts, and have null for others.
         self._counts |= {name: value for name, value in counted.items() if value is not None}

@@ -1,12 +1,12 @@
 """The API of Anthropic Messages.
 
-Messages of one role that follow each other are one turn. Results stand first in the turn behind their
-calls; thinking goes back signed and unmodified, to the model family that thought it, and never last. So does
-what Anthropic's own tools did: a call and its result in one turn, neither without the other; and so do
-citations, and the caller of a call whose program stands in the turn.
+Consecutive messages of one role are one turn. Results come first in the turn after their calls; thinking goes
+back signed and unmodified, to the model family that thought it, and never last. So does what Anthropic's own
+tools did: a call and its result in one turn, neither without the other; and so do citations, and the caller
+of a call whose program is in the turn.
 
-Notes that stand behind the conversation are a system turn where the model takes one, and quoted in the
-user's turn where not. A system note of the log is always quoted.
+Notes after the conversation are a system turn if the model takes one, else quoted in the user's turn. A
+system note of the log is always quoted.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ NO_OUTPUT = "[no output]"
 
 
 class AnthropicWriter(Writer):
-    """Writes the body of `POST /v1/messages`; what changes least stands first."""
+    """Writer of the body of `POST /v1/messages`; what changes least comes first."""
 
     def begin(self) -> None:
         super().begin()
@@ -125,11 +125,11 @@ class AnthropicWriter(Writer):
 
 
 class OwnTurns:
-    """The blocks of the provider's own in a stretch of the conversation, by the number of the message.
+    """The provider's own blocks in a stretch of the conversation, by the number of the message.
 
-    A program may wait for results of ours, over several turns. It goes back if it has ended, or if at the end
-    of the request nothing but such results was said; then `container` is the place that it waits in, and
-    `waits_at` the number of the message in which it began.
+    A program may wait for results of ours, over several turns. It goes back if it has ended, or if only such
+    results follow it in the request; then `container` is the place that it waits in, and `waits_at` the
+    number of the message in which it began.
     """
 
     def __init__(
@@ -172,7 +172,7 @@ class OwnTurns:
             self._take(turn, paused=False)
 
     def _container_of(self, numbers: list[int]) -> str:
-        """Return the container of a program that has not ended, and that made a call of these messages."""
+        """Return the container of an unfinished program that made a call of these messages."""
         own = self.blocks[numbers[0]]
         if self.preamble.version < 6 or not (waiting := own.open - own.calls):
             return ""
@@ -188,7 +188,6 @@ def _ends(messages: Sequence[Body]) -> Iterator[tuple[int, int]]:
 
 
 def _marked(message: Body, index: int) -> Body:
-    """Return the message with a breakpoint behind one of its blocks."""
     content = [*message["content"]]
     content[index] = {**content[index]}
     set_breakpoints(content[index])
@@ -196,7 +195,7 @@ def _marked(message: Body, index: int) -> Body:
 
 
 def _apart(messages: Sequence[Message]) -> tuple[list[Message], list[Message]]:
-    """Return the conversation, and the notes behind it that are not of the log."""
+    """Return the conversation, and the notes after it that are not of the log."""
     conversation = list(messages)
     late: list[Message] = []
     # Messages of the log stay in the conversation: they are there in the next request, too.
@@ -207,7 +206,7 @@ def _apart(messages: Sequence[Message]) -> tuple[list[Message], list[Message]]:
 
 
 def _paused(conversation: Sequence[Message], preamble: Preamble) -> Message | None:
-    """Return the answer at the end that Anthropic goes on with: this family's, paused in its own tools."""
+    """Return the last answer if Anthropic goes on with it: this family's, paused in its own tools."""
     if len(conversation) < 2 or conversation[-1].rule != "turn-note" or conversation[-2].stop != PAUSED:
         return None
     (own,) = own_tools([conversation[-2]], preamble, ANTHROPIC, paused=True)
@@ -215,7 +214,7 @@ def _paused(conversation: Sequence[Message], preamble: Preamble) -> Message | No
 
 
 def _late(builder: BodyBuilder, late: list[Message], preamble: Preamble, ids: CallIds) -> None:
-    """Write the notes behind the conversation, if the user spoke last: as a system turn, or quoted."""
+    """Write the notes after the conversation, if the user spoke last: as a system turn, or quoted."""
     behind_user = bool(builder.messages) and builder.messages[-1]["role"] == "user"
     as_turn = behind_user and takes_system_turns(preamble.model)
     for message in late:
@@ -232,7 +231,7 @@ def _noted(message: Message) -> list[str]:
 
 
 def _turn(builder: BodyBuilder, role: str) -> list[Body]:
-    """Return the blocks of the turn being written; a new turn where the role changes."""
+    """Return the blocks of the current turn; of a new one if the role changes."""
     if not builder.messages and role == "assistant":
         # The API wants the user to begin.
         _turn(builder, "user").append({"type": "text", "text": OPENING})
@@ -245,7 +244,7 @@ def _turn(builder: BodyBuilder, role: str) -> list[Body]:
 def _assistant_turn(
     builder: BodyBuilder, run: list[tuple[Message, OwnBlocks]], preamble: Preamble, ids: CallIds
 ) -> None:
-    """Write consecutive messages of the lane as one turn; omit thinking that nothing follows."""
+    """Write consecutive messages of the lane as one turn; omit trailing thinking."""
     if preamble.version > 5:
         run = [each for each in run if not _is_refused(builder, each[0])]
     blocks = [
@@ -267,7 +266,7 @@ def _assistant_turn(
 
 
 def _is_refused(builder: BodyBuilder, message: Message) -> bool:
-    """Return whether Anthropic refused an answer, which has to be taken out before going on; omit it so."""
+    """Return whether Anthropic refused an answer, which must be taken out; omit it so."""
     if message.stop != REFUSED or message.calls:
         return False
     for part in message.parts:
@@ -317,7 +316,7 @@ def _assistant_blocks(
 
 
 def _thinking(part: ReasoningPart, message: Message, preamble: Preamble) -> Body | None:
-    """Return the thinking block, where this model family made it and signed it."""
+    """Return the thinking block, if this model family made it and signed it."""
     if not goes_back(part, message, preamble, ANTHROPIC):
         return None
     if part.encrypted:
@@ -377,7 +376,7 @@ def _content(builder: BodyBuilder, message: Message, own: Mapping[int, Body]) ->
 
 
 def _medium(builder: BodyBuilder, part: ImagePart | FilePart) -> Body:
-    """Return a picture or a PDF as the API takes it; other files, and missing blobs, as a line of text."""
+    """Return a picture or a PDF as the API takes it; anything else as a line of text."""
     kind = "image" if isinstance(part, ImagePart) else "document"
     accepted = part.media_type in PICTURES if isinstance(part, ImagePart) else part.media_type == PDF
     data = builder.data(part)

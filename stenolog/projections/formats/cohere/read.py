@@ -49,7 +49,7 @@ KNOWN = {
 
 
 def read_message(message: Mapping[str, Json], model: str, blobs: Blobs) -> Iterator[Item]:
-    """Yield what a message is: what somebody said, or the result of a call."""
+    """Yield what a message is: words, or the result of a call."""
     role = as_str(message.get("role"))
     known = KNOWN.get(role, ("role", "content"))
     rest = {name: value for name, value in message.items() if name not in known}
@@ -66,7 +66,7 @@ def read_message(message: Mapping[str, Json], model: str, blobs: Blobs) -> Itera
 
 
 def answer_parts(message: Mapping[str, Json]) -> Iterator[AssistantPart]:
-    """Yield the parts of an answer beside its calls: thoughts, texts with what they cite, and the plan."""
+    """Yield the parts of an answer beside its calls: thoughts, texts with citations, and the plan."""
     content = message.get("content")
     cited = objects_in(message.get("citations"))
     for n, part in enumerate([content] if isinstance(content, str) else as_list(content)):

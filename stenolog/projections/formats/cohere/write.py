@@ -1,7 +1,6 @@
 """The body of Cohere's Chat API, version 2.
 
-What a model thinks before its calls is their `tool_plan`. Thoughts and citations go back to the family that
-made them.
+The thoughts before calls are their `tool_plan`. Thoughts and citations go back to their family.
 """
 
 from __future__ import annotations
@@ -62,7 +61,6 @@ class CohereWriter(ToolMessageWriter):
         self.about_tools = {"strict_tools": True} if is_strict else {}
 
     def _say(self, name: str, value: Any) -> Body | None:
-        """Return a neutral parameter in this API's words."""
         match name:
             case "tool_choice" if value.mode in ("required", "none"):
                 return {"tool_choice": value.mode.upper()}
@@ -111,7 +109,7 @@ class CohereWriter(ToolMessageWriter):
         self.add(message, written, rule, cited)
 
     def _is_family(self, part: TextPart | ReasoningPart, message: Message) -> bool:
-        """Return whether a thought, or a text with citations, is of the family that is asked now."""
+        """Return whether a thought, or a text with citations, is of the current model's family."""
         if isinstance(part, TextPart) and "citations" not in provider_form(part):
             return False
         return goes_back(part, message, self.preamble, PROVIDERS)

@@ -1,6 +1,6 @@
 """The laws of Gemini's generateContent, each from a documented or observed refusal.
 
-Contents of one role that follow each other are one turn.
+Consecutive contents of one role are one turn.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def every_call_answered(turns: Turns, at: str, content: Body) -> Steps:
 
 @stateful(Turns)
 def every_response_has_its_call(turns: Turns, at: str, content: Body) -> Steps:
-    """A response stands in the turn behind a turn that calls."""
+    """A response is in the turn after a turn that calls."""
     now = turns.after(at, content)
     if not now.asked:
         yield from ((place, "no call before it") for place, _ in _parts(at, content, "functionResponse"))
@@ -156,7 +156,7 @@ def every_response_has_its_call(turns: Turns, at: str, content: Body) -> Steps:
 
 @stateful(str)
 def responses_apart(before: str, at: str, content: Body) -> Steps:
-    """Responses stand first in their turn, in one content of their own."""
+    """Responses come first in their turn, in one content of their own."""
     kinds = ["functionResponse" in part for _, part in _parts(at, content)]
     if any(kinds) and (not all(kinds) or before != "model"):
         yield f"{at}/parts", "other things with the responses"
@@ -165,7 +165,7 @@ def responses_apart(before: str, at: str, content: Body) -> Steps:
 
 @law
 def calls_come_after_the_user(body: Body) -> Iterator[Finding]:
-    """The user begins, so that a turn that calls stands behind one of the user's."""
+    """The user begins, so that a turn that calls follows one of the user's."""
     if body.get("contents") and body["contents"][0].get("role") == "model":
         yield "/contents/0/role", "model"
 
@@ -242,7 +242,7 @@ def nothing_blank(body: Body, blanks: Sequence[Finding]) -> Iterator[Finding]:
 
 @law
 def tools_declared(body: Body) -> Iterator[Finding]:
-    """Nothing chooses among functions where none is declared."""
+    """Nothing chooses among functions if none is declared."""
     declared = any(tool.get("functionDeclarations") for tool in body.get("tools", []))
     if "toolConfig" in body and not declared:
         yield "/toolConfig", "no functions"

@@ -49,7 +49,7 @@ IdOf: TypeAlias = Callable[[int, str], str]
 
 
 def read_content(message: Mapping[str, Json], model: str, blobs: Blobs) -> Iterator[Item]:
-    """Yield what is said in a content, and the results among a user's parts, in their order."""
+    """Yield what a content says, and the results among a user's parts, in order."""
     parts = parts_in(message.get("parts"))
     if message.get("role") == "model":
         yield Reply(without_blanks(answer_parts(parts, PROVIDER, model)))
@@ -94,7 +94,7 @@ def user_part(part: JsonObject, provider: str, blobs: Blobs) -> UserPart:
 def answer_parts(content: Json, provider: str, model: str, id_of: IdOf | None = None) -> list[AssistantPart]:
     """Return the parts of an answer; `id_of` names a call without an id, by its place and its tool.
 
-    A signature stands on the thought before the part that it came with, where requests look for it.
+    A signature is put on the thought before its part, where requests look for it.
     """
     made: list[AssistantPart] = []
     ids: list[str] = []
@@ -145,7 +145,7 @@ def responses(content: Json, provider: str, blobs: Blobs) -> Iterator[Result]:
 
 
 def usage(input: Json, output: Json, cached: Json, thoughts: Json) -> Usage | None:
-    """Return the tokens that were counted; None where none were."""
+    """Return the counted tokens, or None."""
     counted = tuple(map(as_int, (input, output, cached, thoughts)))
     if not any(counted):
         return None
@@ -155,7 +155,7 @@ def usage(input: Json, output: Json, cached: Json, thoughts: Json) -> Usage | No
 def usage_by_total(metadata: Mapping[str, Json]) -> Usage | None:
     """Return the tokens of `usageMetadata`; what the total has beyond the prompt is the output.
 
-    The providers behind some clients leave thoughts out of the candidates' tokens, others do not.
+    Some clients' providers leave thoughts out of the candidates' tokens, others do not.
     """
     given, candidates = metadata.get("promptTokenCount"), metadata.get("candidatesTokenCount")
     beyond = as_int(metadata.get("totalTokenCount")) - as_int(given)

@@ -1,8 +1,8 @@
 """Answers of Gemini's API: chunks of a stream, or a response, which is one chunk.
 
-Each chunk has some parts: a text that goes on, or a whole call. A signature stays at the part that it came
-with: it becomes a `ReasoningPart` directly before it, with the thought that led to it if there was one. A
-text goes on with the next, unless that is signed itself.
+Each chunk has some parts: a text that goes on, or a whole call. A signature becomes a `ReasoningPart`
+directly before its part, with the thought that led to it if there was one. A text goes on with the next,
+unless that is signed itself.
 """
 
 from __future__ import annotations
@@ -76,7 +76,6 @@ class GeminiStream(StreamReader):
             yield from self._part(as_dict(part))
 
     def _count(self, counted: dict[str, Any]) -> None:
-        """Merge the counts of a chunk."""
         # A chunk repeats only some of the counts.
         self._counts |= {name: value for name, value in counted.items() if value is not None}
         self.usage = usage(self._counts)
@@ -109,7 +108,7 @@ class GeminiStream(StreamReader):
         return self.parts.add(key if last == kind else self._next(kind), kind, said) if said else []
 
     def _sign(self, signature: str) -> list[ResponseDelta]:
-        """Put a signature before the part that comes next, on the thought that came last if there is one."""
+        """Put a signature before the next part, on the last thought if there is one."""
         if not signature:
             return []
         last, key = self._growing

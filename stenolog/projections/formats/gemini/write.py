@@ -1,12 +1,11 @@
 """The API of Gemini's generateContent, in the words of its REST API, with the signatures of answers.
 
-The model's name stands in the URL there, so `model` is kept beside the body and taken out when it is sent.
-Results stand in a content of their own, and what else the user says in the next one.
+The model's name is in the URL, so `model` is kept beside the body and taken out when it is sent. Results are
+in a content of their own, and what else the user says in the next one.
 
-A signature belongs to the part that it was given with. In the log that is a `ReasoningPart` with the
-signature, directly before that text or call; the last of an answer, with nothing behind it, signs the empty
-text that a stream ends with. It goes back to the family of models that made it; the text of the thought does
-not.
+A signature belongs to its part. In the log that is a `ReasoningPart` with the signature, directly before that
+text or call; the last of an answer, with nothing after it, signs the empty text that ends a stream. It goes
+back to the family of models that made it; the text of the thought does not.
 
 From Gemini 3 on, the first call of each step must be signed. One that Gemini did not sign, from before a
 switch of provider or an import, has the value that its documentation names for this.
@@ -99,7 +98,6 @@ class GeminiWriter(Writer):
 
 
 def _say(name: str, value: Any, preamble: Preamble) -> Body | None:
-    """Return a neutral parameter in this API's words."""
     new = since_gemini_3(preamble.model)
     match name:
         case "max_tokens":
@@ -124,7 +122,7 @@ def _say(name: str, value: Any, preamble: Preamble) -> Body | None:
 
 
 def _content(builder: BodyBuilder, role: str, *, of_results: bool = False) -> list[Body]:
-    """Return the parts of the current content: a new one where the role changes, or results end or begin."""
+    """Return the parts of the current content: a new one if the role changes, or results end or begin."""
     if not builder.messages and role == "model":
         # The API wants the user to begin.
         _content(builder, "user").append({"text": OPENING})
@@ -145,7 +143,7 @@ def _model_turn(builder: BodyBuilder, run: Iterator[Message], preamble: Preamble
 
 
 def _user_turn(builder: BodyBuilder, run: list[Message], preamble: Preamble, calls: Calls) -> None:
-    """Write the results, then their pictures where a result cannot hold them, then everything else."""
+    """Write the results, then pictures that a result cannot hold, then everything else."""
     after: list[Message] = []
     for message in run:
         if message.role == "tool" and since_gemini_3(preamble.model):
@@ -194,7 +192,7 @@ def _write_answer(builder: BodyBuilder, message: Message) -> None:
 
 
 def _medium(builder: BodyBuilder, part: ImagePart | FilePart, *, in_result: bool = False) -> Body:
-    """Return a picture or a file as the API takes it; other files, and missing blobs, as a line of text."""
+    """Return a picture or a file as the API takes it; others, and missing blobs, as a line of text."""
     data = builder.data(part)
     fits = part.media_type in (IN_RESULTS if in_result else PICTURES | FILES)
     if fits and data is not None:
@@ -216,7 +214,6 @@ def _without_type(tool: Body) -> Body:
 
 
 def _without_placeholder(part: Body) -> Body:
-    """Return the part without the value that stands for a signature."""
     return {key: value for key, value in part.items() if value != UNSIGNED}
 
 
@@ -237,7 +234,7 @@ class Calls:
         self._names: dict[CallKey, str] = {}
 
     def give(self, key: CallKey, call: ToolCall) -> tuple[Body, str]:
-        """Return the shape of a call, and the rule that mended it (empty: none had to)."""
+        """Return the shape of a call, and the rule that mended it, if any."""
         id, new_id = self._ids.give(key, call)
         name = self._names[key] = function_name(called(call))
         given, wrapped = arguments_object(call.arguments)
@@ -299,7 +296,7 @@ def answer_parts(
 
 
 def _signed(builder: BodyBuilder, message: Message, part: Body, thought: ReasoningPart | None) -> Body:
-    """Return the part with the signature of a thought, whose text is left behind."""
+    """Return the part with the signature of a thought, whose text stays out."""
     if thought is None:
         return part
     if thought.text:

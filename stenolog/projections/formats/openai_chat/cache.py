@@ -53,7 +53,7 @@ def of_messages(body: Json, messages_key: str) -> Iterator[Block]:
 
 
 def _message(section: Section, pointer: str, message: Any, n: int) -> Iterator[Block]:
-    """Yield the blocks of a message: its thinking, and the rest. Ids are for the API: no model reads them."""
+    """Yield the blocks of a message: its thinking, and the rest without ids, which no model reads."""
     if not isinstance(message, Mapping):
         yield block(section, pointer, message)._replace(message=n)
         return

@@ -57,7 +57,7 @@ def _content_part(
 
 
 def openai_answer_message(message: AssistantMessage, blobs: Mapping[str, bytes]) -> dict[str, Any]:
-    """Return an answer as a message: content (None where there is none), reasoning, refusal, calls."""
+    """Return an answer as a message: content (or None), reasoning, refusal, calls."""
     thought = "\n\n".join(
         part.text for part in message.parts if isinstance(part, ReasoningPart) and part.text
     )

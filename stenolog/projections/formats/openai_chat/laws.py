@@ -40,7 +40,7 @@ def known_roles(at: str, message: Body) -> Iterator[Finding]:
 
 
 def _thoughts(at: str, message: Body) -> Iterator[Finding]:
-    """Yield each answer with its reasoning, and reasoning where none belongs."""
+    """Yield each answer with its reasoning, and misplaced reasoning."""
     thought = message.get("reasoning_content")
     if message.get("role") != "assistant":
         if "reasoning_content" in message:
@@ -66,7 +66,7 @@ def reasoning_with_every_answer(body: Body, thoughts: Sequence[Finding]) -> Iter
 
 @law
 def tools_declared(body: Body) -> Iterator[Finding]:
-    """Tools are a list that is not empty, and nothing chooses among tools where there are none."""
+    """Tools are a list that is not empty, and nothing chooses among tools if there are none."""
     if body.get("tools") == []:
         yield "/tools", "an empty list"
     for key in ("tool_choice", "parallel_tool_calls"):

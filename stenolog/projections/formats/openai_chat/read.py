@@ -66,7 +66,7 @@ THOUGHTS = ("reasoning_content", "reasoning")
 
 
 def read_message(message: Mapping[str, Json], model: str, blobs: Blobs) -> Iterator[Item]:
-    """Yield what a message is: what somebody said, or the result of a call."""
+    """Yield what a message is: words, or the result of a call."""
     role, rest = as_str(message.get("role")), other_fields(message)
     if role == "assistant":
         yield Reply(without_blanks([*answer_parts(message), *calls_in(message)]), rest=rest)
@@ -124,7 +124,7 @@ def _answer_part(part: dict[str, Any], raw: Json) -> Iterator[AssistantPart]:
 
 
 def calls_in(message: Mapping[str, Json], record: str = "") -> Iterator[ToolCall]:
-    """Yield the calls of an answer; one without an id goes by the id of its `record`, if that is given."""
+    """Yield the calls of an answer; one without an id gets the id of its `record`, if given."""
     ids: list[str] = []
     calls = [*as_list(message.get("tool_calls"))]
     for nth, call in enumerate(calls):
@@ -138,7 +138,7 @@ def calls_in(message: Mapping[str, Json], record: str = "") -> Iterator[ToolCall
 
 
 def user_parts(content: Json, blobs: Blobs) -> tuple[UserPart, ...]:
-    """Return a message's content, a string or a list of parts; a part of unknown type is kept as JSON."""
+    """Return a message's content, a string or a list of parts; unknown parts are kept as JSON."""
     if isinstance(content, str):
         return (TextPart(text=content),)
     if content is None:

@@ -1,9 +1,9 @@
 """The API of OpenAI Chat Completions, and of the many servers that speak it.
 
 OpenAI's own models take no reasoning back. Some servers refuse an answer without its `reasoning_content`:
-those of DeepSeek, Kimi and MiMo, known by the model's name. Others get it where the card's parameter
-`reasoning_content` is true, and none where it is false. An answer of another model, or one without a thought,
-has a blank in its place: a thought goes back to the family of models that thought it alone.
+those of DeepSeek, Kimi and MiMo, known by the model's name. Others get it if the card's parameter
+`reasoning_content` is true, and none if it is false. An answer of another model, or one without a thought,
+has a blank in its place: a thought goes back only to its own family of models.
 """
 
 from __future__ import annotations
@@ -185,7 +185,6 @@ def json_note() -> Message:
 
 
 def _say(name: str, value: Any, model: str) -> Body | None:
-    """Return a neutral parameter in this API's words."""
     match name:
         case "max_tokens":
             return {"max_completion_tokens" if REASONING_MODELS.search(model) else "max_tokens": value}

@@ -192,7 +192,7 @@ def content_present(body: Body, unsaid: Sequence[Finding]) -> Iterator[Finding]:
 
 @per_message
 def parts_of_their_side(at: str, item: Body) -> Iterator[Finding]:
-    """The assistant's parts are output_text and refusal; everybody else's are input_…, and outputs too."""
+    """The assistant's parts are output_text and refusal; all others' are input_…, and outputs too."""
     key = "output" if item.get("type") in OUTPUTS else "content"
     if item.get("type") not in ("message", "function_call_output", "custom_tool_call_output"):
         return
@@ -218,7 +218,7 @@ def reasoning_is_encrypted(at: str, item: Body) -> Iterator[Finding]:
 
 @stateful(str, waits=True)
 def reasoning_is_followed(thought: str, at: str, item: Body) -> Steps:
-    """Behind reasoning stands an item that the model made."""
+    """After reasoning comes an item that the model made."""
     if thought and (item is END or not _is_own(item)):
         yield thought, "nothing of the model's follows"
     return at if item.get("type") == "reasoning" else ""
@@ -226,7 +226,7 @@ def reasoning_is_followed(thought: str, at: str, item: Body) -> Steps:
 
 @per_message
 def phases(at: str, item: Body) -> Iterator[Finding]:
-    """A phase is commentary or a final answer, of the assistant's messages alone."""
+    """A phase is commentary or a final answer, only of the assistant's messages."""
     is_own = item.get("type") == "message" and item.get("role") == "assistant"
     if "phase" in item and not (is_own and item["phase"] in PHASES):
         yield f"{at}/phase", repr(item["phase"])
@@ -234,7 +234,7 @@ def phases(at: str, item: Body) -> Iterator[Finding]:
 
 @per_message
 def namespaces(at: str, item: Body) -> Iterator[Finding]:
-    """A namespace is a text, of a function's call alone."""
+    """A namespace is a text, only of a function's call."""
     if "namespace" not in item:
         return
     given = item["namespace"]

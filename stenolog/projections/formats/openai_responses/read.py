@@ -50,7 +50,7 @@ OUTPUTS = ("function_call_output", "custom_tool_call_output", "tool_search_outpu
 
 
 def read_item(item: Mapping[str, Json], model: str, blobs: Blobs) -> Iterator[Item]:
-    """Yield what an item is: what somebody said, or the result of a call."""
+    """Yield what an item is: words, or the result of a call."""
     kind, role = as_str(item.get("type")) or "message", as_str(item.get("role"))
     if kind in OUTPUTS:
         yield Result(as_str(item.get("call_id")), output_parts(dict(item), blobs))
@@ -153,7 +153,7 @@ def _call(item: dict[str, Any], call_id: str, name: str, given: Json, form: str 
 
 
 def _in_namespace(tool: dict[str, Json]) -> list[dict[str, Json]]:
-    """Return the tools of a namespace; of a tool that is none, the tool itself."""
+    """Return the tools of a namespace; of another tool, the tool itself."""
     return objects_in(tool.get("tools")) if tool.get("type") == "namespace" else [tool]
 
 
@@ -162,7 +162,7 @@ def _tools(given: Json) -> list[dict[str, Json]]:
 
 
 def _tools_of_items(items: Iterable[Mapping[str, Json]]) -> list[dict[str, Json]]:
-    """Return the tools that are declared among the items, which the provider stores with these."""
+    """Return the tools declared among the items."""
     declared = (each.get("tools") for each in items if each.get("type") == MORE_TOOLS)
     return [tool for given in declared for tool in _tools(given)]
 

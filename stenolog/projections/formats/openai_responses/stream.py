@@ -31,8 +31,8 @@ BREAK = "\n\n"
 class OpenAIResponsesStream(StreamReader):
     """Reader of one answer.
 
-    A part goes by the place of its item in the output, and within a message by its place there. The item as
-    it is when it is done replaces what has streamed.
+    A part's key is the index of its item in the output, and its index in a message. The finished item
+    replaces what has streamed.
     """
 
     provider = PROVIDER
@@ -94,7 +94,7 @@ class OpenAIResponsesStream(StreamReader):
             yield from self.parts.put(key, part)
 
     def _over(self, response: dict[str, Any]) -> Iterator[ResponseDelta]:
-        """Yield the response as it ended. What is in it and did not stream is taken from it."""
+        """Yield the response as it ended, with what did not stream."""
         status = as_str(response.get("status"))
         self._about(response)
         self.usage = _with_verdict(

@@ -1,9 +1,8 @@
 """The API of OpenAI Responses, with nothing stored at OpenAI.
 
 The conversation is a list of items: messages, calls, outputs, reasoning. Reasoning goes back encrypted, to
-the model family that thought it, and never last. So do the `phase` of a message, the `namespace` of a call,
-and the forms of calls of custom tools and of a tool search: to another family they go as messages and calls
-without those.
+its model family, and never last. So do the `phase` of a message, the `namespace` of a call, and the forms of
+calls of custom tools and of a tool search: another family gets plain messages and calls.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ PHASES = frozenset({"commentary", "final_answer"})
 
 
 class Written(NamedTuple):
-    """An item, the parts of the message that it says, and the rule that mended it (empty: none had to).
+    """An item, the parts of the message that it says, and the rule that mended it, if any.
 
     `is_whole`: what else OpenAI said of the parts is in it, too.
     """
@@ -87,7 +86,7 @@ class Written(NamedTuple):
 
 
 class ResponsesWriter(Writer):
-    """Writes the body of `POST /v1/responses`; what changes least stands first."""
+    """Writer of the body of `POST /v1/responses`; what changes least comes first."""
 
     def begin(self) -> None:
         super().begin()
@@ -123,7 +122,7 @@ class ResponsesWriter(Writer):
         return body | {"input": self.builder.messages.copy()}
 
     def _reasons(self) -> bool:
-        """Return whether the model has reasoned in this conversation, or will reason."""
+        """Return whether the model has reasoned here, or will reason."""
         if encrypts_reasoning(self.preamble.model) or "reasoning" in self.asked:
             return True
         items, stays = self.builder.messages, self.builder.stays
@@ -138,7 +137,6 @@ def _is_reasoning(item: Body) -> bool:
 
 
 def _say(name: str, value: Any) -> Body | None:
-    """Return a neutral parameter in this API's words."""
     match name:
         case "max_tokens":
             return {"max_output_tokens": value}
@@ -168,7 +166,7 @@ def _read(item: Body) -> object:
 
 
 def _answers(builder: BodyBuilder, run: Iterator[Message], preamble: Preamble, ids: CallIds) -> None:
-    """Write consecutive messages of the lane; omit reasoning that nothing follows."""
+    """Write consecutive messages of the lane; omit trailing reasoning."""
     said = [
         (message, made) for message in run for made in _calls_last([*_items(builder, message, preamble, ids)])
     ]
@@ -182,7 +180,7 @@ def _answers(builder: BodyBuilder, run: Iterator[Message], preamble: Preamble, i
 
 
 def _calls_last(made: list[Written]) -> list[Written]:
-    """Return the items in order; calls come behind a message, for outputs must follow their calls."""
+    """Return the items with calls after messages, for outputs must follow their calls."""
     calls = [each.item["type"] in OUTPUTS for each in made]
     kinds = [each.item["type"] for each in made]
     if True in calls and "message" in kinds[calls.index(True) :]:
@@ -192,7 +190,7 @@ def _calls_last(made: list[Written]) -> list[Written]:
 
 
 def _items(builder: BodyBuilder, message: Message, preamble: Preamble, ids: CallIds) -> Iterator[Written]:
-    """Yield the items of one message: texts of one phase that follow each other are one message."""
+    """Yield the items of one message: consecutive texts of one phase are one message."""
     calls = iter(message.calls)
     is_own = same_family(message.model, preamble.model)
     for (spoken, phase), parts in groupby(message.parts, key=_message_of):
@@ -241,7 +239,7 @@ def _spoken(part: Part) -> Body:
 
 
 def _own_form(call: ToolCall, id: str, rule: str) -> Written | None:
-    """Return the call as OpenAI wrote it, if that is no plain function's; None if it cannot be written so."""
+    """Return the call as OpenAI wrote it, if it is no plain function's and can be written so."""
     item: Body = {"call_id": id}
     if call.form == "custom" and fits_tool_name(call.name):
         item = {"type": "custom_tool_call", **item, "name": call.name, "input": call.arguments}
@@ -267,7 +265,7 @@ def _call(call: ToolCall, id: str, rule: str) -> Written:
 
 
 def _native(part: ReasoningPart | ProviderPart, ids: CallIds, preamble: Preamble) -> Body | None:
-    """Return the item itself, where OpenAI can read it without its store."""
+    """Return the item itself, if OpenAI can read it without its store."""
     if isinstance(part, ProviderPart):
         return _provider_item(part.raw, ids, preamble)
     if not part.encrypted:
@@ -295,7 +293,7 @@ def _provider_item(raw: str, ids: CallIds, preamble: Preamble) -> Body | None:
 
 
 def _write_input(builder: BodyBuilder, message: Message, ids: CallIds) -> None:
-    """Write an item that is not the lane's own: a user's or a developer's message, or a call's output."""
+    """Write a foreign item: a user's or a developer's message, or a call's output."""
     if message.role == "system":
         said = texts(message) + [placeholder(part, "not shown") for part in media(message)]
         _write(builder, message, Written(_message("developer", "\n".join(said)), message.parts))
@@ -327,7 +325,7 @@ def _write_input(builder: BodyBuilder, message: Message, ids: CallIds) -> None:
 
 
 def _found(content: str | list[Body]) -> list[Any] | None:
-    """Return the tools that a search gave back; None where its result is no list of tools."""
+    """Return the tools that a search found; None for another result."""
     given, broken = arguments_object(f'{{"tools":{content}}}') if isinstance(content, str) else ({}, True)
     tools = None if broken else given.get("tools")
     return tools if isinstance(tools, list) and all(isinstance(tool, dict) for tool in tools) else None
@@ -355,7 +353,7 @@ def _message(role: str, content: str | list[Body]) -> Body:
 
 
 def _flat(shown: list[Body]) -> str | list[Body]:
-    """Return texts alone as one plain string; beside files, a list of those that are not blank."""
+    """Return only texts as one plain string; beside files, a list of those that are not blank."""
     if all(part["type"] == "text" for part in shown):
         return "\n".join(part["text"] for part in shown)
     said = [part for part in shown if part.get("text", "-").strip()]
@@ -363,7 +361,7 @@ def _flat(shown: list[Body]) -> str | list[Body]:
 
 
 def _medium(builder: BodyBuilder, part: ImagePart | FilePart) -> Body:
-    """Return a picture or a PDF as the API takes it; other files, and missing blobs, as a line of text."""
+    """Return a picture or a PDF as the API takes it; others, and missing blobs, as a line of text."""
     accepted = part.media_type in PICTURES if isinstance(part, ImagePart) else part.media_type == PDF
     if isinstance(part, FilePart) and part.id and part.provider in PROVIDERS:
         return {"type": "input_file", "file_id": part.id}

@@ -21,7 +21,7 @@ def prompt_present(body: Body) -> Iterator[Finding]:
 
 @stateful(int)
 def no_forged_marker(begins: int, at: str, paragraph: str) -> Steps:
-    """A marker stands only where a turn begins: at the start, or behind a blank line."""
+    """A marker begins a turn: at the start, or after a blank line."""
     for place in markers(paragraph):
         is_behind_blank = place == 0 or (begins > 0 and paragraph[:place] == "\n")
         if not is_behind_blank or not TURN.match(paragraph, place):

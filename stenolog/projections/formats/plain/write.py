@@ -1,7 +1,7 @@
 """Plain text, for agents that take a prompt: `User: …`, `Assistant (Name): …`, `Tool (name): …`.
 
-The law: a line begins with such a marker only where stenolog put it. A forged one is written with a
-backslash before it. In what a tool or another agent says, no delimiter of a quotation can begin or end.
+The law: only stenolog begins a line with such a marker. A forged one is written with a backslash before it.
+In what a tool or another agent says, no delimiter of a quotation can begin or end.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ VERSION = 1
 
 
 class PlainWriter(Writer):
-    """Writes the body `{"model": …, "prompt": …}`; a blank line stands between two turns."""
+    """Writer of the body `{"model": …, "prompt": …}`, with a blank line between two turns."""
 
     def begin(self) -> None:
         self.turns: list[str] = []

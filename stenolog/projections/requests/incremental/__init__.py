@@ -1,1 +1,1 @@
-"""Requests one after another: what does not change from one to the next is kept, and only the new is read."""
+"""Requests one after another: only what is new is read."""

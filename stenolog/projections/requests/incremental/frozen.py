@@ -1,7 +1,7 @@
 """Frozen prefix of a request: the messages that no later entry can change.
 
-The window keeps its frozen messages, in units, and looks only at the tail again. An entry that changes more
-than the tail has everything built anew.
+The window keeps its frozen messages, in units, and rebuilds only the tail. An entry that changes more makes
+it rebuild everything.
 """
 
 # A request differs from the one before it by a few entries at its end.
@@ -32,9 +32,9 @@ LONG, SLACK = 128, 64
 
 
 class WindowRow(NamedTuple):
-    """An entry in the window: its messages, and how large they are at most.
+    """An entry in the window: its messages, and their maximum size.
 
-    `plain`: it stands where it arrived, and takes nothing out of context.
+    `plain`: it is shown where it arrived, and takes nothing out of context.
     """
 
     entry: Entry
@@ -46,9 +46,9 @@ class WindowRow(NamedTuple):
 class TailContents(NamedTuple):
     """The contents of some rows of a lane's window.
 
-    `made` are the groups and messages of the `rows`, and `units` their units, one for one. `left_out`
-    has the rule for each position that is not shown, `entries` the shown entries in order, `edits` the
-    edited entries.
+    `made` are the groups and messages of the `rows`, and `units` their units, one for one. `left_out` has the
+    rule for each position that is not shown, `entries` the shown entries in order, `edits` the edited
+    entries.
     """
 
     rows: list[WindowRow]
@@ -60,11 +60,11 @@ class TailContents(NamedTuple):
 
 
 class FrozenPrefix:
-    """Units that stay, and all that what comes behind them rests on.
+    """Units that stay, and all that the following units depend on.
 
-    `units` grows and is never changed; of the window, the first `rows` are in it, and `last` is the last of
-    their positions. `left_out` has the rule for each position that is not shown; `called` are the calls
-    made, `tools` the names that were called, `answer` is the last answer.
+    `units` grows and never changes; it holds the first `rows` of the window, up to position `last`.
+    `left_out` has the rule for each position that is not shown; `called` are the calls made, `tools` their
+    names, `answer` is the last answer.
     """
 
     def __init__(self) -> None:
@@ -101,7 +101,7 @@ class FrozenPrefix:
 class FrozenAndTail(NamedTuple):
     """The window as a frozen prefix (`number` units, from `rows` rows) and the `units` of its tail.
 
-    `left_out` has the rule for each position behind that is not shown.
+    `left_out` has the rule for each later position that is not shown.
     """
 
     frozen: FrozenPrefix
@@ -123,7 +123,7 @@ def changes_context(event: Event) -> bool:
 
 
 def is_plain(entry: Entry, lane: LaneId) -> bool:
-    """Return whether the lane is surely shown the entry at its position, unless another entry hides it."""
+    """Return whether the lane is shown the entry at its position, unless another entry hides it."""
     event = entry.event
     if isinstance(event, LlmError) or changes_context(event):
         return False
@@ -131,7 +131,7 @@ def is_plain(entry: Entry, lane: LaneId) -> bool:
 
 
 def stands_earlier(entry: Entry, lane: LaneId) -> bool:
-    """Return whether an answer of the lane stands before entries that it was not built on."""
+    """Return whether an answer of the lane is shown before entries that it was not built on."""
     receipt = getattr(entry.event, "receipt", None)
     # An own answer stands behind the position that it was built on, which may be earlier than its position.
     return receipt is not None and receipt.view < entry.position - 1 and lane.owns(entry.event)
@@ -140,8 +140,8 @@ def stands_earlier(entry: Entry, lane: LaneId) -> bool:
 def thaws(frozen: FrozenPrefix, entry: Entry, pair: Pair | None, *, shown: bool) -> bool:
     """Return whether an entry changes the frozen prefix.
 
-    It does if it may change what is in context, if its place is inside the prefix, or if it is the
-    result of a call there and is not shown.
+    It does if it may change the context, if its place is inside the prefix, or if it is the hidden result of
+    a call there.
     """
     event = entry.event
     # What is not shown to the lane, such as another's summary, changes nothing else for it.
@@ -154,7 +154,7 @@ def thaws(frozen: FrozenPrefix, entry: Entry, pair: Pair | None, *, shown: bool)
 
 
 def freeze(frozen: FrozenPrefix, tail: TailContents, answered: int) -> int:
-    """Freeze as many of the units as can be; return their number. `answered` is the lane's last answer."""
+    """Freeze as many units as possible; return their number. `answered` is the lane's last answer."""
     for number in chain(_ends(tail.made), _behind_changes(tail)):
         before = _answer(tail.made[:number]) or frozen.answer
         # A result, or a further part of the same foreign message, may still come into this group.
@@ -179,7 +179,6 @@ def freeze(frozen: FrozenPrefix, tail: TailContents, answered: int) -> int:
 
 
 def _is_own_error(row: WindowRow) -> bool:
-    """Return whether the row is an error of the lane itself."""
     # An error of another lane is in the window for the text that had arrived before it.
     if not isinstance(row.entry.event, LlmError):
         return False
@@ -189,17 +188,16 @@ def _is_own_error(row: WindowRow) -> bool:
 
 
 def _said_at(one: ToolGroup | Message) -> tuple[int, ...]:
-    """Return the positions of a group or message; an empty answer has some too (it ends waits)."""
+    """Return the positions of a group or message; an empty answer has some too."""
     return one.said.positions if isinstance(one, ToolGroup) else one.positions
 
 
 def _answer(made: Sequence[ToolGroup | Message]) -> ToolGroup | None:
-    """Return the last answer among these."""
     return next((unit for unit in reversed(made) if isinstance(unit, ToolGroup)), None)
 
 
 def _is_open(answer: ToolGroup) -> bool:
-    """Return whether a result of a call, or a further part of the answer, may still come."""
+    """Return whether a result, or a further part of the answer, may still come."""
     return not answer.complete or bool(answer.said.joins)
 
 
@@ -209,9 +207,9 @@ def _goes_on(made: Sequence[ToolGroup | Message], number: int) -> bool:
 
 
 def _ends(made: Sequence[ToolGroup | Message]) -> Iterator[int]:
-    """Yield possible ends of the frozen prefix, the furthest first.
+    """Yield possible ends of the frozen prefix, the furthest first: before or after the last answer.
 
-    They are before or behind the last answer; if that is long ago, some units before the end.
+    If that is long ago, some units before the end.
     """
     last = next((i for i in range(len(made) - 1, -1, -1) if isinstance(made[i], ToolGroup)), -1)
     if len(made) - last > LONG:
@@ -225,7 +223,7 @@ def _ends(made: Sequence[ToolGroup | Message]) -> Iterator[int]:
 
 
 def _behind_changes(tail: TailContents) -> Iterator[int]:
-    """Yield another possible end of the frozen prefix: behind the last entry that changed the context."""
+    """Yield the end after the last entry that changed the context."""
     changes = (row for row in reversed(tail.rows) if not row.plain and changes_context(row.entry.event))
     last = next((row.entry.position for row in changes), 0)
     if last:
@@ -235,7 +233,7 @@ def _behind_changes(tail: TailContents) -> Iterator[int]:
 
 
 def _not_between_own(made: Sequence[ToolGroup | Message], number: int) -> int:
-    """Return the number, or where the row of own words begins that it is in."""
+    """Return the number, or the start of the run of own words that it is in."""
     # APIs write neighbouring messages of the lane as one turn, which must not be frozen in half.
     while number and _ends_with_own(made[number - 1]):
         number -= 1

@@ -49,8 +49,8 @@ class LaneSeries(RequestSeries):
     """The requests of a lane under a policy; None: under the one on its card, whenever that changes.
 
     A policy counts as if it had always been in force, so a new one reads the log again: `read` returns the
-    entries up to a position. `refused` says why the policy on the card cannot be used; the window is then an
-    older one. Raises `InvalidPolicyError` for a given policy that cannot be used.
+    entries up to a position. `refused` says why the policy on the card is unusable; the window is then an
+    older one. Raises `InvalidPolicyError` for an unusable given policy.
     """
 
     def __init__(
@@ -99,8 +99,8 @@ def series(
 ) -> Iterator[RequestSeries]:
     """Yield the lane's series after each entry: always the same one.
 
-    A policy that cannot be used yields nothing until a later one mends it. Raises `InvalidPolicyError` at the
-    end where none did.
+    An unusable policy yields nothing until a later one mends it; else it raises `InvalidPolicyError` at the
+    end.
     """
 
     def read(position: int) -> Sequence[Entry]:
@@ -127,8 +127,7 @@ def at_views(
 ) -> Iterator[tuple[T, RequestSeries]]:
     """Yield each call that waits by the position of its request, with the lane's series there.
 
-    It is taken out of `waiting`; those stay in it that were made before the lane took part. Raises as
-    `series`.
+    It is removed from `waiting`; calls from before the lane took part stay. Raises as `series`.
     """
     chosen, counter = choose(NOTHING, lane.agent, given, counters)
     first = RequestSeries(Window(lane, chosen, counter, blobs=blobs), blobs, explained=explained)
@@ -151,10 +150,9 @@ def build(
 ) -> Request:
     """Build the request that the lane (agent, task) would send after these entries, on an API.
 
-    The same as by `builder.build_reference`, which defines it, but in time proportional to the log.
-    `policy` None is the one on the agent's card. An agent that is new has an empty card. Raises
-    `AgentNotFoundError` where its name may be a slip for that of a known one, `UnsupportedVersionError` where
-    an entry needs one, `InvalidPolicyError`.
+    Equal to `builder.build_reference`, which defines it, in time proportional to the log. `policy` None is
+    the one on the agent's card; a new agent has an empty card. Raises `AgentNotFoundError` for a likely
+    misspelling, `UnsupportedVersionError` for an entry of a later release, `InvalidPolicyError`.
     """
     log = list(entries)
     now = settings(log) if policy is None else NOTHING
@@ -172,7 +170,7 @@ def every_request(
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
 ) -> Iterator[Request]:
-    """Yield the lane's request after each entry from the first that it takes part in. Raises as `build`."""
+    """Yield the lane's request after each entry since it takes part. Raises as `build`."""
     log = list(entries)
     for made in series(log, LaneId(agent, task), policy, counters, blobs):
         if takes_part(made.window):
@@ -210,5 +208,5 @@ def window(
 def from_window(
     window: Window, api: str | Format, blobs: Mapping[str, bytes] = EMPTY_BLOBS, *, explained: bool = False
 ) -> Request:
-    """Return the request of a window. `explained`: its parts are asked for, so they are made at once."""
+    """Return the request of a window. `explained`: make its parts at once."""
     return RequestSession(window, api, blobs, explained=explained).request()

@@ -6,8 +6,8 @@
         print(session.request().size)
 
 A request begins with nearly all of the one before it. So a session keeps what no later entry can change, as
-messages and as text of the body (`FrozenPrefix`, `Writer`), and writes only what follows. What a request is
-defines `builder.build_reference`; a session gives the same, and a test compares the two.
+messages and as text of the body (`FrozenPrefix`, `Writer`), and writes only what follows.
+`builder.build_reference` is the definition; a test compares the two.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from .window import Window
 
 
 class Inputs(NamedTuple):
-    """All that a request is made of: what is told, what stands around it, and what had been delivered."""
+    """All that a request is made of: the conversation, what surrounds it, and what had been delivered."""
 
     told: FrozenAndTail
     first: tuple[Message, ...]
@@ -54,7 +54,7 @@ class Inputs(NamedTuple):
 
 @dataclass(slots=True)
 class ExplainedLater:
-    """Explains a request once somebody asks: all of it is written again, and each part explained."""
+    """An explanation that is made when asked for: all is written again, and each part explained."""
 
     inputs: Inputs
     api: Format
@@ -83,9 +83,9 @@ class ExplainedLater:
 class RequestSession:
     """The requests of a window on an API. Ask after each entry that the window takes, or after many.
 
-    `shared`: so many messages at the beginning of the last body are the very objects that stood in the body
-    before it; all bodies share them, and nobody may change them. `explained`: each part is explained as it is
-    written, for callers who ask every request for its explanation; else the explanation writes all again.
+    `shared`: the number of first messages that are the same objects as in the body before; nothing may change
+    them. `explained`: each part is explained as it is written, for callers that ask for every explanation;
+    else the explanation writes all again.
     """
 
     def __init__(
@@ -128,7 +128,6 @@ class RequestSession:
     def _written_down(
         self, inputs: Inputs, explain: ExplainedLater
     ) -> tuple[Body, Callable[[], Explanation]]:
-        """Return the body, and its explanation."""
         # An API of a plugin may render only a whole body.
         if self.api.writer is None:
             whole = self.api.rendered(inputs.messages, inputs.preamble, self.blobs)
@@ -151,7 +150,6 @@ class RequestSession:
         return body, lambda: explain(rendered)
 
     def _write_frozen(self, writer: Writer, told: FrozenAndTail) -> None:
-        """Write the units that were frozen since the last request."""
         if self._written < told.number:
             fresh = islice(told.frozen.units, self._written, told.number)
             writer.write([*chain.from_iterable(fresh)])
@@ -170,7 +168,7 @@ class RequestSession:
         return Inputs(told, around.first, rest, around.preamble, delivered, end)
 
     def _surround(self, tools: dict[str, None], entries: list[Entry]) -> Surroundings:
-        """Return the text around the conversation; rebuild it if something that it depends on has changed."""
+        """Return the text around the conversation, rebuilt if something that it depends on has changed."""
         window, own = self.window, self.window.memory
         turns = own.turns if window.policy.reminder is not None else 0
         cuts = window.cuts, window.policy.instructions is not None and window.summarised
@@ -201,7 +199,7 @@ def depends_on_tail(window: Window) -> bool:
 
 
 def _render_all(window: Window) -> tuple[FrozenAndTail, frozenset[int], list[Entry]]:
-    """Render everything at once: the prefix, the delivered entries, and the entries that are shown."""
+    """Return everything rendered at once: the prefix, the delivered entries, the shown entries."""
     shown = window.contents()
     units, had = since_last_turn(window, shown.units)
     units = with_away(units, shown.entries, window.lane, window.policy.away, window.memory.began)

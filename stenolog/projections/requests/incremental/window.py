@@ -1,8 +1,7 @@
-"""Window: a view that keeps the messages of its entries, and looks again only at what may have changed.
+"""Window: a view that keeps the messages of its entries, and rebuilds only what may have changed.
 
-Under a budget it is measured as a whole only where it could have outgrown its room: each entry counts at the
-largest that it can be. A window can be left at a position as a `WindowSnapshot`, and taken up there again
-with the entries in it, without what came before.
+Under a budget it keeps an upper bound, and is measured only when that exceeds its room. A window can be
+stored at a position as a `WindowSnapshot`, and continued there with its entries, without earlier ones.
 """
 
 from __future__ import annotations
@@ -132,7 +131,7 @@ class Window(View):
         self._sizes = self._bounds()
 
     def branch(self) -> Window:
-        """Return a window that stands where this one does, and goes on by itself."""
+        """Return a copy of this window that continues by itself."""
         made = copy(self)
         for name in ("entries", "left_out", "summaries", "private", "scopes", "rows", "_sizes"):
             setattr(made, name, list(getattr(self, name)))
@@ -150,7 +149,7 @@ class Window(View):
 
     @property
     def may_be_uncut(self) -> bool:
-        """True if the next entry may undo the last cut; a snapshot made here could not do that."""
+        """True if the next entry may undo the last cut, which a snapshot could not."""
         return self.uncut is not None
 
     @property
@@ -172,7 +171,7 @@ class Window(View):
         )
 
     def take(self, entry: Entry) -> Arrival:
-        """Take the next entry of the log in, and drop entries that exceed the policy."""
+        """Take the log's next entry in, and drop entries that exceed the policy."""
         kept_by = self._kept_by if self.holes else None
         arrival = super().take(entry)
         if thaws(self.frozen, entry, arrival.pair, shown=not arrival.rule):
@@ -186,7 +185,7 @@ class Window(View):
 
     @property
     def _kept_by(self) -> tuple[int, int, str, int]:
-        """State by which messages must stay, but for the newest one and what is pinned."""
+        """The state by which messages must stay, but for the newest one and pins."""
         own = self.memory
         return own.running, own.answered, self.state.lane(self.lane.address).status, self.cuts
 
@@ -226,7 +225,6 @@ class Window(View):
                 self._sizes[i] = self._sizes[i].plus(row.size)
 
     def _tail_contents(self, frozen: FrozenPrefix) -> TailContents:
-        """Return the contents of the rows behind the frozen ones."""
         rows = self.rows[frozen.rows :]
         entries = [row.entry for row in rows]
         if self._is_plain(rows):
@@ -251,7 +249,7 @@ class Window(View):
         return TailContents(rows, grouping.made, units, seen.left_out, seen.shown, edits)
 
     def _is_plain(self, rows: Sequence[WindowRow]) -> bool:
-        """Return whether all of these rows are shown, in the order that they are in."""
+        """Return whether all of these rows are shown, in their order."""
         if self.summaries or self.settings.hides or not rows:
             return False
         return rows[0].entry.position >= self.settings.context_from_of(self.lane.agent) and all(
@@ -284,7 +282,6 @@ class Window(View):
         return WindowRow(entry, messages, size, is_plain(entry, self.voice))
 
     def _bounds(self) -> list[Size]:
-        """Return the size of the rows at most, for each cap."""
         return [total(row.size for row in self.rows if self._counts(row.entry, cap)) for cap in self._caps]
 
     def _take_cut_back(self) -> bool:
@@ -295,7 +292,7 @@ class Window(View):
         return is_back
 
     def _keep_within_caps(self, entry: Entry, arrival: Arrival, *, surely: bool) -> None:
-        """Cut where the window has outgrown a cap; it is measured only where it could have."""
+        """Cut if the window has outgrown a cap; measure only if it could have."""
         # A card or a mode changes what stands around the conversation, and so the room that is left.
         if arrival.rule == "setting":
             asks = self.policy.reminder is not None or self.policy.away is not None
@@ -312,7 +309,7 @@ class Window(View):
             tidy(self, self.contents())
 
     def _counts(self, entry: Entry, cap: Cap) -> bool:
-        """Return whether an entry counts against a cap; some entries stay beside the last messages."""
+        """Return whether an entry counts against a cap; some stay beside the last messages."""
         if not cap.recent:
             return True
         purpose = getattr(entry.event, "purpose", "answer")

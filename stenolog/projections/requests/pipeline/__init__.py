@@ -1,1 +1,1 @@
-"""The stages that make a request of entries, a file each: pure functions of entries, lane and policy."""
+"""The stages of a request, a file each: pure functions of entries, lane and policy."""

@@ -6,8 +6,8 @@ Others' tool calls are prose. Transforms are an application's own rules for attr
     def no_numbers(message, entry):
         return message._replace(parts=…)
 
-A policy names them (`Transforms(("no-numbers@1",))`), so a receipt says by which a request was built, and the
-explanation names the rule. They must be pure: the same message and entry, the same answer.
+A policy names them (`Transforms(("no-numbers@1",))`), so receipts and explanations name the rule. They must
+be pure: the same message and entry, the same answer.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def attribute(
 ) -> tuple[Message, ...]:
     """Return the messages that an entry becomes for the lane.
 
-    `pair` has the call of a result, `shorter` the parts that stand for a result that was cut down.
+    `pair` has the call of a result, `shorter` the parts of a truncated result.
     """
     match entry.event:
         case UserMessage() as message:
@@ -123,7 +123,7 @@ def _user(position: int, message: UserMessage, style: AttributionStyle) -> Messa
 
 
 def _headed(message: Message, heading: str, style: AttributionStyle) -> Message:
-    """Return the message with its texts as one, under a heading; without a text it stays as it is."""
+    """Return the message with its texts as one, under a heading; unchanged without a text."""
     said = [style.guarded(part.text) for part in message.parts if isinstance(part, TextPart)]
     if not said:
         return message
@@ -165,7 +165,7 @@ def _summary(position: int, message: AssistantMessage, style: AttributionStyle) 
 
 
 def _kept_fact(position: int, message: AssistantMessage, what: str, style: AttributionStyle) -> Message:
-    """Return a summary, a memory or a routing: a fact for the lane, but no turn of its own."""
+    """Return a summary, a memory or a routing: a fact for the lane, but not its turn."""
     said = style.guarded(as_text(style.harmless_parts(message.parts)))
     text = (TextPart(text=quote(what, said)),) if said.strip() else ()
     tokens = count_parts(message.parts)
@@ -246,7 +246,6 @@ def in_prose_result(message: Message, style: AttributionStyle) -> Message:
 
 
 def _error(position: int, error: LlmError, style: AttributionStyle) -> Iterator[Message]:
-    """Yield the partial text and the error."""
     # The partial text is an anchor for "continue".
     partial = "" if was_retried(error) else as_text(error.parts, acts=style.lane.owns(error))
     stops = error.category in INTERRUPTIONS
@@ -297,7 +296,7 @@ def unrepresentable(parts: Iterable[Part]) -> tuple[Part, ...]:
 
 
 def as_text(parts: Iterable[Part], *, acts: bool = False) -> str:
-    """Return the parts as one text, tool calls written out; with `acts` also a program's own actions."""
+    """Return the parts as one text, with tool calls written out; `acts`: a program's own actions too."""
     # An answer that failed has nothing else to say what was done, so that it is not done again.
     lines = []
     for part in parts:
@@ -330,9 +329,9 @@ TRANSFORMS: Registry[Transform] = Registry("a transform")
 
 
 def register_transform(name: str, does: str) -> Callable[[Apply], Apply]:
-    """Register a transform under a name with its version, once, where the program begins.
+    """Register a transform under a name with its version, at the start of a program.
 
-    Raises `CallerError` where another transform has the name.
+    Raises `CallerError` if another transform has the name.
     """
 
     def register(apply: Apply) -> Apply:
@@ -343,7 +342,7 @@ def register_transform(name: str, does: str) -> Callable[[Apply], Apply]:
 
 
 def chosen(rule: Transforms | None) -> tuple[Transform, ...]:
-    """Return the rules that a policy names. Raises `InvalidPolicyError` for one that is not known here."""
+    """Return the rules that a policy names. Raises `InvalidPolicyError` for an unknown one."""
     names = rule.names if rule else ()
     for name in names:
         if name not in TRANSFORMS:
@@ -354,7 +353,7 @@ def chosen(rule: Transforms | None) -> tuple[Transform, ...]:
 def rewritten(
     messages: Iterable[Message], entry: Entry, rules: Iterable[Transform], counter: Counter
 ) -> tuple[Message, ...]:
-    """Return the messages after every rule; a changed message is explained by the rule's name."""
+    """Return the messages after every rule; the explanation of a changed one has the rule's name."""
     kept = tuple(messages)
     for rule in rules:
         made = [_applied(rule, message, entry, counter) for message in kept]

@@ -1,4 +1,4 @@
-"""Style of attribution: how a policy has the words of others shown to a lane, and made harmless."""
+"""Style of attribution: how a policy shows others' words to a lane, made harmless."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ class AttributionStyle(NamedTuple):
     version: int = PIPELINES[PIPELINE]
 
     def guarded(self, text: str) -> str:
-        """Return an author's words, in which no line can be taken for one of ours."""
+        """Return an author's words without lines that look like ours."""
         return guard(text, self.openings) if self.openings else text
 
     def harmless(self, text: str) -> str:
-        """Return what somebody else said, in which no delimiter and no remark can be taken for ours."""
+        """Return another's words without delimiters and remarks that look like ours."""
         return harmless(text) if self.version > 5 else text
 
     def harmless_parts(self, parts: Sequence[Part]) -> tuple[Part, ...]:
-        """Return the parts of what somebody else said: texts, calls and names of files are harmless."""
+        """Return another's parts: texts, calls and names of files are harmless."""
         return tuple([_each(part, harmless) for part in parts]) if self.version > 5 else tuple(parts)
 
     def unimitated(self, result: Message) -> Message:
-        """Return the result of an own call, in which no line can be taken for a remark of ours."""
+        """Return the result of an own call without lines that look like remarks of ours."""
         said = "\n".join([part.text for part in result.parts if isinstance(part, TextPart)])
         if self.version < 6 or without_remarks(said) == said:
             return result

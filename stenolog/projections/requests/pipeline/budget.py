@@ -1,6 +1,6 @@
 """Stage 7, fitted: the caps of a policy, the units that a cap leaves, and the messages that no cap removes.
 
-The cut moves only when what is shown outgrows its room, and then far enough that it need not move soon again.
+The cut moves only when what is shown outgrows its room, and then far enough to stay for a while.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SPARE = 64
 
 
 class Cap(NamedTuple):
-    """The room that the window has, and what it is cut down to; `rule` is what its cuts are listed under.
+    """The room that the window has, and what a cut leaves; `rule` names its cuts.
 
     `recent`: what stays beside the last messages does not count.
     """
@@ -53,7 +53,7 @@ class Cap(NamedTuple):
 
 
 def caps(policy: Policy, around: Size = NOTHING) -> tuple[Cap, ...]:
-    """Return every cap of a policy; none without a limit. `around` is the size around it, at most."""
+    """Return every cap of a policy. `around` is the maximum size around the conversation."""
     made = []
     n, step = policy.history.window
     if n is not None:
@@ -66,7 +66,7 @@ def caps(policy: Policy, around: Size = NOTHING) -> tuple[Cap, ...]:
 
 
 def _of_budget(budget: Budget, around: Size) -> Cap:
-    """Return the budget less its reserve, and the part that a cut leaves: so little that cuts are rare."""
+    """Return the budget less its reserve, and the part that a cut leaves: small, so that cuts are rare."""
     room, target = [], []
     for name, limit, needed in zip(Size._fields, limits(budget), around, strict=True):
         left = limit if limit == ENDLESS else max(limit - _reserve(budget, name, limit, needed), 0)
@@ -80,7 +80,7 @@ def _target(room: int, cut_to: int | None) -> int:
 
 
 def limits(budget: Budget) -> Size:
-    """Return the budget as a size, infinite where it has no limit."""
+    """Return the budget as a size, infinite without a limit."""
     given = (budget.messages, budget.characters, budget.tokens, budget.bytes)
     return Size(*(ENDLESS if limit is None else limit for limit in given))
 
@@ -99,9 +99,9 @@ def _messages(n: int) -> Size:
 
 
 def fit(view: View, contents: Callable[[], Contents]) -> list[tuple[Cap, Size]]:
-    """Let the oldest units go where the view has outgrown a cap of its policy.
+    """Drop the oldest units if the view has outgrown a cap of its policy.
 
-    Return the caps under the settings of now, each with the size of what counts against it.
+    Return the current caps, each with the size of what counts against it.
     """
     shown = contents()
     must_stay = must_keep(view, shown)
@@ -134,7 +134,7 @@ def outstaying(view: View, shown: Contents, must_stay: Mapping[int, str]) -> set
 
 
 def _hole(view: View) -> int:
-    """Return the position of the newest entry that there was no room for; 0 if there is none."""
+    """Return the position of the newest entry that had no room; 0 if none."""
     return max((run.last for run in view.left_out if run.rule == NO_ROOM), default=0)
 
 
@@ -176,12 +176,12 @@ def since_last_turn(view: View, units: list[Unit]) -> tuple[list[Unit], frozense
 
 
 def caps_now(view: View, shown: Contents) -> tuple[Cap, ...]:
-    """Return the caps of a view's policy under the card and the settings of now."""
+    """Return the caps of a view's policy under the current card and settings."""
     return caps(view.policy, reserved_size(view, shown) if view.policy.budget else NOTHING)
 
 
 def unit_sizes(view: View, shown: Contents, must_stay: Collection[int] = ()) -> list[Size]:
-    """Return the size of each unit, at most, on any API, with the stubs of tools that it brings."""
+    """Return the maximum size of each unit on any API, with the stubs of its tools."""
     sizes = [total(message.size or view.measure.of(message) for message in unit) for unit in shown.units]
     counted = set[str]()
     for i in range(len(sizes) - 1, -1, -1) if view.version > 5 else ():
@@ -198,7 +198,7 @@ def positions_to_cut(
 ) -> dict[int, str]:
     """Return the positions of the dropped units, and of all entries out of context before them.
 
-    Each has the cap's rule; a unit that would be kept if nothing else had to stay, another.
+    Each has the cap's rule; a unit dropped only because others had to stay has another.
     """
     inside = [positions_of(unit) for unit in shown.units]
     stay = set().union(*(inside[i] for i in kept))
@@ -232,7 +232,7 @@ def counted_sizes(sizes: Sequence[Size], cap: Cap, must_stay: Mapping[int, str])
 
 
 def is_free(unit: int, cap: Cap, must_stay: Mapping[int, str]) -> bool:
-    """Return whether a unit does not count against a cap, as a fact does not against the last messages."""
+    """Return whether a unit does not count against a cap, as facts against the last messages."""
     return cap.recent and must_stay.get(unit, "") in NOT_COUNTED
 
 

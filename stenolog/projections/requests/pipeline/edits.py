@@ -1,7 +1,7 @@
-"""Stage 2, edited: edits and summaries stand in the place of what they replace, answers behind their view.
+"""Stage 2, edited: edits and summaries replace their originals; answers follow the view they were built on.
 
-An edit stands in the place of the earlier words until the lane has answered them. Once it has, they stay as
-they were answered. The edit then appears where it arrived, as something new to answer, behind a note.
+An edit replaces the earlier words until the lane has answered them. Then these stay, and the edit is shown
+where it arrived, as something new to answer, after a note.
 """
 
 from __future__ import annotations
@@ -29,9 +29,8 @@ ANEW = note("what follows takes the place of an earlier message")
 class Edits(NamedTuple):
     """The edits as a lane is shown them.
 
-    `places` has, by the position of an edit, the entry whose place it takes. `replaced` are
-    the wordings that are not shown. `anew` are the edits shown at their own positions, because the lane has
-    answered the earlier wording.
+    `places` has, by the position of an edit, the entry whose place it takes. `replaced` are the wordings that
+    are not shown. `anew` are the edits at their own positions: the lane has answered the earlier wording.
     """
 
     places: dict[int, Entry]
@@ -40,11 +39,7 @@ class Edits(NamedTuple):
 
 
 class Edited(NamedTuple):
-    """The entries that are shown.
-
-    They are in the order shown, with the rule for each left out, and the edits of messages that have been
-    answered.
-    """
+    """The entries that are shown, in order, the rule for each left out, and edits of answered messages."""
 
     shown: list[Entry]
     left_out: dict[int, str]
@@ -56,7 +51,7 @@ def edited(
 ) -> Edited:
     """Return the entries with edits and summaries in place of the entries that they replace.
 
-    `out` has the rule for each entry that is out of context. What is pinned stays beside a summary of it.
+    `out` has the rule for each entry that is out of context. Pins stay beside a summary of them.
     """
     left_out = dict(out)
     edits = placed(entries, lane, context.edits, left_out)
@@ -126,7 +121,7 @@ def _stays(wording: Entry, edit: Entry, lane: LaneId, *, answered: bool) -> bool
 
 
 def with_notes(units: Iterable[tuple[Message, ...]], anew: Set[int]) -> list[tuple[Message, ...]]:
-    """Return the units, with a note before each edit that appears where it arrived."""
+    """Return the units, with a note before each edit shown where it arrived."""
     if not anew:
         return list(units)
     return [(edit_note(unit[0]), *unit) if unit and _is_anew(unit[0], anew) else unit for unit in units]
@@ -135,8 +130,7 @@ def with_notes(units: Iterable[tuple[Message, ...]], anew: Set[int]) -> list[tup
 def parts_wordings(entry: Entry, before: Iterable[Entry], lane: LaneId) -> bool:
     """Return whether an entry is the lane's answer to a view that edits have followed.
 
-    The wordings that those edits replaced may be shown again. `before` has the earlier entries, latest
-    first.
+    The replaced wordings may be shown again. `before` has the earlier entries, latest first.
     """
     if not lane.owns(entry.event):
         return False
@@ -151,7 +145,7 @@ def is_edit(event: Event) -> bool:
 
 
 def _is_turn(entry: Entry, lane: LaneId) -> bool:
-    """Return whether the entry is a response of the lane to its request, complete or cut off."""
+    """Return whether the entry is a response of the lane, complete or cut off."""
     match entry.event:
         case AssistantMessage(purpose="answer", replaces=None) as answer:
             return lane.owns(answer)
@@ -162,7 +156,7 @@ def _is_turn(entry: Entry, lane: LaneId) -> bool:
 
 
 def _view(entry: Entry) -> int:
-    """Return the last position that an answer has seen; all before it, where no receipt tells."""
+    """Return the last position that an answer has seen; without a receipt all before it."""
     receipt = getattr(entry.event, "receipt", None)
     return entry.position - 1 if receipt is None else min(receipt.view, entry.position - 1)
 
@@ -172,18 +166,14 @@ def _is_anew(message: Message, anew: Set[int]) -> bool:
 
 
 def edit_note(message: Message) -> Message:
-    """Return the note before an edit that appears where it arrived."""
+    """Return the note before an edit shown where it arrived."""
     return Message("user", (TextPart(text=ANEW),), message.positions[:1], "edit-note", "added")
 
 
 def _sort_key(
     entry: Entry, lane: LaneId, edits: Mapping[int, Entry], summaries: Mapping[int, int]
 ) -> tuple[int, int, int]:
-    """Return the sort key of an entry.
-
-    An own answer stands behind the view it was built on, an edit in place of the edited entry, and a
-    summary behind the last position that it covers.
-    """
+    """Return the sort key of an entry: an own answer after its view, an edit or summary in place."""
     position, event = entry.position, entry.event
     if position in summaries:
         return summaries[position], 0, position

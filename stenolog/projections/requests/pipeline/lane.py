@@ -40,7 +40,7 @@ class LaneId(NamedTuple):
         return address(self.agent, self.task)
 
     def owns(self, event: Event | Call) -> bool:
-        """Return whether the event is shown as the lane's own message, or the call as its own call."""
+        """Return whether the event, or the call, is shown as the lane's own."""
         return self.wrote(event)
 
     @property
@@ -49,17 +49,17 @@ class LaneId(NamedTuple):
         return False
 
     def wrote(self, event: Event | Call) -> bool:
-        """Return whether the event is a message of this very lane, or the call is its."""
+        """Return whether the event, or the call, is of this very lane."""
         return isinstance(event, SPEAKERS) and event.agent == self.agent and event.task == self.task
 
 
 class SharedLane(LaneId):
-    """A lane that is shown the messages of all agents as its own; those of other tasks stay theirs."""
+    """A lane that is shown the messages of all agents as its own, but not those of other tasks."""
 
     __slots__ = ()
 
     def owns(self, event: Event | Call) -> bool:
-        """Return whether the lane, or any without a task, has said the event, or made the call."""
+        """Return whether the event, or the call, is of the lane or of any without a task."""
         # The words of a worker come between its caller's call and the result, and would part them.
         return isinstance(event, SPEAKERS) and (not event.task or self.wrote(event))
 
@@ -70,7 +70,7 @@ class SharedLane(LaneId):
 
 
 def author_of(event: Event) -> str:
-    """Return the author's name, or the kind of an author without a name: `person`, `system`, `schedule`."""
+    """Return the author's name, else the author's kind: `person`, `system`, `schedule`."""
     match event:
         case UserMessage(author=author, author_kind=kind):
             return author or kind
@@ -96,13 +96,12 @@ def pinned(entry: Entry, pins: Pins | None) -> bool:
 class LaneMemory(NamedTuple):
     """The facts remembered about a lane.
 
-    `answered` is the position of its last answer. `turns` is the number of its turns since the last reset
-    that were no passes (an answer that calls tools ends none). `handoff` is the text of the last hand-off
-    to it. `running` is the message that its current run answers. `died` is the position of the last entry
-    that reports its backend as dead or changed. `began` is where its first answer since the last reset was
-    asked for (0: there is none). `counted` says whether the last answer is one of `turns`. `set_at` has the
-    position of the mode switch that last set each setting for it. `ended` is the message of the run that the
-    last answer ended.
+    `answered` is the position of its last answer, `turns` the number of its turns since the last reset,
+    without passes (an answer that calls tools ends none); `counted` says whether the last answer is one.
+    `handoff` is the text of the last hand-off to it. `running` is the message that its current run answers,
+    `ended` that of the run which the last answer ended. `died` is the position of the last entry that reports
+    its backend as dead or changed. `began` is where its first answer since the last reset was asked for (0:
+    none). `set_at` has the position of the mode switch that last set each setting for it.
     """
 
     answered: int = 0
@@ -164,7 +163,6 @@ def _switched(own: LaneMemory, position: int, switch: ModeSwitch, lane: LaneId) 
 
 
 def _after_answer(own: LaneMemory, position: int, message: AssistantMessage, now: Now) -> LaneMemory:
-    """Return the memory after an answer of the lane."""
     changed = own.session and message.session not in ("", own.session)
     # Had the change been noticed before the call, the new session would have been sent everything.
     unnoticed = changed and own.died < own.answered
@@ -198,7 +196,7 @@ def _after_answer(own: LaneMemory, position: int, message: AssistantMessage, now
 
 
 def _failed(own: LaneMemory, position: int, error: LlmError) -> LaneMemory:
-    """Return the memory after a failed call; a session that the error names continues with its contents."""
+    """Return the memory after a failed call; a session that the error names continues."""
     if error.category == "process_exited":
         return own._replace(died=position)
     if error.session and error.session != own.session:
@@ -221,10 +219,7 @@ def _running(own: LaneMemory, entry: Entry, now: Now) -> int:
 
 
 def _set_by(event: Event, lane: LaneId, own: LaneMemory) -> list[str]:
-    """Return the names of the settings that an entry sets for the lane.
-
-    `named` is set by the first entry in which the agent speaks or is spoken to.
-    """
+    """Return the names of the settings that an entry sets for the lane; `named` when it first appears."""
     if isinstance(event, ModeSwitch):
         return _switched_for(lane.agent, event)
     return [] if "named" in own.set_at or not _is_named(lane.agent, event) else ["named"]

@@ -1,4 +1,4 @@
-"""Upper bounds for the size of a message on any API, so that one cut holds for all of them."""
+"""Upper bounds for the size of a message on any API, so that one cut holds for all."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ WRAPPING = 32
 
 
 class Measure:
-    """Measures messages in what a budget limits, and in messages; what is not limited is 0.
+    """A measure of messages in the units that a budget limits, and in messages; others are 0.
 
-    A picture or file is as large as its blob in `blobs`, as its url, and as the line that may stand for it.
-    `missing` tells whether a blob was not there: it may be by the next time. `in_modes`: some modes lack
-    tools, which their stubs say. `placeholder` is the size of what stands for a result, at most.
+    A picture or file is as large as its blob in `blobs`, as its url, and as its placeholder line. `missing`:
+    a blob was not there, and may be next time. `in_modes`: some modes lack tools, as their stubs say.
+    `placeholder` is the maximum size of a result's placeholder.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Measure:
         return Size(0, text.characters + AROUND, text.tokens + AROUND // 4, text.bytes + AROUND)
 
     def stub(self, name: str) -> Size:
-        """Return the size at most of the stub of a tool that was called and is not on the card."""
+        """Return the maximum size of the stub of a called tool that is not on the card."""
         if name not in self._stubs:
             self._stubs[name] = self.tool(construct(Tool, name=name, description=self._told))
         return self._stubs[name]
@@ -106,7 +106,7 @@ class Measure:
         return sum(map(self.counter.count, words)) + media * IMAGE_TOKENS + OVERHEAD + SLACK
 
     def _sent(self, part: ImagePart | FilePart) -> int:
-        """Return the bytes of a picture or a file itself: the base64 text of its blob, or its url."""
+        """Return the bytes of a picture or a file: the base64 of its blob, or its url."""
         found = self.blobs.get(part.blob) if part.blob else b""
         # The blob may be there by the next time, so a size without it must not be kept.
         self.missing |= found is None
@@ -121,14 +121,13 @@ def _characters(words: Iterable[str], media: Iterable[ImagePart | FilePart]) -> 
 
 
 def parameters_size(card: AgentCard, counter: Counter = ESTIMATE) -> int:
-    """Return the tokens of a card's parameters at most, where they hold the schema of an answer; else 0."""
+    """Return the maximum tokens of a card's parameters with the schema of an answer; else 0."""
     if not has_schema(card.parameters):
         return 0
     return count_json(card.parameters, counter) + WRAPPING + OVERHEAD
 
 
 def _bytes(message: Message, words: list[str]) -> int:
-    """Return the bytes of a message as JSON, at most."""
     arguments = (_escaped(part.arguments) for part in message.parts if isinstance(part, ToolCall))
     # Arguments are text within JSON on some APIs, and so escaped twice.
     twice = sum(len(_escaped(once)) - len(once) for once in arguments)
@@ -141,7 +140,7 @@ def _escaped(text: str) -> str:
 
 
 def said_in(message: Message) -> list[str]:
-    """Return the texts of a message as they will be written, among them a line for each picture and file."""
+    """Return the texts of a message as written, with a line for each picture and file."""
     words: list[str] = []
     for part in message.parts:
         match part:

@@ -1,4 +1,4 @@
-"""Omissions of a request, as runs: neighbours that one rule left out are one line of an explanation."""
+"""Omissions of a request, as runs: neighbours left out by one rule are one line."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ SPOKEN = (UserMessage, AssistantMessage, ToolResult, LlmError)
 
 
 def said_by(event: Event) -> tuple[Part, ...]:
-    """Return the parts of an event; none where it is not made of any."""
+    """Return the parts of an event, if it has any."""
     return tuple(event.parts) if isinstance(event, SPOKEN) else ()
 
 
 def merge_runs(runs: Iterable[Omission]) -> list[Omission]:
-    """Return the runs in order, those of one rule that touch each other as one."""
+    """Return the runs in order, merging neighbours of one rule."""
     merged: list[Omission] = []
     for run in sorted(runs):
         last = merged[-1] if merged else None
@@ -44,7 +44,7 @@ def dropped(
 ) -> Iterator[Omission]:
     """Yield the omitted entries, neighbours of one rule as one run, then parts that no form or API can carry.
 
-    `runs` are gone for good, `entries` are in the view, with the `rules` for those that are not shown.
+    `runs` are gone permanently, `entries` are in the view, with the `rules` for those that are not shown.
     """
     shown = {position for message in messages for position in message.positions}
     here = []
@@ -75,8 +75,8 @@ def _not_shown(event: Event) -> str:
 def merge_cuts(runs: Sequence[Omission], lost: Sequence[Omission], here: Sequence[int]) -> list[Omission]:
     """Return the runs after one more has left the window.
 
-    A run of a cut reaches up to the next entry that is still in it, and covers the entries within it that
-    other rules left out. `here` are the positions in the window, in order.
+    A run of a cut reaches up to the next entry still in the window, and covers entries that other rules left
+    out. `here` are the positions in the window, in order.
     """
     # Merged so, the runs do not grow with the log.
     cuts: list[Omission] = []

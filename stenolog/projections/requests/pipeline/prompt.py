@@ -1,10 +1,10 @@
-"""Stage 6, prompt: texts and tools that stand around the conversation, and messages that the agent missed.
+"""Stage 6, prompt: texts and tools around the conversation, and messages that the agent missed.
 
-What never changes stands first. What depends on the mode, the run or the moment stands last, behind the
+What never changes comes first. What depends on the mode, the run or the moment comes last, after the
 conversation; or first, by policy. Missed messages keep their places, between two notes.
 
-A lane without a card has one made by rule: the model that it last answered with, and a stub for each
-tool that it called.
+A lane without a card has one made by rule: the model that it last answered with, and a stub for each tool
+that it called.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def surround(view: View, tools: Iterable[str], shown: Iterable[Entry]) -> Surrou
 
 
 def tools_called(messages: Iterable[Message]) -> dict[str, None]:
-    """Return the names of the tools that are called in some messages, each once, in order."""
+    """Return the names of the tools called in some messages, each once, in order."""
     parts = (part for message in messages if message.calls for part in message.parts)
     return dict.fromkeys(called(part) for part in parts if isinstance(part, ToolCall))
 
@@ -104,7 +104,7 @@ def system_prompt(view: View, card: AgentCard) -> tuple[Section, ...]:
 
 
 def trailing_note(view: View, card: AgentCard, shown: Iterable[Entry]) -> Message | None:
-    """Return the sections behind the conversation as one note of the system, or None if there are none."""
+    """Return the sections after the conversation as one note of the system; None if empty."""
     sections = [] if _instructions(view).place == "first" else [*_of_the_moment(view)]
     if view.policy.reminder is not None:
         sections += _reminder(view, view.policy.reminder, card, shown)
@@ -112,7 +112,7 @@ def trailing_note(view: View, card: AgentCard, shown: Iterable[Entry]) -> Messag
 
 
 def reserved_size(view: View, shown: Contents) -> Size:
-    """Return the maximum size of the sections, notes and tools that a request has beside its messages."""
+    """Return the maximum size of a request's sections, notes and tools."""
     card = view.settings.card_of(view.lane.agent)
     before, behind = system_prompt(view, card), [*_of_the_moment(view)]
     if view.policy.reminder is not None:
@@ -133,7 +133,7 @@ def reserved_size(view: View, shown: Contents) -> Size:
 
 
 def stubs(view: View, tools: Iterable[str]) -> list[str]:
-    """Return those of some called tools that the agent does not have now, and that get a stub."""
+    """Return the called tools that the agent no longer has, and that get a stub."""
     declared = declared_tools(view.settings.card_of(view.lane.agent), _offered(view))
     return [name for name in tools if tool_name(name) not in declared]
 
@@ -143,7 +143,7 @@ def _offered(view: View) -> Collection[str] | None:
 
 
 def cut_note(view: View) -> Message | None:
-    """Return a note that earlier messages were left out, if some were cut and the policy asks for it."""
+    """Return a note that earlier messages were cut, if the policy asks for it."""
     if not (_instructions(view).cut_note and (view.cuts or view.summarised)):
         return None
     return _note((Section("cut-note", note("earlier messages were left out of what you are shown")),))
@@ -188,12 +188,10 @@ def _instructions(view: View) -> Prompt:
 
 @cache
 def _none() -> Prompt:
-    """Return the rule of a policy that has none."""
     return construct(Prompt)
 
 
 def _persona(view: View, card: AgentCard) -> Iterator[Section]:
-    """Yield the persona, in the modes that it is for."""
     wanted = _instructions(view).persona_in
     if not wanted or view.settings.mode_of(view.lane.agent) in wanted:
         yield Section("persona", card.persona, _set_at(view, "card"))
@@ -216,10 +214,7 @@ def _run(run: WorkflowRun, set_at: tuple[int, ...]) -> Iterator[Section]:
 
 
 def _reminder(view: View, rule: Reminder, card: AgentCard, shown: Iterable[Entry]) -> Iterator[Section]:
-    """Yield the reminder that is due after every so many answers, under a line that says so.
-
-    It has the persona, the pinned words, quoted, and the policy's text.
-    """
+    """Yield the reminder due after so many answers: the persona, the quoted pins, the policy's text."""
     if view.memory.turns and view.memory.turns % rule.every == 0:
         yield from _reminding(view, rule, card, shown)
 
@@ -237,7 +232,7 @@ def _reminding(view: View, rule: Reminder, card: AgentCard, shown: Iterable[Entr
 
 
 def _quoted(view: View, entry: Entry) -> str:
-    """Quote an entry as the agent was shown it (compacted and rewritten), with its author."""
+    """Quote an entry as the agent was shown it, with its author."""
     # Quoted, since pinned words are the system's nowhere else.
     said = "\n".join(text_of(message.parts) for message in view.messages_of(entry))
     said = without_delimiters(said) if view.version > 5 else said
@@ -255,9 +250,9 @@ Unit = tuple[Message, ...]
 def with_away(
     units: Sequence[Unit], entries: Iterable[Entry], lane: LaneId, away: MissedMessages | None, began: int = 0
 ) -> list[Unit]:
-    """Return the units with a note before and behind each run of missed messages.
+    """Return the units with a note before and after each run of missed messages.
 
-    `began` is where its first answer was asked for (0: it has none), which may itself be out of the window.
+    `began` is where its first answer was asked for (0: none), perhaps out of the window.
     """
     if away is None:
         return list(units)
@@ -279,7 +274,7 @@ def with_away(
 
 
 def titles(away: MissedMessages) -> tuple[Message, Message]:
-    """Return the notes before and behind a run of missed messages."""
+    """Return the notes before and after a run of missed messages."""
     return _missed_note(away.title, ()), _missed_note(f"{END_OF} {away.title}", ())
 
 
@@ -301,7 +296,7 @@ def _is_missed(entry: Entry, lane: LaneId) -> bool:
 
 
 def declared_tools(card: AgentCard, offered: Collection[str] | None) -> dict[str, Tool]:
-    """Return the tools of a card that are offered, by the name that is sent: two may have the same."""
+    """Return the offered tools of a card, by the name that is sent: two may have the same."""
     declared: dict[str, Tool] = {}
     for tool in card.tools or ():
         if offered is None or tool.name in offered:

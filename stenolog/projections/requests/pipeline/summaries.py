@@ -1,7 +1,7 @@
-"""Summaries as a lane is shown them: whether one is for it, and which of the entries that it covers it hides.
+"""Summaries as a lane is shown them: whether one is for it, and which entries it hides.
 
-A summary hides an entry from a lane if it was made for that lane, and its author was sent the entry. So one
-that an agent had made for itself takes nothing from others; it is not shown to them either.
+A summary hides an entry from a lane if it was made for that lane, and its author was sent the entry. One that
+an agent made for itself hides nothing from others, who are not shown it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def hiding(made: Summary, before: Before) -> Summary | None:
 
 
 def _unsent(made: Summary, author: LaneId, before: Before) -> Iterator[int]:
-    """Yield the covered positions that the author was not sent, though the lane may be shown them."""
+    """Yield the covered positions that the author was not sent."""
     context = read_context(before.entries, before.settings, before.pairing, (), author.agent)
     gone = {at for at, (rule, _) in context.out.items() if rule != "replaced"}
     gone |= placed(before.entries, author, context.edits, gone).replaced
@@ -61,7 +61,7 @@ def _unsent(made: Summary, author: LaneId, before: Before) -> Iterator[int]:
 
 
 def _is_shown(entry: Entry, author: LaneId, before: Before) -> bool:
-    """Return whether another lane was shown an entry, under the scope that it had when the entry arrived."""
+    """Return whether another lane was shown an entry, under the scope at its arrival."""
     pair = before.pairing.pairs.get(entry.position)
     held = [each for each in before.scopes if each.position <= entry.position]
     scope = held[-1].scopes.get(author.agent, held[-1].scope) if held else DEFAULT_SCOPE

@@ -1,9 +1,7 @@
-"""Stage 5, grouped: an answer with its calls and all their results is one unit.
+"""Stage 5, grouped: an answer with its calls and exactly one result for each is one unit.
 
-In a unit every call has exactly one result.
-
-A result belongs in place until the lane's next answer. From then on the placeholder that this
-answer was built on is final, and the true result appears where it arrived, as text.
+A result belongs in place until the lane's next answer. Then the placeholder that this answer was built on is
+final, and the true result appears where it arrived, as text.
 """
 
 from __future__ import annotations
@@ -27,13 +25,13 @@ TURN = note("it is your turn")
 
 
 class Waits(Protocol):
-    """Says whether a call without a result may still get one; `is_latest`: no answer came since."""
+    """A test whether a call without a result may still get one; `is_latest`: no answer came since."""
 
     def __call__(self, call: CallKey, *, is_latest: bool) -> bool: ...
 
 
 class ToolGroup:
-    """An answer, the results of its calls, and what is known of those that are not shown."""
+    """An answer, the results of its calls, and what is known of hidden ones."""
 
     def __init__(self, said: Message) -> None:
         self.said = said
@@ -93,9 +91,7 @@ class ToolGroup:
 
 
 class ToolGrouper:
-    """Messages on their way into groups.
-
-    The answers are with their results, and between them is everything else, as text where it must be.
+    """A grouper of messages: answers with their results, and everything else between, as text if it must be.
 
     `answer` is the last answer before these messages, and `called` are the calls made before them.
     """
@@ -137,8 +133,8 @@ class ToolGrouper:
     def units(self, is_hidden: Callable[[CallKey], bool], waits: Waits) -> list[tuple[Message, ...]]:
         """Return units that are never split: an answer with one result for each call, or one other message.
 
-        A unit without content is empty. `is_hidden` tells whether a call has a result in the log that is
-        not shown, `waits` whether one without a result may still get it.
+        A unit without content is empty. `is_hidden` says whether a call has a hidden result in the log,
+        `waits` whether one without a result may still get it.
         """
         units = (
             (unit,)
@@ -168,10 +164,10 @@ def grouped(
 
 
 def preview_note(last: Message | None) -> list[Message]:
-    """Return the note that closes a conversation which ends with the agent's own word, or has none at all.
+    """Return the note that closes a conversation which ends with the agent's own word, or is empty.
 
-    After another agent's word that is shown as its own, and after an answer that its provider paused, the
-    note says that it is the agent's turn.
+    After another agent's word shown as its own, and after a paused answer, the note says that it is the
+    agent's turn.
     """
     if last is not None and last.role != "assistant":
         return []

@@ -62,8 +62,8 @@ class Shortened(NamedTuple):
 def alias(entry_id: str) -> str:
     """Return the alias of a tool result, by the id of its entry: `@state/logs/tool-results/<id>.json`.
 
-    An id that is unfit for a path is shortened to what is fit of it and a hash; `conversation.outputs` finds
-    the entry all the same.
+    An id that is unfit for a path is shortened, with a hash; `conversation.outputs` finds the entry all the
+    same.
     """
     if re.fullmatch(_FIT, entry_id):
         return f"{RESULTS}{entry_id}.json"
@@ -80,7 +80,7 @@ def given_alias(result: ToolResult) -> str:
 
 
 def entry_of(path: str) -> str | None:
-    """Return the id in the alias of a tool result, empty if it was shortened; None for any other path."""
+    """Return the id in the alias of a tool result, "" if it was shortened; None for any other path."""
     found = _ALIAS.fullmatch(path)
     return (found[1] or "") if found else None
 
@@ -103,8 +103,8 @@ def compact(
 ) -> tuple[Part, ...] | None:
     """Return the parts that replace a tool result, pictures and files in their places; None: keep it.
 
-    `path` is its alias. `tool` is the one that was called, where the call is known.
-    A result whose parts are a preview already (it has a `blob`) gets the line with the alias, rule or none.
+    `path` is its alias, `tool` the called one if known. A result that is a preview already (it has a `blob`)
+    gets the line with the alias in any case.
     """
     if rule is None and not result.blob:
         return None
@@ -165,7 +165,7 @@ def _small(text: str, tokens: int) -> bool:
 
 
 def _head(text: str, tokens: int, counter: Counter) -> int:
-    """Return the end of the first `tokens` of a text, moved to the end of a line if one is near."""
+    """Return the end of the first `tokens` of a text, at the end of a line if one is near."""
     window = text[: tokens * WIDEST]
     end = _most(len(window), lambda size: counter.count(window[:size]) <= tokens)
     # Only if it costs at most a quarter of the head.
@@ -174,7 +174,7 @@ def _head(text: str, tokens: int, counter: Counter) -> int:
 
 
 def _tail(text: str, tokens: int, counter: Counter) -> int:
-    """Return the start of the last `tokens` of a text, moved to the start of a line if one is near."""
+    """Return the start of the last `tokens` of a text, at the start of a line if one is near."""
     window = text[max(0, len(text) - tokens * WIDEST) :]
     size = _most(len(window), lambda size: counter.count(window[len(window) - size :]) <= tokens)
     begin = len(text) - size
@@ -251,7 +251,7 @@ class Parsed(NamedTuple):
 
 
 def parse(text: str) -> Parsed | None:
-    """Return the object or array that the text is; None where it is neither."""
+    """Return the object or array in the text, else None."""
     # The parser is pydantic's: how deep it goes and what it refuses is the same in every Python.
     if not _OPENS.match(text):
         return None
@@ -277,7 +277,7 @@ def _beginning(text: str) -> Any:
 
 
 def sketch(found: Parsed, tokens: int, counter: Counter) -> str:
-    """Return the JSON in at most so many tokens, as rich as they allow; empty where they allow none."""
+    """Return the JSON in at most so many tokens, as rich as possible; "" if they are too few."""
     for detail in DETAILS:
         drawn = _within(_drawn(found.value, detail, found.cut), tokens * WIDEST)
         if drawn is not None and counter.count(drawn) <= tokens:
@@ -286,7 +286,7 @@ def sketch(found: Parsed, tokens: int, counter: Counter) -> str:
 
 
 def _within(pieces: Iterable[str], most: int) -> str | None:
-    """Return the pieces as one text, unless it is longer than `most`; no more of them is made than that."""
+    """Return the pieces as one text, unless it is longer than `most`; stop there."""
     made = []
     for piece in pieces:
         made.append(piece)
@@ -310,7 +310,7 @@ def _drawn(value: Any, detail: Detail, cut: bool) -> Iterator[str]:
 
 
 def _object(value: dict[str, Any], detail: Detail, cut: bool) -> Iterator[str]:
-    """Yield `{"key": …, … 3 more keys}`; if it is too deep, the keys alone."""
+    """Yield `{"key": …, … 3 more keys}`; if it is too deep, only the keys."""
     yield "{"
     last = len(value) - 1
     for nth, (key, inner) in enumerate(islice(value.items(), detail.keys)):
@@ -326,7 +326,7 @@ def _object(value: dict[str, Any], detail: Detail, cut: bool) -> Iterator[str]:
 
 
 def _array(value: list[Any], detail: Detail, cut: bool) -> Iterator[str]:
-    """Yield `[1,200 items: …, …]`; if all of them are shown, they alone."""
+    """Yield `[1,200 items: …, …]`; if all are shown, only the items."""
     shown = value[: detail.items] if detail.depth else []
     whole = len(shown) == len(value) and not cut
     yield "[" if whole else f"[{len(value):,} items{' or more' if cut else ''}{': ' if shown else ''}"
@@ -362,7 +362,7 @@ _LONGEST_CHARACTER = 32
 
 
 def cut_before(text: str, at: int) -> int:
-    """Return the last place up to `at` (in characters) that does not split what a reader sees as one sign."""
+    """Return the last place up to `at` (in characters) that does not split a visible sign."""
     places = range(at, max(0, at - _LONGEST_CHARACTER), -1)
     return next((place for place in places if _between(text, place)), at)
 

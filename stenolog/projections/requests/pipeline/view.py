@@ -1,8 +1,8 @@
-"""View: what one lane has been told of a log so far, entry by entry, and what its policy has let go of.
+"""View: the entries that one lane can see, and those that its policy dropped.
 
 All stages read a view, and two change it. Stage 1 decides on arrival (`take`) whether an entry is for the
-lane: whom it was addressed to, under the scope that held then. Those that are stay in `entries` until stage 7
-(`budget.fit`, `budget.tidy`), after an entry, lets them go for good: for a cap, or for a summary.
+lane: whom it was addressed to, under the scope of that moment. Those stay in `entries` until stage 7
+(`budget.fit`, `budget.tidy`), after an entry, removes them permanently: for a cap, or for a summary.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ NEWEST = frozenset({LATEST, CUT_OFF, AT_WORK})
 class Contents(NamedTuple):
     """The contents of a view in units that are never cut in two.
 
-    `left_out` has the rule for each entry that is out of context, `edits` the message that each edit
-    changes, `entries` the shown entries in the order in which they are shown.
+    `left_out` has the rule for each entry that is out of context, `edits` the message that each edit changes,
+    `entries` the shown entries in order.
     """
 
     units: list[tuple[Message, ...]]
@@ -59,11 +59,7 @@ NOTHING_SHOWN = Contents([], {}, [], {})
 
 
 class Arrival(NamedTuple):
-    """An entry as it arrived.
-
-    It has the rule that keeps it from the lane (empty: none), the call and result that it ties together, and
-    the summary that it makes.
-    """
+    """An entry as it arrived: the rule that hides it ("": none), its call and result, its summary."""
 
     rule: str
     pair: Pair | None
@@ -87,10 +83,10 @@ class Uncut(NamedTuple):
 class View:
     """The view of one lane under one policy.
 
-    `entries` are those that the lane may be shown, `left_out` the runs that it never will be, with the rule.
-    `private` are the runs of what was not for the lane: no summary may tell of it. `cuts` is the number of
-    cuts so far. `voice` is the lane, and all others where the policy shows their words as its own. `version`
-    is the pipeline's. `holes` are the reasons for which something older stayed beside what had no room.
+    `entries` are those that the lane may be shown, `left_out` the hidden runs, with the rule. `private` are
+    the runs of what was not for the lane, which no summary may mention. `cuts` is the number of cuts so far.
+    `voice` is the lane, and all others whose words the policy shows as its own. `version` is the pipeline's.
+    `holes` are the reasons for which something older stayed beside what had no room.
     """
 
     def __init__(
@@ -100,7 +96,7 @@ class View:
         counter: Counter = ESTIMATE,
         blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     ) -> None:
-        """`blobs` are measured under a budget in bytes alone. Raises `InvalidPolicyError`."""
+        """`blobs` are measured only under a budget in bytes. Raises `InvalidPolicyError`."""
         self.lane, self.policy, self.counter = lane, policy, counter
         self.version = PIPELINES[policy.pipeline or PIPELINE]
         self.style = attribution_style(lane, policy, counter)
@@ -124,7 +120,7 @@ class View:
         self._response = ""
 
     def take(self, entry: Entry) -> Arrival:
-        """Take the next entry of the log in, and decide whether it is for the lane."""
+        """Take the log's next entry in, and decide whether it is for the lane."""
         self._response = self._response_of(entry)
         self._take_cut_back()
         before, where = self.state, self.lane.address
@@ -156,7 +152,7 @@ class View:
         return Arrival(rule, pair, made)
 
     def _take_summary(self, position: int, event: AssistantMessage, rule: str) -> tuple[str, Summary | None]:
-        """Return the rule that keeps a summary from the lane, and the summary as it counts for it."""
+        """Return the rule that hides a summary from the lane, and the summary as it counts for it."""
         made = None if rule else summary_of(position, event, [each.summary for each in self.summaries])
         if made is None:
             return rule, None
@@ -169,7 +165,7 @@ class View:
     def _take_shared_summary(
         self, position: int, event: AssistantMessage, rule: str
     ) -> tuple[str, Summary | None]:
-        """Return the same by the rule of `requests@5`, under which a summary is for all who saw enough."""
+        """Return the same by the rule of `requests@5`: a summary is for all who saw enough."""
         if rule == "private-purpose" and event.purpose == "summary":
             rule = ""
         spans = tuple(event.covers)
@@ -188,7 +184,7 @@ class View:
         return rewritten(messages, entry, self.transforms, self.counter)  # stage 4, its end
 
     def cut(self, gone: Mapping[int, str], rule: str, oldest: int) -> None:
-        """Let entries go because a cap of the policy is outgrown, whose cuts have a rule.
+        """Remove entries because a cap is outgrown, by a rule.
 
         `oldest` is the first position that stays and counts against the cap.
         """
@@ -207,7 +203,7 @@ class View:
         self.drop({position: rule if position < edge else why for position, why in gone.items()})
 
     def drop(self, gone: Mapping[int, str]) -> None:
-        """Remove entries for good, each by a rule."""
+        """Remove entries permanently, each by a rule."""
         dropped = [entry for entry in self.entries if entry.position in gone]
         self.entries = [entry for entry in self.entries if entry.position not in gone]
         here = [entry.position for entry in self.entries]
@@ -220,7 +216,7 @@ class View:
         self.summaries = [made for made in self.summaries if made.summary.position in positions]
 
     def _take_cut_back(self) -> bool:
-        """Undo the last cut if the next entry belongs to the response that it fell into; return whether."""
+        """Undo the last cut if the next entry belongs to the response that it split; return whether."""
         uncut, self.uncut = self.uncut, None
         if uncut is None or uncut.response != self._response:
             return False
@@ -230,7 +226,7 @@ class View:
 
     @property
     def summarised(self) -> bool:
-        """True if a summary stands in the place of something that the lane could be shown."""
+        """True if a summary replaces something that the lane could be shown."""
         if self.version < 6 or not self.summaries:
             return False
         context = read_context(self.entries, self.settings, self.pairing, self.summaries, self.lane.agent)
@@ -250,12 +246,12 @@ class View:
         return is_latest and any((one.position, one.nth) == call for _, one in self.state.open_calls())
 
     def counts(self, rule: str) -> bool:
-        """Return whether a cap counts now: while a session lives, the messages in it are not sent."""
+        """Return whether a cap counts now: messages in a living session are not sent."""
         return rule != "beyond-last" or not self.continues_session
 
     @property
     def pass_token(self) -> str:
-        """The word by which an agent says that it passes; empty where there is none."""
+        """The word by which an agent passes; "" if there is none."""
         turns = self.settings.turns
         token = turns.options.get("pass_token") if turns is not None else None
         mine = self.policy.voices.pass_token if self.policy.voices else ""

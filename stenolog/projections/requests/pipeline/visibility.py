@@ -1,7 +1,7 @@
-"""Stage 1, visible: which entries a lane is shown, and for each other one the rule that keeps it out.
+"""Stage 1, visible: which entries a lane is shown, and the rule that hides each other one.
 
-What an entry is to a lane is decided when it arrives: whom it was addressed to, under the scope that held
-then (`exclusion_rule`). Resets, rewinds and answers come later and are looked at each time (`visible`).
+On arrival the address and the scope of that moment decide (`exclusion_rule`). Resets, rewinds and answers
+come later and are checked each time (`visible`).
 """
 
 from __future__ import annotations
@@ -32,10 +32,9 @@ from .lane import INTERRUPTIONS, LaneId
 def exclusion_rule(
     event: Event, lane: LaneId, scope: str, call: Call | None, pass_token: str = "", *, own: bool = True
 ) -> str:
-    """Return the rule that keeps an entry from the lane for good; empty where none does.
+    """Return the rule that hides an entry from the lane permanently; "" if none.
 
-    `scope` is the one that holds for the agent, `call` the call that a result belongs to. `own`: the lane is
-    shown its own passes.
+    `scope` is the agent's, `call` the call of a result. `own`: the lane is shown its own passes.
     """
     match event:
         case ModeSwitch():
@@ -77,7 +76,7 @@ def exclusion_rule(
 
 
 def visible(entries: Sequence[Entry], lane: LaneId, context: Context, answered: int) -> dict[int, str]:
-    """Return the rule for each entry that is out of context as things are now.
+    """Return the rule for each entry that is out of context now.
 
     `answered` is the position of the lane's last answer.
     """
@@ -94,7 +93,7 @@ def visible(entries: Sequence[Entry], lane: LaneId, context: Context, answered: 
 
 
 def _rule(entry: Entry, lane: LaneId, context: Context, answered: int) -> str:
-    """Return the rule that keeps an entry from the lane as things are now; empty where none does."""
+    """Return the rule that hides an entry from the lane now; "" if none."""
     out = context.out.get(entry.position)
     if out is not None and out[0] != "replaced":
         return out[0]
@@ -106,7 +105,7 @@ def _rule(entry: Entry, lane: LaneId, context: Context, answered: int) -> str:
 
 
 def _failed_silently(entry: Entry, lane: LaneId) -> bool:
-    """Return whether an entry is an error of the lane's own model call, before a word had come."""
+    """Return whether an entry is an error of the lane's own model call, without any words."""
     match entry.event:
         case LlmError(category=category, parts=parts) as error if lane.owns(error):
             return category not in INTERRUPTIONS and not says_something(parts)
@@ -115,7 +114,7 @@ def _failed_silently(entry: Entry, lane: LaneId) -> bool:
 
 
 def _in_scope(event: Known, lane: LaneId, call: Call | None) -> bool:
-    """Return whether an entry is in scope: the lane's own, or to it by name, or to nobody by name."""
+    """Return whether an entry is in scope: the lane's own, to it by name, or to no name."""
     if lane.wrote(event):
         return True
     if isinstance(event, ToolResult) and call is not None:
