@@ -1,4 +1,4 @@
-"""For tests: example events, logs with fixed ids, times and digests, cuts of a run, and exported moments."""
+"""For tests: example events, logs with fixed ids, times and digests, crash points, and exported moments."""
 
 from .crash_points import CrashPoint, crash_points
 from .given import SALT, SHA256, START, entries, example_conversation, examples, records

@@ -1,12 +1,12 @@
-"""Every instant at which a run can be cut off: what a process that was killed there leaves behind.
+"""Every instant at which a run can be killed, and the log that is left then.
 
     for point in crash_points(run, tmp_path):
         with stenolog.open(point.path) as log:
             go_on(log)
 
-Whatever is appended, claimed or drafted is one transaction, so between two of them the log is as it was after
-the first. The world outside may have moved on: a tool has run, say, and its result is not there yet. So each
-of these logs comes twice, with the world as it was right after one transaction and right before the next.
+Each append, claim or draft is one transaction, so the log changes only by these. The world outside may be
+ahead: a tool has run, and its result is not in the log. So each log comes twice: with the world as it was
+right after one transaction, and right before the next.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ WHAT = ("entry", "claim", "draft", "blob")
 class CrashPoint(NamedTuple):
     """One instant of a run.
 
-    `when` names it: "after entry 5", "before claim 2". `path` is the database as it was; it may be opened and
-    written to. `world` is what the caller's `world()` gave at that instant.
+    `when` names it: "after entry 5", "before claim 2". `path` is the database as it was; tests may write to
+    it. `world` is what the caller's `world()` returned then.
     """
 
     number: int
@@ -42,10 +42,10 @@ class CrashPoint(NamedTuple):
 def crash_points(
     run: Callable[[Log], object], folder: Path, *, world: Callable[[], Any] = lambda: None, **options: Any
 ) -> Iterator[CrashPoint]:
-    """Run something on a log in `folder` from its beginning to its end, and give every instant of it.
+    """Run something on a log in `folder`, and yield every instant of the run.
 
-    `run` is called once. `world` is asked at every instant for a copy of what is outside of the log, such as
-    the calls that tools have seen so far. The `options` are those of `stenolog.open`.
+    `run` is called once. `world` is called at every instant for a copy of what is outside the log, such as
+    the calls that tools have seen. The `options` are those of `stenolog.open`.
     """
     with open_log(folder / "run.db", **options) as log, _cutting(log, folder, world) as cuts:
         run(log)
@@ -58,7 +58,7 @@ def crash_points(
 
 @contextmanager
 def _cutting(log: Log, folder: Path, world: Callable[[], Any]) -> Iterator[list[tuple[str, Path, Any]]]:
-    """Collect the instants while the log is written to: their names, copies of the log, and the world's."""
+    """Collect the instants while the log is written: name, copy of the log, copy of the world."""
     store = log.datastore
     writing = store.writing
     cuts: list[tuple[str, Path, Any]] = []

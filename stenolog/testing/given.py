@@ -55,8 +55,8 @@ SHA256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 def entries(*events: Event | NewEntry, conversation: str = "demo") -> list[Entry]:
     """Return the events as a log holds them; a `NewEntry` brings its own id and time.
 
-    Positions count from 1; ids are e1, e2 …; entry n stands n seconds after `START`; digests are chained.
-    Nothing is added: no opening. Raises `InvalidEventError` for an event that cannot be stored.
+    Positions count from 1; ids are e1, e2 …; entry n is n seconds after `START`; digests are chained. No
+    opening is added. Raises `InvalidEventError` for an event that cannot be stored.
     """
     return [to_entry(conversation, record) for record in records(*events)]
 

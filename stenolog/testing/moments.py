@@ -1,4 +1,4 @@
-"""The check of a moment that was exported as a test."""
+"""Check of a moment that was exported as a test."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def check_moment(
     blobs: Mapping[str, str] | None = None,
     fields: Mapping[str, str] | None = None,
 ) -> None:
-    """Build a request of the entries that a file holds, and compare it with the one that it was.
+    """Build a request from the entries in a file, and compare it with the recorded one.
 
     `stenolog export TALK --at P --agent A --as pytest` writes such a file. `fields` are JSON pointers into
-    the request: one that is "live" is compared by its type alone, one to "ignore" not at all.
+    the request: of a "live" one only the type is compared; one to "ignore" is skipped.
 
-    Raises `AssertionError` with the first JSON pointer that differs, and the rule and the entries of the part
-    there; `CallerError` for fields or blobs that cannot be.
+    Raises `AssertionError` with the first JSON pointer that differs, and the rule and entries of that part;
+    `CallerError` for invalid fields or blobs.
     """
     __tracebackhide__ = True  # pytest shows the line of the test
     contents = {sha: b64decode(text) for sha, text in (blobs or {}).items()}

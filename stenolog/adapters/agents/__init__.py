@@ -1,1 +1,1 @@
-"""Agents that are programs: run from a command line, or spoken to over the Agent Client Protocol."""
+"""Agents that are programs: run from a command line, or over the Agent Client Protocol."""

@@ -1,4 +1,4 @@
-"""Models that are agents which speak the Agent Client Protocol over stdin and stdout."""
+"""Models that are agents of the Agent Client Protocol, over stdin and stdout."""
 
 from __future__ import annotations
 
@@ -22,18 +22,17 @@ if TYPE_CHECKING:
 
 
 class ACP(Model):
-    """An agent of the Agent Client Protocol, such as an editor talks to.
+    """Agent of the Agent Client Protocol, as editors use it.
 
-    One process for each lane of a conversation, at most `most` at a time; a session that is not here any more
-    is taken up again where the agent can. What it does by itself (calls of its own tools, plans) is kept with
-    its answer as opaque parts and never run by us. It is given no access to files or terminals through us.
+    It has one process for each lane of a conversation, at most `most` at a time. A lost session is resumed if
+    the agent can. The agent's own tool calls and plans are kept with its answer as opaque parts, and never
+    run here. It gets no access to files or terminals through us.
 
-    `permit` is asked where the agent wants a permission; without it every one is refused. `mcp_servers` are
-    those that it is to connect to, as the protocol has them. A call that is cancelled is cancelled with the
-    agent; where that takes longer than `patience` seconds, the process is ended. `timeouts.connect` is how
-    long it may take until its session is open. `env` and `cwd` are the process's; it inherits a list of
-    variables and what `inherit` names, and no value of `env` comes up in an error. `name` is the program's
-    unless it is given.
+    `permit` decides about permissions that the agent asks for; without it all are refused. `mcp_servers` are
+    the servers that it connects to, in the protocol's form. `patience`: the seconds that a cancelled call may
+    take to end before the process is ended. `timeouts.connect`: the seconds until its session is open. `env`
+    and `cwd` are the process's; it inherits a list of variables and those in `inherit`. Errors show no value
+    of `env`. `name`: the program's by default.
     """
 
     provider: ClassVar[str] = "acp"

@@ -1,7 +1,4 @@
-"""One agent of the Agent Client Protocol at work: its process, its messages, and its answer as it grows.
-
-The client also passes permission requests on to the application.
-"""
+"""One ACP agent at work: its process, its messages, its permissions, and its answer."""
 
 from __future__ import annotations
 
@@ -64,7 +61,7 @@ def servers(given: Sequence[Mapping[str, Any]]) -> list[Any]:
 
 
 class Session(AgentSession):
-    """A session with an agent in a process of its own. `open` must be awaited before it is asked anything."""
+    """Session with an agent in its own process. Await `open` first."""
 
     def __init__(self, process: Process, place: SessionPlace, permit: Permit | None, patience: float) -> None:
         self.session = ""
@@ -84,7 +81,7 @@ class Session(AgentSession):
         return self._pipe.fault.message if self._pipe.fault else self._process.end
 
     async def open(self, cwd: str, servers: list[Any], session: str) -> None:
-        """Greet the agent, and take up the session where it can; else begin a new one.
+        """Connect to the agent, and resume the session if it can; else begin a new one.
 
         Raises `ModelError`.
         """
@@ -159,7 +156,7 @@ class Session(AgentSession):
         return True
 
     def _end(self, turn: ResponseBuilder, response: PromptResponse) -> None:
-        """End the turn as the agent's last word has it. A refusal makes the session forget the turn."""
+        """End the turn by the agent's last message. After a refusal the session forgets the turn."""
         if response.stop_reason == "refusal":
             turn.fail("the agent refused to go on", "refused")
         if response.stop_reason == "cancelled":
@@ -168,7 +165,6 @@ class Session(AgentSession):
         turn.finish()
 
     async def _hush(self, call: asyncio.Future[PromptResponse]) -> None:
-        """Have the agent end its turn, or end it."""
         self._client.withdraw()
         try:
             if self.alive:
@@ -204,8 +200,8 @@ class Session(AgentSession):
 def _counted(told: Counted | None, turn: ResponseBuilder) -> Usage | None:
     """Return the tokens of one turn, with its cost.
 
-    The schema speaks of the whole session; claude-agent-acp and opencode, which alone tell usage, tell the
-    turn's. They count each token as of one sort; ours count the cache in the input, thoughts in the output.
+    The schema means the whole session; claude-agent-acp and opencode, which alone send usage, send the
+    turn's. They count each token once; ours count the cache in the input, thoughts in the output.
     """
     if told is None:
         return turn.usage
@@ -225,10 +221,10 @@ ANSWERS = {True: ("allow_once", "allow_always"), False: ("reject_once", "reject_
 
 
 class Client:
-    """Tells the turn under way what the agent says and does.
+    """Receiver of what the agent says and does, for the turn under way.
 
-    What the agent sends outside a turn is dropped, such as the history of a resumed session. `news` is set
-    whenever something has come.
+    What comes outside a turn is dropped, such as the history of a resumed session. `news` is set when
+    something has come.
     """
 
     def __init__(self, place: SessionPlace, permit: Permit | None) -> None:
@@ -247,7 +243,7 @@ class Client:
         return self.turn
 
     def withdraw(self) -> None:
-        """Withdraw the permission requests that are not decided yet."""
+        """Withdraw the open permission requests."""
         for asking in self._asking:
             asking.cancel()
 
@@ -263,7 +259,7 @@ class Client:
     async def request_permission(
         self, session_id: str, tool_call: ToolCallUpdate, options: list[PermissionOption], **_: Any
     ) -> RequestPermissionResponse:
-        """Decide on the permission that the agent asks for, and answer with one of its options."""
+        """Return the decision about a permission, as one of the agent's options."""
         call = self._call_details(tool_call)
         allowed = await self._decision(call)
         call["permission"] = {True: "allowed", False: "refused", None: "withdrawn"}[allowed]
@@ -300,7 +296,7 @@ class Client:
             turn.add_text(chunk.content.text)
 
     def _call_details(self, call: ToolCallStart | ToolCallUpdate) -> dict[str, Any]:
-        """Return everything that the agent has sent about a call so far."""
+        """Return all that the agent has sent about a call."""
         known = self._calls.setdefault(call.tool_call_id, {})
         known |= _dumped(call)
         known.pop("sessionUpdate", None)
@@ -333,7 +329,7 @@ def _dumped(model: BaseModel) -> dict[str, Any]:
 
 
 class Pipe:
-    """A transport for the protocol's library. `fault` is the error that ended it, if the process did not."""
+    """Transport for the protocol's library. `fault` is the error that ended it, if the process did not."""
 
     def __init__(self, process: Process) -> None:
         self.fault: ModelError | None = None
@@ -342,13 +338,13 @@ class Pipe:
         self._messages: deque[dict[str, Any]] = deque()
 
     async def send(self, message: dict[str, Any]) -> None:
-        """Send a message. Raises `ConnectionError` where no agent receives it."""
+        """Send a message. Raises `ConnectionError` if the agent has gone."""
         if not self._process.alive:
             raise ConnectionError("the process has ended")
         self._process.write(json.dumps(message).encode() + b"\n")
 
     async def receive(self) -> dict[str, Any] | None:
-        """Return the next message; None when there will be no more."""
+        """Return the next message; None at the end."""
         while not self._messages and self.fault is None:
             if not (data := await self._process.read()):
                 return None

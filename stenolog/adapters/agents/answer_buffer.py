@@ -1,7 +1,4 @@
-"""Answer of an agent's program, built piece by piece from its output, and permissions that it asks for.
-
-The output parsers and the ACP client fill a `ResponseBuilder`.
-"""
+"""Answer of an agent's program, built from its output, and permissions that it asks for."""
 
 from __future__ import annotations
 
@@ -45,15 +42,15 @@ class _Words:
 
 
 class ResponseBuilder:
-    """One answer while it is being heard: a reader of an agent's output tells it what it finds.
+    """One answer under construction; a reader of the agent's output adds what it finds.
 
-    `provider` marks what only this agent understands. `session`, `model`, `usage` and `finish_reason` are set
-    when they are known; `usage_is_total`: `usage` counts the whole session. `alive` is set whenever the agent
-    shows that it works. `resumes`: the session can be resumed though this answer fails. `process` identifies
-    the process group at work; `spent` is what its process has cost so far, in dollars.
+    `provider` marks parts that only this agent understands. `session`, `model`, `usage` and `finish_reason`
+    are set when known; `usage_is_total`: `usage` counts the whole session. `alive` is set at each sign of
+    life. `resumes`: the session can be resumed though this answer fails. `process` identifies the process
+    group; `spent` is what its process has cost before, in dollars.
 
-    `heard`, `counted` and `current` are a reader's own: what it must not say twice, the tokens of each of the
-    agent's own calls, and the one that is under way.
+    `heard`, `counted` and `current` are the reader's: what it must not repeat, the tokens of each of the
+    agent's own calls, and the current call.
     """
 
     def __init__(self, provider: str, session: str = "", *, resumes: bool = False) -> None:
@@ -82,7 +79,7 @@ class ResponseBuilder:
         self._add("text", text)
 
     def add_reasoning(self, text: str, signature: str = "") -> None:
-        """Add more of the reasoning, and at its end the proof of it."""
+        """Add more of the reasoning, and its signature at the end."""
         self._add("reasoning", text).signature += signature
 
     def break_part(self) -> None:
@@ -90,9 +87,9 @@ class ResponseBuilder:
         self._pausing = True
 
     def add_note(self, thing: dict[str, Any], key: str = "") -> None:
-        """Add an action that the agent does by itself, such as a call of its own tools; we never run it.
+        """Add an action of the agent itself, such as a call of its own tools; we never run it.
 
-        A thing with the key of an earlier one takes its place.
+        It replaces an earlier note of the same key.
         """
         raw = _compact(thing)
         act = self._acts.get(key) if key else None
@@ -106,7 +103,7 @@ class ResponseBuilder:
         self._new.append(ResponseDelta(act.index, "act", raw, self.provider))
 
     def costs(self, dollars: object) -> None:
-        """Set the cost to what the agent's process has cost so far, less what it had cost before."""
+        """Set the cost from the process's total, less what it had cost before."""
         if not isinstance(dollars, int | float) or not 0 <= dollars < math.inf:
             return
         cost = round(max(0.0, dollars - self.spent) * 1_000_000)
@@ -114,13 +111,13 @@ class ResponseBuilder:
         self.spent = float(dollars)
 
     def finish(self, text: str = "") -> None:
-        """Complete the answer; `text` is all of it, for an agent that did not stream it."""
+        """Complete the answer; `text` is all of it, if the agent did not stream."""
         if text and not self.said_something:
             self.add_text(text)
         self.ended = True
 
     def fail(self, words: str, category: str = "", retry_after: object = None) -> NoReturn:
-        """Raise the failure that the agent reports: in this category, or in the one that its words name."""
+        """Raise the agent's failure, in this category or the one that its words name."""
         known = category if category in get_args(ErrorCategory) else category_of(words)
         wait = float(retry_after) if isinstance(retry_after, int | float) else None
         self.ended = True
@@ -138,7 +135,7 @@ class ResponseBuilder:
         return Progress(session, self.model, None if self.usage_is_total else self.usage, self.process)
 
     def pieces(self) -> list[ResponseDelta | Progress]:
-        """Yield the pieces since the last call, or a sign of life if there are none."""
+        """Return the pieces since the last call, or a sign of life if there are none."""
         new: list[ResponseDelta | Progress] = [*self._new]
         progress = self.progress
         if progress != self._told or (self.alive and not new):
@@ -148,7 +145,7 @@ class ResponseBuilder:
 
     @property
     def answer(self) -> ModelResponse:
-        """All of it; a part without any words is left out."""
+        """Return the whole answer, without empty parts."""
         parts = tuple(part for each in self._parts if (part := self._complete_part(each)) is not None)
         return ModelResponse(
             parts, self.model, self.finish_reason, self.usage, self.session, self.usage_is_total
@@ -198,10 +195,10 @@ def _shortened(thing: Any) -> Any:
 
 
 class PermissionRequest(NamedTuple):
-    """A permission that an agent asks for.
+    """Permission that an agent asks for.
 
-    `title` and `kind` (read, edit, execute …) say what it is about to do; `arguments` is the raw JSON. The
-    lane is the one that the agent works for.
+    `title` and `kind` (read, edit, execute …) describe the action; `arguments` is the raw JSON. `lane` is the
+    one that the agent works for.
     """
 
     title: str

@@ -1,4 +1,4 @@
-"""Command line of an agent: its arguments, the variables it inherits, and values that stay hidden."""
+"""Command line of an agent: its arguments, inherited variables, and hidden values."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ PROMPT, SESSION = "{prompt}", "{session}"
 
 @dataclass(frozen=True, repr=False)
 class Command:
-    """A program with its arguments. `env` is added to the environment it inherits; `cwd` is its folder.
+    """Program with its arguments. `env` is added to the inherited environment; `cwd` is its folder.
 
-    It inherits what `inherited` lists, and the variables that match the patterns of `inherit`.
+    It inherits the variables in `inherited`, and those that match the patterns of `inherit`.
     """
 
     args: tuple[str, ...]
@@ -36,7 +36,7 @@ class Command:
         cwd: str | os.PathLike[str] | None = None,
         inherit: Sequence[str] = (),
     ) -> Command:
-        """Return a command from its words, or from a line that is split as a shell would, without a shell."""
+        """Return a command from its words, or from a line split as a shell would."""
         args = tuple(shlex.split(given) if isinstance(given, str) else given)
         if not args:
             raise CallerError("expected a command, found none")
@@ -63,18 +63,15 @@ class Command:
         return PROMPT in self.args
 
     def with_options(self, *options: Sequence[str]) -> Command:
-        """Return the command with its options added: before the prompt, or at the end.
-
-        The command may have some of them already.
-        """
+        """Return the command with options added, unless it has them: before the prompt, or at the end."""
         place = self.args.index(PROMPT) if self.takes_prompt else len(self.args)
         missing = [word for each in options if each and each[0] not in self.args for word in each]
         return replace(self, args=(*self.args[:place], *missing, *self.args[place:]))
 
     def arguments(self, prompt: str = "", session: str = "", resume: Sequence[str] = ()) -> list[str]:
-        """Return the arguments, with those that resume a session if there is one.
+        """Return the arguments, with those that resume the session, if any.
 
-        Raises `CallerError` for a session that the program would read as an option: the log names it.
+        Raises `CallerError` for a session that the program would read as an option: it comes from the log.
         """
         if session.startswith("-"):
             raise CallerError(
@@ -85,9 +82,9 @@ class Command:
         return [prompt if word == PROMPT else word for word in args]
 
     def hide(self, text: str) -> str:
-        """Return the text without the values of its environment that may be secret.
+        """Return the text without secret values of the environment.
 
-        Those are all values given for the command, and those inherited under such names as `…_API_KEY`.
+        Those are all values given for the command, and inherited ones under names such as `…_API_KEY`.
         """
         return hide(text, self.env.values())
 
@@ -106,7 +103,7 @@ NEVER = ("*BOT_TOKEN*", "*TELEGRAM*")
 def inherited(
     environment: Mapping[str, str], command: Sequence[str], inherit: Sequence[str] = ()
 ) -> dict[str, str]:
-    """Return the variables that a command inherits; `inherit` are names and patterns besides."""
+    """Return the variables that a command inherits; `inherit` has more names and patterns."""
     known = (each for each in PROGRAMS.values() if any(map(each.is_named_in, command)))
     patterns = [*COMMON, *(name for each in known for name in each.variables)]
     named = {name for name in inherit if name in environment}

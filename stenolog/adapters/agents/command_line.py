@@ -36,12 +36,11 @@ SILENT = 10.0
 
 @dataclass(frozen=True)
 class HealthCheck:
-    """The health check of a program that keeps running.
+    """Health check of a long-lived program.
 
-    A program that has been silent for `after` seconds is sent `ping` before the next request, framed as a
-    request is. If it does not answer within `timeout` seconds, it is ended, and the request is sent in
-    full. With `every` that is done every so many seconds, and one that is dead or does not answer is started
-    again at once.
+    A program silent for `after` seconds is sent `ping` before the next request. Without an answer within
+    `timeout` seconds it is ended, and the request is sent in full. With `every`, programs are checked every
+    so many seconds, and a dead or silent one is restarted at once.
     """
 
     ping: str = "ping"
@@ -51,18 +50,18 @@ class HealthCheck:
 
 
 class CommandLine(Model):
-    """A program that takes a prompt as plain text and answers on stdout.
+    """Program that takes a prompt as plain text and answers on stdout.
 
-    `one-shot` runs it for each request: the prompt on stdin, or as the argument `{prompt}`. `long-lived` has
-    one process for each lane of a conversation, which is sent one request after the other; at most `most` at
-    a time. `format` says what it speaks: `text`, `jsonl`, `claude-code`, `codex`, `gemini-cli`,
-    `qwen-code`, or a `JsonLines`. The line `end` is the end of a request and of an answer in text that a
-    long-lived one speaks. Where it knows no such line, `idle_ends` seconds of silence end its answer.
+    `one-shot` starts it for each request: the prompt on stdin, or as the argument `{prompt}`. `long-lived`
+    keeps one process for each lane of a conversation, at most `most` at a time. `format` is its language:
+    `text`, `jsonl`, `claude-code`, `codex`, `gemini-cli`, `qwen-code`, or a `JsonLines`. For text of a
+    long-lived program, the line `end` ends requests and answers; without it, `idle_ends` seconds of silence
+    end an answer.
 
-    A call that is cancelled ends a one-shot process; a long-lived one is sent `interrupt`. `patience` is how
-    many seconds each step of ending one may take. `env` is added to the environment, of which the program
-    inherits a list and what `inherit` names, such as `["AWS_*"]`; no value of `env` comes up in an error.
-    `name` is the program's unless it is given.
+    Cancelling ends a one-shot process, and sends a long-lived one the signal `interrupt`. `patience`: the
+    seconds for each step of ending a process. `env` is added to the environment, of which the program
+    inherits a list and the names in `inherit`, such as `["AWS_*"]`. Errors show no value of `env`. `name`:
+    the program's by default.
 
     `remembers` is true for a long-lived program and for a format that resumes sessions.
     """
@@ -140,7 +139,7 @@ class CommandLine(Model):
         return self.pid(lane, conversation) is not None
 
     def pid(self, lane: str, conversation: str) -> int | None:
-        """Return the process id of the program that runs for that lane; None where none runs."""
+        """Return the process id of a lane's program, or None."""
         who = self._residents.at(SessionPlace(conversation, lane))
         return who.pid if who is not None and who.alive else None
 
@@ -184,7 +183,6 @@ class CommandLine(Model):
             )
 
     async def _keep_alive(self, every: float) -> None:
-        """Check all programs every so many seconds, until the model is closed."""
         while True:
             await asyncio.sleep(every)
             try:
@@ -217,7 +215,7 @@ class CommandLine(Model):
         return TextParser(turn, self._end if self._mode == "long-lived" else "")
 
     def _framed(self, prompt: str) -> Framed:
-        """Return a request to a program that keeps running; no transport if the prompt is not found in it."""
+        """Return a request to a long-lived program; no transport if the prompt is not found in it."""
         if self._lines is None:
             transport = Transport("stdin", style="lines", after=f"\n{self._end}\n" if self._end else "\n")
             return transport.render({PROMPT: prompt}), transport

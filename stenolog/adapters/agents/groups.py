@@ -1,10 +1,10 @@
 """Process groups that must not outlive the engine that started them.
 
-Every agent leads a session of its own and carries a random mark in its environment. A watcher process reads
-the groups of its engine from a pipe; the pipe closes when the engine ends, however it ends, and the watcher
-then kills the groups that are left. An engine that takes over a dead one's claim kills by the same identity.
+Every agent leads a session of its own, with a random mark in its environment. A watcher process reads the
+groups of its engine from a pipe. The pipe closes when the engine ends, and the watcher kills the groups that
+are left. An engine that takes over a dead one's claim kills by the same identity.
 
-This file uses the standard library alone, because the watcher runs it as a script.
+This file uses only the standard library, because the watcher runs it as a script.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def identity(pid: int, mark: str) -> str:
 
 
 def end(group: str) -> None:
-    """Kill the rest of a group, and the processes with its mark, if there are any.
+    """Kill the rest of a group, and the processes with its mark.
 
-    A process whose id was used again is never killed: its start time differs, and it lacks the mark.
+    A reused process id is never killed: its start time differs, and it lacks the mark.
     """
     pid, boot, started, mark = (*group.split(":"), "", "", "")[:4]
     if not pid.isdecimal() or int(pid) <= 1 or boot != _boot():  # group 1: every process there is
@@ -50,7 +50,7 @@ def end(group: str) -> None:
 
 
 class Watcher:
-    """The watcher process of this engine, started with the first group."""
+    """Watcher process of this engine, started with the first group."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -85,7 +85,7 @@ class Watcher:
                 process.wait()
 
     def forked(self) -> None:
-        """Let go of the parent's watcher in a fork: the pipe must close when the parent ends."""
+        """Close the parent's watcher in a fork: the pipe must close when the parent ends."""
         self._lock = threading.Lock()
         self._groups = set()
         process, self._process = self._process, None
@@ -114,7 +114,7 @@ class Watcher:
 
 
 def _begun() -> subprocess.Popen[bytes]:
-    """Start the watcher, in a session of its own so that no signal to this one's group reaches it."""
+    """Start the watcher in a session of its own, so that no signal to this group reaches it."""
     return subprocess.Popen(
         [sys.executable, "-IS", os.path.abspath(__file__)],
         bufsize=0,
@@ -127,7 +127,7 @@ def _begun() -> subprocess.Popen[bytes]:
 
 
 def _watch() -> None:
-    """Read groups from stdin until it closes or the parent has ended; then kill the remaining ones."""
+    """Read groups from stdin until it closes or the parent has ended; then kill the rest."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     parent, groups, rest = os.getppid(), set[str](), b""
@@ -144,7 +144,7 @@ def _watch() -> None:
 
 
 def _marked(mark: str) -> list[int]:
-    """Return the processes that carry the mark; only /proc tells."""
+    """Return the processes that have the mark, from /proc."""
     wanted, found = f"{MARK}={mark}".encode(), []
     for folder in _PROC.glob("[0-9]*"):
         with suppress(OSError):  # it has ended, or is somebody else's
@@ -154,7 +154,7 @@ def _marked(mark: str) -> list[int]:
 
 
 def _started(pid: int) -> str:
-    """Return the start time of a process, in the words of the system; empty if it does not run."""
+    """Return the start time of a process as the system writes it; empty if it does not run."""
     if (_PROC / "self").exists():
         with suppress(OSError):
             fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()

@@ -1,4 +1,4 @@
-"""Long-lived agents: programs that run on between requests, one for each lane, so many at a time."""
+"""Long-lived agents: programs that run on between requests, one for each lane."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from .process import LINGER, Process
 
 
 class SessionPlace(NamedTuple):
-    """A conversation, and the address of a lane in it."""
+    """Conversation, and the address of a lane in it."""
 
     conversation: str
     lane: str
 
 
 class AgentSession(ABC):
-    """An agent that goes on running between two requests.
+    """Agent that keeps running between requests.
 
-    `session` names what it remembers; `told`: it has been told something since it was started.
+    `session` names what it remembers; `told`: it has been sent something since its start.
     """
 
     session: str
@@ -57,8 +57,6 @@ Framed: TypeAlias = tuple[bytes, Transport | None]
 
 
 class _Home(Generic[R]):
-    """The home of one agent: one turn at a time."""
-
     def __init__(self) -> None:
         self.who: R | None = None
         self.busy = 0
@@ -66,7 +64,6 @@ class _Home(Generic[R]):
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Take a turn in that place, once the turns before it have ended."""
         self.busy += 1
         try:
             async with self._lock:
@@ -76,11 +73,11 @@ class _Home(Generic[R]):
 
 
 class SessionPool(Generic[R]):
-    """A pool of residents, at most one per place.
+    """Pool of residents, at most one per place.
 
-    Beyond `most` residents, the one silent longest is stopped; its lane is sent everything again. `begin`
-    starts a resident at a place, for a session (empty: a new one). `resumes`: a new resident may be able to
-    resume a session that no process here remembers.
+    Beyond `most`, the resident silent longest is stopped; its lane is sent everything again. `begin` starts a
+    resident at a place, for a session (empty: a new one). `resumes`: a new resident may resume a session that
+    no process here remembers.
     """
 
     def __init__(
@@ -97,7 +94,7 @@ class SessionPool(Generic[R]):
         return home.who if home else None
 
     def lost(self, place: SessionPlace, session: str) -> str:
-        """Return the reason that no process there remembers the session; empty if one does."""
+        """Return why no process remembers the session; empty if one does."""
         who = self.at(place)
         if who is None or who.session != session:
             return "no process that remembers its session runs here"
@@ -113,9 +110,9 @@ class SessionPool(Generic[R]):
         return ""
 
     async def ask(self, place: SessionPlace, session: str, prompt: str) -> AsyncGenerator[StreamItem, None]:
-        """Yield the answer of the process there that remembers the session; without a session, of a new one.
+        """Yield the answer of the process that remembers the session; without one, of a new process.
 
-        Raises `ModelError`: `process_exited` where the session is lost: the prompt then tells too little.
+        Raises `ModelError`, with `process_exited` if the session is lost: the prompt is only its end then.
         """
         async with self._turn(place) as home:
             who = await self._welcomed(home, place, session)
@@ -132,9 +129,9 @@ class SessionPool(Generic[R]):
             return await health(home.who)
 
     async def renew(self, health: Callable[[R], Awaitable[str]]) -> dict[SessionPlace, str]:
-        """Check every idle resident, start another one for each that is dead or unwell, and return why.
+        """Check every idle resident, replace each dead or unwell one, and return why.
 
-        One that can resume the session does; else the lane is told everything with its next request.
+        The new one resumes the session if it can; else the lane's next request has everything.
         """
         reasons = dict[SessionPlace, str]()
         for place, home in [*self._homes.items()]:
@@ -183,11 +180,11 @@ class SessionPool(Generic[R]):
 
 
 class Program(AgentSession):
-    """A process that answers one request after the other.
+    """Process that answers one request after the other.
 
-    `parser` makes what reads an answer, for a session; `frame` puts a prompt into bytes. Whoever stops
-    listening sends it the signal `interrupt`; it has `patience` seconds to end its turn, or is ended.
-    `silence` is what it means if it says no more.
+    `parser` makes the parser of an answer, for a session; `frame` turns a prompt into bytes. If the caller
+    stops iterating, the process is sent the signal `interrupt`; after `patience` seconds it is ended.
+    `silence` is what its silence means.
     """
 
     def __init__(
@@ -225,7 +222,7 @@ class Program(AgentSession):
 
     @property
     def silent(self) -> float:
-        """Return for how many seconds the process was not used."""
+        """Return the seconds since the process was used."""
         return self._now() - self._spoken
 
     async def ask(self, prompt: str) -> AsyncGenerator[StreamItem, None]:

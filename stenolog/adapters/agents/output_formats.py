@@ -1,4 +1,4 @@
-"""Forms of the JSON lines that agents' programs speak: plain ones, and those of `PROGRAMS`."""
+"""JSON lines that agents' programs write: plain ones, and those of `PROGRAMS`."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ Reader: TypeAlias = Callable[[dict[str, Any], ResponseBuilder], None]
 
 
 def prompted(prompt: str) -> dict[str, Any]:
-    """Return the default form of a request: `{"prompt": …}`."""
+    """Return the default request: `{"prompt": …}`."""
     return {"prompt": prompt}
 
 
 @dataclass(frozen=True)
 class JsonLines:
-    """A program's form of JSON lines.
+    """Form of a program's JSON lines.
 
-    `read` understands a line of its output. `ask` makes the line that a request is, for a program that runs
-    on (one that is run for each request gets the bare prompt). `resume` are the arguments that take up a
-    session, `{session}` standing for its id; without them a session ends with its process. `speak` are those
-    that make it write such lines, `listen` those that make it read them; a command that has the first of them
-    has them all. `charges` says whether the program states what it cost.
+    `read` parses a line of its output. `ask` makes a request's line for a long-lived program; a one-shot one
+    gets the bare prompt. `resume` are the arguments that resume a session, with `{session}` for its id;
+    without them a session ends with its process. `speak` are the arguments that make it write such lines,
+    `listen` those that make it read them; a command with the first of them has them all. `charges`: whether
+    the program states its cost.
     """
 
     read: Reader
@@ -43,14 +43,14 @@ class JsonLines:
 
 
 def read(line: dict[str, Any], turn: ResponseBuilder) -> None:
-    """Read the format for programs of one's own. Lines are told apart by `type`; others are passed over:
+    """Read a line of a custom program. Lines differ by `type`; other types are skipped:
 
     - `text`, `reasoning`: more of it, in `text`
     - `session`: the `id` of the session
-    - `note`: something that the program did by itself, kept as it is
-    - `result`: the end; with `text` for an answer not told piece by piece, and if known `session`, `model`,
+    - `note`: an action of the program itself, kept as it is
+    - `result`: the end; with `text` if the answer did not stream, and optional `session`, `model`,
       `finish_reason`, `usage` (the counts of `Usage`)
-    - `error`: the end, with a `message` and if known a `category` of `llm_error` and `retry_after` in seconds
+    - `error`: the end, with a `message`, and optional `category` of `llm_error` and `retry_after` in seconds
     """
     match line.get("type"):
         case "text":
@@ -90,9 +90,9 @@ OUTPUT_FORMATS = _OutputFormats("an output format other than text", {"jsonl": Js
 
 
 def split_command(command: str) -> tuple[str, str]:
-    """Return a command line as its program needs it, and the name of the format that the program speaks.
+    """Return a command line as its program needs it, and the name of its format.
 
-    A program that is known by its name, and told to write otherwise, speaks plain text.
+    A known program that is told to write otherwise speaks plain text.
     """
     words = shlex.split(command)
     for program in PROGRAMS.values():

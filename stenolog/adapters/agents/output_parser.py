@@ -1,4 +1,4 @@
-"""Parser of a program's output: from its bytes to one answer, as plain text up to an end or as JSON lines."""
+"""Parsers of a program's output: plain text up to an end, or JSON lines."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SHOWN = 200
 
 
 class OutputParser(ABC):
-    """Takes in what a program writes, and tells a turn."""
+    """Parser that takes in a program's output and builds a turn."""
 
     turn: ResponseBuilder
 
@@ -35,13 +35,13 @@ class OutputParser(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """End the output. Raises `ModelError` where it ends in the middle of a message."""
+        """End the output. Raises `ModelError` in the middle of a message."""
 
 
 class TextParser(OutputParser):
-    """Everything on stdout is the answer; with an `end`, up to the line that consists of it alone.
+    """Parser for which all stdout is the answer; with an `end`, up to that line.
 
-    Bytes that are not UTF-8 become U+FFFD; escape sequences of terminals go, and line breaks at the end.
+    Invalid UTF-8 becomes U+FFFD; terminal escapes and line breaks at the end are dropped.
     """
 
     def __init__(self, turn: ResponseBuilder, end: str = "") -> None:
@@ -93,7 +93,7 @@ class TextParser(OutputParser):
 
 
 class LinesParser(OutputParser):
-    """Each line is a JSON object, which the reader understands. See `parsed` for what is none."""
+    """Parser of JSON objects, one on each line. See `parsed` for other lines."""
 
     def __init__(self, turn: ResponseBuilder, read: Reader) -> None:
         self.turn = turn
@@ -131,7 +131,7 @@ class LinesParser(OutputParser):
 
 
 class JsonRows:
-    """Lines of any length out of pieces of any length. `held`: so many bytes have no end of a line yet."""
+    """Lines of any length from pieces of any length. `held`: the bytes without an end of line yet."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
@@ -150,8 +150,8 @@ class JsonRows:
 def parsed(row: bytes) -> dict[str, Any] | None:
     """Return the JSON object of a line.
 
-    A line that does not begin with `{` is noise (a warning, a banner), and None. One that does and is no
-    object is an `invalid_response`, since there may have been words in it.
+    A line that does not begin with `{` is noise (a warning, a banner), and gives None. Invalid JSON after `{`
+    is an `invalid_response`, since it may have held words.
     """
     line = row.decode("utf-8", "replace")
     line = (ESCAPES.sub("", line) if "\x1b" in line else line).strip()
@@ -174,7 +174,7 @@ LIMIT = 100_000_000
 
 
 class Silence(NamedTuple):
-    """The meaning of `seconds` of silence of a program that has begun to answer.
+    """Meaning of `seconds` of silence in the middle of an answer.
 
     It `ends` the answer; else `warn` is called once, and the answer goes on.
     """
@@ -220,9 +220,9 @@ async def read_answer(
 async def heard_out(
     process: Process, parser: OutputParser, patience: float
 ) -> AsyncGenerator[StreamItem, None]:
-    """Yield the output of a process run for one answer, and then the answer. Raises `ModelError`.
+    """Yield the output of a one-shot process, then the answer. Raises `ModelError`.
 
-    An answer that marks its own end is whole, whatever the exit code; for any other the code must be 0.
+    An answer that marks its own end is whole, whatever the exit code; else the code must be 0.
     """
     async with aclosing(read_answer(process, parser)) as pieces:
         async for piece in pieces:

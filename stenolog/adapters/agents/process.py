@@ -1,4 +1,4 @@
-"""A child process in a group of its own, whose output never blocks it and whose end is never missed."""
+"""Child process in its own group, whose output never blocks it and whose end is never missed."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _FAULT = re.compile(r"\s*(?:error|fatal|panic)\b", re.IGNORECASE)
 
 
 class Process(asyncio.SubprocessProtocol):
-    """A running program. `launch` makes one; `stop` must be awaited, unless it has ended by itself.
+    """Running program, made by `launch`; await `stop`, unless it has ended.
 
-    What it writes between `discard_output` and `resume_output` is dropped, so that nothing said between two
-    turns is taken for an answer. What it is told is held in memory until it reads, so telling never waits.
+    Output between `discard_output` and `resume_output` is dropped, so that it does not become part of an
+    answer. Input is held in memory until the process reads it, so writing never waits.
     """
 
     def __init__(self, command: Command, mark: str) -> None:
@@ -54,7 +54,7 @@ class Process(asyncio.SubprocessProtocol):
 
     @property
     def alive(self) -> bool:
-        """True if the process still runs on this event loop, with stdin and stdout open."""
+        """True if the process runs on this event loop, with stdin and stdout open."""
         return not (self._loop.is_closed() or self._ended.is_set()) and {IN, OUT} <= self._open
 
     @property
@@ -64,25 +64,25 @@ class Process(asyncio.SubprocessProtocol):
 
     @property
     def code(self) -> int | None:
-        """Its exit code, less than 0 where a signal ended it; None while it runs."""
+        """Exit code, negative if a signal ended it; None while it runs."""
         return self._transport.get_returncode()
 
     @property
     def end(self) -> str:
-        """A message on the process's end, with its last words on stderr."""
+        """Message on the process's end, with its last lines on stderr."""
         said = f": {words}" if (words := self.last_words) else ""
         return f"{self._command.name} {_ending(self.code)}{said}"
 
     @property
     def last_words(self) -> str:
-        """The last lines that it wrote to stderr, from the one that names a fault, if there is one."""
+        """Last lines on stderr, from the one that names a fault, if there is one."""
         text = without_escapes(self._command.hide(self._errors.decode("utf-8", "replace")))
         lines = text[-SHOWN:].strip().splitlines()
         fault = next((nth for nth, line in enumerate(lines) if _FAULT.match(line)), len(lines) - LAST_LINES)
         return " / ".join(lines[max(0, fault) :][:LAST_LINES])
 
     def write(self, data: bytes) -> None:
-        """Write to its stdin. What a process that has ended does not take is dropped."""
+        """Write to its stdin; dropped if the process has ended."""
         if (pipe := self._stdin) is not None and not pipe.is_closing():
             pipe.write(data)
 
@@ -93,7 +93,7 @@ class Process(asyncio.SubprocessProtocol):
             pipe.write_eof()
 
     def resume_output(self) -> None:
-        """Keep its output from now on, and only that."""
+        """Keep its output from now on."""
         self._take_output()
         self._listening = True
 
@@ -103,7 +103,7 @@ class Process(asyncio.SubprocessProtocol):
         self._take_output()
 
     async def read(self) -> bytes:
-        """Return new output from stdout, waiting for it; empty at the end."""
+        """Wait for new output on stdout and return it; empty at the end."""
         while not self._chunks and OUT in self._open:
             self._more.clear()
             await self._more.wait()
@@ -118,7 +118,7 @@ class Process(asyncio.SubprocessProtocol):
         return self._ended.is_set()
 
     def signal(self, number: int) -> None:
-        """Send a signal to the whole group, unless it has ended: its number may be another's by now."""
+        """Send a signal to the whole group, unless it has ended: the number may be another's by now."""
         if self._over:
             return
         with suppress(ProcessLookupError, PermissionError):  # none of it is left, or nothing of ours
@@ -131,7 +131,7 @@ class Process(asyncio.SubprocessProtocol):
     async def stop(self, patience: float, *, politely: bool = True) -> None:
         """Stop the process by closing its stdin (`politely`), else by SIGTERM, else by SIGKILL.
 
-        Each step waits so many seconds of patience. Then what is left of its process group is killed.
+        Each step waits `patience` seconds. Then the rest of its process group is killed.
         """
         if self._loop.is_closed():
             self.kill()
@@ -244,10 +244,7 @@ async def launch(command: Command, args: Sequence[str]) -> Process:
 
 
 def _refused(error: OSError | ValueError) -> tuple[str, str]:
-    """Return the error category and the reason that a program cannot be started.
-
-    The path is left out if it may be that of the folder.
-    """
+    """Return the error category and why a program cannot be started, without the path of its folder."""
     if not isinstance(error, OSError):
         return "invalid_request", "a NUL in its arguments, which no program can be given"
     if error.errno == errno.E2BIG:
@@ -277,5 +274,5 @@ BEGUN_ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]*\x1b?|[ -/
 
 
 def without_escapes(text: str) -> str:
-    """Return the text without escape sequences, whole ones and those whose beginning or end was cut off."""
+    """Return the text without escape sequences, whole or cut off."""
     return BEGUN_ESCAPE.sub("", ESCAPES.sub("", text)).replace("\x1b", "")

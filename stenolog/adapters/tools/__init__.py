@@ -1,1 +1,1 @@
-"""Tools that an agent may call: plain Python functions, and the tools of MCP servers."""
+"""Tools that an agent may call: Python functions, and tools of MCP servers."""

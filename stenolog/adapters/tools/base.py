@@ -1,4 +1,4 @@
-"""Interface of the engine to a tool, which runs one call, and threads for work that blocks."""
+"""Interface of the engine to a tool, and threads for work that blocks."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ LIMIT = 100_000_000
 class ToolContext(NamedTuple):
     """One call of a tool.
 
-    `arguments` is the model's raw string. `key` is the idempotency key: the same whenever this very call is
-    run again. `lane` is the address of who calls, `position` that of the answer with the call. `conversation`
-    is the conversation itself, for a tool that works on it; the engine gives it.
+    `arguments` is the model's raw string. `key` is the idempotency key: the same if this call runs again.
+    `lane` is the address of the caller, `position` that of the answer with the call. The engine sets
+    `conversation`.
     """
 
     name: str
@@ -47,7 +47,7 @@ class ToolContext(NamedTuple):
 
 
 class Attachment(NamedTuple):
-    """A picture, or a file, that a tool gave back."""
+    """Picture or file that a tool returned."""
 
     content: bytes
     media_type: str = "application/octet-stream"
@@ -66,13 +66,12 @@ class ToolOutput(NamedTuple):
 
 
 class BaseTool(ABC):
-    """A tool that can be run.
+    """Tool that can be run.
 
-    `spec` is what the model is told. `repeat` says whether a call may run twice. `timeout` is in seconds
-    (None: for ever), `limit` in bytes of content. `approves` is asked where `spec.approval` is set: whether a
-    person has to approve these arguments; None: always. `stops` is false where a call goes on in the
-    background after it was cancelled, as one in a thread does. `secrets` are hidden in the words of its
-    failures, as the environment's are.
+    `spec` describes it to the model. `repeat`: whether a call may run twice. `timeout` is in seconds (None:
+    no limit), `limit` in bytes of content. If `spec.approval` is set, `approves` says whether a person has to
+    approve these arguments; None: always. `stops` is false if a call goes on in the background after it was
+    cancelled, as in a thread. `secrets` are hidden in its error messages, like those of the environment.
     """
 
     spec: Tool
@@ -85,22 +84,22 @@ class BaseTool(ABC):
 
     @property
     def must_not_repeat(self) -> bool:
-        """True if the tool says `repeat="never"` itself, and has not just left it open."""
+        """True if the tool itself says `repeat="never"`."""
         # The class attribute above is the default; any other one was written by the tool's author.
         places = (self, *(kind for kind in type(self).__mro__ if kind is not BaseTool))
         return self.repeat == "never" and any("repeat" in vars(each) for each in places)
 
     @abstractmethod
     async def run(self, call: ToolContext) -> ToolOutput:
-        """Run it. What it raises becomes a `ToolOutput` with `is_error`; cancelling ends it where it can."""
+        """Run the call. An exception becomes a `ToolOutput` with `is_error`; cancelling may end it."""
 
 
 class Toolset(ABC):
-    """Several tools that share a connection, such as an MCP server's."""
+    """Tools that share a connection, such as an MCP server's."""
 
     @abstractmethod
     async def open(self) -> Sequence[BaseTool]:
-        """Connect, if that is not done yet, and list the tools."""
+        """Connect, unless connected, and list the tools."""
 
     @abstractmethod
     async def close(self) -> None:
@@ -113,8 +112,8 @@ T = TypeVar("T")
 async def in_thread(work: Callable[[], T], name: str) -> T:
     """Run `work` in a thread and return its result or raise its error.
 
-    Cancelling leaves the thread running: a thread cannot be stopped. There is no pool: hanging work would
-    keep its place there, and the process from ending.
+    Cancelling leaves the thread running, since a thread cannot be stopped. There is no pool: hanging work
+    would keep its place, and the process from ending.
     """
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[tuple[T, None] | tuple[None, BaseException]] = loop.create_future()

@@ -1,4 +1,4 @@
-"""Tools for programs with a loop of their own: a call is run, and its result is an event.
+"""Tools for a program's own loop: a call is run, and its result is an event.
 
     for call in open_calls(conversation, "coder"):
         conversation.append(run_call(call, [shell], conversation=conversation))
@@ -34,25 +34,25 @@ NOWHERE = "a picture or a file came of it, which is kept in a log alone: give ru
 
 
 class AsyncTalk(Protocol):
-    """An `AsyncConversation`, by what is needed of it here."""
+    """Part of an `AsyncConversation` that is needed here."""
 
     async def sync(self) -> Conversation:
         """Return the conversation underneath."""
 
 
 def open_calls(conversation: Conversation, agent: str, task: str = "") -> list[ToolCall]:
-    """Return the agent's calls that have no result yet, as they are to run; none that awaits approval."""
+    """Return the agent's calls without a result, as they are to run; none that awaits approval."""
     return [call for _, call in _open(conversation, agent, task)]
 
 
 def run_call(
     call: ToolCall, tools: Iterable[ToolLike], *, conversation: Conversation | None = None
 ) -> ToolResult:
-    """Run a call of a tool and return its result, for `conversation.append`; a failure is a result too.
+    """Run a call and return its result, for `conversation.append`; a failure is a result too.
 
-    It does not ask whether the call ran before: only a Team keeps `repeat="never"`.
-    `tools` are functions and values of `stenolog.tools`. In a `conversation` pictures, files and very long
-    texts are kept as blobs. Raises `CallerError` for what is no tool.
+    It does not check whether the call ran before: only a Team keeps `repeat="never"`. `tools` are functions
+    and values of `stenolog.tools`. In a `conversation`, pictures, files and very long texts are kept as
+    blobs. Raises `CallerError` for an invalid tool.
     """
     known = _tools(tools)
     return _run(lambda: _result(call, known, conversation))
@@ -69,12 +69,11 @@ async def run_call_async(
 def run_calls(
     conversation: Conversation, agent: str, tools: Iterable[ToolLike], task: str = ""
 ) -> list[Entry]:
-    """Run the agent's calls that have no result yet, one after another, and append their results.
+    """Run the agent's calls without a result, one after another, and append the results.
 
-    A call runs again if the program died before its result was appended, also one of a tool that says nothing
-    of `repeat`; a tool that says "never" is refused before any call runs, for only a Team keeps that. Returns
-    the results' entries: none where nothing was to be done. Raises `CallerError` for such a tool and for what
-    is none; otherwise as `append`.
+    If the program died before a result was appended, that call runs again, unless its tool says
+    `repeat="never"`: such a tool is refused before any call runs, since only a Team keeps that. Returns the
+    results' entries. Raises `CallerError` for such a tool or an invalid one; and as `append`.
     """
     known, lane = _repeatable(_tools(tools)), address(agent, task)
     return [
@@ -86,7 +85,7 @@ def run_calls(
 async def run_calls_async(
     conversation: AsyncTalk, agent: str, tools: Iterable[ToolLike], task: str = ""
 ) -> list[Entry]:
-    """Run the agent's calls that have no result yet; see `run_calls`."""
+    """Run the agent's calls without a result; see `run_calls`."""
     known, talk = _repeatable(_tools(tools)), await conversation.sync()
     calls = await in_thread(partial(_open, talk, agent, task), "open calls")
     return [await _settle(call, known, talk, made, address(agent, task)) for made, call in calls]
@@ -127,7 +126,7 @@ def _open(conversation: Conversation, agent: str, task: str) -> list[tuple[OpenC
 async def _settle(
     call: ToolCall, known: dict[str, BaseTool], conversation: Conversation, made: OpenCall, lane: str
 ) -> Entry:
-    """Run a call and append its result. Raises `CancelledError` after that, if it was cancelled meanwhile."""
+    """Run a call and append its result. Raises `CancelledError` after that, if cancelled meanwhile."""
     task = asyncio.current_task()
     before = task.cancelling() if task else 0
     result = await _result(call, known, conversation, made, lane)
@@ -145,7 +144,7 @@ async def _result(
     made: OpenCall | None = None,
     lane: str = "",
 ) -> ToolResult:
-    """Run a call and return its result, with the bytes of what it gave in the conversation's log."""
+    """Run a call and return its result; its bytes go to the conversation's log."""
     context = ToolContext(
         name=call.name,
         arguments=call.arguments,
@@ -171,7 +170,7 @@ async def _result(
 
 
 def _text_result(output: ToolOutput, call: ToolCall, took: int) -> ToolResult:
-    """Return a result that needs no blob, so that no log need be at hand."""
+    """Return a result that needs no blob, and so no log."""
     if any(isinstance(item, Attachment) for item in output.content):
         output = failed(NOWHERE)
     return ToolResult(

@@ -1,4 +1,4 @@
-"""Calls of a conversation that have no result yet: as their models made them, and as they run."""
+"""Open calls of a conversation: as their models made them, and as they run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def call_at(conversation: Conversation, call: OpenCall) -> ToolCall:
 
 
 def as_approved(conversation: Conversation, made: ToolCall, call: OpenCall) -> ToolCall:
-    """Return a call as it runs: with the arguments of its approval, where that has changed them."""
+    """Return a call as it runs: with the arguments of its approval, if that changed them."""
     if not call.edited:
         return made
     said = conversation.entry(call.approved).event
@@ -31,7 +31,7 @@ def as_approved(conversation: Conversation, made: ToolCall, call: OpenCall) -> T
 
 
 def with_metadata(outcome: ToolOutput, ran: ToolCall, call: OpenCall) -> ToolOutput:
-    """Return a call's result; if its arguments were changed, it begins with those that were used."""
+    """Return a call's result; if its arguments were changed, it begins with those used."""
     if not call.edited:
         return outcome
     note = f"[The user changed the arguments of this call. It ran with {ran.arguments}]"

@@ -1,4 +1,4 @@
-"""One call of a tool, whatever it does: there is always an outcome, and what went wrong is said in it."""
+"""Execution of one tool call, which always has an outcome."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _abandoned: set[asyncio.Task[ToolOutput]] = set()  # the event loop itself holds
 
 
 async def execute(tool: BaseTool | None, call: ToolContext, known: Sequence[str]) -> ToolOutput:
-    """Run a call and return its result, of at most `tool.limit` bytes, or with `is_error` its failure.
+    """Run a call and return its result, of at most `tool.limit` bytes, or its failure with `is_error`.
 
-    `tool` None: there is no such tool, and the output names the `known` ones. If this function is
-    cancelled, it cancels the tool too; output that the tool returns all the same, within `GRACE` seconds,
-    is returned. If the tool returns none, `CancelledError` is raised; no other exception ever is.
+    `tool` None: the tool is unknown, and the output names the `known` ones. If this function is cancelled, it
+    cancels the tool too. Output that the tool still returns within `GRACE` seconds is returned; otherwise
+    `CancelledError` is raised. No other exception is raised.
     """
     if tool is None:
         return unknown(call.name, known)
@@ -45,7 +45,7 @@ async def execute(tool: BaseTool | None, call: ToolContext, known: Sequence[str]
 def needs_approval(tool: BaseTool, arguments: str) -> bool:
     """Return whether a person has to approve a call with these arguments (the model's raw string).
 
-    In doubt a person has to: if the arguments are no JSON object, or `approves` fails.
+    True too if the arguments are no JSON object, or `approves` fails.
     """
     if not tool.spec.approval or tool.approves is None:
         return tool.spec.approval
@@ -79,7 +79,7 @@ def _checked(outcome: object) -> ToolOutput:
 
 
 async def _cancelled_outcome(task: asyncio.Task[ToolOutput]) -> ToolOutput | None:
-    """Return the output of a tool that finishes although it is cancelled; None if it gives none."""
+    """Return the output of a tool that finishes although cancelled; None if it gives none."""
     was_over = task.done()
     if not (was_over or await _ended(task)) or task.cancelled():
         return None
@@ -87,7 +87,7 @@ async def _cancelled_outcome(task: asyncio.Task[ToolOutput]) -> ToolOutput | Non
 
 
 async def _ended(task: asyncio.Task[ToolOutput]) -> bool:
-    """Cancel the task and wait a little for it; whether it has ended."""
+    """Cancel the task, wait a little, and return whether it has ended."""
     _abandoned.add(task)
     task.add_done_callback(_abandoned.discard)
     task.cancel()

@@ -1,10 +1,10 @@
-"""Plain Python functions as tools, and the tools of an agent.
+"""Python functions as tools, and the tools of an agent.
 
     @tool
     def read_file(path: Annotated[str, Field(description="Under the root")], limit: int = 100) -> str:
         '''Read a text file.'''
 
-What a model is told of a function is its name, its docstring and its signature (see `tool_specs`).
+A model sees a function's name, docstring and signature (see `tool_specs`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ AT_ONCE = 100_000
 
 
 class Function(BaseTool):
-    """A Python function as a tool; made by `tool`. It can still be called as the function that it is."""
+    """Python function as a tool, made by `tool`. It can still be called as a function."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Function(BaseTool):
         return outcome_of(await self.function(*given.positional, **given.named))
 
     def _in_thread(self, call: ToolContext) -> Any:
-        """Return the result, or the awaitable of a function that is async but is not declared so."""
+        """Return the result, or the awaitable of a function that is async but not declared so."""
         given = self._parameters.read(call)
         value = self.function(*given.positional, **given.named)
         return value if inspect.isawaitable(value) else outcome_of(value)
@@ -102,15 +102,15 @@ def tool(
     limit: int = LIMIT,
 ) -> Callable[[Callable[..., Any]], Function]: ...
 def tool(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Return a function, sync or async, as a tool: used as `@tool`, `@tool(...)` or `tool(function, ...)`.
+    """Return a function, sync or async, as a tool: `@tool`, `@tool(...)` or `tool(function, ...)`.
 
-    The name and the description are the function's and its docstring's unless given. `approval`: whether a
-    person approves each call, or a function of the arguments (as the model gave them) that says so. `repeat`:
-    whether a call may run again when nobody knows how its first run ended; left out, a team takes it for
-    "never". `timeout` in seconds, None for ever; `limit` in bytes of what is kept of a result. A sync
-    function runs in a thread, which nothing stops: after a timeout it goes on in the background.
+    Name and description default to the function's name and docstring. `approval`: whether a person approves
+    each call, or a function of the model's arguments that says so. `repeat`: whether a call may run again if
+    its outcome is unknown; omitted, a team takes it as "never". `timeout` is in seconds, None for no limit;
+    `limit` in bytes of the stored result. A sync function runs in a thread, which nothing stops: after a
+    timeout it goes on in the background.
 
-    Raises `CallerError` for a function that a model cannot be told: `*args`, a parameter without JSON Schema.
+    Raises `CallerError` for a function that has no JSON Schema: `*args`, or such a parameter.
     """
     return partial(Function, **options) if function is None else Function(function, **options)
 
@@ -118,7 +118,7 @@ def tool(function: Callable[..., Any] | None = None, **options: Any) -> Any:
 def checked(
     name: str, repeat: RetrySafety, timeout: float | None, limit: int
 ) -> tuple[RetrySafety, float | None, int]:
-    """Return a tool's settings unchanged if they are valid. Raises `CallerError`."""
+    """Return a tool's settings if they are valid. Raises `CallerError`."""
     if repeat not in get_args(RetrySafety):
         raise CallerError(f"{name}: repeat: expected never, safe or keyed, found {repeat!r:.40}")
     if timeout is not None and not timeout > 0:
@@ -141,9 +141,9 @@ ToolLike: TypeAlias = Callable[..., Any] | BaseTool | Toolset
 
 
 def as_runnables(tools: Iterable[ToolLike]) -> tuple[BaseTool | Toolset, ...]:
-    """Return the tools in their order, plain functions made into tools.
+    """Return the tools in order; functions become tools.
 
-    Raises `CallerError`: see `tool`, and where two have one name.
+    Raises `CallerError` as `tool` does, and if two have one name.
     """
     made = tuple(each if isinstance(each, BaseTool | Toolset) else _make_tool(each) for each in tools)
     by_name(each for each in made if isinstance(each, BaseTool))
@@ -153,10 +153,10 @@ def as_runnables(tools: Iterable[ToolLike]) -> tuple[BaseTool | Toolset, ...]:
 async def opened(
     tools: Iterable[BaseTool | Toolset], failures: list[str] | None = None
 ) -> dict[str, BaseTool]:
-    """Return all tools by name, those of toolboxes too, which are opened.
+    """Return all tools by name; toolboxes are opened.
 
-    Raises `CallerError` where two have one name, and `ToolError` where a toolbox cannot be opened: with
-    `failures`, that is noted there instead.
+    Raises `CallerError` if two have one name, and `ToolError` if a toolbox cannot be opened: given
+    `failures`, the error is added there instead.
     """
     found: list[BaseTool] = []
     for each in tools:
@@ -170,7 +170,7 @@ async def opened(
 
 
 def by_name(tools: Iterable[BaseTool]) -> dict[str, BaseTool]:
-    """Return the tools by their names. Raises `CallerError` where two have one name."""
+    """Return the tools by name. Raises `CallerError` if two have one name."""
     named: dict[str, BaseTool] = {}
     for each in tools:
         name = each.spec.name

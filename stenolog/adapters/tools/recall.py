@@ -1,11 +1,11 @@
-"""The tool `recall`: an agent looks for earlier words, here and in other conversations that it may recall.
+"""Tool `recall`: an agent searches earlier words, here and in other conversations.
 
-    Agent("coder", llm=…, tools=[recall])                             # this conversation alone
+    Agent("coder", llm=…, tools=[recall])                             # only this conversation
     Agent("coder", llm=…, tools=[recall_from("menu", "prices")])      # and those two
     Agent("coder", llm=…, tools=[recall_from(same_customer)])         # and those that a function allows
 
-Of another conversation an agent recalls what it would be sent there: nothing that is erased, hidden, reset,
-edited away or addressed to others. What a summary covers may be recalled.
+Of another conversation an agent recalls what it would be sent there: nothing erased, hidden, reset, edited
+away or addressed to others. What a summary covers may be recalled.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class Passage(NamedTuple):
 
 
 class RecallScope:
-    """The conversations that may be recalled beside the one that an agent is in: by name, or by a function.
+    """Other conversations that may be recalled: by name, or by a function.
 
-    Raises `CallerError` for what is neither.
+    Raises `CallerError` for anything else.
     """
 
     def __init__(self, *where: str | MayRecall) -> None:
@@ -65,7 +65,7 @@ class RecallScope:
     ) -> list[Passage]:
         """Return the best passages for a query that the agent may see, at most `limit`.
 
-        `elsewhere` leaves out the conversation that the agent is in. Raises `InvalidEventError`.
+        `elsewhere` leaves out the agent's own conversation. Raises `InvalidEventError`.
         """
         found: dict[tuple[str, str], Passage] = {}
         views: dict[str, Callable[[Entry], bool]] = {}
@@ -85,7 +85,7 @@ class RecallScope:
     def _hits(
         self, here: Conversation, agent: str, query: str, elsewhere: bool
     ) -> Iterator[tuple[Conversation, Entry, str]]:
-        """Yield the entries with these words, the best first: of this conversation, then of the others."""
+        """Yield the entries with these words, the best first; those of this conversation come first."""
         log, allowed = here.log, dict[str, bool]()
         if not elsewhere:
             for hit in here.search(query, kinds=KINDS, limit=CANDIDATES[0]):
@@ -111,9 +111,9 @@ class RecallScope:
 
 
 def recall_from(*where: str | MayRecall, limit: int = 5) -> BaseTool:
-    """Return the tool `recall` for these conversations, by name or by a function, and the agent's own one.
+    """Return the tool `recall` for these conversations, by name or by a function, and the agent's own.
 
-    `limit` is the number of passages that a call returns. Raises `CallerError`.
+    `limit`: the number of passages that a call returns. Raises `CallerError`.
     """
     scope = RecallScope(*where)
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
@@ -137,7 +137,7 @@ recall = recall_from()
 
 
 def recalled_in(event: Event) -> list[tuple[str, int]]:
-    """Return the conversations and positions whose words an event holds because they were recalled."""
+    """Return the conversations and positions from which an event has recalled words."""
     ours = getattr(event, "meta", {}).get("stenolog")
     told = ours.get("recalled") if isinstance(ours, Mapping) else None
     pairs = told if isinstance(told, Sequence) and not isinstance(told, str) else ()
@@ -145,7 +145,7 @@ def recalled_in(event: Event) -> list[tuple[str, int]]:
 
 
 def recalled(passages: Sequence[Passage]) -> dict[str, Any]:
-    """Return the `meta` that names where passages are from, so that copies of an entry can be found."""
+    """Return the `meta` that names the passages' sources, so that copies of an entry can be found."""
     return {"stenolog": {"recalled": [[p.conversation, p.position] for p in passages]}} if passages else {}
 
 
@@ -155,18 +155,18 @@ SHORTEST_WORD = 4
 
 
 def key_words(text: str) -> list[str]:
-    """Return the longer words of a text, each once, in small letters."""
+    """Return the longer words of a text, each once, in lower case."""
     found = re.findall(rf"\w{{{SHORTEST_WORD},}}", text.casefold())
     return [*dict.fromkeys(found)][:MOST_WORDS]
 
 
 def any_of(text: str) -> str:
-    """Return a query for any of the longer words of a text; empty where it has none."""
+    """Return a query for any of a text's longer words; empty if it has none."""
     return " OR ".join(f'"{word}"' for word in key_words(text))
 
 
 def _spoken_text(entry: Entry) -> str:
-    """Return the words of an entry, without thoughts, calls, and what was recalled itself."""
+    """Return the words of an entry, without thoughts, calls and recalled passages."""
     event = entry.event
     match event:
         case AssistantMessage(purpose="summary" | "memory" | "routing"):

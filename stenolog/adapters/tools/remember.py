@@ -1,4 +1,4 @@
-"""The tool `remember`: an agent keeps a fact, which the policy `memory` shows it wherever the cut is."""
+"""Tool `remember`: an agent keeps a fact, which the policy `memory` shows despite cuts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turn a tool's value into a `ToolOutput` and a `ToolResult`, and read results in full."""
+"""Tool values as `ToolOutput` and `ToolResult`, and reading of whole results."""
 
 from __future__ import annotations
 
@@ -41,10 +41,8 @@ _SIGNATURES = (
 def outcome_of(value: object) -> ToolOutput:
     """Return the output for the value that a function returned.
 
-    A text stays as it is, bytes become a file, and None becomes nothing. A list with media in it becomes its
-    items in their order. Anything else becomes compact JSON.
-
-    Raises `ToolError` for what cannot be written as JSON.
+    A text stays a text, bytes become a file, None becomes nothing. A list with media becomes its items in
+    order. Anything else becomes compact JSON. Raises `ToolError` for what JSON cannot hold.
     """
     match value:
         case ToolOutput():
@@ -58,9 +56,9 @@ def outcome_of(value: object) -> ToolOutput:
 
 
 def media_of(content: bytes) -> Attachment:
-    """Return the bytes as a picture or a PDF where they begin as one, else as a file of no known type.
+    """Return the bytes as a picture or a PDF if they begin like one, else as a file of unknown type.
 
-    Bytes that happen to be text stay a file too: whoever means text gives text.
+    Bytes of text stay a file too.
     """
     if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
         return Attachment(content, "image/webp")
@@ -69,12 +67,12 @@ def media_of(content: bytes) -> Attachment:
 
 
 def failure(error: BaseException, secrets: Iterable[str] = ()) -> ToolOutput:
-    """Return an exception as the model sees it: its type and words without secrets, no traceback."""
+    """Return an exception as the model sees it: type and message without secrets, no traceback."""
     return failed(hide(error_text(error), secrets))
 
 
 def without(outcome: ToolOutput, secrets: Iterable[str]) -> ToolOutput:
-    """Return a failure in a tool's own words, without known secrets; any other outcome as it is."""
+    """Return a failure without known secrets; any other outcome unchanged."""
     if not outcome.is_error:
         return outcome
     known = [*secrets]
@@ -84,23 +82,23 @@ def without(outcome: ToolOutput, secrets: Iterable[str]) -> ToolOutput:
 
 
 def redacted_output(outcome: ToolOutput, keys: Collection[str]) -> ToolOutput:
-    """Return an output without the values under keys that must not be stored, also where it is long."""
+    """Return an output without the values under keys that must not be stored."""
     content = (redacted_text(item, keys) if isinstance(item, str) else item for item in outcome.content)
     return outcome._replace(content=tuple(content))
 
 
 def error_text(error: BaseException) -> str:
-    """Return the words of an exception; of each, where they come in groups."""
+    """Return the message of an exception, or of each in a group."""
     return "\n".join(_one_error_text(leaf) for leaf in leaves(error))
 
 
 def failed(text: str) -> ToolOutput:
-    """Return a failure with these words, up to the limit."""
+    """Return a failure with this message, up to the limit."""
     return ToolOutput((text if len(text) <= LONGEST_ERROR else f"{text[:LONGEST_ERROR]}…",), is_error=True)
 
 
 def unknown(name: str, known: Sequence[str]) -> ToolOutput:
-    """Return the failure that there is no such tool, with the tools there are, the nearest first."""
+    """Return the failure for an unknown tool, with the known ones, the nearest first."""
     names = sorted(set(known))
     nearest = get_close_matches(name[: _LISTED * 5], names, _LISTED, cutoff=0.0)
     more = f" and {len(names) - len(nearest)} more" if len(names) > len(nearest) else ""
@@ -138,7 +136,7 @@ def _json(value: Any) -> str:
 
 
 def leaves(error: BaseException) -> Iterator[BaseException]:
-    """Yield the exceptions themselves, where they come in groups."""
+    """Yield the exceptions of a group, or the exception itself."""
     if isinstance(error, BaseExceptionGroup):
         for inner in error.exceptions:
             yield from leaves(inner)
@@ -167,7 +165,7 @@ _AHEAD = 32
 def truncate_output(outcome: ToolOutput, limit: int) -> ToolOutput:
     """Return the outcome with at most `limit` bytes of content, and a note of how much was left out.
 
-    A text is cut between two characters; a picture or a file is there as a whole or not at all.
+    A text is cut between characters; a picture or a file is kept whole or not at all.
     """
     kept: list[str | Attachment] = []
     room, total = limit, 0
@@ -186,7 +184,7 @@ def truncate_output(outcome: ToolOutput, limit: int) -> ToolOutput:
 
 
 def mended(text: str) -> str:
-    """Return the text with `?` for each half of a surrogate pair, which no log can hold."""
+    """Return the text with `?` for each lone surrogate, which no log can hold."""
     return text if text.isascii() else text.encode(errors="replace").decode()
 
 
@@ -211,7 +209,7 @@ def _cut(text: str, room: int) -> str:
 
 
 def _meta(meta: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the application's own data, or a remark that says why it cannot be stored."""
+    """Return the application's data, or why it cannot be stored."""
     if not meta:
         return {}
     try:
@@ -242,8 +240,8 @@ def result_of(
 ) -> ToolResult:
     """Return the `ToolResult` to append.
 
-    `put_blob` keeps bytes and returns their sha256: those of pictures and files, and a text of more than
-    `INLINE` tokens, of which a preview stays in the entry.
+    `put_blob` stores bytes and returns their sha256: of pictures, files, and a text of more than `INLINE`
+    tokens, of which the entry keeps a preview.
     """
     result = ToolResult(
         call_id=call_id,
@@ -267,7 +265,7 @@ def _part(item: str | Attachment, put_blob: Callable[[bytes], str]) -> UserPart:
 
 
 class ReadOutput(BaseTool):
-    """`read_output`, which reads in the conversation that it is called in."""
+    """Tool `read_output`, for the conversation that it is called in."""
 
     repeat: RetrySafety = "safe"
     stops = False

@@ -1,4 +1,4 @@
-"""The tools of MCP servers, over the protocol's own SDK."""
+"""Tools of MCP servers, over the protocol's own SDK."""
 
 from .server import MCPServer
 

@@ -1,4 +1,4 @@
-"""Contents over MCP: a server's answer as a `ToolOutput`, and a conversation's outputs for agents."""
+"""MCP contents: a server's answer as a `ToolOutput`, and a conversation's outputs for agents."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ GIVEN = "given as media"
 def outcome_from(result: CallToolResult) -> ToolOutput:
     """Return texts and media in their order.
 
-    Structured content is JSON where the server put no words to it, else in `meta["mcp"]["structured"]`.
-    Neither has the base64 of media that are given already.
+    Structured content becomes JSON if there is no text, else `meta["mcp"]["structured"]`; without the base64
+    of media that are there already.
     """
     content = tuple(_items(result.content))
     structured = result.structured_content
@@ -48,7 +48,7 @@ def _base64(blocks: Iterable[ContentBlock]) -> Iterator[str]:
 
 
 def _without(value: Any, given: Collection[str]) -> Any:
-    """Return structured content with a note in the place of base64 that is given as media."""
+    """Return structured content with a note in place of base64 that is given as media."""
     match value:
         case dict():
             return {key: _without(inner, given) for key, inner in value.items()}
@@ -96,7 +96,7 @@ def _resource(block: EmbeddedResource) -> Iterator[str | Attachment]:
 
 
 def serve_outputs(conversation: Conversation, address: str) -> None:
-    """Serve the tool `read_output` to one lane on stdin and stdout, until the client has gone.
+    """Serve the tool `read_output` to one lane on stdin and stdout, until the client closes.
 
     Raises `MissingExtraError`.
     """

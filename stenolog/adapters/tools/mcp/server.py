@@ -1,4 +1,4 @@
-"""An MCP server as a toolbox: connected when it is first needed, and again after it has died."""
+"""MCP server as a toolbox: connected when first needed, and again after it died."""
 
 from __future__ import annotations
 
@@ -43,13 +43,12 @@ LOST = ("Connection closed", "Session terminated")
 
 
 class Options(TypedDict, total=False):
-    """The options of both kinds of connection to a server.
+    """Options of both kinds of connection to a server.
 
-    `prefix`: the beginning of the tools' names. `tools`: the server's own names of the tools to use, None
-    for all. `approval`: for every tool, as `tool` has it, or the names of those that a person has to
-    approve. `repeat`, `timeout`, `limit`: as `tool` has them, for every tool. `trust_hints`: whether a
-    tool that the server calls read-only or idempotent may be run again. `connect`: seconds until its tools
-    are listed.
+    `prefix`: the beginning of the tools' names. `tools`: the server's names of the tools to use, None for
+    all. `approval`: for every tool, as in `tool`, or the names of those that a person has to approve.
+    `repeat`, `timeout`, `limit`: as in `tool`, for every tool. `trust_hints`: whether a tool that the server
+    calls read-only or idempotent may run again. `connect`: seconds until its tools are listed.
     """
 
     prefix: str
@@ -63,10 +62,10 @@ class Options(TypedDict, total=False):
 
 
 class MCPServer(Toolset):
-    """The tools of an MCP server: `MCPServer.stdio(...)` or `MCPServer.http(...)`, which take `Options`.
+    """Tools of an MCP server: `MCPServer.stdio(...)` or `MCPServer.http(...)`, which take `Options`.
 
-    It belongs to the event loop that it was opened in, until it is closed. A tool goes by its name as every
-    provider takes it: what does not fit in `prefix` and the server's own name is replaced.
+    It belongs to the event loop that opened it, until it is closed. Characters that a provider's tool names
+    do not allow are replaced.
     """
 
     def __init__(
@@ -96,8 +95,8 @@ class MCPServer(Toolset):
     ) -> MCPServer:
         """Return a server that is a subprocess: a command line, or its words.
 
-        It has PATH, HOME and some more variables, and those of `env`.
-        What it writes to stderr is kept out of ours; where it cannot be opened, the error has its last words.
+        It has PATH, HOME and some more variables, and those of `env`. Its stderr stays out of ours; if it
+        cannot be opened, the error has the last lines.
         """
         command = shlex.split(command) if isinstance(command, str) else command
         if not command:
@@ -116,7 +115,7 @@ class MCPServer(Toolset):
     def http(
         cls, url: str, *, headers: Mapping[str, str] | None = None, **options: Unpack[Options]
     ) -> MCPServer:
-        """Return a server that is reached over streamable HTTP; `headers` go with every request."""
+        """Return a server over streamable HTTP; `headers` go with every request."""
         _sdk()
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -134,7 +133,7 @@ class MCPServer(Toolset):
         return f"<MCPServer {self._shown}>"
 
     async def open(self) -> Sequence[BaseTool]:
-        """Connect, if that is not done yet, and list the tools as they are now. Raises `ToolError`."""
+        """Connect, unless connected, and list the tools as they are now. Raises `ToolError`."""
         fresh = self._link is None or not self._link.usable
         link = self._linked()
         try:
@@ -151,7 +150,7 @@ class MCPServer(Toolset):
             await link.ended()
 
     async def call(self, name: str, call: ToolContext) -> ToolOutput:
-        """Call the tool of this name (the server's own). Raises `ToolError`, with details."""
+        """Call a tool by the server's own name. Raises `ToolError`, with details."""
         arguments = json_object(call.arguments)
         link = self._linked()
         meta: Any = {KEY: call.key}
@@ -172,7 +171,6 @@ class MCPServer(Toolset):
             raise self._failed(what) from None
 
     def _linked(self) -> Link:
-        """Return the connection, or a new one in the place of one that was lost."""
         if self._link is None or not self._link.usable:
             if self._link is not None:
                 self._link.end()
@@ -194,7 +192,7 @@ class MCPServer(Toolset):
 
 
 class MCPTool(BaseTool):
-    """One tool of an MCP server; it stays usable over a reconnection."""
+    """Tool of an MCP server; it stays usable over a reconnection."""
 
     def __init__(self, server: MCPServer, theirs: TheirTool, options: Options) -> None:
         self._server = server
@@ -229,7 +227,7 @@ def _harmless(tool: TheirTool) -> bool:
 
 
 def _sdk() -> Any:
-    """Return the SDK, imported when there is a server: it takes a second."""
+    """Return the SDK, imported late: it takes a second."""
     try:
         import mcp
     except ImportError:

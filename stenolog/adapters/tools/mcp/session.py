@@ -1,4 +1,4 @@
-"""One connection to an MCP server, over a subprocess's pipes or HTTP, held open by a task of its own.
+"""One connection to an MCP server, over a subprocess's pipes or HTTP, held open by its own task.
 
 The SDK's contexts are left by the task that entered them, and calls come from many tasks.
 """
@@ -33,7 +33,7 @@ Connect: TypeAlias = "Callable[[Callable[[], None]], Transport]"
 
 
 class Link:
-    """A connection, being made or made. `timeout` is in seconds until the server's tools are listed."""
+    """Connection, being made or made. `timeout`: seconds until the server's tools are listed."""
 
     def __init__(self, connect: Connect, timeout: float, last_words: Callable[[], str]) -> None:
         import anyio
@@ -51,7 +51,7 @@ class Link:
 
     @property
     def usable(self) -> bool:
-        """True if a call may be made: the server and the event loop are there, as far as is known."""
+        """True if a call may be made, as far as is known."""
         return not self._gone and not self._task.done() and self._loop is asyncio.get_running_loop()
 
     async def client(self) -> Client:
@@ -59,7 +59,7 @@ class Link:
         return await asyncio.shield(self._ready)
 
     async def list(self) -> list[Tool]:
-        """Return the tools that the server has now. Raises `ToolError`."""
+        """Return the server's tools now. Raises `ToolError`."""
         client = await self.client()
         try:
             async with asyncio.timeout(self._timeout):
@@ -125,14 +125,14 @@ LAST_WORDS = 2_000
 
 
 class LastWords:
-    """The end of what a subprocess writes to stderr, which would otherwise be in the midst of ours."""
+    """Last lines of a subprocess's stderr, kept out of ours."""
 
     def __init__(self) -> None:
         self._tail = bytearray()
         self._reader = threading.Thread()
 
     def open(self) -> int:
-        """Return a pipe's end to write to, a file descriptor to close; the words before are forgotten."""
+        """Return a file descriptor to write to and to close; earlier lines are forgotten."""
         self._tail = bytearray()
         read, write = os.pipe()
         self._reader = threading.Thread(target=_remember, args=(read, self._tail), daemon=True)
@@ -158,7 +158,7 @@ def _remember(read: int, tail: bytearray) -> None:
 async def stdio(
     parameters: StdioServerParameters, words: LastWords, gone: Callable[[], None]
 ) -> AsyncIterator[Any]:
-    """Start a subprocess, with the streams to and from it. `gone` is called when it has closed its stdout."""
+    """Start a subprocess, with the streams to and from it. `gone` is called when its stdout closes."""
     import anyio
     from mcp import stdio_client
 
@@ -185,8 +185,8 @@ async def http(
 ) -> AsyncIterator[Any]:
     """Connect over streamable HTTP.
 
-    There is no timeout but to connect, and no limit: how long a call may take, and how much of its answer is
-    kept, is the tool's affair. `said` gets the status of an error response, which the SDK does not report.
+    Only connecting has a timeout, and nothing a limit: both are the tool's. `said` gets the status of an
+    error response, which the SDK does not report.
     """
     import httpx2
     from mcp.client.streamable_http import streamable_http_client
