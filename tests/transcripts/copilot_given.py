@@ -57,3 +57,21 @@ def shown(into: Import, *words: str) -> list[bool]:
     assert_sound(into.log)
     text = str(into.conversation.request("copilot", api="anthropic").body)
     return [each in text for each in words]
+
+
+def sub_agent(lane: Json) -> list[Json]:
+    """Return a session in which a sub-agent works, whose events name their lane in this way."""
+    named = {"toolCallId": "call-00000001", "agentName": "explore", "agentDisplayName": "Explore"}
+    inside, outside = ({}, lane) if "agentId" in lane else (lane, {})
+    events = (answer("Found two.", **inside), answer("", call("c2", command="ls"), **inside))
+    return session(
+        user("Look."),
+        answer("I ask.", call("call-00000001", "task", prompt="Find all tests.")),
+        ("subagent.started", {**named, "model": "small-x"}, outside),
+        (*user("Find all tests.", **inside), outside),
+        *((*event, outside) for event in events),
+        (*result("c2", "a.txt", **inside), outside),
+        ("subagent.completed", named),
+        result("call-00000001", "There are two."),
+        answer("Two."),
+    )

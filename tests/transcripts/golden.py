@@ -1,15 +1,18 @@
 """Files of other programs with what their import makes of them, as cases in the texts of `golden`.
 
 A case is a rule as a heading, then parts that begin with `---`: `file NAME` writes a file, `more NAME` adds
-to it, `import NAME` imports it, `request AGENT` asks for the agent's next request. After `log` are the
-reports, every entry with its bytes, and errors. `python -m tests.transcripts.golden` writes these listings.
+to it, `sqlite NAME` makes a database by statements, `import NAME` imports it, `request AGENT` asks for the
+agent's next request. After `log` are the reports, every entry with its bytes, and errors.
+`python -m tests.transcripts.golden` writes these listings.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -67,6 +70,10 @@ def _told(log: Log, case: Case, folder: Path) -> Iterator[str]:
             (path := folder / name).parent.mkdir(parents=True, exist_ok=True)
             with path.open("wb" if verb == "file" else "ab") as file:
                 file.write(text.encode())
+        elif verb == "sqlite":
+            (folder / name).unlink(missing_ok=True)
+            with closing(sqlite3.connect(folder / name)) as connection:
+                connection.executescript(text)
         elif verb == "request":
             body = log[first].request(name, api="openai-chat").body
             yield from (f"request of {name}: {_json(each)}" for each in body["messages"])

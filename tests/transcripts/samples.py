@@ -15,23 +15,20 @@ from tests.requests.judging import SHARED
 from tests.transcripts import (
     test_adk,
     test_ai_sdk,
-    test_ai_sdk_4,
     test_atif,
     test_burr,
-    test_copilot_context,
     test_deepseek_harness,
     test_gemini_and_qwen,
     test_goose,
     test_mapping,
-    test_mini_swe_agent,
     test_openai_agents,
     test_opencode,
     test_openhands,
-    test_pi,
     test_pydantic_ai_files,
     test_swe_agent,
 )
 from tests.transcripts.acceptance import Said
+from tests.transcripts.copilot_given import sub_agent
 from tests.transcripts.dsh_sessions import Session, told_in_all
 from tests.transcripts.given import (
     assistant,
@@ -227,6 +224,28 @@ CLAUDE = [
 ]
 GEMINI = [getattr(test_gemini_and_qwen, name) for name in ("HEAD", "HI", "HO", "MORE", "AYE")]
 QWEN = [*map(json.loads, test_gemini_and_qwen.FILES["qwen"].read_text().splitlines())]
+
+
+def _pi(id: str, parent: str | None, words: str = "", type: str = "message", **fields: Any) -> dict[str, Any]:
+    role = {"u": "user", "a": "assistant", "r": "toolResult"}.get(id[0], "")
+    message = {"message": {"role": role, "content": [{"type": "text", "text": words}], **fields}}
+    about = message if type == "message" else fields
+    return {"type": type, "id": id, "parentId": parent, "timestamp": "2026-01-02T03:04:05.678Z", **about}
+
+
+PI_CALL = {"type": "toolCall", "id": "c1", "name": "bash", "arguments": {}}
+PI = [
+    {**_pi("s-1", None, type="session", version=3, cwd="/home/user/shop")},
+    _pi("u1", None, "First question"),
+    _pi("a1", "u1", "First answer", provider="anthropic", model="claude-x", stopReason="stop"),
+    _pi("u2", "a1", "Second question"),
+    _pi("a2", "u2", "Second answer"),
+    _pi("u3", "a1", "Other question"),
+    _pi("a3", "u3", content=[{"type": "text", "text": "I look"}, PI_CALL]),
+    _pi("r1", "a3", "done", toolCallId="c1", toolName="bash"),
+    _pi("k1", "r1", type="compaction", summary="They met.", firstKeptEntryId="a3"),
+    _pi("u4", "a2", "Third question"),
+]
 CODEX = [
     meta(cwd="/shop"),
     codex("turn_context", model="gpt-x", approval_policy="never"),
@@ -253,7 +272,7 @@ TALK = test_opencode.with_sub_agent()
 ADK = json.loads(test_adk.SAMPLE.read_bytes())
 AI_SDK = [json.loads(path.read_bytes()) for path in test_ai_sdk.FILES]
 HISTORY = json.loads(test_pydantic_ai_files.dumped(test_pydantic_ai_files.history()))
-SUB_AGENT = test_copilot_context.sub_agent({"agentId": "agent-7"})
+SUB_AGENT = sub_agent({"agentId": "agent-7"})
 SAMPLES = [
     Sample("claude-code", "claude-code", CLAUDE, on_lines),
     Sample("codex", "codex", CODEX, on_lines),
@@ -263,7 +282,7 @@ SAMPLES = [
     Sample("mapping", "mapping", test_mapping.TALK, _mapped),
     Sample("pydantic-ai-0", "pydantic-ai", test_pydantic_ai_files.OLD, in_document()),
     Sample("adk-evaluation", "adk", [test_adk.NEW_TURN, test_adk.EVENTS_TURN], _evaluation),
-    Sample("pi", "pi", test_pi.BRANCHES, on_lines),
+    Sample("pi", "pi", PI, on_lines),
     *(Sample(f"goose-{form}", "goose", test_goose.SESSION, _goose(form)) for form in test_goose.FORMS),
     Sample("opencode", "opencode", TALK, lambda to, some: write_folder(to / "storage", SESSIONS, some)),
     Sample("opencode-db", "opencode", TALK, lambda to, some: write_database(to / "o.db", SESSIONS, some)),
@@ -275,7 +294,7 @@ SAMPLES = [
         Sample(f"ai-sdk-{nth}", "ai-sdk", each["messages"], in_document("messages", each))
         for nth, each in enumerate(AI_SDK)
     ),
-    Sample("ai-sdk-4", "ai-sdk", test_ai_sdk_4.OLD, in_document(), first=2),
+    Sample("ai-sdk-4", "ai-sdk", test_ai_sdk.OLD, in_document(), first=2),
     Sample("adk", "adk", ADK["events"], in_document("events", ADK)),
     Sample("openai-agents", "openai-agents", test_openai_agents.ITEMS, _agents),
     Sample("pydantic-ai", "pydantic-ai", HISTORY, in_document()),
@@ -284,8 +303,8 @@ SAMPLES = [
     Sample(
         "mini",
         "swe-agent",
-        test_mini_swe_agent.MINI,
-        in_document("messages", test_mini_swe_agent.trajectory()),
+        test_swe_agent.MINI,
+        in_document("messages", test_swe_agent.trajectory()),
     ),
     *(
         Sample(f"dsh-{version}", "deepseek-harness", told_in_all(version).lines, on_lines)

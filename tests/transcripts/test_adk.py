@@ -1,26 +1,26 @@
-"""Sessions and evaluation sets of Google's ADK, in files and in the databases of all its versions.
-
-The file in `sessions/` was written by google-adk 2.13.
-"""
+"""Sessions, evaluations and databases of Google's ADK."""
 
 from __future__ import annotations
 
+import base64
 import json
+import os
+import pickle
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from stenolog import AssistantMessage, LlmError, ToolResult, UserMessage
+from stenolog import AssistantMessage, LlmError, ToolResult
 from stenolog.errors import UnknownFormatError
 from stenolog.events import Usage
 from stenolog.importers import import_file, recognise
 from stenolog.parts import ImagePart, ReasoningPart, TextPart, ToolCall
-from tests.transcripts.acceptance import (
-    assert_again_adds_nothing,
-)
-from tests.transcripts.adk_given import EVENTS, call, event, events_in, response, session
-from tests.transcripts.given import Import, lines
+from tests.transcripts.acceptance import assert_accepted, assert_again_adds_nothing
+from tests.transcripts.adk_given import EVENTS, call, event, events_in, response
+from tests.transcripts.given import Import, Json
 
 SAMPLE = Path(__file__).parent / "sessions" / "adk.json"
 
@@ -69,137 +69,6 @@ def test_a_compaction_and_a_rewind_shape_what_an_agent_is_sent(into: Import) -> 
     assert [name for name in into.log if name.startswith("day-1~")]
 
 
-def test_a_rewind_at_the_end_of_a_session_counts_at_once(into: Import) -> None:
-    conversation = into.file(
-        session(
-            event("e1", "user", {"text": "Hi"}),
-            event("e2", "user", {"text": "No"}, invocation="i2"),
-            event("e3", "user", actions={"rewindBeforeInvocationId": "i2"}),
-        )
-    ).conversation
-
-    assert [span.first for span in conversation.settings().hides] == [3]
-
-
-def test_calls_without_ids_find_their_results_by_the_tool(into: Import) -> None:
-    entries = into.file(
-        session(
-            event("e1", "user", {"text": "Hi"}),
-            event("e2", "root", call("look", a=1), call("look", a=2)),
-            event("e3", "root", response("look", result="one"), response("look", result="two")),
-        )
-    ).said
-    answer, first, second = entries[1:]
-
-    assert isinstance(answer, AssistantMessage)
-    assert [call.arguments for call in answer.tool_calls] == ['{"a":1}', '{"a":2}']
-    assert [(e.text, e.call.index) for e in (first, second)] == [  # type: ignore[union-attr]
-        ('{"result":"one"}', 0),
-        ('{"result":"two"}', 1),
-    ]
-
-
-def test_what_adk_asks_a_person_for_is_in_no_request(into: Import) -> None:
-    conversation = into.file(
-        session(
-            event("e1", "user", {"text": "Pay."}),
-            event("e2", "root", call("adk_request_confirmation", "c1", hint="sure?")),
-            event("e3", "user", response("adk_request_confirmation", "c1", confirmed=True)),
-            event("e4", "root", {"text": "Paid."}),
-        )
-    ).conversation
-
-    assert [e.in_context for e in events_in(conversation)] == [True, False, False, True]
-    assert "confirmation" not in str(conversation.request("root", api="gemini").body["contents"])
-
-
-def test_fragments_are_passed_over_unless_nothing_completes_them(into: Import) -> None:
-    entries = into.file(
-        session(
-            event("e1", "user", {"text": "Hi"}),
-            event("e2", "root", {"text": "Hel"}, partial=True),
-            event("e3", "root", {"text": "lo"}, partial=True),
-            event("e4", "root", {"text": "Hello"}),
-            event("e5", "user", {"text": "More"}, invocation="i2"),
-            event("e6", "root", {"text": "I wa"}, partial=True, invocation="i2"),
-            event("e7", "root", {"text": "s"}, partial=True, invocation="i2"),
-            event("e8", "user", {"text": "Stop"}, invocation="i3"),
-        )
-    ).said
-    cut = entries[3]
-
-    assert [getattr(e, "text", "") for e in entries] == ["Hi", "Hello", "More", "I was", "Stop"]
-    assert isinstance(cut, LlmError)
-    assert (cut.category, into.report.conversations[0].ignored["partial"]) == ("cancelled", 2)
-
-
-@pytest.mark.parametrize(
-    ("code", "phrase", "category"),
-    [
-        ("MALFORMED_FUNCTION_CALL", "", "invalid_response"),
-        ("RESOURCE_EXHAUSTED", "quota", "rate_limited"),
-        ("429", "too many requests", "rate_limited"),
-        ("UNKNOWN_ERROR", "it broke", "other"),
-    ],
-)
-def test_an_error_has_its_category(into: Import, code: str, phrase: str, category: str) -> None:
-    failed = event("e2", "root", error_code=code, error_message=phrase)
-    error = into.file(session(event("e1", "user", {"text": "Hi"}), failed)).said[1]
-
-    assert isinstance(error, LlmError)
-    assert (error.category, error.message) == (category, phrase or code)
-
-
-def test_speech_a_node_and_a_task_have_their_places(into: Import) -> None:
-    speech, answered, output, task = into.file(
-        session(
-            event("e1", "user", input_transcription={"text": "Good morning", "finished": True}),
-            event("e2", "root", outputTranscription={"text": "Good morning!"}),
-            event("e3", "root", output={"sum": 3}, node_info={"path": "flow/add@1"}),
-            event("e4", "helper", {"text": "Done"}, isolation_scope="c9"),
-        )
-    ).said
-
-    assert isinstance(speech, UserMessage)
-    assert isinstance(answered, AssistantMessage)
-    assert isinstance(output, AssistantMessage)
-    assert isinstance(task, AssistantMessage)
-    assert (speech.text, answered.text) == ("Good morning", "Good morning!")
-    assert (output.text, output.node, output.in_context) == ('{"sum":3}', "flow/add@1", False)
-    assert (task.agent, task.task) == ("helper", "c9")
-
-
-def test_requests_that_were_logged_beside_the_events_tell_of_the_agent(into: Import) -> None:
-    schema = {"type": "OBJECT", "properties": {"type": {"any_of": [{"type": "STRING"}, {"type": "NULL"}]}}}
-    look = {"name": "look", "description": "Look.", "parameters": schema}
-    config = {"system_instruction": "Be brief.", "tools": [{"function_declarations": [look, {"name": "go"}]}]}
-    answer = {
-        "candidates": [{"finish_reason": "STOP"}],
-        "usage_metadata": {"prompt_token_count": 9, "candidates_token_count": 2},
-    }
-    request = {"model": "gemini-1.5-flash", "config": config}
-    logs = [{"event_id": "e2", "model_request": request, "model_response": answer}]
-    first, second = event("e1", "user", {"text": "Hi"}), event("e2", "root", {"text": "Ho"})
-    conversation = into.file(session(first, second, event_logs=logs, past_events=[])).conversation
-    card, entries = conversation.settings().card_of("root"), events_in(conversation)[1]
-
-    assert (card.persona, card.model) == ("Be brief.", "gemini-1.5-flash")
-    assert [tool.name for tool in card.tools or ()] == ["look", "go"]
-    assert (card.tools or ())[0].parameters == {
-        "type": "object",
-        "properties": {"type": {"anyOf": [{"type": "string"}, {"type": "null"}]}},
-    }
-    assert (entries.usage, entries.finish_reason) == (Usage(input=9, output=2), "STOP")
-
-
-OLD_TURNS = [
-    {
-        "query": "Turn off the lamp.",
-        "expected_tool_use": [{"tool_name": "set", "tool_input": {"on": False}, "mock_tool_output": "off"}],
-        "expected_intermediate_agent_responses": [{"author": "helper", "text": "On it."}],
-        "reference": "It is off.",
-    }
-]
 NEW_TURN = {
     "userContent": {"parts": [{"text": "Turn off the lamp."}]},
     "intermediateData": {
@@ -223,32 +92,6 @@ EVENTS_TURN = {
 }
 
 
-@pytest.mark.parametrize(
-    "document",
-    [
-        OLD_TURNS,
-        [{"name": "lamp", "data": OLD_TURNS, "initial_session": {}}],
-        {"evalSetId": "e", "evalCases": [{"evalId": "lamp", "conversation": [NEW_TURN]}]},
-        {"eval_set_id": "e", "eval_cases": [{"eval_id": "lamp", "conversation": [EVENTS_TURN]}]},
-    ],
-    ids=["turns", "cases", "camelCase", "events"],
-)
-def test_an_evaluation_set_of_any_release_is_the_conversation_that_it_expects(
-    into: Import, tmp_path: Path, document: Any
-) -> None:
-    path = tmp_path / "lamp.test.json"
-    path.write_text(json.dumps(document))
-    (found,) = import_file(into.log, path).conversations
-    events = events_in(into.log[found.name])
-
-    assert [getattr(event, "text", "") for event in events] == [
-        "Turn off the lamp.", "", "off", "On it.", "It is off.",
-    ]  # fmt: skip
-    assert [getattr(event, "agent", "") for event in events] == ["", "agent", "", "helper", "agent"]
-    assert events[2].call is not None
-    assert_again_adds_nothing(path)
-
-
 def test_other_questions_with_answers_are_no_evaluation_set(tmp_path: Path) -> None:
     path = tmp_path / "answers.json"
     path.write_text(json.dumps([{"query": "How warm?", "reference": "21", "score": 1}]))
@@ -257,38 +100,104 @@ def test_other_questions_with_answers_are_no_evaluation_set(tmp_path: Path) -> N
         recognise(path)
 
 
-def test_an_evaluation_set_tells_of_the_agents(into: Import) -> None:
-    cases = {"eval_set_id": "e", "eval_cases": [{"eval_id": "lamp", "conversation": [EVENTS_TURN]}]}
-    conversation = into.file(json.dumps(cases).encode()).conversation
+# EventActions(state_delta={"k": "v"}) and EventActions(rewind_before_invocation_id="i2")
+DELTA = base64.b64decode(
+    "gASVywEAAAAAAACMH2dvb2dsZS5hZGsuZXZlbnRzLmV2ZW50X2FjdGlvbnOUjAxFdmVudEFjdGlvbnOUk5QpgZR9lCiMCF9fZGlj"
+    "dF9flH2UKIwSc2tpcF9zdW1tYXJpemF0aW9ulE6MC3N0YXRlX2RlbHRhlH2UjAFrlIwBdpRzjA5hcnRpZmFjdF9kZWx0YZR9lIwR"
+    "dHJhbnNmZXJfdG9fYWdlbnSUTowPdHJhbnNmZXJfcmVhc29ulE6MCGVzY2FsYXRllE6MFnJlcXVlc3RlZF9hdXRoX2NvbmZpZ3OU"
+    "fZSMHHJlcXVlc3RlZF90b29sX2NvbmZpcm1hdGlvbnOUfZSMCmNvbXBhY3Rpb26UTowMZW5kX29mX2FnZW50lE6MC2FnZW50X3N0"
+    "YXRllE6MG3Jld2luZF9iZWZvcmVfaW52b2NhdGlvbl9pZJROjAVyb3V0ZZROjBFyZW5kZXJfdWlfd2lkZ2V0c5ROjBJzZXRfbW9k"
+    "ZWxfcmVzcG9uc2WUTnWMEl9fcHlkYW50aWNfZXh0cmFfX5ROjBdfX3B5ZGFudGljX2ZpZWxkc19zZXRfX5SPlChoCJCMFF9fcHlk"
+    "YW50aWNfcHJpdmF0ZV9flE51Yi4="
+)
+REWIND = base64.b64decode(
+    "gASVxgEAAAAAAACMH2dvb2dsZS5hZGsuZXZlbnRzLmV2ZW50X2FjdGlvbnOUjAxFdmVudEFjdGlvbnOUk5QpgZR9lCiMCF9fZGlj"
+    "dF9flH2UKIwSc2tpcF9zdW1tYXJpemF0aW9ulE6MC3N0YXRlX2RlbHRhlH2UjA5hcnRpZmFjdF9kZWx0YZR9lIwRdHJhbnNmZXJf"
+    "dG9fYWdlbnSUTowPdHJhbnNmZXJfcmVhc29ulE6MCGVzY2FsYXRllE6MFnJlcXVlc3RlZF9hdXRoX2NvbmZpZ3OUfZSMHHJlcXVl"
+    "c3RlZF90b29sX2NvbmZpcm1hdGlvbnOUfZSMCmNvbXBhY3Rpb26UTowMZW5kX29mX2FnZW50lE6MC2FnZW50X3N0YXRllE6MG3Jl"
+    "d2luZF9iZWZvcmVfaW52b2NhdGlvbl9pZJSMAmkylIwFcm91dGWUTowRcmVuZGVyX3VpX3dpZGdldHOUTowSc2V0X21vZGVsX3Jl"
+    "c3BvbnNllE51jBJfX3B5ZGFudGljX2V4dHJhX1+UTowXX19weWRhbnRpY19maWVsZHNfc2V0X1+Uj5QoaBaQjBRfX3B5ZGFudGlj"
+    "X3ByaXZhdGVfX5ROdWIu"
+)
+V1 = """
+CREATE TABLE sessions (app_name VARCHAR(128), user_id VARCHAR(128), id VARCHAR(128), state TEXT,
+    create_time DATETIME, update_time DATETIME, PRIMARY KEY (app_name, user_id, id));
+CREATE TABLE events (id VARCHAR(128), app_name VARCHAR(128), user_id VARCHAR(128), session_id VARCHAR(128),
+    invocation_id VARCHAR(256), timestamp DATETIME, event_data TEXT,
+    PRIMARY KEY (id, app_name, user_id, session_id));
+"""
+V0 = V1.replace(
+    "event_data TEXT",
+    "author VARCHAR(256), actions BLOB, branch VARCHAR(256), content TEXT, error_code VARCHAR(256),"
+    " error_message VARCHAR(1024), partial BOOLEAN, turn_complete BOOLEAN, interrupted BOOLEAN,"
+    " usage_metadata TEXT, long_running_tool_ids_json TEXT",
+)
 
-    assert conversation.settings().card_of("helper").persona == "Help."
+
+def database(path: Path, schema: str, *events: Json, actions: bytes = DELTA, sessions: int = 1) -> Path:
+    """Write a database of a session service; each of several sessions has the same id and events."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(schema)
+        for nth in range(sessions):
+            owner = ("shop", f"user{nth}", "s1")
+            times = (f"2026-01-02 03:0{nth}:00", "2026-01-02 04:00:00")
+            connection.execute("INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?)", (*owner, "{}", *times))
+            for each in events:
+                row = {"id": each["id"], "app_name": owner[0], "user_id": owner[1], "session_id": owner[2]}
+                row |= {
+                    "invocation_id": each["invocation_id"],
+                    "timestamp": f"2026-01-02 03:00:0{each['id'][1]}",
+                }
+                if schema is V1:
+                    row["event_data"] = each if isinstance(each, str) else json.dumps(each)
+                else:
+                    row |= {
+                        "author": each["author"],
+                        "actions": actions,
+                        "content": json.dumps(each.get("content")),
+                    }
+                names = ", ".join(row)
+                holes = ", ".join("?" * len(row))
+                connection.execute(f"INSERT INTO events ({names}) VALUES ({holes})", tuple(row.values()))
+        connection.commit()
+    return path
 
 
-def test_a_case_without_a_conversation_is_refused_by_its_reason(into: Import) -> None:
-    cases = [{"eval_id": "played", "conversation_scenario": {"starting_prompt": "Hi"}}]
-    report = into.file(json.dumps({"eval_set_id": "e", "eval_cases": cases}).encode()).report
+@pytest.mark.parametrize("schema", [V1, V0], ids=["events as JSON", "a column for each field"])
+def test_a_database_gives_what_an_export_gives(into: Import, tmp_path: Path, schema: str) -> None:
+    path = database(tmp_path / "adk.db", schema, *EVENTS)
+    before = path.read_bytes()
+    (found,) = import_file(into.log, path).conversations
+    texts = [getattr(event, "text", "") for event in events_in(into.log["s1"])]
 
-    assert [(found.name, found.failed) for found in report.conversations] == [
-        ("played", "expected a conversation, found a scenario that a model is to play")
-    ]
-
-
-def test_another_session_or_case_under_the_same_name_is_refused(into: Import) -> None:
-    into.file(session(*EVENTS), "a.json")
-    other = session(event("x1", "user", {"text": "Something else"}))
-    (session_failed,) = into.file(other, "b.json").report.conversations
-    into.file(json.dumps(OLD_TURNS).encode(), "lamp.test.json")
-    turns = [{**OLD_TURNS[0], "query": "Turn on the lamp."}]
-    (case_failed,) = into.file(json.dumps(turns).encode(), "lamp.test.json").report.conversations
-
-    assert "is it another session? Then give it another name" in session_failed.failed
-    assert "is it another transcript? Then give it another name" in case_failed.failed
+    assert recognise(path) == "adk"
+    assert (found.name, found.skipped) == ("s1", [])
+    assert texts == ["Hi", "", '{"result":"blue"}', "It is blue."]
+    assert path.read_bytes() == before
+    assert_again_adds_nothing(path)
+    assert_accepted(path)
 
 
-def test_sessions_in_a_list_and_on_lines_are_conversations_each(into: Import) -> None:
-    sessions = [json.loads(session(*EVENTS)) | {"id": id} for id in "abcd"]
-    in_list = into.file(json.dumps(sessions[:2]).encode(), "list.json").report
-    on_lines = into.file(lines(*sessions[2:]), "lines.jsonl").report
+def test_pickled_actions_count_and_run_nothing(into: Import, tmp_path: Path) -> None:
+    class Harm:
+        def __reduce__(self) -> tuple[Any, tuple[str]]:
+            return os.mkdir, (str(tmp_path / "harm"),)
 
-    assert [(found.name, found.appended) for found in in_list.conversations] == [("a", 6), ("b", 6)]
-    assert [(found.name, found.appended) for found in on_lines.conversations] == [("c", 6), ("d", 6)]
+    import_file(into.log, database(tmp_path / "a.db", V0, *EVENTS), name="delta")
+    import_file(into.log, database(tmp_path / "b.db", V0, *EVENTS, actions=pickle.dumps(Harm())), name="harm")
+    second = [event("e1", "user", {"text": "Hi"}, invocation="i2"), event("e2", "user")]
+    import_file(into.log, database(tmp_path / "c.db", V0, *second, actions=REWIND), name="rewind")
+
+    assert events_in(into.log["delta"])[0].meta["adk"]["state_delta"] == {"k": "v"}
+    assert events_in(into.log["harm"])[0].meta["adk"] == {"invocation": "i1"}
+    assert not (tmp_path / "harm").exists()
+    assert [span.first for span in into.log["rewind"].settings().hides] == [2]
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\x80\x05X", DELTA[:100], pickle.dumps([1]), pickle.dumps({"a": {1, 2}})]
+)
+def test_a_pickle_that_is_none_is_passed_over(into: Import, tmp_path: Path, data: bytes) -> None:
+    (found,) = import_file(into.log, database(tmp_path / "adk.db", V0, *EVENTS, actions=data)).conversations
+
+    assert (found.failed, len(events_in(into.log["s1"]))) == ("", 4)

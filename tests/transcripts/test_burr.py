@@ -8,10 +8,6 @@ from typing import Any
 
 import pytest
 
-from stenolog import AssistantMessage, ToolResult, UserMessage
-from stenolog.events import LlmError
-from stenolog.importers import import_file
-from stenolog.parts import ImagePart
 from tests.transcripts.given import Import, Json, lines
 
 pytestmark = pytest.mark.usefixtures("sound")
@@ -49,32 +45,6 @@ def written(folder: Path, *records: Json) -> Path:
     return file
 
 
-def test_a_log_is_the_chat_and_each_message_names_the_step_that_added_it(
-    into: Import, tmp_path: Path
-) -> None:
-    (found,) = import_file(into.log, written(tmp_path, *CHAT)).conversations
-    talk = into.log[found.name]
-    events: list[Any] = [entry.event for entry in talk][1:]
-    events = [event for event in events if isinstance(event, UserMessage | AssistantMessage)]
-
-    assert (found.name, talk.settings().title) == ("chat-7", "Draw a loaf.")
-    assert [event.text for event in events] == ["Draw a loaf.", "Here.", "Another.", "Aye."]
-    assert [event.meta["burr"]["action"] for event in events] == ["prompt", "response", "prompt", "response"]
-    assert events[1].meta["burr"]["steps"] == [{"action": "check_safety", "sequence_id": 1}]
-    assert found.ignored == {"begin_span": 1}
-
-
-def test_a_step_that_failed_is_an_error_with_its_traceback(into: Import) -> None:
-    trace = "Traceback (most recent call last):\n  File …\nopenai.RateLimitError: 429 too many requests"
-    into.records(*CHAT, *step(5, "decide", [HI, HO, MORE, AYE], exception=trace, result=None))
-    error: Any = into.said[-1]
-
-    assert isinstance(error, LlmError)
-    assert (error.category, error.message) == ("rate_limited", "openai.RateLimitError: 429 too many requests")
-    about: Any = error.meta["burr"]
-    assert about["traceback"] == trace
-
-
 @pytest.mark.parametrize(
     ("now", "shown"),
     [
@@ -92,41 +62,3 @@ def test_messages_that_left_the_history_leave_the_context(
 
     assert [words in body for words in ("Draw a loaf.", "Here.", "Another.", "Aye.")] == shown
     assert "So?" in body
-
-
-def test_calls_results_pictures_and_a_system_prompt_are_what_they_are(into: Import) -> None:
-    call = {"id": "c1", "type": "function", "function": {"name": "bake", "arguments": '{"n": 1}'}}
-    history = [
-        {"role": "system", "content": "You bake."},
-        {"role": "user", "content": "https://example.com/loaf.png", "type": "image"},
-        {"role": "assistant", "content": None, "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": "c1", "content": "baked"},
-    ]
-    into.records(*step(0, "prompt", history, field="messages"))
-    events: list[Any] = into.said
-    picture, answer, result = events
-
-    assert [type(event) for event in (picture, answer, result)] == [UserMessage, AssistantMessage, ToolResult]
-    assert isinstance(picture.parts[0], ImagePart)
-    assert answer.tool_calls[0].arguments == '{"n": 1}'
-    assert (result.name, result.text) == ("bake", "baked")
-    assert into.conversation.settings().card_of("assistant").persona == "You bake."
-
-
-def test_a_history_of_texts_with_a_name_before_each_is_one_too(into: Import) -> None:
-    into.records(*step(0, "converse", ["Human: What bread?", "AI: Rye."]))
-
-    assert [(type(event), getattr(event, "text", "")) for event in into.said] == [
-        (UserMessage, "What bread?"),
-        (AssistantMessage, "Rye."),
-    ]
-
-
-def test_an_application_without_a_chat_says_nothing_and_odd_values_break_nothing(into: Import) -> None:
-    records = step(0, "count", [1, 2], field="numbers")
-    records += [{"type": "end_entry", "action": 3, "sequence_id": [], "state": 4, "exception": 5}]
-    records += [{"type": "begin_entry", "action": "a", "sequence_id": {}, "inputs": 7}]
-    into.records(*records)
-
-    (found,) = into.report.conversations
-    assert (found.appended, found.failed, found.ignored["step without a message"]) == (0, "", 2)

@@ -1,17 +1,31 @@
-"""Sub-agents of a Claude Code session, and what a person types while it is busy."""
+"""Sub-agents, compactions and branches of Claude Code, and notes on sub-agents."""
 
 from __future__ import annotations
 
-import pytest
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
-from stenolog import AssistantMessage, Entry, LlmError, ToolResult, UserMessage
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import stenolog
+from stenolog import AssistantMessage, Conversation, Entry, LlmError, Log, ModeSwitch, ToolResult, UserMessage
+from stenolog.analysis import blame
 from stenolog.events import CallRef
+from stenolog.importers import files_in, import_file, import_files
 from stenolog.requests import build, lanes
 from tests.requests.corpus import TRANSCRIPTS, conversations, files
+from tests.requests.judging import SHARED
 from tests.transcripts.given import (
+    SESSION,
     Import,
     Json,
     assistant,
+    importing,
+    lines,
     record,
     text,
     tool_result,
@@ -117,3 +131,171 @@ def given_to(agent: str, entries: list[Entry]) -> set[int]:
             case _:
                 pass
     return given
+
+
+FIXTURES = SHARED / "transcripts" / "agent_sessions_fixtures"
+CHILD, NESTED = "b1d2c3e4f5a6", "a9d8c7b6e5f4"
+MAIN = [
+    user("u1", None, "Bake it"),
+    assistant("a1", "u1", tool_use("t1", "Agent", description="look", prompt="Look around")),
+    user("r1", "a1", [tool_result("t1", "found")]),
+]
+SPOKEN: list[tuple[str, str, Json]] = [
+    # Not the words of the call: by these no call is found.
+    (CHILD, "The task: look around", tool_use("t2", "Agent", description="deeper", prompt="Go deeper")),
+    (NESTED, "The task: go deeper", tool_use("t3", "Read")),
+]
+NOTES: dict[str, Json] = {
+    CHILD: {"agentType": "Explore", "description": "look", "toolUseId": "t1", "spawnDepth": 1},
+    NESTED: {"agentType": "Plan", "description": "deeper", "toolUseId": "t2", "spawnDepth": 2},
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """Return a folder with a session, two of its sub-agents, and the notes on them."""
+    (tmp_path / f"{SESSION}.jsonl").write_bytes(lines(*MAIN))
+    agents = tmp_path / SESSION / "subagents"
+    agents.mkdir(parents=True)
+    for id, words, call in SPOKEN:
+        of: dict[str, Any] = {"isSidechain": True, "agentId": id}
+        spoken = [user(f"{id}-1", None, words, **of), assistant(f"{id}-2", f"{id}-1", call, **of)]
+        (agents / f"agent-{id}.jsonl").write_bytes(lines(*spoken))
+        (agents / f"agent-{id}.meta.json").write_text(json.dumps(NOTES[id]))
+    return tmp_path
+
+
+def brought(log: Log, *paths: Path) -> list[int]:
+    """Return the number of entries that the import of each file appended."""
+    reports = import_files(log, (file for path in paths for file in files_in(path)))
+    return [one.appended for report in reports for one in getattr(report, "conversations", [])]
+
+
+def test_a_note_names_the_sub_agent_and_the_call_that_started_it(project: Path) -> None:
+    with stenolog.open(":memory:") as log:
+        brought(log, project)
+        entries = list(log[SESSION].entries())
+
+    briefs = [
+        (entry.event.to, entry.event.author, entry.event.cause)
+        for entry in entries
+        if isinstance(entry.event, UserMessage) and entry.event.author_kind == "agent"
+    ]
+    made = {entry.id: entry.position for entry in entries}
+    assert briefs == [
+        (("Explore-b1d2c3e4",), "claude", made["a1"]),
+        (("Plan-a9d8c7b6",), "Explore-b1d2c3e4", made[f"{CHILD}-2"]),
+    ]
+    told: list[Any] = [
+        entry.event.meta.get("claude-code") or {} for entry in entries if isinstance(entry.event, ModeSwitch)
+    ]
+    assert {name: each for one in told for name, each in one.get("agents", {}).items()} == {
+        "Explore-b1d2c3e4": NOTES[CHILD],
+        "Plan-a9d8c7b6": NOTES[NESTED],
+    }
+
+
+def test_a_call_of_an_agent_that_an_agent_started_leads_back_to_the_person(project: Path) -> None:
+    with stenolog.open(":memory:") as log:
+        brought(log, project)
+        found = blame(log[SESSION].entries(), log[SESSION].position)
+
+    assert (found.gap, [link.who for link in found.links if link.kind == "assistant_message"]) == (
+        "",
+        ["Plan-a9d8c7b6", "Explore-b1d2c3e4", "claude"],
+    )
+    assert found.links[-1].text == "Bake it"
+
+
+def test_a_second_import_adds_nothing(project: Path) -> None:
+    with stenolog.open(":memory:") as log:
+        brought(log, project)
+        for file in project.rglob("*.jsonl"):
+            file.write_bytes(file.read_bytes() + b"\n")  # not known by its bytes any more
+
+        assert brought(log, project) == [0, 0, 0]
+
+
+def test_a_note_is_neither_passed_over_nor_a_file_of_its_own(project: Path) -> None:
+    passed: list[Path] = []
+
+    found = list(files_in(project, passed_over=passed.append))
+    assert [file.name.startswith("agent-") for file in found] == [False, True, True]
+    assert passed == []
+    assert list(files_in(found[1].with_suffix(".meta.json"))) == [found[1]]
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"agentType": 3, "spawnDepth": "x"}', "\ud800"])
+def test_a_note_that_cannot_be_read_stops_nothing(project: Path, content: str) -> None:
+    for note in project.rglob("*.meta.json"):
+        note.write_text(content, encoding="utf-8", errors="surrogatepass")
+    with stenolog.open(":memory:") as log:
+        assert len(brought(log, project)) == 3
+        assert "agent-b1d2c3e4" in log[SESSION].settings().cards
+
+
+@pytest.mark.skipif(not FIXTURES.is_dir(), reason="the recorded sessions are not beside this checkout")
+def test_the_recorded_note_is_taken() -> None:
+    with stenolog.open(":memory:") as log:
+        reports = [import_file(log, path) for path in FIXTURES.glob("*.meta.json")]
+
+    assert [report.format for report in reports] == ["claude-code-note"]
+
+
+def sent(conversation: Conversation) -> str:
+    return str(conversation.request("claude", api="anthropic").body["messages"])
+
+
+PARTLY = [
+    user("u1", None, "Go"),
+    assistant("a1", "u1", tool_use("t1", command="ls")),
+    user("u2", "a1", [tool_result("t1", "a file")]),
+    assistant("a2", "u2", text("There is a file")),
+    user("u3", "a2", "And its size?"),
+    assistant("a3", "u3", text("Large")),
+]
+LATER = [user("u9", "b1", "What was done so far", isCompactSummary=True), user("u4", "a3", "Thanks")]
+
+
+def boundary(**compaction: Any) -> Json:
+    return record("system", "b1", None, subtype="compact_boundary", compactMetadata=compaction)
+
+
+@pytest.mark.parametrize("told", [{"preservedSegment": {"headUuid": "gone"}}, {"preservedMessages": 3}, {}])
+def test_a_compaction_that_names_nothing_in_the_file_covers_all(into: Import, told: Json) -> None:
+    into.records(*PARTLY, boundary(**told), *LATER)
+
+    assert "And its size?" not in sent(into.conversation)
+
+
+def asked(into: Import) -> list[str]:
+    """Return the users' messages and the answers that the model is sent, in order."""
+    messages = build(into.entries, "claude", api="openai-chat").body["messages"]
+    return [message["content"] for message in messages if message["role"] in ("user", "assistant")]
+
+
+@given(choices=st.lists(st.integers(0, 30), min_size=1, max_size=12), cut=st.integers(0, 30))
+def test_whatever_is_gone_back_to_the_way_to_the_last_prompt_is_in_context(
+    choices: list[int], cut: int
+) -> None:
+    """Each prompt goes on from any answer before it, or from the beginning; the file comes in two pieces."""
+    records: list[Json] = []
+    ways: dict[str | None, list[str]] = {None: []}
+    way: list[str] = []
+    for number, choice in enumerate(choices):
+        parent = list(ways)[choice % len(ways)]
+        way = [*ways[parent], f"u{number}"]
+        records += [
+            user(f"u{number}", parent, f"u{number}"),
+            assistant(f"a{number}", f"u{number}", text(f"a{number}")),
+        ]
+        ways[f"a{number}"] = [*way, f"a{number}"]
+
+    with TemporaryDirectory() as folder, importing(Path(folder)) as into:
+        if before := records[: cut % len(records)]:
+            into.file(lines(*before))
+        into.file(lines(*records[:-1]))
+        forks = len(into.log.names()) - 1
+
+        assert asked(into) == way
+        assert forks == into.report.conversations[0].decisions["rewound"]

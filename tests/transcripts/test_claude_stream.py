@@ -1,4 +1,4 @@
-"""Streams of Claude Code and the Agent SDK (`--output-format stream-json`), and those that look alike."""
+"""Streams of Claude Code, and attachments of its sessions."""
 
 from __future__ import annotations
 
@@ -7,10 +7,22 @@ from typing import Any
 
 import pytest
 
-from stenolog import AssistantMessage, LlmError, ToolResult, UserMessage
+from stenolog import AssistantMessage, ToolResult, UserMessage
 from stenolog.errors import UnknownFormatError
 from stenolog.importers import recognise
-from tests.transcripts.given import SESSION, Import, Json, lines, text, tool_result, tool_use
+from stenolog.requests import build, validate
+from tests.transcripts.given import (
+    SESSION,
+    Import,
+    Json,
+    assistant,
+    lines,
+    record,
+    text,
+    tool_result,
+    tool_use,
+    user,
+)
 
 
 def streamed(type: str, uuid: str, **fields: Any) -> Json:
@@ -71,28 +83,6 @@ def test_a_stream_tells_its_folder_mode_and_model_and_comes_in_once(into: Import
     assert [found.appended for found in renamed.report.conversations] == [0]
 
 
-def test_a_run_that_ended_with_an_error_is_an_error(into: Import) -> None:
-    end = streamed("result", "u2", subtype="error_max_turns", is_error=True)
-    into.records(INIT, said("u1", text("I begin")), end)
-
-    assert isinstance(into.said[-1], LlmError)
-    assert into.said[-1].message == "error max turns"
-
-
-def test_what_stands_in_a_stream_before_its_compaction_is_covered_by_the_summary(into: Import) -> None:
-    into.records(
-        INIT,
-        said("u1", text("A long story")),
-        streamed("system", "u2", subtype="compact_boundary", compact_metadata={"trigger": "auto"}),
-        told("u3", text("In short"), isSynthetic=True),
-        told("u4", text("On")),
-    )
-
-    body = str(into.conversation.request("claude").body)
-    assert "In short" in body
-    assert "A long story" not in body
-
-
 DROID = [
     {"type": "system", "subtype": "init", "cwd": "/x", "session_id": "d", "tools": ["Read"], "model": "m"},
     {"type": "message", "role": "user", "id": "1", "text": "list", "timestamp": 1, "session_id": "d"},
@@ -129,3 +119,119 @@ def test_a_stream_of_another_program_is_refused_by_its_name(name: str, records: 
 
 def test_messages_that_name_their_session_stay_messages() -> None:
     assert recognise(lines({"role": "user", "content": "hi", "session_id": "s"})) == "openai-chat"
+
+
+FIRST = user("u1", None, "Go")
+LISTED: Json = {
+    "type": "agent_listing_delta",
+    "addedTypes": ["Explore"],
+    "addedLines": ["- Explore: looks around"],
+    "removedTypes": [],
+}
+TOOL: Json = {"name": "Bash", "description": "Runs it", "schema": {"type": "object", "properties": {}}}
+
+
+def attached(uuid: str, data: Json, parent: str = "u1", **fields: Any) -> Json:
+    return record("attachment", uuid, parent, attachment=data, **fields)
+
+
+def hook(event: str, content: Any, kind: str = "hook_success") -> Json:
+    return {"type": kind, "hookName": event, "hookEvent": event, "content": content}
+
+
+def notes(into: Import) -> list[tuple[str, bool]]:
+    """Return the words of the system's messages, and whether the model was sent them."""
+    said = (event for event in into.said if isinstance(event, UserMessage))
+    return [(message.text, message.in_context) for message in said if message.author_kind == "system"]
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (LISTED, "Available agent types for the Agent tool:\n- Explore: looks around"),
+        (
+            {"type": "deferred_tools_delta", "addedNames": ["A"], "removedNames": ["B"]},
+            "The following deferred tools are now available via ToolSearch.\nA\n\n"
+            "The following deferred tools are no longer available:\nB",
+        ),
+        (
+            {"type": "mcp_instructions_delta", "addedBlocks": ["## scale\nWeigh"]},
+            "# MCP Server Instructions\n\n## scale\nWeigh",
+        ),
+        (
+            {"type": "skill_listing", "content": "- deploy: Deploys"},
+            "The following skills are available for use with the Skill tool:\n\n- deploy: Deploys",
+        ),
+        (hook("SessionStart", "Be brief"), "SessionStart hook success: Be brief"),
+        (
+            hook("PreToolUse", ["Mind the oven"], "hook_additional_context"),
+            "PreToolUse hook additional context: Mind the oven",
+        ),
+        (
+            {
+                "type": "file",
+                "filename": "/b.txt",
+                "content": {"type": "text", "file": {"content": "bee\n", "startLine": 7}},
+            },
+            'Called the Read tool with the following input: {"file_path":"/b.txt"}\n'
+            "Result of calling the Read tool:\n7\tbee\n8\t",
+        ),
+        (
+            {"type": "nested_memory", "path": "/sub/CLAUDE.md", "content": {"content": "Be kind"}},
+            "Contents of /sub/CLAUDE.md:\n\nBe kind",
+        ),
+    ],
+    ids=lambda given: given["type"] if isinstance(given, dict) else "",
+)
+def test_what_the_model_was_sent_is_a_note_in_its_context(into: Import, data: Json, words: str) -> None:
+    into.records(FIRST, attached("x1", data))
+
+    assert notes(into) == [(words, True)]
+    (note,) = (event for event in into.said[1:] if isinstance(event, UserMessage))
+    assert note.meta == {"claude-code": {"attachment": data["type"], "headings": "2.1.197"}}
+    assert words.splitlines()[-1] in str(build(into.entries, "claude").body["messages"]).replace("\\t", "\t")
+
+
+def test_a_prompt_snapshot_puts_the_system_prompt_and_the_tools_on_the_card(into: Import) -> None:
+    prompt = {"type": "prompt_snapshot", "systemPrompt": ["You are Claude Code.", "Be brief."]}
+    into.records(
+        attached("x1", {**prompt, "tools": [TOOL]}),
+        FIRST,
+        assistant("a1", "u1", tool_use("t1")),
+        user("r1", "a1", [tool_result("t1", "ok")]),
+    )
+
+    card = into.conversation.settings().card_of("claude")
+    assert card.persona == "You are Claude Code.\n\nBe brief."
+    assert [(tool.name, tool.description) for tool in card.tools or ()] == [("Bash", "Runs it")]
+    assert "tool-stub" not in {part.rule for part in build(into.entries, "claude", api="anthropic").parts}
+    assert into.conversation.bill("claude").note.count("(") == 0, "nothing is said to be missing"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"attachment": None},
+        {"attachment": [1]},
+        {"attachment": {"type": 3, "content": {"file": 3}}},
+        {"attachment": {"type": "agent_listing_delta", "addedLines": "x", "removedTypes": [None, 3]}},
+        {"attachment": {"type": "deferred_tools_delta", "addedNames": {"a": 1}, "pendingMcpServers": 3}},
+        {"attachment": {"type": "file", "content": {"type": "text", "file": {"content": 3}}}},
+        {"attachment": {"type": "file", "content": {"type": "image", "file": {"base64": "?"}}}},
+        {"attachment": {"type": "nested_memory", "path": 3, "content": "\ud800"}},
+        {"attachment": {"type": "instructions", "files": [3, {"content": ["x"]}]}},
+        {"attachment": {"type": "prompt_snapshot", "systemPrompt": 3, "tools": [3, {"name": ""}]}},
+        {"attachment": {"type": "prompt_snapshot", "tools": [{"name": "A", "schema": 3}] * 2}},
+        {"attachment": LISTED, "rendered": 3},
+        {"attachment": LISTED, "rendered": [3, {"content": 3}, {"content": [{"type": "image"}, 3]}]},
+        {"attachment": hook("SessionStart", {"a": 1})},
+        {"attachment": hook("Stop", None, "hook_blocking_error")},
+    ],
+    ids=str,
+)
+def test_an_attachment_of_another_shape_stops_nothing(into: Import, fields: Json) -> None:
+    into.records(FIRST, record("attachment", "x1", "u1", **fields), assistant("a1", "x1", text("Yes")))
+
+    assert into.report.conversations[0].failed == ""
+    assert [event.text for event in into.said if isinstance(event, AssistantMessage)] == ["Yes"]
+    assert validate("anthropic", into.conversation.request("claude", api="anthropic").body) == []

@@ -1,4 +1,4 @@
-"""The instructions of a Codex rollout stand in its requests, once, where the file has them."""
+"""Instructions and tokens in rollouts of Codex."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from stenolog import Request
+from stenolog import AssistantMessage, Request
+from stenolog.events import Usage
 from stenolog.requests import build
 from tests.requests.corpus import TRANSCRIPTS, conversations, files
-from tests.transcripts.given import Import, codex, message, meta
+from tests.transcripts.given import Import, Json, codex, message, meta, screen
 
 RULES = "Keep the tests green."
 REPEATED = message("user", f"<user_instructions>\n\n{RULES}\n\n</user_instructions>")
@@ -72,3 +73,59 @@ def _base_instructions(file: Path) -> str:
     records = map(json.loads, file.read_text().splitlines())
     first = next(record["payload"] for record in records if record["type"] == "session_meta")
     return str(first["base_instructions"]["text"])
+
+
+def counted(total: int, last: int) -> Json:
+    """Return a record that counts the tokens of the session, and of its last response."""
+    sums = {"total_token_usage": {"input_tokens": total}, "last_token_usage": {"input_tokens": last}}
+    return screen("token_count", info=sums)
+
+
+BEGUN = (meta(), message("user", "a"), message("assistant", "b"), counted(1_000, 1_000))
+SAID = message("user", "c"), message("assistant", "d")
+
+
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [
+        ((counted(1_000, 1_000), *SAID, counted(2_100, 1_100)), [1_000, 1_100]),
+        ((SAID[0], counted(1_000, 1_000), SAID[1], counted(1_000, 1_000), counted(2_100, 1_100)), None),
+        ((SAID[0], counted(1_500, 500), SAID[1], counted(2_600, 1_100)), [1_000, 1_600]),
+        ((*SAID, counted(700, 700)), [1_000, 700]),
+    ],
+    ids=["again before", "again during", "a request that is not written", "a total begun anew"],
+)
+def test_a_count_with_unchanged_totals_counts_once(
+    into: Import, records: tuple[Any, ...], expected: list[int] | None
+) -> None:
+    into.records(*BEGUN, *records)
+
+    assert tokens(into) == (expected or [1_000, 1_100])
+
+
+def test_what_a_session_used_before_it_was_taken_up_again_is_not_counted(into: Import) -> None:
+    into.records(meta(), *SAID, counted(9_000, 1_000), *SAID, counted(10_500, 1_500))
+
+    assert tokens(into) == [1_000, 1_500]
+
+
+def tokens(into: Import) -> list[int]:
+    return [said.usage.input for said in into.said if isinstance(said, AssistantMessage) and said.usage]
+
+
+@pytest.mark.skipif(not TRANSCRIPTS.is_dir(), reason="the recorded sessions are not beside this checkout")
+def test_the_tokens_of_every_recorded_rollout_are_codexs_own_total() -> None:
+    compared = 0
+    for file in files("codex"):
+        records = map(json.loads, file.read_text().splitlines())
+        infos = (record["payload"].get("info") for record in records if record["type"] == "event_msg")
+        totals = [total for info in infos if info and (total := info.get("total_token_usage"))]
+        used = [usage for talk in conversations(file) for usage in map(_usage, talk.entries) if usage]
+        ours = sum(one.input for one in used), sum(one.output for one in used)
+        assert ours == (totals[-1]["input_tokens"], totals[-1]["output_tokens"]), file.name
+        compared += len(totals)
+    assert compared
+
+
+def _usage(entry: Any) -> Usage | None:
+    return getattr(entry.event, "usage", None)

@@ -1,4 +1,4 @@
-"""CrewAgent's conversations: what becomes of their messages, old and new, and of what is broken."""
+"""Conversations of CrewAgent: its turns, its documents, and what is broken in them."""
 
 from __future__ import annotations
 
@@ -8,23 +8,32 @@ from typing import Any
 
 import pytest
 
+import stenolog
 from stenolog import (
-    AgentCard,
     AssistantMessage,
     Event,
     LlmError,
     ModeSwitch,
-    TextPart,
-    ToolCall,
     ToolResult,
     UserMessage,
 )
 from stenolog.adapters.importers.intake import known_files
-from stenolog.domain.events import UNCHANGED, Known
-from stenolog.events import Origin, WorkflowRun
-from stenolog.importers import import_file, recognise
-from tests.requests.judging import refused
-from tests.transcripts.crewagent_given import Message, call, folder, imported, index, keep, message
+from stenolog.contrib.crewagent.export import export_crewagent
+from stenolog.domain.events import Known
+from stenolog.errors import UnknownFormatError
+from stenolog.events import Origin
+from stenolog.importers import Report, import_file
+from tests.transcripts.crewagent_given import (
+    Message,
+    call,
+    folder,
+    imported,
+    index,
+    keep,
+    message,
+    read,
+    told,
+)
 from tests.transcripts.given import Import
 from tests.transcripts.soundness import assert_sound
 
@@ -68,225 +77,6 @@ def one(into: Import, place: Path, told: Message) -> Known:
     return event
 
 
-# What a folder holds
-
-
-def test_a_folder_gives_each_conversation_under_its_id_in_the_order_of_the_index(
-    into: Import, tmp_path: Path
-) -> None:
-    made = folder(tmp_path, b=A_TURN, a=A_TURN)
-
-    into.report = imported(into.log, made)
-
-    assert list(into.log) == ["b", "a"]
-    assert (into.report.format, into.report.file) == ("crewagent", str(made))
-    assert into.log["b"].settings().title == "B"
-    assert_sound(into.log)
-
-
-@pytest.mark.parametrize("given", ["", "conversations", "conversations/index.json"])
-def test_the_folder_its_parent_and_its_index_mean_the_same(into: Import, tmp_path: Path, given: str) -> None:
-    folder(tmp_path, talk=A_TURN)
-
-    into.report = imported(into.log, tmp_path / given)
-
-    assert [event.kind for event in into.said] == [
-        "user_message",
-        "assistant_message",
-        "tool_result",
-        "assistant_message",
-    ]
-
-
-def test_one_file_of_messages_is_known_by_what_is_in_them(into: Import, tmp_path: Path) -> None:
-    made = folder(tmp_path, talk=A_TURN)
-
-    assert recognise(made / "talk" / "messages.json") == "crewagent"
-    assert import_file(into.log, made / "talk" / "messages.json", name="one").conversations[0].appended == 6
-
-
-def test_an_index_may_be_a_bare_list_and_a_conversation_may_be_missing_from_it(
-    into: Import, tmp_path: Path
-) -> None:
-    made = folder(tmp_path, listed=A_TURN, beside=A_TURN)
-    index(made, [{"id": "listed", "title": "In it"}])
-
-    imported(into.log, made)
-
-    assert [(name, into.log[name].settings().title) for name in into.log] == [
-        ("listed", "In it"),
-        ("beside", ""),
-    ]
-
-
-def test_an_index_that_is_another_kind_of_file_is_read_as_what_it_is(into: Import, tmp_path: Path) -> None:
-    index(tmp_path, [{"role": "user", "content": "Hi"}])
-
-    assert import_file(into.log, tmp_path / "index.json").format == "openai-chat"
-
-
-# Messages
-
-
-def test_a_turn_is_kept_with_its_call_its_run_and_its_mode(into: Import, tmp_path: Path) -> None:
-    tagged = [{**each, "runId": "r1", "nodeId": "n2"} for each in A_TURN]
-
-    events = said(into, tmp_path, *tagged)
-
-    assert [(e.kind, e.run, e.node) for e in events if not isinstance(e, ModeSwitch)] == [  # type: ignore[union-attr]
-        ("user_message", "r1", "n2"),
-        ("assistant_message", "r1", "n2"),
-        ("tool_result", "r1", "n2"),
-        ("assistant_message", "r1", "n2"),
-    ]
-    assert [switch.mode for switch in into.settings] == ["chat", "agent"]
-    assert [(e.id, e.time.isoformat()) for e in into.entries][1] == ("m1", "2026-01-02T03:04:05.678000+00:00")
-    request = into.conversation.request("assistant", into.conversation.position - 1)
-    assert request.body["messages"] == [
-        {"role": "user", "content": "Read it."},
-        {"role": "assistant", "content": None, "tool_calls": [call()]},
-        {"role": "tool", "tool_call_id": "c1", "content": "import os"},
-    ]
-    assert refused("openai-chat", request.body) == []
-
-
-def test_old_messages_without_the_new_fields_are_read_too(into: Import, tmp_path: Path) -> None:
-    events = said(into, tmp_path, *OLD_TURN, createdAt="2025-05-05T05:05:05Z", mode="agent")
-
-    persona, asked, called, result, answer = events
-    assert isinstance(persona, ModeSwitch)
-    assert persona.cards == {"assistant": AgentCard(persona="You are the architect.")}
-    assert isinstance(called, AssistantMessage)
-    assert called.tool_calls == (ToolCall(id="c1", name="read", arguments='{"path":1}'),)
-    assert isinstance(result, ToolResult)
-    assert (result.call_id, result.text, result.in_context) == ("c1", "import os", True)
-    assert [getattr(event, "text", "") for event in (asked, answer)] == ["Read it.", "It imports os."]
-    assert into.conversation.settings().mode == "agent"
-    assert {entry.time.isoformat() for entry in into.entries} == {"2025-05-05T05:05:05+00:00"}
-    assert_sound(into.log)
-
-
-def test_the_stored_system_prompt_is_the_persona_and_in_no_timeline(into: Import, tmp_path: Path) -> None:
-    said(into, tmp_path, *OLD_TURN)
-
-    assert into.conversation.settings().cards["assistant"].persona == "You are the architect."
-    assert [item.text for item in into.conversation.timeline() if "architect" in item.text] == []
-    assert into.conversation.request("assistant").body["messages"][0] == {
-        "role": "system",
-        "content": "You are the architect.",
-    }
-
-
-def test_a_later_system_message_is_said_by_the_system(into: Import, tmp_path: Path) -> None:
-    event = said(into, tmp_path, OLD_TURN[0], {"role": "system", "content": "The disk is full."})[1]
-
-    assert isinstance(event, UserMessage)
-    assert (event.text, event.author_kind, event.in_context) == ("The disk is full.", "system", True)
-
-
-SNAKE = {
-    "include_in_context": False,
-    "part_type": "text",
-    "run_id": "r1",
-    "created_at": "2026-01-02T03:04:05Z",
-}
-
-
-def test_either_spelling_is_understood(into: Import, tmp_path: Path) -> None:
-    event = one(into, tmp_path, {"role": "user", "content": "Hi", **SNAKE})
-
-    assert (event.in_context, event.run) == (False, "r1")
-    assert into.entries[1].time.isoformat() == "2026-01-02T03:04:05+00:00"
-
-
-@pytest.mark.parametrize("time", [1767323045.678, 1767323045678, "2026-01-02T03:04:05.678Z"])
-def test_times_are_text_or_seconds_or_milliseconds(into: Import, tmp_path: Path, time: object) -> None:
-    one(into, tmp_path, {"role": "user", "content": "Hi", "timestamp": time})
-
-    assert into.entries[1].time.isoformat() == "2026-01-02T03:04:05.678000+00:00"
-
-
-def test_a_widget_and_whatever_nobody_knows_is_kept_as_meta(into: Import, tmp_path: Path) -> None:
-    chart = {"type": "chart", "data": [1, 2.5, None]}
-    told = message("w1", "assistant", None, "widget", includeInContext=False, widget=chart, collapsed=True)
-
-    event = one(into, tmp_path, told)
-
-    assert (event.in_context, event.meta) == (
-        False,
-        {"crewagent": {"partType": "widget", "widget": chart, "collapsed": True}},
-    )
-
-
-def test_what_is_for_the_screen_is_in_no_request(into: Import, tmp_path: Path) -> None:
-    aside = [
-        message("w1", "assistant", "a widget", "widget", includeInContext=False),
-        {"role": "assistant", "content": "an old widget", "partType": "widget"},
-        message("t1", "user", "hidden", includeInContext=False),
-    ]
-
-    said(into, tmp_path, *aside, message("m1", "user", "Hi"))
-
-    request = into.conversation.request("assistant")
-    assert [m["content"] for m in request.body["messages"]] == ["Hi"]
-    assert [(run.first, run.last, run.rule) for run in request.omissions] == [(2, 4, "not-in-context")]
-
-
-def test_an_index_that_leaves_tool_results_out_of_context_is_obeyed(into: Import, tmp_path: Path) -> None:
-    events = said(into, tmp_path, *A_TURN, includeToolResultsInContext=False)
-
-    assert [e.in_context for e in events if isinstance(e, ToolResult)] == [False]
-    assert (
-        "import os"
-        not in into.conversation.request("assistant", into.conversation.position - 1).bytes.decode()
-    )
-
-
-@pytest.mark.parametrize(
-    ("told", "category", "words", "partial"),
-    [
-        (
-            {"error": {"category": "timeout", "message": "60 s"}, "content": "It im"},
-            "timeout",
-            "60 s",
-            "It im",
-        ),
-        ({"error": "Request timed out", "content": "It im"}, "timeout", "Request timed out", "It im"),
-        ({"content": "429 too many requests"}, "rate_limited", "429 too many requests", ""),
-        ({"error": {"message": "no idea"}, "content": None}, "other", "no idea", ""),
-    ],
-)
-def test_a_failed_call_is_an_llm_error_with_what_had_arrived(
-    into: Import, tmp_path: Path, told: Message, category: str, words: str, partial: str
-) -> None:
-    event = one(into, tmp_path, {"role": "assistant", "partType": "llm_error", **told})
-
-    assert isinstance(event, LlmError)
-    assert (event.category, event.message, event.text) == (category, words, partial)
-
-
-def test_a_message_that_switches_the_mode_is_a_mode_switch(into: Import, tmp_path: Path) -> None:
-    switch = message("s1", "system", "Now in run mode", "mode_switch", mode="run", includeInContext=False)
-
-    events = said(into, tmp_path, A_TURN[0], switch, message("m2", "user", "Go", mode="run"))
-
-    assert [event.kind for event in events] == ["user_message", "mode_switch", "user_message"]
-    assert into.conversation.settings().mode == "run"
-    assert len(into.entries) == 4  # the message behind it needs no other switch
-
-
-def test_a_message_of_a_run_begins_it_and_one_of_another_mode_ends_it(into: Import, tmp_path: Path) -> None:
-    begin = message("m1", "user", "Go", mode="run", runId="r1", nodeId="n1")
-
-    said(into, tmp_path, A_TURN[0] | {"id": "m0"}, begin, message("m2", "user", "Thanks"))
-
-    assert [switch.active_run for switch in into.settings] == [
-        UNCHANGED,
-        WorkflowRun(id="r1", node="n1"),
-        None,
-    ]
-
-
 def test_a_large_result_is_kept_whole_behind_a_preview(into: Import, tmp_path: Path) -> None:
     large = "line\n" * 20_000
     result = message("t1", "tool", large, "tool_result", tool_call_id="c1")
@@ -297,35 +87,6 @@ def test_a_large_result_is_kept_whole_behind_a_preview(into: Import, tmp_path: P
     assert isinstance(kept, ToolResult)
     assert len(kept.text) < 2_000
     assert into.conversation.outputs["@state/logs/tool-results/t1.json"] == large
-
-
-def test_a_role_that_nobody_knows_is_kept_out_of_context(into: Import, tmp_path: Path) -> None:
-    event = one(into, tmp_path, message("x", "critic", "Hm"))
-
-    assert isinstance(event, UserMessage)
-    assert (event.author_kind, event.in_context, event.parts) == ("system", False, (TextPart(text="Hm"),))
-    assert event.meta["crewagent"] == {"role": "critic", "includeInContext": True}
-
-
-def test_two_messages_with_one_id_are_two_entries(into: Import, tmp_path: Path) -> None:
-    said(into, tmp_path, message("m1", "user", "One"), message("m1", "user", "Two"), message("", "user", "3"))
-
-    assert [entry.id for entry in into.entries] == ["m1:settings", "m1", "#2", "#3"]
-
-
-# Again
-
-
-def test_a_folder_that_has_grown_adds_what_is_new_and_nothing_else(into: Import, tmp_path: Path) -> None:
-    made = folder(tmp_path, talk=A_TURN[:2])
-    imported(into.log, made)
-    keep(made, "talk", A_TURN)
-
-    again = imported(into.log, made).conversations[0]
-    third = imported(into.log, made).conversations[0]
-
-    assert (again.appended, again.already) == (2, 4)
-    assert (third.appended, third.already) == (0, 6)
 
 
 @pytest.mark.parametrize("cut", range(len(A_TURN) + 1))
@@ -349,3 +110,204 @@ def test_the_files_themselves_are_kept_where_that_is_wanted(into: Import, tmp_pa
 
     (piece,) = known_files.file_pieces(into.log["talk"].entries())
     assert json.loads(into.log.blobs[piece.blob]) == A_TURN
+
+
+def reasons(report: Report) -> list[str]:
+    """Return the report's complaints about the folder."""
+    return [
+        *(skipped.reason for skipped in report.skipped),
+        *(skipped.reason for conversation in report.conversations for skipped in conversation.skipped),
+        *(conversation.failed for conversation in report.conversations if conversation.failed),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("[{", "bad/messages.json: expected one JSON document; line 1, column 3"),
+        ('[{"role": "user", "content": "cut o', "(is the file cut off?)"),
+        ('"words"', "bad/messages.json: expected a list of messages, found str"),
+        ("", "bad/messages.json: expected one JSON document"),
+    ],
+)
+def test_a_broken_file_is_told_and_the_others_are_imported(
+    into: Import, tmp_path: Path, content: str, reason: str
+) -> None:
+    made = folder(tmp_path, bad=content, good=A_TURN)
+
+    report = import_file(into.log, made)
+
+    assert [reason in found for found in reasons(report)] == [True]
+    assert list(into.log) == ["good"]
+
+
+def test_missing_messages_are_told_and_the_others_are_imported(into: Import, tmp_path: Path) -> None:
+    made = folder(tmp_path, gone=A_TURN, good=A_TURN)
+    (made / "gone" / "messages.json").unlink()
+
+    report = import_file(into.log, made)
+
+    assert reasons(report) == ["expected gone/messages.json, found no such file"]
+    assert list(into.log) == ["good"]
+
+
+DEEP: Any = {}
+for _ in range(95):
+    DEEP = {"d": DEEP}
+
+
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [
+        ("words", "expected an object, found str"),
+        ({"content": "whose?"}, "expected a role, found null"),
+        ({"role": "user", "content": "", "timestamp": "x", "deep": {"meta": DEEP}}, None),
+        ({"role": "user", "content": "Hi", "stenolog": {"native": True, "blobs": {"x": "%"}}}, None),
+    ],
+)
+def test_a_broken_message_is_told_and_the_others_are_imported(
+    into: Import, tmp_path: Path, broken: Any, reason: str | None
+) -> None:
+    made = folder(tmp_path, talk=[A_TURN[0], broken, message("m9", "user", "Bye")])
+
+    report = import_file(into.log, made)
+
+    assert [(reason or "") in found for found in reasons(report)] == [True] * bool(reason)
+    assert [getattr(e.event, "text", "") for e in into.log["talk"].entries()][-1] == "Bye"
+    assert_sound(into.log)
+
+
+def test_a_folder_without_any_conversation_is_refused(into: Import, tmp_path: Path) -> None:
+    with pytest.raises(
+        UnknownFormatError, match=r"expected a folder with index\.json or <id>/messages\.json"
+    ):
+        import_file(into.log, tmp_path)
+
+
+FAILED = "It reads the text as local\n\nLLM_ERROR\n- type: timeout\n- message: no token for 60 s"
+
+
+def said_crewagent_document(id: str, role: str, content: Any, **fields: Any) -> Message:
+    """Return a message with the fields of `ConversationMessage`."""
+    return {
+        "id": id,
+        "role": role,
+        "createdAt": f"2026-03-02T09:{int(id[1:]):02}:00Z",
+        "content": content,
+    } | fields
+
+
+CALL = {"id": "c1", "type": "function", "function": {"name": "fs.read", "arguments": '{"path": "dates.py"}'}}
+ARCHITECT = {"mode": "agent", "agentId": "architect"}
+RUN = {"mode": "run", "runId": "r1", "workflowId": "w1"}
+TALK = [
+    said_crewagent_document("m1", "user", "Where does the parser lose the zone?", mode="chat"),
+    said_crewagent_document("m2", "assistant", "In dates.py, I think.", mode="chat"),
+    said_crewagent_document("m3", "user", "Look.", **ARCHITECT),
+    said_crewagent_document("m4", "assistant", None, tool_calls=[CALL], **ARCHITECT),
+    said_crewagent_document(
+        *("m5", "tool", "def parse(text): …"),
+        **ARCHITECT,
+        tool_call_id="c1",
+        toolName="fs.read",
+        duration=412,
+        isCollapsed=True,
+    ),
+    said_crewagent_document("m6", "assistant", FAILED, **ARCHITECT),
+    said_crewagent_document("m7", "user", "continue", **ARCHITECT),
+    said_crewagent_document("m8", "assistant", "time.", **ARCHITECT),
+    said_crewagent_document(
+        "m9", "assistant", "reading dates.py …", **ARCHITECT, isCollapsed=True, partType="progress"
+    ),
+    said_crewagent_document("m10", "user", "Fix it.", **RUN),
+    said_crewagent_document("m11", "assistant", "Fixed.", **RUN, agentId="coder"),
+    said_crewagent_document("m12", "assistant", "12 passed.", **RUN, agentId="tester"),
+]
+
+
+def taken(into: Import, place: Path, messages: list[Message], **about: Any) -> Path:
+    """Return the folder of a conversation that was imported; `about` is its `ConversationMetadata`."""
+    made = folder(place, talk=messages)
+    index(made, [{"id": "talk", "title": "Talk", **about}])
+    imported(into.log, made)
+    return made
+
+
+def events(into: Import, kind: type[Any]) -> list[Any]:
+    return [entry.event for entry in into.log["talk"].entries() if isinstance(entry.event, kind)]
+
+
+@pytest.mark.parametrize("about", [{}, {"activeType": "chat", "createdAt": "2026-03-02T09:00:00Z"}])
+def test_what_was_imported_is_exported_as_the_same_files(
+    into: Import, tmp_path: Path, about: dict[str, Any]
+) -> None:
+    made = taken(into, tmp_path / "in", TALK, **about)
+
+    export_crewagent(into.log["talk"], tmp_path / "out")
+
+    assert read(tmp_path / "out") == TALK
+    assert json.loads((tmp_path / "out" / "index.json").read_text())["conversations"] == json.loads(
+        (made / "index.json").read_text()
+    )
+
+
+def test_what_is_written_here_has_the_fields_that_the_old_app_reads(into: Import, tmp_path: Path) -> None:
+    taken(into, tmp_path / "in", TALK, activeType="run")
+    talk = into.log["talk"]
+    talk.append(ModeSwitch(mode="agent"), expected=talk.position)
+    talk.extend(
+        [
+            UserMessage(text="And now?", to=["coder"]),
+            AssistantMessage(
+                agent="coder", tool_calls=[stenolog.ToolCall(id="c2", name="run", arguments="{}")]
+            ),
+            ToolResult(call_id="c2", name="run", text="ok", duration_ms=7),
+            LlmError(agent="coder", category="network", text="Half", message="reset\nby peer"),
+        ]
+    )
+
+    export_crewagent(talk, tmp_path / "out")
+
+    new = read(tmp_path / "out")[len(TALK) :]
+    assert [m["mode"] for m in new] == ["agent"] * 5
+    assert new[2]["agentId"] == "coder"
+    assert (new[3]["toolName"], new[3]["duration"], new[3]["tool_call_id"]) == ("run", 7, "c2")
+    assert new[4]["content"] == "Half\n\nLLM_ERROR\n- type: network\n- message: reset\n  by peer"
+    assert all("createdAt" in m and "timestamp" not in m and "error" not in m for m in new)
+    assert (
+        json.loads((tmp_path / "out" / "index.json").read_text())["conversations"][0]["activeType"] == "agent"
+    )
+
+
+def test_an_export_gives_another_log_the_same_entries_and_requests(into: Import, tmp_path: Path) -> None:
+    taken(into, tmp_path / "in", TALK, activeType="chat")
+    talk = into.log["talk"]
+    talk.extend([UserMessage(text="So?", to=["coder"]), AssistantMessage(agent="coder", text="Done.")])
+    export_crewagent(talk, tmp_path / "out")
+
+    with stenolog.open(":memory:") as other:
+        imported(other, tmp_path / "out")
+
+        assert told(other["talk"])[1:] == told(talk)[1:]
+        for agent in ("assistant", "architect", "coder", "tester"):
+            assert other["talk"].request(agent).bytes == talk.request(agent).bytes
+
+
+def test_a_call_that_was_cut_off_with_its_answer_is_not_open_and_continue_is_answered(
+    into: Import, tmp_path: Path
+) -> None:
+    cut = {"id": "c9", "type": "function", "function": {"name": "write", "arguments": '{"pa'}}
+    messages = [
+        said_crewagent_document("m1", "user", "Write it.", **ARCHITECT),
+        said_crewagent_document("m2", "assistant", FAILED, tool_calls=[cut], **ARCHITECT),
+        said_crewagent_document("m3", "user", "continue", **ARCHITECT),
+    ]
+    taken(into, tmp_path / "in", messages)
+
+    [error] = events(into, LlmError)
+    assert (error.text, error.category) == ("It reads the text as local", "timeout")
+    assert into.log["talk"].state().open_calls() == ()
+    into.log["talk"].join("architect", model="gpt-5.2")
+    assert into.log["talk"].request("architect").sendable
+    export_crewagent(into.log["talk"], tmp_path / "out")
+    assert read(tmp_path / "out")[:3] == messages

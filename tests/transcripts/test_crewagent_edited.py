@@ -263,47 +263,7 @@ def test_another_conversation_is_never_mixed_into_one_that_the_log_has(log: Log,
     assert log["talk"].position == 2
 
 
-def test_the_index_tells_two_conversations_with_the_same_ids_apart(log: Log, tmp_path: Path) -> None:
-    one = folder(tmp_path / "1", mine=[message("m1", "user", "Mine")])
-    two = folder(tmp_path / "2", yours=[message("m1", "user", "Yours"), message("m2", "user", "More")])
-    imported(log, one, name="talk")
-
-    failed = import_file(log, two, name="talk").conversations[0].failed
-
-    assert "found another conversation" in failed
-
-
-def test_a_conversation_whose_first_message_is_new_is_begun_once(log: Log, tmp_path: Path) -> None:
-    made = folder(tmp_path, talk=[message("m1", "user", "Hi")])
-    imported(log, made)
-    keep(made, "talk", [A_NOTE, message("m1", "user", "Hi")])
-
-    imported(log, made)
-
-    assert [entry.id for entry in log["talk"].entries()] == ["m1:settings", "m1", "n1"]
-
-
 # Ids
-
-
-def test_ids_that_are_made_up_are_no_messages_own(log: Log, tmp_path: Path) -> None:
-    odd = [message("m1:settings", "user", "A", mode="agent"), message("m2:mode", "user", "B", mode="agent")]
-    told = [message("m1", "user", "Hi"), message("m2", "user", "Go", mode="agent"), *odd]
-    made = folder(tmp_path, talk=told[:2])
-    imported(log, made)
-    keep(made, "talk", told)
-
-    again = imported(log, made).conversations[0]
-
-    assert (again.appended, again.already) == (2, 4)
-    ids = [entry.id for entry in log["talk"].entries()]
-    assert ids == ["m1:settings", "m1", "m2:mode", "m2", "#3", "#4"]
-
-
-def test_long_ids_that_begin_alike_have_settings_of_their_own(log: Log, tmp_path: Path) -> None:
-    told = [message(f"{'x' * 190}{mode}", "user", mode, mode=mode) for mode in ("chat", "agent", "run")]
-
-    assert imported(log, folder(tmp_path, talk=told)).conversations[0].appended == 6
 
 
 def test_what_was_skipped_is_no_reason_to_take_the_others_for_new(log: Log, tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ import pytest
 
 from stenolog import AssistantMessage, ToolResult, UserMessage
 from stenolog.errors import UnknownFormatError
-from stenolog.events import LlmError
 from stenolog.importers import import_file, recognise
 from stenolog.parts import ImagePart, ReasoningPart, TextPart, ToolCall
 from tests.transcripts.given import Import, Json, importing, lines
@@ -223,59 +222,6 @@ def test_messages_for_people_alone_are_out_of_context(into: Import) -> None:
     ]  # fmt: skip
     assert "Compaction done." in [getattr(event, "text", "") for event in into.said]
     assert into.report.conversations[0].ignored == {"toolConfirmationRequest": 1}
-
-
-def test_a_call_that_goose_could_not_read_has_its_error_as_the_result(into: Import) -> None:
-    failed = {"type": "toolRequest", "id": "t9", "toolCall": {"status": "error", "error": "-32602: bad JSON"}}
-    into.records(HEAD, SESSION[0], message(1, "assistant", failed), message(2, "user", text("Again")))
-    result: Any = into.said[2]
-
-    assert (result.text, result.is_error, result.call is not None) == ("-32602: bad JSON", True, True)
-
-
-def test_a_failure_in_the_place_of_an_answer_is_an_error_and_a_message_names_its_model(into: Import) -> None:
-    told = {**ANYONE, "inference": {"provider": "openai", "requestedModel": "gpt-5"}}
-    error = {"type": "error", "kind": "creditsExhausted", "message": "no credits left"}
-    paper = {"type": "document", "data": "aGk=", "mimeType": "application/pdf", "name": "bread.pdf"}
-    into.records(
-        HEAD,
-        message(0, "user", text("Read it."), paper),
-        message(1, "assistant", text("I"), error, metadata=told),
-    )
-    asked, failed = into.said
-    events: list[Any] = [asked, failed]
-
-    assert (events[0].parts[1].name, events[0].parts[1].media_type) == ("bread.pdf", "application/pdf")
-    assert (type(failed), events[1].category, events[1].message, events[1].text) == (
-        LlmError, "budget", "no credits left", "I",
-    )  # fmt: skip
-    assert into.conversation.settings().card_of("goose").model == "gpt-5"
-
-
-def test_each_session_of_a_database_is_a_conversation_and_a_damaged_row_is_skipped(
-    into: Import, tmp_path: Path
-) -> None:
-    second = {**ROW, "id": "20260301_2", "session_type": "sub_agent"}
-    extra = (
-        "INSERT INTO messages (session_id, role, content_json, created_timestamp)"
-        " VALUES ('20260301_2', 'user', '[broken', 1740171600)"
-    )
-    file = database(tmp_path / "sessions.db", (ROW, SESSION), (second, SESSION[:2]), extra=extra)
-    before = file.read_bytes()
-    report = import_file(into.log, file)
-
-    assert [found.name for found in report.conversations] == ["20260301_1", "20260301_2"]
-    assert [(skip.line, skip.unit) for skip in report.skipped] == [(8, "message")]
-    assert file.read_bytes() == before
-
-
-def test_half_a_pair_in_a_database_is_mended(into: Import, tmp_path: Path) -> None:
-    odd = message(0, "user", text("Rye \ud800?"))
-    report = import_file(into.log, database(tmp_path / "sessions.db", (ROW, [odd])))
-    events = [entry.event for entry in into.log[report.conversations[0].name]]
-
-    assert getattr(events[-1], "text", "") == "Rye \ufffd?"
-    assert report.repaired == {"lone surrogates": 1}
 
 
 def test_a_session_without_a_head_is_known_by_its_messages_and_a_database_of_others_is_refused(

@@ -19,7 +19,6 @@ from stenolog import AssistantMessage
 from stenolog.events import ModeSwitch
 from stenolog.frameworks import OpenAIAgentsSession
 from stenolog.importers import import_file
-from stenolog.parts import ReasoningPart, RefusalPart, TextPart, ToolCall
 from tests.transcripts.acceptance import (
     assert_again_adds_nothing,
 )
@@ -91,12 +90,6 @@ def events_in(log: stenolog.Log, name: str = "s1") -> list[Any]:
     return [entry.event for entry in log[name] if not isinstance(entry.event, ModeSwitch)]
 
 
-def test_the_log_gives_the_sdk_its_items_back_as_they_were(into: Import, tmp_path: Path) -> None:
-    import_file(into.log, add(tmp_path / "sessions.db", *ITEMS))
-
-    assert asyncio.run(OpenAIAgentsSession(into.log["s1"]).get_items()) == ITEMS
-
-
 def test_a_run_of_the_sdk_with_a_tool_that_raises_is_the_conversation_that_it_was(
     into: Import, tmp_path: Path
 ) -> None:
@@ -122,25 +115,6 @@ def test_a_run_of_the_sdk_with_a_tool_that_raises_is_the_conversation_that_it_wa
     )
     assert (result.name, result.is_error) == ("bake", True)
     assert asyncio.run(OpenAIAgentsSession(into.log["bread"]).get_items()) == items
-
-
-def test_what_a_model_wrote_without_a_break_is_one_message(into: Import, tmp_path: Path) -> None:
-    import_file(into.log, add(tmp_path / "sessions.db", *ITEMS))
-    events = events_in(into.log)
-    thought = events[2]
-
-    assert [type(part) for part in thought.parts] == [ReasoningPart, ToolCall, ToolCall]
-    assert (thought.model, thought.parts[0].encrypted) == ("gpt-5.2", "gAAAAAB")
-    results = [event for event in events if event.kind == "tool_result"]
-    assert [(e.name, e.is_error, e.call.index) for e in results] == [
-        ("look", True, 1),
-        ("run", False, 0),
-    ]
-    assert [type(part) for part in events[-1].parts][1:] == [RefusalPart]
-    assert [type(part) for part in events[5].parts] == [TextPart]
-    assert into.log["s1"].settings().title == "Which test fails?"
-    assert into.log["s1"].settings().card_of("assistant").model == "gpt-5.2"
-    assert [e.author_kind for e in events if e.kind == "user_message"] == ["system", "person", "person"]
 
 
 def test_items_that_were_popped_are_hidden_and_stay_in_the_log(into: Import, tmp_path: Path) -> None:
@@ -179,58 +153,11 @@ def test_another_database_with_a_session_of_that_id_is_refused(into: Import, tmp
     assert len(events_in(into.log)) == 2
 
 
-def test_each_session_of_a_database_is_a_conversation_and_the_file_stays_as_it_is(
-    into: Import, tmp_path: Path
-) -> None:
-    path = add(add(tmp_path / "a.db", *ITEMS[:2]), {"role": "user", "content": "Hello"}, session="s2")
-    before = path.read_bytes()
-    report = import_file(into.log, path)
-
-    assert [(found.name, len(events_in(into.log, found.name))) for found in report.conversations] == [
-        ("s1", 2),
-        ("s2", 1),
-    ]
-    assert path.read_bytes() == before
-
-
 def test_the_sdk_is_not_needed(into: Import, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = add(tmp_path / "a.db", *ITEMS)
     monkeypatch.setitem(sys.modules, "agents", None)
 
     assert import_file(into.log, path).conversations[0].appended > 0
-
-
-def test_tables_may_have_other_names(into: Import, tmp_path: Path) -> None:
-    session = SQLiteSession("s1", tmp_path / "a.db", sessions_table="chats", messages_table="my_messages")
-    asyncio.run(session.add_items([{"role": "user", "content": "Hello"}]))
-    session.close()
-    import_file(into.log, tmp_path / "a.db")
-
-    assert [event.text for event in events_in(into.log)] == ["Hello"]
-
-
-def test_a_row_that_holds_no_item_is_skipped_and_reported(into: Import, tmp_path: Path) -> None:
-    path = add(tmp_path / "a.db", *ITEMS[:2])
-    broken = [
-        '{"role": ',
-        "[]",
-        '{"__enc__": 1, "v": 1, "payload": "x"}',
-        b"\x00\xff",
-        '{"role": "user"}',
-        "{}",
-    ]
-    with closing(sqlite3.connect(path)) as connection:
-        for each in broken:
-            connection.execute(
-                "INSERT INTO agent_messages (session_id, message_data) VALUES ('s1', ?)", (each,)
-            )
-        connection.commit()
-    report = import_file(into.log, path)
-    reasons = [line.reason for line in report.skipped]
-
-    assert [line.line for line in report.skipped] == [3, 4, 5, 6]
-    assert "EncryptedSession" in reasons[2]
-    assert report.conversations[0].failed == ""
 
 
 def test_branches_and_the_tokens_of_turns_are_told_apart(into: Import, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Runs of OpenHands V0: real ones, and events that the real ones lack."""
+"""Events of OpenHands, of both versions, and its folders."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from typing import Any
 
 import pytest
 
-from stenolog import AssistantMessage, ModeSwitch, ToolResult, UserMessage
+from stenolog import ModeSwitch
 from stenolog.errors import UnknownFormatError
-from stenolog.events import LlmError, Usage
-from stenolog.importers import import_file, recognise
-from stenolog.parts import ImagePart, TextPart
+from stenolog.importers import files_in, import_file, recognise
 from tests.requests.judging import SHARED
-from tests.transcripts.acceptance import digests_of
+from tests.transcripts.acceptance import (
+    assert_accepted,
+    digests_of,
+)
 from tests.transcripts.given import Import, Json, lines
+from tests.transcripts.openhands_given import ONE, answered, asked, event
 
 REAL = sorted((SHARED / "transcripts" / "openhands").glob("*output.jsonl"))
 real = pytest.mark.skipif(not REAL, reason="the transcripts are not beside this checkout")
@@ -69,218 +71,6 @@ def metadata(response: str, call: str, *calls: str, content: str = "") -> Json:
 
 
 ASKED = action(1, "message", "user", content="Build it.")
-
-
-def test_calls_of_one_response_are_one_message_and_each_result_has_its_call(into: Import) -> None:
-    twice = {"response": "r1", "content": "I look."}
-    into.records(
-        action(0, "system", content="You are OpenHands.", tools=[], agent_class="CodeActAgent"),
-        ASKED,
-        action(2, "run", command="a", tool_call_metadata=metadata("r1", "a", "a", "b", content="I look.")),
-        observation(3, "run", "A", 2, tool_call_metadata=metadata("r1", "a", "a", "b"), success=True),
-        action(4, "run", command="b", tool_call_metadata=metadata("r1", "b", "a", "b", content="I look.")),
-        observation(5, "run", "B", 4, tool_call_metadata=metadata("r1", "b", "a", "b"), success=False),
-        action(6, "message", content="Done."),
-    )
-    first, second = (event for event in into.said if isinstance(event, AssistantMessage))
-    results = [event for event in into.said if isinstance(event, ToolResult)]
-
-    assert twice["content"] == first.text
-    assert [call.id for call in first.tool_calls] == ["a", "b"]
-    assert (first.model, first.usage) == ("m-1", Usage(input=100, output=9, cache_read=60))
-    assert [(result.text, result.name, result.is_error) for result in results] == [
-        ("A", "run", False),
-        ("B", "run", True),
-    ]
-    assert all(result.call is not None for result in results)
-    assert second.text == "Done."
-    settings = into.conversation.settings()
-    assert settings.card_of("openhands").persona == "You are OpenHands."
-    assert settings.title == "Build it."
-
-
-def test_an_action_without_the_models_response_is_a_call_all_the_same(into: Import) -> None:
-    into.records(
-        ASKED,
-        action(2, "run", command="ls", thought="I look."),
-        observation(3, "run", "a.txt", 2, extras={"metadata": {"exit_code": 0, "suffix": "\n[exit 0]"}}),
-        action(4, "finish", outputs={"content": "ok"}, thought="All is built."),
-    )
-    answer, last = (event for event in into.said if isinstance(event, AssistantMessage))
-    (result,) = (event for event in into.said if isinstance(event, ToolResult))
-
-    assert (answer.text, answer.tool_calls[0].name, answer.tool_calls[0].arguments) == (
-        "I look.",
-        "run",
-        '{"command":"ls"}',
-    )
-    assert (result.text, result.call is not None) == ("a.txt\n[exit 0]", True)
-    assert "All is built." in last.text
-
-
-def test_a_condensation_is_a_summary_of_the_events_that_it_forgets(into: Import) -> None:
-    into.records(
-        ASKED,
-        action(2, "run", command="ls", thought="I look."),
-        observation(3, "run", "a.txt", 2),
-        action(4, "message", content="One file."),
-        action(5, "message", "user", content="Go on."),
-        action(
-            6,
-            "condensation",
-            forgotten_events_start_id=2,
-            forgotten_events_end_id=4,
-            summary="One file was found.",
-            summary_offset=1,
-        ),
-        action(7, "message", "user", content="And now?"),
-    )
-    body = str(into.conversation.request("openhands", api="anthropic").body)
-
-    words = ("Build it.", "a.txt", "One file.", "One file was found.", "Go on.")
-    assert [each in body for each in words] == [True, False, False, True, True]
-    assert into.report.conversations[0].decisions == {"condensation as a summary": 1}
-
-
-def test_a_later_condensation_takes_the_place_of_the_earlier_one(into: Import) -> None:
-    def condensed(id: int, first: int, last: int, summary: str) -> Json:
-        return action(id, "condensation", forgotten_event_ids=list(range(first, last + 1)), summary=summary)
-
-    into.records(
-        ASKED,
-        action(2, "message", content="Alpha."),
-        action(3, "message", "user", content="Beta."),
-        condensed(4, 2, 3, "Greek letters."),
-        action(5, "message", content="Gamma."),
-        action(6, "message", "user", content="Delta."),
-        condensed(7, 5, 6, "Four Greek letters."),
-        action(8, "message", "user", content="And?"),
-    )
-    body = str(into.conversation.request("openhands", api="openai-chat").body)
-
-    assert "Four Greek letters." in body
-    assert not any(words in body for words in ("Alpha.", "Beta.", "'Greek letters.", "Gamma.", "Delta."))
-
-
-def test_a_condensation_without_a_summary_hides_what_it_forgets(into: Import) -> None:
-    into.records(
-        ASKED,
-        action(2, "message", content="Alpha."),
-        action(3, "condensation", forgotten_event_ids=[2]),
-        action(4, "message", "user", content="And?"),
-    )
-
-    assert "Alpha." not in str(into.conversation.request("openhands", api="openai-chat").body)
-
-
-def test_a_delegate_is_an_agent_of_its_own_whose_brief_names_the_call(into: Import) -> None:
-    into.records(
-        ASKED,
-        action(2, "delegate", agent="BrowsingAgent", inputs={"task": "Look it up."}, thought="I ask."),
-        action(3, "message", "user", content="TASK: Look it up."),
-        action(4, "message", content="It is 42."),
-        observation(5, "delegate", "", 2, extras={"outputs": {"content": "42"}}),
-        action(6, "message", content="Thanks."),
-    )
-    brief = next(
-        event for event in into.said if isinstance(event, UserMessage) and event.author_kind == "agent"
-    )
-    answers = [(event.agent, event.text) for event in into.said if isinstance(event, AssistantMessage)]
-    call = next(entry for entry in into.entries if isinstance(entry.event, AssistantMessage))
-
-    assert (brief.text, brief.author, brief.cause) == ("TASK: Look it up.", "openhands", call.position)
-    assert [agent for agent, _ in answers] == ["openhands", "BrowsingAgent-event-2", "openhands"]
-    assert brief.to == ("BrowsingAgent-event-2",)
-    assert "42" in next(event.text for event in into.said if isinstance(event, ToolResult))
-    assert not any(into.conversation.state().open_calls())
-
-
-def test_failures_are_errors_with_their_categories(into: Import) -> None:
-    into.records(
-        ASKED,
-        observation(2, "error", "Parameter 'command' is expected to be one of ['view']."),
-        observation(3, "agent_state_changed", "", extras={"agent_state": "rate_limited"}),
-        observation(4, "agent_state_changed", "", extras={"agent_state": "error", "reason": "Unauthorized"}),
-        observation(5, "agent_state_changed", "", extras={"agent_state": "running"}),
-        action(6, "recall", "user", query="Build it."),
-    )
-    errors = [event for event in into.said if isinstance(event, LlmError)]
-
-    assert [error.category for error in errors] == ["invalid_response", "rate_limited", "unauthorized"]
-    assert into.report.conversations[0].ignored == {"observation agent_state_changed": 1, "action recall": 1}
-
-
-def test_instructions_that_openhands_adds_are_messages_by_the_system(into: Import) -> None:
-    skill = {"name": "github", "trigger": "git", "content": "Use the API."}
-    facts = {
-        "recall_type": "workspace_context",
-        "repo_name": "a/b",
-        "repo_branch": "main",
-        "date": "2025-04-30",
-    }
-    into.records(
-        ASKED,
-        observation(
-            2, "recall", "Added workspace context", extras={**facts, "microagent_knowledge": [skill]}
-        ),
-        action(3, "run", "user", command="git status"),
-        observation(4, "run", "clean", 3),
-        action(5, "message", content="Fine."),
-    )
-    messages = [event for event in into.said if isinstance(event, UserMessage)]
-
-    assert [message.author_kind for message in messages] == ["person", "system", "person", "system"]
-    assert "repo_name: a/b" in messages[1].text
-    assert "Use the API." in messages[1].text
-    assert "git status" in messages[2].text
-    about = [event.meta["openhands"] for event in into.settings if "openhands" in event.meta]
-    assert {"branch": "main", "repository": "a/b"} in about
-
-
-def test_a_picture_in_a_message_is_a_blob(into: Import) -> None:
-    into.records(action(1, "message", "user", content="See.", image_urls=["data:image/png;base64,aGk="]))
-    (message,) = into.said
-
-    assert isinstance(message, UserMessage)
-    assert [type(part) for part in message.parts] == [TextPart, ImagePart]
-
-
-def test_a_run_has_its_instruction_and_its_error_where_no_event_tells_them(into: Import) -> None:
-    run = {
-        "instance_id": "a__b-1",
-        "instruction": "Fix it.",
-        "history": [],
-        "error": "AgentStuckInLoopError: x",
-    }
-    into.file(lines(run, {**run, "instance_id": "a__b-2", "error": None}, {"instance_id": "a__b-3"}))
-
-    assert [found.name for found in into.report.conversations] == ["a__b-1", "a__b-2"]
-    assert [event.kind for event in into.said] == ["user_message", "llm_error"]
-    assert [(skipped.line, skipped.reason) for skipped in into.report.skipped] == [
-        (3, "holds no run with a history")
-    ]
-
-
-def test_pairs_of_an_action_and_its_observation_are_events_one_after_the_other(into: Import) -> None:
-    pairs = [
-        [action(1, "message", "user", content="Hi"), observation(2, "null", "")],
-        [action(3, "message", content="Ho")],
-    ]
-    into.file(json.dumps({"instance_id": "old", "history": pairs}).encode())
-
-    assert [getattr(event, "text", "") for event in into.said] == ["Hi", "Ho"]
-
-
-@pytest.mark.parametrize("wrap", [list, lambda events: {"trajectory": events}], ids=["list", "object"])
-def test_events_in_one_document_are_the_conversation_that_they_are_on_lines(into: Import, wrap: Any) -> None:
-    into.file(
-        json.dumps(wrap([ASKED, action(2, "message", content="Done.")]), indent=1).encode(), "talk.json"
-    )
-
-    assert into.report.format == "openhands"
-    assert [getattr(event, "text", "") for event in into.said] == ["Build it.", "Done."]
-
-
 BASE = [
     action(0, "system", content="P", tools=[{"type": "function", "function": {"name": "f"}}]),
     ASKED,
@@ -292,13 +82,6 @@ BASE = [
 ]
 
 
-def test_a_repeated_event_is_stored_once_and_another_one_of_its_id_is_not_lost(into: Import) -> None:
-    into.records(ASKED, ASKED, action(1, "message", "user", content="Else."))
-
-    assert [getattr(event, "text", "") for event in into.said] == ["Build it.", "Else."]
-    assert into.report.conversations[0].ignored == {"repeated event": 1}
-
-
 def test_what_is_no_conversation_of_openhands_is_refused_by_its_name() -> None:
     state = {"id": "1", "agent": {"llm": {}}, "workspace": {}, "execution_status": "idle"}
     about = {"conversation_id": "1", "selected_repository": None, "title": "t"}
@@ -308,33 +91,73 @@ def test_what_is_no_conversation_of_openhands_is_refused_by_its_name() -> None:
         recognise(json.dumps(about).encode())
 
 
-def test_the_settings_of_a_run_are_in_its_opening_without_its_keys(into: Import) -> None:
-    config = {"agent_class": "CodeActAgent", "llm_config": {"model": "m-1", "api_key": "sk-secret"}}
-    run = {"instance_id": "a__b-1", "metadata": config, "instance": {"repo": "a/b"}, "history": [ASKED]}
-    into.file(lines(run))
-    opening = into.entries[0].event
+def folder(parent: Path, name: str, *events: Json, model: str = "m-1") -> Path:
+    """Write the folder of a conversation."""
+    there = parent / name
+    (there / "events").mkdir(parents=True)
+    state = {"id": name, "agent": {"llm": {"model": model}}, "workspace": {"working_dir": "/shop"}}
+    (there / "base_state.json").write_text(json.dumps(state))
+    for number, each in enumerate(events):
+        (there / "events" / f"event-{number:05}-{number:08x}.json").write_text(json.dumps(each))
+    return there
 
-    assert isinstance(opening, ModeSwitch)
-    assert opening.meta["openhands"] == {"model": "m-1", "agent_class": "CodeActAgent", "repository": "a/b"}
-    assert "sk-secret" not in str(into.entries)
+
+@pytest.mark.parametrize("inside", [".", "events"])
+def test_a_folder_of_events_is_one_conversation_named_by_its_id(
+    into: Import, tmp_path: Path, inside: str
+) -> None:
+    there = folder(tmp_path, "c0ffee", *ONE)
+    report = import_file(into.log, there / inside)
+    conversation = into.log["c0ffee"]
+    into.records(*ONE, name="lines")
+
+    assert (report.format, [found.failed for found in report.conversations]) == ("openhands", [""])
+    events = (entry.event for entry in conversation)
+    assert [event for event in events if not isinstance(event, ModeSwitch)] == into.said
+    assert next(iter(conversation)).event.meta["openhands"] == {"cwd": "/shop", "id": "c0ffee"}  # type: ignore[union-attr]
+    assert sum(found.appended for found in import_file(into.log, there).conversations) == 0
 
 
-def test_another_run_of_the_same_instance_is_refused_and_can_have_a_name_of_its_own(
+def test_a_folder_above_finds_each_conversation_as_one(tmp_path: Path) -> None:
+    folder(tmp_path, "one", *ONE)
+    folder(tmp_path, "two", *ONE)
+
+    assert list(files_in(tmp_path)) == [tmp_path / "one", tmp_path / "two"]
+
+
+def test_a_folder_that_has_grown_goes_on(into: Import, tmp_path: Path) -> None:
+    there = folder(tmp_path, "grown", *ONE[:4])
+    import_file(into.log, there)
+    for number, each in enumerate(ONE[4:], 4):
+        (there / "events" / f"event-{number:05}-{number:08x}.json").write_text(json.dumps(each))
+    import_file(into.log, there)
+    import_file(into.log, folder(tmp_path, "whole", *ONE))
+    bodies = [into.log[name].request("openhands", api="anthropic").body for name in ("grown", "whole")]
+
+    assert bodies[0] == bodies[1]
+
+
+def test_a_condensation_is_a_summary_and_forgets_an_earlier_one_by_its_name(
     into: Import, tmp_path: Path
 ) -> None:
-    later = {**action(1, "message", "user", content="Build it."), "timestamp": "2025-05-01T00:00:00"}
-    into.file(lines({"instance_id": "a__b-1", "history": [ASKED]}))
-    into.file(lines({"instance_id": "a__b-1", "history": [later]}), "other.jsonl")
-    failed = into.report.conversations[0].failed
-    into.report = import_file(into.log, tmp_path / "other.jsonl", name="other")
+    def condensed(id: str, *forgotten: str, summary: str) -> Json:
+        ids = {"forgotten_event_ids": list(forgotten), "summary": summary, "summary_offset": 1}
+        return event("Condensation", id, "environment", llm_response_id="r9", **ids)
 
-    assert "found one that began at 2025-05-01T00:00:00+00:00: give it another name" in failed
-    assert [(found.name, found.failed) for found in into.report.conversations] == [("other", "")]
+    records = [
+        *ONE,
+        condensed("k1", "e2", "e3", "e4", "e5", summary="Both were looked at."),
+        asked("e12", "Go on."),
+        answered("e13", "I do."),
+        condensed("k2", "k1-summary", "e6", "e7", "e12", summary="All was looked at."),
+        asked("e14", "And?"),
+    ]
+    into.records(*records)
+    body = str(into.conversation.request("openhands", api="anthropic").body)
 
-
-def test_a_file_of_many_runs_is_read_line_by_line(into: Import, tmp_path: Path) -> None:
-    file = tmp_path / "output.jsonl"
-    file.write_bytes(lines(*({"instance_id": f"r{n}", "history": [ASKED]} for n in range(30))))
-    report = import_file(into.log, file)
-
-    assert [found.name for found in report.conversations] == [f"r{n}" for n in range(30)]
+    assert [words in body for words in ("Build it.", "All was looked at.", "Done.", "And?")] == [True] * 4
+    assert not any(words in body for words in ("a.txt", "Both were looked at.", "Not that.", "Go on."))
+    assert into.report.conversations[0].decisions == {"condensation as a summary": 2}
+    path = tmp_path / "condensed.jsonl"
+    path.write_bytes(lines(*records))
+    assert_accepted(path)

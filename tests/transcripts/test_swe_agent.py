@@ -1,4 +1,4 @@
-"""Trajectories and demonstrations of SWE-agent: real ones, and what the real ones lack."""
+"""Trajectories of SWE-agent and of mini-SWE-agent."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from typing import Any
 
 import pytest
 
-from stenolog import AssistantMessage, ToolResult, UserMessage
 from stenolog.errors import MissingExtraError, UnknownFormatError
-from stenolog.events import LlmError, ModeSwitch
-from stenolog.importers import files_in, import_file, recognise
-from stenolog.parts import ReasoningPart, TextPart
+from stenolog.events import LlmError
+from stenolog.importers import files_in, recognise
 from tests.requests.judging import SHARED
 from tests.transcripts.acceptance import (
     assert_accepted,
@@ -87,120 +85,6 @@ def run(into: Import, **document: Any) -> None:
     into.file(json.dumps({"environment": "main", **document}).encode(), "shop.traj")
 
 
-def test_one_observation_answers_all_calls_that_it_lists(into: Import) -> None:
-    run(into, history=HISTORY, trajectory=[step("I look.", "a.txt", execution_time=0.25)], info={})
-    results = [event for event in into.said if isinstance(event, ToolResult)]
-
-    assert [(result.call_id, result.text, result.name, result.duration_ms) for result in results] == [
-        ("c1", "a.txt", "bash", 250),
-        ("c2", "a.txt", "bash", 250),
-    ]
-    assert all(result.call is not None for result in results)
-    assert not any(into.conversation.state().open_calls())
-
-
-def test_the_first_message_that_is_no_demonstration_is_the_persons(into: Import) -> None:
-    run(into, history=HISTORY, trajectory=[], info={})
-    messages = [event for event in into.said if isinstance(event, UserMessage)]
-    settings = into.conversation.settings()
-
-    assert [(each.text, each.author_kind) for each in messages] == [
-        ("Example: ls", "system"),
-        ("Fix the shop.", "person"),
-    ]
-    assert (settings.title, into.conversation.name) == ("Fix the shop.", "shop")
-    assert settings.card_of("swe-agent").persona == "You are an engineer."
-
-
-def test_the_last_observation_which_no_message_tells_is_the_result_of_the_open_call(into: Import) -> None:
-    history = [*HISTORY, message("assistant", "I submit.", tool_calls=[call("c3", "submit")])]
-    steps = [step("I look.", "a.txt"), step("I submit.", "diff --git")]
-    run(
-        into, history=history, trajectory=steps, info={"exit_status": "submitted", "submission": "diff --git"}
-    )
-    last = into.said[-1]
-
-    assert isinstance(last, ToolResult)
-    assert (last.call_id, last.text) == ("c3", "diff --git")
-    assert into.settings[-1].meta["swe-agent"] == {"exit_status": "submitted", "submission": "diff --git"}
-
-
-def test_a_step_that_was_taken_back_is_kept_and_no_model_is_sent_it(into: Import) -> None:
-    steps = [step("I cannot parse.", "Format error"), step("I look.", "a.txt")]
-    run(into, history=HISTORY, trajectory=steps, info={})
-    taken_back = [event for event in into.said if not getattr(event, "in_context", True)]
-
-    assert [event.text for event in taken_back] == ["I cannot parse.\nls", "Format error"]  # type: ignore[union-attr]
-    assert "I cannot parse." not in str(into.conversation.request("swe-agent", api="openai-chat").body)
-
-
-def test_an_answer_that_the_step_words_differently_keeps_the_steps_words(into: Import) -> None:
-    run(into, history=HISTORY, trajectory=[step("I look around.", "a.txt")], info={})
-    answer = next(event for event in into.said if isinstance(event, AssistantMessage))
-
-    assert answer.meta["swe-agent"] == {"action": "ls; pwd", "response": "I look around."}
-
-
-@pytest.mark.parametrize(
-    ("status", "category"),
-    [
-        ("exit_context", "context_length"),
-        ("submitted (exit_cost)", "budget"),
-        ("exit_format", "invalid_response"),
-        ("exit_total_execution_time", "timeout"),
-        ("exit_error", "other"),
-    ],
-)
-def test_a_run_that_failed_ends_with_an_error(into: Import, status: str, category: str) -> None:
-    run(into, history=HISTORY, trajectory=[], info={"exit_status": status})
-    error = into.said[-1]
-
-    assert isinstance(error, LlmError)
-    assert (error.category, error.message) == (category, status)
-
-
-def test_steps_alone_are_a_conversation_too(into: Import) -> None:
-    run(into, history=[], trajectory=[step("I look.\n```\nls\n```", "a.txt"), step("Done.")])
-
-    assert [getattr(event, "text", "") for event in into.said] == [
-        "I look.\n```\nls\n```",
-        "a.txt",
-        "Done.\nls",
-    ]
-
-
-def test_each_attempt_of_a_run_is_a_conversation(into: Import) -> None:
-    attempt = {"history": HISTORY, "trajectory": [], "info": {"exit_status": "exit_cost"}}
-    other = {"history": HISTORY[:3], "trajectory": [], "info": {"exit_status": "submitted"}}
-    run(
-        into,
-        **other,
-        attempts=[attempt, other],
-        replay_config=json.dumps({"agent": {"model": {"name": "m-1"}}}),
-    )
-
-    assert [found.name for found in into.report.conversations] == ["attempt-0", "attempt-1"]
-    assert into.conversation.settings().card_of("swe-agent").model == "m-1"
-
-
-def test_another_agent_of_the_history_has_a_lane_of_its_own(into: Import) -> None:
-    sub = [{**message("assistant", "I edit."), "agent": "editor"}]
-    run(into, history=[*HISTORY, *sub], trajectory=[], info={})
-
-    assert into.said[-1].agent == "editor"  # type: ignore[union-attr]
-    assert "I edit." not in str(into.conversation.request("swe-agent", api="openai-chat").body)
-
-
-def test_thinking_blocks_are_reasoning_with_their_signature(into: Import) -> None:
-    block = {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}
-    run(into, history=[*HISTORY[:3], message("assistant", "Ho.", thinking_blocks=[block])], trajectory=[])
-
-    assert into.said[-1].parts == (  # type: ignore[union-attr]
-        ReasoningPart(text="Hm.", provider="anthropic", signature="c2ln"),
-        TextPart(text="Ho."),
-    )
-
-
 YAML = """# This is a demo file
 history:
   - role: user
@@ -270,24 +154,60 @@ def test_predictions_are_refused_by_their_name() -> None:
             recognise(content)
 
 
-def test_the_settings_that_a_run_was_made_with_are_in_its_opening(into: Import) -> None:
-    repository = {"repo": {"github_url": "https://example.org/a/b", "base_commit": "HEAD"}}
-    config = {"agent": {"model": {"name": "m-1", "api_key": "sk-secret"}}, "env": repository}
-    run(into, history=HISTORY, trajectory=[step("I look.")], info={}, replay_config=config)
-    opening = into.entries[0].event
-
-    assert isinstance(opening, ModeSwitch)
-    assert opening.meta["swe-agent"] == {
-        "environment": "main",
-        "repository": "https://example.org/a/b",
-        "commit": "HEAD",
-        "cwd": "/shop",
-    }
-    assert "sk-secret" not in str(into.entries)
+def call_mini_swe_agent(id: str) -> Json:
+    return {"id": id, "type": "function", "function": {"name": "bash", "arguments": '{"command":"ls"}'}}
 
 
-def test_a_trajectory_of_another_file_name_is_imported_by_its_content(into: Import, tmp_path: Path) -> None:
-    file = tmp_path / "unnamed"
-    file.write_text(json.dumps({"history": HISTORY}))
+def mini(role: str, content: Any, **extra: Any) -> Json:
+    fields: Json = {name: extra.pop(name) for name in ("tool_calls", "tool_call_id") if name in extra}
+    return {"role": role, "content": content, "extra": {"timestamp": 1767322800.5, **extra}, **fields}
 
-    assert import_file(into.log, file).format == "swe-agent"
+
+RESPONSE = {
+    "model": "m-1",
+    "usage": {"prompt_tokens": 100, "completion_tokens": 9, "prompt_tokens_details": {"cached_tokens": 60}},
+    "choices": [{"finish_reason": "tool_calls"}],
+}
+MINI = [
+    {"role": "system", "content": "Be helpful."},
+    mini("user", "Fix the shop."),
+    mini(
+        "assistant",
+        "I look.",
+        tool_calls=[call_mini_swe_agent("c1")],
+        actions=[{"command": "ls"}],
+        cost=0.5,
+        response=RESPONSE,
+    ),
+    mini("tool", "<output>a.txt</output>", tool_call_id="c1", raw_output="a.txt", returncode=1),
+    mini("user", "Stop that.", interrupt_type="UserInterruption"),
+]
+
+
+def trajectory(*messages: Json, **info: Any) -> Json:
+    config = {"model": {"model_name": "m-0"}, "environment": {"cwd": "/shop"}}
+    about = {"mini_version": "2.0.0", "config": config, **info}
+    return {"info": about, "messages": list(messages), "trajectory_format": "mini-swe-agent-1.1"}
+
+
+@pytest.mark.parametrize(
+    ("status", "category"),
+    [("LimitsExceeded", "budget"), ("RepeatedFormatError", "invalid_response"), ("TimeExceeded", "timeout")],
+)
+@pytest.mark.parametrize("has_exit", [True, False])
+def test_a_failed_run_of_mini_swe_agent_ends_with_one_error(
+    into: Import, status: str, category: str, has_exit: bool
+) -> None:
+    end = [{"role": "exit", "content": status, "extra": {"exit_status": status}}] if has_exit else []
+    into.file(json.dumps(trajectory(*MINI, *end, exit_status=status)).encode())
+    errors = [event for event in into.said if isinstance(event, LlmError)]
+
+    assert [(error.category, error.message) for error in errors] == [(category, status)]
+
+
+def test_a_bare_list_is_of_mini_swe_agent_by_the_command_that_its_prompt_names() -> None:
+    prompt = "To end, run `echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT`."
+    bare = [{"role": "system", "content": prompt}, {"role": "user", "content": "Fix it."}]
+
+    assert recognise(json.dumps(bare).encode()) == "swe-agent"
+    assert recognise(json.dumps([{**bare[0], "content": "Be helpful."}, bare[1]]).encode()) == "openai-chat"

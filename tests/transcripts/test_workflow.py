@@ -259,7 +259,6 @@ def test_other_databases_are_refused_by_name(tmp_path: Path) -> None:
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
 JSON = st.recursive(SCALARS, st.lists, max_leaves=4)
-IDS = st.sampled_from([1, "1", "a b\t"])
 ROLES = st.sampled_from(["user", "system", "agent", "x", 1])
 ANY_ROW = st.fixed_dictionaries(
     {
