@@ -155,16 +155,3 @@ def synced(path: Path) -> Callable[[], None]:
             os.fsync(file)
 
     return write
-
-
-def table(found: dict[str, Pieces]) -> str:
-    """Return the pieces as Markdown: milliseconds, and their share of the turn."""
-    names = next(iter(found.values()))
-    lines = [["", *found], ["---", *["---:"] * len(found)]]
-    lines += [[piece, *(cell(pieces, piece) for pieces in found.values())] for piece in names]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def cell(pieces: Pieces, piece: str) -> str:
-    """Return a piece in milliseconds."""
-    return f"{pieces[piece] * 1e3:.2f} ({pieces[piece] / pieces['a turn']:.0%})"

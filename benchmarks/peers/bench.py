@@ -21,7 +21,6 @@ from benchmarks.peers.running import PeerFailedError, Running, UnsupportedError
 
 RESULTS = Path(__file__).parent.parent / "results"
 """Ignored by git."""
-PROFILE = RESULTS / "profile.json"
 AT_ONCE = 2
 """Stores that work side by side where nothing is timed."""
 

@@ -11,15 +11,13 @@ measuring (with `--quick` what was found quickly), and `--write` puts the table 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import signal
 import sys
 from dataclasses import replace
 
-from benchmarks import profile
 from benchmarks.peers import acceptance, counts, page, speed
-from benchmarks.peers.bench import PROFILE, QUICK, Plan, bench
+from benchmarks.peers.bench import QUICK, Plan, bench
 from benchmarks.peers.registry import FLOORS, KNOWN
 
 
@@ -42,8 +40,6 @@ def measure(asked: argparse.Namespace) -> None:
     with bench(names(asked.peers), plan(asked)) as made:
         for measures in (speed, counts, acceptance):
             measures.run(made)
-    if not asked.quick:
-        PROFILE.write_text(json.dumps(profile.measured()))
 
 
 def shown(quick: bool) -> int:

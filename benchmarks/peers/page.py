@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import platform
 import re
 from pathlib import Path
 
-from benchmarks import profile
 from benchmarks._format import line
 from benchmarks.peers import acceptance
-from benchmarks.peers.bench import PROFILE, kept, planned
+from benchmarks.peers.bench import kept, planned
 from benchmarks.peers.plot import Line, plot
 from benchmarks.peers.registry import FLOORS, KNOWN, OURS
 from benchmarks.peers.speed import seconds
@@ -53,8 +51,6 @@ def write() -> None:
     found = last()
     put(PAGE, "peers", tables(found))
     put(PAGE, "limits", limits(found))
-    if PROFILE.exists():
-        put(PAGE, "profile", profile.table(json.loads(PROFILE.read_text())))
     if all("turn settled" in found.get(name, {}) for name in ("floor_cached", *OURS)):
         put(README, "figures", headline(found))
     PICTURE.parent.mkdir(exist_ok=True)
@@ -116,7 +112,7 @@ def measured(found: dict[str, Found]) -> str:
 def limits(found: dict[str, Found]) -> str:
     """Return the rows with limits, as Markdown."""
     lines = ["| | limit | measured | |", "|---|---:|---:|---|"]
-    for row in acceptance.rows(found):
+    for row in (each for each in acceptance.rows(found) if each.limit):  # faults are in a table of their own
         unit = f" {TIMES}" if row.unit == "x" else row.unit
         note = row.note if row.ok else f"**missed** {row.note}"
         limit = NONE if row.limit == math.inf else f"{row.limit:g}{unit}"
