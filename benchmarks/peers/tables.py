@@ -38,9 +38,7 @@ def beside(plan: Plan) -> list[Measure]:
         disk("latin", f"disk after {short}, Latin"),
         disk("cyrillic", f"disk after {short}, Cyrillic"),
         milliseconds("cold whole", f"new process at turn {plan.left:,}, ms"),
-        milliseconds("cold import", "of it imports, ms"),
         milliseconds("cold list", "of it open + list, ms"),
-        milliseconds("state at the half", f"list at the half of {short}, ms"),
         milliseconds("fork", f"fork at the half of {short}, ms"),
         Measure(f"events/s, {plan.conversations} conversations", partial(throughput, plan)),
     ]

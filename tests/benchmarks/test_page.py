@@ -51,9 +51,7 @@ def test_headings_say_how_many_turns_the_plan_had(plan: Plan) -> None:
     told = page.tables(found(plan))
 
     assert f"| disk after {plan.short} turns, Latin |" in told
-    assert (
-        f"| list at the half of {plan.short} turns, ms | fork at the half of {plan.short} turns, ms |" in told
-    )
+    assert f"| fork at the half of {plan.short} turns, ms |" in told
     assert f"| events/s, {plan.conversations} conversations |" in told
     assert f"| new process at turn {plan.left:,}, ms |" in told
     assert f"in full ({plan.rounds} rounds)" in told
