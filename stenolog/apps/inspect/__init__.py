@@ -13,12 +13,11 @@ if TYPE_CHECKING:
 
 
 def inspector(log: Log, token: str | None = None, *, allow_fork: bool = False) -> Starlette:
-    """Return pages that show what each agent was sent, and why; nothing can be changed through them.
+    """Return read-only pages that show what each agent was sent, and why.
 
-    `token` None: a new one, in `app.state.token`, which the first address needs (`?token=`), by a host name
-    of this machine. "": none, where the application that the pages are mounted in sees to it.
-    `allow_fork`: a page can begin a fork of a conversation, the one thing that is ever written.
-    Raises `MissingExtraError`.
+    `token` None: make one (`app.state.token`), which the first address must have (`?token=`), at a host name
+    of this machine. "": none, for an application that checks access itself. `allow_fork`: a page can fork a
+    conversation, the only thing that is ever written. Raises `MissingExtraError`.
     """
     try:
         from . import app

@@ -1,16 +1,16 @@
-"""The pages, as a Starlette application that is run by itself or mounted in another one.
+"""The pages as a Starlette application, to run or to mount.
 
     GET /                       conversations, newest activity first; ?q= searches, ?after= goes on
     GET /PAGE/NAME              a page of a conversation; ?at= ?agent=
-    GET /PAGE.json/NAME         its twin: what the command that shows the same prints with --json
+    GET /PAGE.json/NAME         its twin: the --json of the command that shows the same
     GET /text/NAME              the whole of a long text
     GET /copy/NAME?as=          a request as a file
     GET /export/NAME            the whole conversation as one HTML file
     GET /tail/NAME              its head as server-sent events, while it grows
     GET /static/FILE            style and script of the pages
-    POST /fork/NAME             a fork, where it is allowed
+    POST /fork/NAME             a fork, if allowed
 
-`pages/` has a module for each page. Nothing can be changed through one, but for forks where they are allowed.
+`pages/` has a module for each page. Pages change nothing but for that fork.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ PICTURES = {"context_plot.css": plot.STYLE, "lifecycle.css": lifecycle_picture.S
 
 
 def inspector(log: Log, token: str | None = None, *, allow_fork: bool = False) -> Starlette:
-    """Return the pages of a log. `token` None: a new one; "": none, where others see to it."""
+    """Return the pages of a log; `token` as in `stenolog.inspector`."""
     key = secrets.token_urlsafe(24) if token is None else token
     forks = Forks(log, allowed=allow_fork)
     made = Inspector(log, forks)
@@ -148,7 +148,7 @@ class Inspector:
         return self._route(show, refuse)
 
     def json(self, page: Page) -> Callable[..., Any]:
-        """Return a route that gives a page's twin, in the envelope of the command line."""
+        """Return a route to a page's twin, in the envelope of the command line."""
         assert page.twin is not None, "a page without a twin has no such route"
         twin = page.twin
 
@@ -172,14 +172,12 @@ class Inspector:
         return self._route(show, _plain_refusal)
 
     def tail(self) -> Callable[..., Any]:
-        """Return a route that streams the head of a conversation, each time that it has grown."""
+        """Return a route that streams the head of a conversation as it grows."""
         return self._route(_tail, _plain_refusal)
 
     def _route(
         self, show: Callable[[Query], Response], refuse: Callable[[Query, StenologError], Response]
     ) -> Callable[..., Any]:
-        """Return a route that answers in a thread; `refuse` shows what was asked in vain."""
-
         def answer(request: Request) -> Response:
             query = Query(self._log, self._indexes, request)
             try:
@@ -196,7 +194,6 @@ class Inspector:
 
 
 def _parameters(given: dict[str, str | list[str]], **more: object) -> str:
-    """Return parameters of an address, without those that are empty."""
     return urlencode({name: value for name, value in {**more, **given}.items() if value}, doseq=True)
 
 
@@ -219,7 +216,7 @@ def _status(error: StenologError) -> int:
 
 
 async def static_file(request: Request) -> Response:
-    """Return the file that the path names; 404 for every other name."""
+    """Return the file that the path names, or 404."""
     found = _static_files().get(request.path_params["file"])
     if found is None:
         return Response("404: no such file\n", 404)
@@ -229,7 +226,6 @@ async def static_file(request: Request) -> Response:
 
 @cache
 def _static_files() -> dict[str, tuple[bytes, str]]:
-    """Return the files with their types, by name."""
     found = {name: (style.encode(), TYPES[".css"]) for name, style in PICTURES.items()}
     for file in files(__package__).joinpath("static").iterdir():
         type = TYPES.get(file.name[file.name.rfind(".") :])
@@ -239,9 +235,9 @@ def _static_files() -> dict[str, tuple[bytes, str]]:
 
 
 class KeyedLocks:
-    """Locks by key; one that no thread has or waits for is forgotten.
+    """Locks by key: a page that is loaded again while it is made is not made twice at a time.
 
-    By them a page that is loaded again while it is made is not made twice at a time.
+    A lock that no thread has or waits for is dropped.
     """
 
     def __init__(self) -> None:
@@ -249,15 +245,15 @@ class KeyedLocks:
         self._own = Lock()
 
     def of(self, key: Hashable) -> Lock:
-        """Return the lock of a key, the same one to all who ask at the same time."""
+        """Return the lock of a key, the same one to concurrent threads."""
         with self._own:
             return self._locks.setdefault(key, Lock())
 
 
 def _tail(query: Query) -> Response:
-    """Answer with the position of the last entry, each time that the conversation has grown.
+    """Stream the position of the last entry each time that the conversation grows.
 
-    A browser that comes back says by `Last-Event-ID` what it has seen; at first `after` does.
+    A browser that comes back sends `Last-Event-ID`; at first it sends `after`.
     """
     last = query.header("last-event-id")
     after = int(last) if is_number(last) else query.number("after", query.head)
@@ -265,9 +261,9 @@ def _tail(query: Query) -> Response:
 
 
 async def _heads(talk: Conversation, after: int) -> AsyncIterator[bytes]:
-    """Yield the head as an event each time that the conversation has grown, until the log is closed.
+    """Yield the head as an event each time that the conversation grows, until the log is closed.
 
-    A quiet stream occupies no thread: however many are open, pages are answered.
+    A quiet stream occupies no thread.
     """
     loop, grown = asyncio.get_running_loop(), asyncio.Event()
     recorder = talk.log.recorder

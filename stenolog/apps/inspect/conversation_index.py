@@ -1,4 +1,4 @@
-"""Index of a conversation: the little that its pages need of all entries, kept as a checkpoint too."""
+"""Index of a conversation: the little that its pages need of all entries, stored as a checkpoint."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ FIELDS = frozenset(
 
 
 class PairedResult(NamedTuple):
-    """A tool's result: the position of its call, the call's place there, the tool, and milliseconds."""
+    """A tool's result: the position of its call, the call's index there, the tool, and milliseconds."""
 
     call: int
     nth: int
@@ -61,13 +61,12 @@ class PairedResult(NamedTuple):
 class ConversationIndex:
     """The entries of a conversation in a few letters and numbers each, up to a position.
 
-    `agents` are the lanes that have a request, by the position that they first come at. `kinds` has a letter
-    for each position: u message, a answer, s summary, t result, x failed result, o result without its call,
-    d further result of a call, e failed call of a model, m change of mode, c cut, n settings of another
-    program, ? anything else.
-    `whose` has the number of its lane for each position, and `spans` each lane's first and last position:
-    lane 0 is that of persons and the system. `results` are by position, `cuts` where a window began to move,
-    `billed` the answers that state what their request was billed.
+    `agents` are the lanes with a request, by their first position. `kinds` has a letter for each position: u
+    message, a answer, s summary, t result, x failed result, o result without its call, d further result of a
+    call, e failed model call, m change of mode, c cut, n settings of another program, ? anything else.
+    `whose` has the number of its lane for each position (0: persons and the system), `spans` each lane's
+    first and last position. `results` are by position, `cuts` the places at which a window began to move,
+    `billed` the answers that state their request's bill.
     """
 
     def __init__(self) -> None:
@@ -112,7 +111,7 @@ class ConversationIndex:
         return missing((call.key for call in self._pairing.waiting), open)
 
     def outcome(self, entry: Entry) -> CallOutcome:
-        """Return the outcome that a result is. Raises `TypeError` for any other entry."""
+        """Return the outcome of a result. Raises `TypeError` for any other entry."""
         if not isinstance(entry.event, ToolResult):
             raise TypeError(f"expected a result, found {entry.event.kind}")
         found = self.results.get(entry.position)
@@ -121,7 +120,7 @@ class ConversationIndex:
         return of_result(entry.event, Pair(entry.position, call, second))
 
     def lane_at(self, position: int) -> str:
-        """Return the address of the lane that an entry is in; "" is that of persons and the system."""
+        """Return the address of an entry's lane; "" is that of persons and the system."""
         return self._names[self.whose[position - 1]]
 
     def ticks(self, open: dict[CallKey, bool]) -> dict[str, list[int]]:
@@ -136,12 +135,12 @@ class ConversationIndex:
         }
 
     def of_kind(self, letters: str) -> list[int]:
-        """Return the positions of the entries whose kind is one of these letters."""
+        """Return the positions of the entries of these kinds."""
         wanted = frozenset(letters.encode())
         return [position for position, kind in enumerate(self.kinds, 1) if kind in wanted]
 
     def filtered(self, only: str, of: str) -> Sequence[int]:
-        """Return the positions of the entries of a kind and a lane; "" is every one."""
+        """Return the positions of the entries of a kind and a lane; "" is any."""
         if not only and not of:
             return range(1, self.position + 1)
         upto, found = self._filtered.get((only, of), (0, []))
@@ -158,7 +157,6 @@ class ConversationIndex:
         return found
 
     def _paired(self, entry: Entry, pair: Pair | None) -> PairedResult | None:
-        """Return a result with its call; None for any other entry, and for one without a call."""
         event = entry.event
         if isinstance(event, AssistantMessage) and event.tool_calls:
             self._called_at[entry.position] = entry.time
@@ -173,7 +171,6 @@ class ConversationIndex:
         return found
 
     def _number(self, where: str, at: int) -> int:
-        """Return the number of a lane, which has come as far as this position."""
         if where not in self._numbers:
             self._numbers[where] = len(self._names)
             self._names.append(where)
@@ -215,7 +212,7 @@ class ConversationIndex:
 
     @classmethod
     def load(cls, stored: bytes) -> ConversationIndex:
-        """Return the index that was stored. Raises `ValueError` for what is none."""
+        """Return a stored index. Raises `ValueError`."""
         found: dict[str, Any] = from_json(stored)
         if not isinstance(found, dict) or not found.keys() >= FIELDS:
             raise ValueError(f"expected an index of a conversation, found {stored[:60]!r}")
@@ -244,10 +241,7 @@ STORED: PersistentFold[ConversationIndex] = PersistentFold(
 
 
 class IndexCache:
-    """Indexes of the conversations that were looked at last; each reads only what is new.
-
-    `warmer` does what is likely asked for next.
-    """
+    """Indexes of the conversations last shown; each reads only what is new."""
 
     def __init__(self) -> None:
         self.warmer = Warmer()
@@ -269,13 +263,11 @@ class IndexCache:
 
 
 def _stored(conversation: Conversation) -> ConversationIndex:
-    """Return the index as it was last stored, or an empty one."""
     found, position = folds.load_checkpoint(conversation, STORED, None)
     return found if position else ConversationIndex()
 
 
 def _extend(conversation: Conversation, index: ConversationIndex) -> None:
-    """Take the new entries in, and store the index when there were many."""
     entry, before = None, index.position
     for entry in conversation.entries(after=before):
         index.take(entry)
@@ -284,7 +276,6 @@ def _extend(conversation: Conversation, index: ConversationIndex) -> None:
 
 
 def _goes_on(conversation: Conversation, index: ConversationIndex) -> bool:
-    """Return whether the entry that the index ends with still stands in the log as it was."""
     return conversation.position >= index.position and (
         not index.position or conversation.entry(index.position).digest == index.digest
     )
@@ -312,7 +303,7 @@ def letter_of(event: Event, pair: Pair | None) -> str:
 
 
 def lane_of(event: Event) -> str:
-    """Return the address of the lane that an event is in; "" is that of persons and the system."""
+    """Return the address of an event's lane; "" is that of persons and the system."""
     match event:
         case AssistantMessage(agent=agent, task=task) | LlmError(agent=agent, task=task):
             return address(agent, task)
@@ -323,7 +314,7 @@ def lane_of(event: Event) -> str:
 
 
 def addressed(event: Event) -> list[str]:
-    """Return the lanes that an event is for, by their addresses; a person's is ""."""
+    """Return the addresses of the lanes that an event is for; a person's is ""."""
     match event:
         case UserMessage(to=to) | AssistantMessage(to=to):
             return ["" if each == USER else each for each in to]
@@ -334,7 +325,7 @@ def addressed(event: Event) -> list[str]:
 
 
 def nearest(positions: Sequence[int], at: int) -> tuple[int | None, int | None]:
-    """Return the last of these positions before `at`, and the first behind it."""
+    """Return the last of these positions before `at`, and the first after it."""
     place = bisect_left(positions, at)
     behind = place + (place < len(positions) and positions[place] == at)
     return (

@@ -1,7 +1,7 @@
-"""Forks from a page: the one thing that can be changed there, where whoever serves the pages allows it.
+"""Forks from a page: the only change that a page can make, if it is allowed.
 
-A page elsewhere may have a browser send a form here, with its cookie. So a form must come from these pages:
-by its origin, and by a token that only they have.
+Another site may have the browser send a form here, with its cookie. So a form needs the origin of these
+pages, and a token that only they have.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SIDES = ("after", "before")
 
 
 class Forks:
-    """Forks of the conversations of one log; `allowed` False: each is refused, and pages have no buttons."""
+    """Forks of the conversations of one log; unless `allowed`, each is refused, and pages have no buttons."""
 
     def __init__(self, log: Log, *, allowed: bool) -> None:
         self._log = log
@@ -33,11 +33,11 @@ class Forks:
         self._key = secrets.token_bytes(32)
 
     def token(self, name: str) -> str:
-        """Return the token of a conversation's forms; "" where forks are not allowed."""
+        """Return the token of a conversation's forms; "" if forks are not allowed."""
         return hmac.new(self._key, name.encode(), sha256).hexdigest() if self._allowed else ""
 
     async def answer(self, request: Request) -> Response:
-        """Fork a conversation after or before a position, and lead to the fork."""
+        """Fork a conversation after or before a position, and redirect to the fork."""
         name = request.path_params["name"]
         if not self._allowed:
             return _refusal("nothing can be changed here; `stenolog inspect --allow-fork` allows forks")
@@ -56,7 +56,6 @@ class Forks:
         return RedirectResponse(there, status_code=303)
 
     def _fork(self, name: str, form: dict[str, str]) -> str:
-        """Return the name of the new conversation."""
         written, side = form.get("at", ""), form.get("side", "")
         if side not in SIDES or not is_number(written):
             raise ValueError("expected side=after or side=before, and a position as at=")
@@ -65,7 +64,7 @@ class Forks:
 
 
 async def _form(request: Request) -> dict[str, str]:
-    """Return the fields of a form that is small enough; nothing of any other."""
+    """Return the fields of a small form; empty for a larger one."""
     body = b""
     async for chunk in request.stream():
         body += chunk

@@ -1,7 +1,7 @@
 """Guard of the pages: who may ask, by which host name, and what a page may load.
 
-The texts that the pages show are anybody's: models, tools and web pages wrote them. So no page has a script
-or a style in it, and none may load anything from elsewhere.
+Pages show texts of anybody's: models, tools and web pages wrote them. So no page has a script or a style in
+it, and none may load anything from elsewhere.
 """
 
 from __future__ import annotations
@@ -49,7 +49,6 @@ class Guard:
         self._hosts = frozenset(hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or refuse with 403."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -128,6 +127,5 @@ def _no(why: str) -> Response:
 
 
 def _host(header: str) -> str:
-    """Return the host name of a Host header, without its port."""
     name, colon, port = header.rpartition(":")
     return name if colon and port.isdecimal() else header

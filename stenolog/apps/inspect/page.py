@@ -16,7 +16,7 @@ LONGEST = 120
 
 
 class File(NamedTuple):
-    """A text that is given as it is: shown plainly, or as a file where it has a name."""
+    """A text: shown plainly, or as a file if it has a name."""
 
     content: bytes
     name: str = ""
@@ -24,29 +24,28 @@ class File(NamedTuple):
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers that have a browser save a file under its name."""
+        """The headers by which a browser saves a file under its name."""
         return {"Content-Disposition": attachment(self.name)} if self.name else {}
 
 
 class TextPage(NamedTuple):
-    """A text of a conversation at `/NAME/CONVERSATION`, which is no page."""
+    """A text of a conversation at `/NAME/CONVERSATION`."""
 
     name: str
     file: Callable[[Query], File]
 
     @property
     def path(self) -> str:
-        """The address of the text, with the name of a conversation as a parameter."""
+        """The address, with the name of a conversation as a parameter."""
         return address_of(self.name)
 
 
 class Page(NamedTuple):
-    """A page: the first part of its address, what its template shows, and its twin.
+    """A page: the first part of its address, the view that its template shows, and its twin.
 
-    A page of a conversation stands at `/NAME/CONVERSATION`, its twin at `/NAME.json/CONVERSATION`; the page
-    whose name is empty is the first one. `template` is NAME.html unless it is said. `twin` gives the same
-    data as the command that shows the same; a fragment of a page has none.
-    `streams`: it is sent piece by piece.
+    A page of a conversation is at `/NAME/CONVERSATION`, its twin at `/NAME.json/CONVERSATION`; the first page
+    has no name. `template` is NAME.html by default. `twin` returns the data of the command that shows the
+    same; a fragment has none. `streams`: it is sent piece by piece.
     """
 
     name: str
@@ -58,7 +57,7 @@ class Page(NamedTuple):
 
     @property
     def path(self) -> str:
-        """The address of the page, with the name of a conversation as a parameter."""
+        """The address, with the name of a conversation as a parameter."""
         return address_of(self.name) if self.of_conversation else f"/{self.name}"
 
     @property
@@ -74,9 +73,9 @@ def address_of(name: str) -> str:
 
 
 def attachment(name: str) -> str:
-    """Return the value of `Content-Disposition` by which a browser saves a file under a name and its ending.
+    """Return the `Content-Disposition` by which a browser saves a file under a name.
 
-    The name comes twice: in letters that every browser takes, and with all of its letters.
+    The name comes twice: in ASCII for every browser, and in full.
     """
     stem, _, ending = name.rpartition(".")
     plain, full = f"{_ascii_name(stem)}.{ending}", f"{_utf8_name(stem)}.{ending}"
@@ -84,7 +83,6 @@ def attachment(name: str) -> str:
 
 
 def _ascii_name(stem: str) -> str:
-    """Return the name without other letters; never empty, never that of a hidden file."""
     return re.sub(r"[^A-Za-z0-9~-]+", "-", stem)[:LONGEST].strip("-") or "conversation"
 
 

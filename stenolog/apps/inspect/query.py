@@ -1,4 +1,4 @@
-"""Questions that an address asks: of which conversation, at which position, about which agent."""
+"""Queries: the conversation, position and agent that an address names."""
 
 from __future__ import annotations
 
@@ -26,10 +26,7 @@ NAMED = 1000
 
 
 class Query:
-    """An address, read: the log, and what the path and the parameters say.
-
-    Everything is read when it is asked for. Raises `CallerError` and its kin for what makes no sense.
-    """
+    """A query, read from its address when it is asked for. Raises `CallerError` and its subclasses."""
 
     def __init__(self, log: Log, indexes: IndexCache, request: HttpRequest) -> None:
         self.log = log
@@ -39,7 +36,7 @@ class Query:
         indexes.warmer.note_question()
 
     def expect(self, key: Hashable, steps: Iterable[Callable[[], object]]) -> None:
-        """Have work done when nobody asks for a page, since it is likely asked for next; see `Warmer.add`."""
+        """Have work done in the background that the next page is likely to need; see `Warmer.add`."""
         self._indexes.warmer.add(key, steps)
 
     def word(self, name: str, default: str = "") -> str:
@@ -47,11 +44,11 @@ class Query:
         return self._request.query_params.get(name, default)
 
     def header(self, name: str) -> str:
-        """Return a header of the question; "" where it has none of that name."""
+        """Return a header of the request, or ""."""
         return self._request.headers.get(name, "")
 
     def number(self, name: str, default: int) -> int:
-        """Return a parameter that is a position or a count. Raises `InvalidEventError` for what is none."""
+        """Return a parameter that is a position or a count. Raises `InvalidEventError`."""
         written = self.word(name)
         if not written:
             return default
@@ -61,7 +58,7 @@ class Query:
 
     @cached_property
     def conversation(self) -> Conversation:
-        """The conversation that the path names. Raises `ConversationNotFoundError` with the nearest name."""
+        """The conversation in the path. Raises `ConversationNotFoundError` with the nearest name."""
         name = self._request.path_params["name"]
         talk = self.log[name]
         if not talk.position:
@@ -77,7 +74,7 @@ class Query:
 
     @cached_property
     def open_calls(self) -> dict[CallKey, bool]:
-        """The calls that are waited for at the end; true: a person has to approve it first."""
+        """The calls that are open at the end; true: a person has to approve it first."""
         return open_calls(self.conversation.state())
 
     @cached_property
@@ -92,9 +89,9 @@ class Query:
 
     @cached_property
     def agent(self) -> str:
-        """The address of the agent, `agent` or `agent/task`; the first one that there is unless it is named.
+        """The address of the named agent, else of the first one; "" if there is none.
 
-        "" where there is none. Raises `AgentNotFoundError` for one that is not there.
+        Raises `AgentNotFoundError`.
         """
         agents = self.index.agents
         named = self.word("agent")
@@ -104,9 +101,9 @@ class Query:
 
     @cached_property
     def asked_request(self) -> AskedRequest:
-        """The request that is asked for: `agent`, `at`, `api` and the `conditions`.
+        """The request that `agent`, `at`, `api` and the `conditions` name.
 
-        Raises `InvalidEventError` where no agent has a request.
+        Raises `InvalidEventError` if no agent has a request.
         """
         if not self.agent:
             raise InvalidEventError(f"{self.conversation.name!r}: no agent has a request here")
@@ -119,7 +116,7 @@ class Query:
 
     @property
     def conditions(self) -> dict[str, str | list[str]]:
-        """Conditions under which the request is built, as they were written; only those that were."""
+        """The conditions under which the request is built, as they were written."""
         written = {name: self.word(name).strip() for name in CONDITIONS}
         given: dict[str, str | list[str]] = {name: word for name, word in written.items() if word}
         return {**given, "edit": self._edits} if self._edits else given
@@ -129,7 +126,6 @@ class Query:
         return [word for word in self._request.query_params.getlist("edit") if word.strip()]
 
     def _left_out(self, written: str) -> int:
-        """Return a position of `without=40-44,91`."""
         if not is_number(written):
             raise InvalidEventError(f"without: expected positions such as 91 or 40-44, found {written!r:.60}")
         return self.conversation.checked(int(written), least=1)

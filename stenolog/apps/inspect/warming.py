@@ -1,4 +1,4 @@
-"""Work in the background, while nobody asks for a page: what is likely asked for next is at hand then."""
+"""Work in the background, between two pages: what the next page is likely to need."""
 
 from __future__ import annotations
 
@@ -30,10 +30,7 @@ class Warmer:
         self._asked = time.monotonic()
 
     def add(self, key: Hashable, steps: Iterable[Callable[[], object]]) -> None:
-        """Do the steps some time, if work of that key was not given lately.
-
-        A step that returns False is the last one.
-        """
+        """Do the steps some time, unless work of that key was added lately; False ends them."""
         with self._lock:
             if key in self._seen:
                 return

@@ -1,1 +1,1 @@
-"""Answers to questions about a log as data: the `--json` of a command and the twin of a page are one."""
+"""Answers to questions about a log as data, the same for the `--json` of a command and a page's twin."""

@@ -31,9 +31,9 @@ NEAR = 400
 
 
 def calls_of(conversation: Conversation, at: int | None = None, lane: str | None = None) -> list[CacheCall]:
-    """Return what each call of a conversation read from the cache; with `lane`, only of that lane.
+    """Return what each call of a conversation, or of one lane, read from the cache.
 
-    Calls without a receipt, as imports have them, are included if the provider states what it read.
+    Calls without a receipt are included if the provider states what it read.
     """
     entries = [*conversation.entries(at=at)]
     found = sorted([*cache_calls(entries, **means(conversation)), *stated_calls(entries)])
@@ -41,7 +41,7 @@ def calls_of(conversation: Conversation, at: int | None = None, lane: str | None
 
 
 def call_data(call: CacheCall, prices: Prices) -> dict[str, Any]:
-    """Return a call as JSON: tokens, and what the miss cost in millionths of a dollar."""
+    """Return a call as JSON: tokens, and the cost of the miss in micro-dollars."""
     return {
         **call._asdict(),
         "cause": call.cause._asdict(),
@@ -53,7 +53,7 @@ def call_data(call: CacheCall, prices: Prices) -> dict[str, Any]:
 
 
 def total_data(calls: Sequence[CacheCall], prices: Prices) -> dict[str, Any]:
-    """Return the sums of calls: what they read, missed, and what that cost as far as prices are known."""
+    """Return the sums of calls: what they read, missed, and the known cost of that."""
     costs = [call.cost(prices) for call in calls if call.missed]
     confirmed = [call.is_confirmed for call in calls if call.is_confirmed is not None]
     return {
@@ -70,7 +70,7 @@ def total_data(calls: Sequence[CacheCall], prices: Prices) -> dict[str, Any]:
 
 
 def cause_words(cause: Cause) -> str:
-    """Say in words what ended the beginning of a prompt, and where; empty if nothing did."""
+    """Say in words what ended the common beginning, and where; empty if nothing did."""
     if not cause.kind:
         return ""
     place = f" at {cause.pointer}" if cause.pointer else ""
@@ -86,7 +86,7 @@ def cause_words(cause: Cause) -> str:
 
 
 def verdict_words(call: CacheCall) -> str:
-    """Return the provider's own verdict on its cache in words; empty if it gave none."""
+    """Return the provider's own verdict on its cache in words, or ""."""
     missed = f", {call.verdict_missed:,}" if call.verdict_missed else ""
     return f"{call.verdict.replace('_', ' ')}{missed}"
 
@@ -110,7 +110,7 @@ def read_words(call: CacheCall) -> str:
 
 
 def miss_line(conversation: Conversation, entry: Entry) -> str:
-    """Say in a line what an answer's request missed of the cache; empty if that was not costly."""
+    """Say in a line what an answer's request missed of the cache; empty if that was cheap."""
     event = entry.event
     if not isinstance(event, AssistantMessage) or event.receipt is None or event.usage is None:
         return ""
@@ -132,7 +132,7 @@ def miss_line(conversation: Conversation, entry: Entry) -> str:
 def call_after(
     conversation: Conversation, before: tuple[Entry, Request], after: tuple[Entry, Request]
 ) -> CacheCall | None:
-    """Return what a call read from the cache, beside one before it: each is the answer and its request."""
+    """Return what a call read from the cache; both calls are given as (answer, request)."""
     view, request = before[1].at, after[1]
     card = conversation.settings(at=view).cards.get(request.agent)
     return cache_call(before, after, conversation.entries(view, request.at), card)

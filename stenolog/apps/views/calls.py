@@ -29,7 +29,7 @@ class CallLine(NamedTuple):
 
 
 class ResultLine(NamedTuple):
-    """A result with its outcome, and the call that it answers; None if that is not near."""
+    """A result with its outcome, and its call's key; None if the call is not near."""
 
     outcome: CallOutcome
     key: CallKey | None
@@ -66,7 +66,7 @@ def _results(
 def result_of(conversation: Conversation, entry: Entry) -> ResultLine | None:
     """Return a result with its call; None for any other entry.
 
-    A result whose call is not near is taken for one without a call.
+    A result whose call is not near counts as one without a call.
     """
     if not isinstance(entry.event, ToolResult):
         return None
@@ -87,7 +87,6 @@ def _pair(conversation: Conversation, entry: Entry, result: ToolResult) -> Pair 
 
 
 def _may_be_called(entry: Entry, result: ToolResult) -> bool:
-    """Return whether the entry may have the call of a result: it is named by it, or has its id."""
     if not isinstance(entry.event, AssistantMessage):
         return False
     if result.call is not None:

@@ -1,4 +1,4 @@
-"""Checks of a log as data: what is not as it was written, and which requests are the same again."""
+"""Checks of a log as data: what was changed since it was written, and which requests are the same."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def log_check(
     jobs: int | None = 1,
     watch: Callable[[Iterable[Any], str, int | None], Iterable[Any]] | None = None,
 ) -> LogCheck:
-    """Check a log or a conversation as `verify` does, and with `requests` those that have a receipt.
+    """Check a log or a conversation as `verify` does, with `requests` those that have a receipt too.
 
-    `strict`: what cannot be proved is an error. `watch` passes what is checked on, and may show progress.
+    `strict`: what cannot be proved is an error. `watch` yields on what is checked, and may show progress.
     """
     report = verify(subject, head=head, watch=watch, jobs=jobs)
     proved: list[Proved] = []
@@ -92,7 +92,7 @@ def _anomaly(anomaly: Anomaly) -> Diagnostic:
 def request_data(proved: Sequence[Proved]) -> dict[str, Any]:
     """Return the number of requests that are the same, and each one that is not.
 
-    `grades` are those of the requests that other programs sent, and that are the same.
+    `grades` are those of other programs' requests that are the same.
     """
     found = [(conversation.conversation, proof) for conversation in proved for proof in conversation.proofs]
     grades = Counter(proof.grade for _, proof in found if proof.grade is not None)
@@ -109,7 +109,7 @@ def request_data(proved: Sequence[Proved]) -> dict[str, Any]:
 
 
 def request_notes(proved: Sequence[Proved], *, strict: bool) -> Iterator[Diagnostic]:
-    """Yield the first requests that differ; those that cannot be proved together, by the missing thing."""
+    """Yield the first requests that differ; those that cannot be proved by the missing thing."""
     for conversation in proved:
         differ = [proof for proof in conversation.proofs if proof.outcome == "differs"]
         for proof in differ[:TOLD]:

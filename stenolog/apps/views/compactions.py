@@ -24,7 +24,7 @@ def compactions_of(conversation: Conversation, agent: str) -> list[Compaction]:
 
 
 def chosen_compaction(found: list[Compaction], at: int) -> int:
-    """Return the position of the last compaction up to `at`, else of the first one; 0 where there is none."""
+    """Return the position of the last compaction up to `at`, else of the first one; 0 without any."""
     before = [one.position for one in found if one.position <= at]
     return before[-1] if before else found[0].position if found else 0
 

@@ -29,10 +29,10 @@ SCANNED = 1000
 
 
 class Selection(NamedTuple):
-    """Conversations that are wanted: the newest activity first, those that have all that is named.
+    """Filters of conversations, newest activity first; all that are named must hold.
 
     `part` is a part of the name, the project's folder, the branch or the title, `agent` and `model` parts of
-    the name of one. `errors`: a call of a model has failed. `older_than` is the name of one.
+    a name. `errors`: a model call has failed. `older_than` is the name of a conversation.
     """
 
     part: str = ""
@@ -45,11 +45,11 @@ class Selection(NamedTuple):
 
     @property
     def asks_entries(self) -> bool:
-        """Return whether the entries of each conversation must tell if it is wanted."""
+        """Return whether the entries of each conversation must be read for it."""
         return bool(self.part or self.agent or self.model or self.errors)
 
     def has(self, found: ListedConversation) -> bool:
-        """Return whether a conversation is wanted, as far as its entries tell."""
+        """Return whether a conversation's entries pass the filters."""
         return (
             has_part(found, self.part)
             and any_has(found.agents, self.agent)
@@ -59,10 +59,7 @@ class Selection(NamedTuple):
 
 
 class SelectedConversations(NamedTuple):
-    """Conversations that were looked for; `goes_on` is the one to go on behind, "" at the end.
-
-    `looked_at` is how many were looked at.
-    """
+    """Conversations found among `looked_at`; the next page begins after `goes_on`, "" at the end."""
 
     found: list[ListedConversation]
     goes_on: str = ""
@@ -96,20 +93,20 @@ def has_part(found: ListedConversation, part: str) -> bool:
 
 
 def any_has(texts: Iterable[str], part: str) -> bool:
-    """Return whether one of the texts has a part in it, in letters of either case; "" is in any."""
+    """Return whether one of the texts contains a part, in either case."""
     wanted = part.casefold()
     return not wanted or any(wanted in text.casefold() for text in texts)
 
 
 def short_model(name: str) -> str:
-    """Return the name of a model as lists have it, without its maker and its date."""
+    """Return the name of a model without its maker and its date."""
     short = DATE.sub("", name)
     makers = (provider.maker for _, provider in providers())
     return next((short.removeprefix(maker) for maker in makers if maker and short.startswith(maker)), short)
 
 
 def conversation_data(log: Log, name: str, found: ListedConversation | None = None) -> dict[str, Any]:
-    """Return what `ls --json` has of a conversation, which may have been read already."""
+    """Return the `ls --json` of a conversation; `found` if it has been read already."""
     found = found or listed(log[name])
     seen = found.overview
     used = [*seen.tokens.values(), *seen.billed.values()]
@@ -138,7 +135,6 @@ def conversation_data(log: Log, name: str, found: ListedConversation | None = No
 
 
 def _cost(found: ListedConversation, prices: Prices) -> tuple[int | None, bool]:
-    """Return the known cost in micro-dollars, None where nothing of it is known, and whether it is a part."""
     seen = found.overview
     missing = unpriced(seen.tokens, prices)
     if not seen.billed and len(missing) == sum(1 for used in seen.tokens.values() if any(used)):
@@ -155,9 +151,9 @@ def _fork_of(log: Log, settings: Settings) -> dict[str, Any] | None:
 
 
 def short_name(log: Log, name: str) -> str:
-    """Return the shortest beginning of a UUID that no other UUID has; any other name whole.
+    """Return the shortest unique beginning of a UUID; any other name in full.
 
-    A fork's number stays behind it: `0ab1c2d3~1`.
+    A fork keeps its number: `0ab1c2d3~1`.
     """
     if not (found := UUID.fullmatch(name)):
         return name
@@ -167,6 +163,6 @@ def short_name(log: Log, name: str) -> str:
 
 
 def _is_only(log: Log, short: str, uuid: str) -> bool:
-    """Return whether all names that begin so are of one UUID: itself and its forks, which sort behind it."""
+    """Return whether all names that begin so are one UUID's: its own, and those of its forks."""
     ends = (log.names(prefix=short, archived=True, limit=1, order=order) for order in ("a-z", "z-a"))
     return all(name.startswith(uuid) for names in ends for name in names)

@@ -1,4 +1,4 @@
-"""Differences of two requests as data: what changed, what a cache keeps of them, and what that cost."""
+"""Differences of two requests as data: what changed, what a cache keeps of them, and the cost."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Difference(NamedTuple):
 
     @property
     def read(self) -> str:
-        """The reading of the cache by the later request, in a line; empty if that is not known.
+        """The later request's reading of the cache, in a line; empty if unknown.
 
         The cause is left out if it is the first change.
         """
@@ -50,7 +50,7 @@ class Difference(NamedTuple):
 
 
 def difference(before: AskedRequest, after: AskedRequest) -> Difference:
-    """Return what differs between two requests, of one conversation or of a fork and its parent."""
+    """Return the difference between two requests, of one conversation or of a fork and its parent."""
     then, now = before.request(), after.request()
     between = [*_between(before, after)]
     answers = _answers(before, after) if between else None
@@ -64,7 +64,7 @@ def difference(before: AskedRequest, after: AskedRequest) -> Difference:
 
 
 def _answers(before: AskedRequest, after: AskedRequest) -> tuple[Entry, Entry] | None:
-    """Return the answers to both, if the earlier one is the lane's call before the later one."""
+    """Return the answers to both, if the earlier request is the lane's call before the later one."""
     if before.is_changed or after.is_changed or before.conversation.name != after.conversation.name:
         return None
     where = lane(after.agent)
@@ -77,7 +77,6 @@ def _answers(before: AskedRequest, after: AskedRequest) -> tuple[Entry, Entry] |
 
 
 def _between(before: AskedRequest, after: AskedRequest) -> Iterable[Entry]:
-    """Return the entries that may be the cause: those that the later request has beside the earlier one."""
     if before.conversation.name == after.conversation.name:
         same = (before.agent, before.api) == (after.agent, after.api)
         return after.conversation.entries(before.at, after.at) if same and before.at < after.at else ()
@@ -87,9 +86,9 @@ def _between(before: AskedRequest, after: AskedRequest) -> Iterable[Entry]:
 
 
 def common(one: Conversation, other: Conversation) -> int:
-    """Return the last position that two conversations share, of which one is a fork of the other.
+    """Return the last position that a conversation shares with its fork, in either order.
 
-    Raises `InvalidEventError` where neither is.
+    Raises `InvalidEventError` if neither is a fork of the other.
     """
     for child, parent in ((one, other), (other, one)):
         ancestor, shared = child.settings(), child.position
@@ -111,7 +110,7 @@ def at_call_before(asked: AskedRequest) -> AskedRequest:
 
 
 def call_before(conversation: Conversation, address: str, at: int) -> int:
-    """Return the position that the lane's last call up to here was made at; 0 if it made none."""
+    """Return the position of the request of the lane's last call up to here; 0 without one."""
     where, found, response = lane(address), 0, ""
     for entry in backwards(conversation, at):
         event = entry.event

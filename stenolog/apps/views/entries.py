@@ -1,4 +1,4 @@
-"""Entries: where they went, and what led to them."""
+"""Entries as data: the requests that they are in, and what led to them."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def explained(
 def explanation_data(
     conversation: Conversation, at: int, told: Explanation, billed: Bill = NO_BILL
 ) -> dict[str, Any]:
-    """Return the history of an entry up to position `at`; of an answer, with the bill for its request."""
+    """Return the history of an entry up to position `at`; for an answer, with its request's bill."""
     return {"conversation": conversation.name, "at": at, **told._asdict(), "bill": bill_data(billed)}
 
 
 def bill_of_answer(conversation: Conversation, entry: Entry) -> Bill:
-    """Return the bill that an answer from another program states; without one for any other entry."""
+    """Return the bill that another program's answer states; none for any other entry."""
     event = entry.event
     if not states_input(event) or event.receipt is not None or event.source is None or entry.position < 2:
         return NO_BILL
@@ -54,6 +54,6 @@ def bill_of_answer(conversation: Conversation, entry: Entry) -> Bill:
 
 
 def rebuilt_notes(conversation: Conversation, told: Explanation) -> tuple[Diagnostic, ...]:
-    """Return a note where other programs sent requests that an entry is in, as far as the log has them."""
+    """Return a note for each other program that sent requests with an entry in them."""
     notes = (note for lane in told.lanes for note in unrecorded(conversation, lane.lane))
     return tuple({note.message: note for note in notes}.values())

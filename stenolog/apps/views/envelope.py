@@ -1,4 +1,4 @@
-"""The one shape of every answer in JSON, and what is said about an answer beside it."""
+"""The one shape of every answer in JSON, with its diagnostics."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Severity: TypeAlias = Literal["error", "warning", "note"]
 
 
 class Diagnostic(NamedTuple):
-    """Something to be said about the data: what, how grave, and where.
+    """A note on the data: its words, severity and place.
 
-    `pointer` is a JSON pointer into what stands at the position.
+    `pointer` is a JSON pointer into the entry at the position.
     """
 
     severity: Severity
@@ -26,7 +26,7 @@ class Diagnostic(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """Answer to a question: its data, what has to be said about them, and whether a check has failed."""
+    """Answer to a question: its data, its diagnostics, and whether a check has failed."""
 
     data: object
     diagnostics: tuple[Diagnostic, ...] = ()

@@ -1,4 +1,4 @@
-"""The agent that a question is about, and its request under the conditions that were named."""
+"""The agent that a question is about, and its request under the named conditions."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def lane(written: str) -> LaneId:
 
 
 def only_agent(conversation: Conversation, position: int) -> str:
-    """Return the one agent there is, or the main agent of a session that was imported.
+    """Return the only agent, or the main agent of an imported session.
 
-    Raises `InvalidEventError` where there are none or several.
+    Raises `InvalidEventError` if there is none, or several.
     """
     where = f"{conversation.name!r} at {position}"
     there = [each.address for each in lanes(conversation.entries(at=position))]
@@ -46,7 +46,6 @@ def only_agent(conversation: Conversation, position: int) -> str:
 
 
 def _main_agent(conversation: Conversation) -> str:
-    """Return the agent that an imported session begins with; empty where it does not begin with one."""
     opening = opening_of(conversation)
     if not isinstance(opening, ModeSwitch) or opening.source is None:
         return ""
@@ -56,7 +55,7 @@ def _main_agent(conversation: Conversation) -> str:
 
 
 def slip(conversation: Conversation, address: str) -> tuple[Diagnostic, ...]:
-    """Return a warning if nobody in the whole conversation has the agent's name, and somebody has another."""
+    """Return a warning if the conversation has agents, and none of this name."""
     known = list(dict.fromkeys(each.agent for each in lanes(conversation.entries())))
     agent = lane(address).agent
     if not known or agent in known:
@@ -82,13 +81,13 @@ def sender(conversation: Conversation, address: str) -> Sender:
 
 
 def lacking(conversation: Conversation, address: str) -> str:
-    """Say what the log does not have of an agent's requests; empty where stenolog sent them."""
+    """Say what the log lacks of an agent's requests; empty if stenolog sent them."""
     program, has_prompt, has_tools = sender(conversation, address)
     return not_recorded(program, has_prompt=has_prompt, has_tools=has_tools)
 
 
 def unrecorded(conversation: Conversation, address: str) -> tuple[Diagnostic, ...]:
-    """Return a note if the agent's answers came from another program, so that its requests are rebuilt."""
+    """Return a note if another program sent the agent's requests, so that they are rebuilt."""
     words = lacking(conversation, address)
     return (Diagnostic("note", "rebuilt", words, conversation.name),) if words else ()
 
@@ -104,7 +103,6 @@ def request_of(
 
 
 def _check_has_requests(conversation: Conversation, agent: str) -> None:
-    """Raise `InvalidEventError` for an agent whose answers are all for the timeline alone."""
     settings = conversation.settings()
     if agent in settings.members or agent in settings.cards:
         return
@@ -119,7 +117,7 @@ def _check_has_requests(conversation: Conversation, agent: str) -> None:
 
 
 def own_api(conversation: Conversation, address: str) -> str:
-    """Return the API that the agent's answers came by, wherever they stand in the log."""
+    """Return the API of the agent's answers."""
     return api_of(conversation, lane(address))
 
 

@@ -12,15 +12,15 @@ LONGEST = 15
 
 
 def is_number(written: str) -> bool:
-    """Return whether a text is a whole number in digits of ASCII, short enough for a position or a count."""
+    """Return whether a text is a whole number in ASCII digits, short enough for a position or a count."""
     return written.isascii() and written.isdecimal() and len(written) <= LONGEST
 
 
 def position_ranges(written: Iterable[str], resolve: Callable[[str], int]) -> Iterator[PositionRange]:
-    """Yield the positions that were written: `91`, `40-44`, several divided by commas.
+    """Yield the positions that were written: `91`, `40-44`, several separated by commas.
 
-    `resolve` returns the position that a piece means, and refuses a piece that means none. Raises
-    `InvalidEventError` for a range that ends before it begins.
+    `resolve` returns the position of a piece, or refuses it. Raises `InvalidEventError` for a range that ends
+    before it begins.
     """
     for piece in (piece.strip() for each in written for piece in each.split(",")):
         first, dash, last = (part.strip() for part in piece.partition("-"))

@@ -1,4 +1,4 @@
-"""Requests as data: the real one, its reasons, what differs from another, what it might be."""
+"""Requests as data: the real one, its reasons, its differences, and what it might be."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 
 class AskedRequest(NamedTuple):
-    """An agent's request at a position, and what is to be otherwise in it.
+    """An agent's request at a position, under conditions.
 
-    Where another program sent it, it is in the form that it was sent in; `as_built`: as stenolog builds it.
+    A request that another program sent is in the form that it was sent in, unless `as_built`.
     """
 
     conversation: Conversation
@@ -57,7 +57,7 @@ class AskedRequest(NamedTuple):
         return self._replace(policy=None, without=(), mode=None, edits=NO_EDITS)
 
     def request(self) -> Request:
-        """Return the request as it was asked for; one that was asked for lately is not built again."""
+        """Return the request; one that was asked for lately is not built again."""
         if self.is_rewritten:
             return rewritten_request(
                 self.conversation,
@@ -112,9 +112,9 @@ def policy_asked(
     *,
     prefix: str = "--",
 ) -> Policy | None:
-    """Return the policy that was asked for; None for the agent's own.
+    """Return the policy that was written; None for the agent's own.
 
-    Raises `InvalidPolicyError`, which names `policy` or `budget` with the `prefix`: "" in an address.
+    Raises `InvalidPolicyError`, which names `policy` or `budget` with the `prefix`.
     """
     chosen = policy_of(written, f"{prefix}policy")
     if tokens is None:
@@ -139,7 +139,7 @@ def request_reference(request: Request) -> dict[str, Any]:
 
 
 def bill_data(billed: Bill) -> dict[str, Any] | None:
-    """Return a bill as JSON; None if there is none, and nobody else sent the request."""
+    """Return a bill as JSON; None without one."""
     if billed == NO_BILL:
         return None
     gone = billed.unexplained
@@ -158,7 +158,7 @@ def real_data(request: Request, billed: Bill) -> dict[str, Any]:
 def reasons_data(
     request: Request, reasons: Sequence[Reason], gone: Sequence[Missing], billed: Bill = NO_BILL
 ) -> dict[str, Any]:
-    """Return the reason for each part of a request, what was left out of it, and the bill beside it."""
+    """Return the reason for each part of a request and each omission, and the bill."""
     found = {**request_reference(request), "reasons": reasons, "left_out": gone}
     return {**found, "bill": bill_data(billed)}
 

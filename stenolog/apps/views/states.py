@@ -1,4 +1,4 @@
-"""State of a conversation: where every lane stands, what the last entry did, and what may come next."""
+"""State of a conversation: the state of every lane, what the last entry changed, and what may come next."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Standing(NamedTuple):
-    """A conversation at a position: its state, its configuration, and the transitions of that very entry.
+    """A conversation at a position: its state, its settings, and the transitions of the entry there.
 
     `asks_person`: a framework waits for a person's answer.
     """
@@ -29,7 +29,7 @@ class Standing(NamedTuple):
 
 
 class Next(NamedTuple):
-    """A legal input of a state: where it leads when these guards hold; `target` None: the lane stays."""
+    """A legal input of a state: the next state under these guards; `target` None: the lane stays."""
 
     trigger: Trigger
     guards: tuple[str, ...]

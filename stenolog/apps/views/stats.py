@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 class Stats(NamedTuple):
-    """A conversation up to `position`: its usage by lane, and the curve of the lane at an address.
+    """A conversation up to `position`: its usage by lane, and the curve of one lane.
 
-    `unexplained` sums up what was billed for all of the lane's requests beyond what is rebuilt; None if
-    stenolog sent them.
+    `unexplained` sums up what was billed for the lane's requests beyond what is rebuilt; None if stenolog
+    sent them.
     """
 
     conversation: str
@@ -40,8 +40,8 @@ class Stats(NamedTuple):
 def stats(conversation: Conversation, agent: str, at: int, seconds: float = inf) -> Stats:
     """Return the numbers up to a position; `agent` empty: the one with most calls.
 
-    Requests are measured for so many `seconds` at most. Raises `InvalidEventError` where no agent has
-    answered, and as `Conversation.context_curve`.
+    Requests are measured for at most so many `seconds`. Raises `InvalidEventError` if no agent has answered,
+    and as `Conversation.context_curve`.
     """
     used = conversation.fold(usage, at)
     chosen = agent or busiest(used)
@@ -65,7 +65,7 @@ def _unexplained(conversation: Conversation, agent: str, curve: ContextCurve) ->
 
 
 def busiest(used: Usage) -> str:
-    """Return the address of the lane with most calls; empty where there is none."""
+    """Return the address of the lane with most calls, or ""."""
     calls = {where: totals.calls for where, totals in used.by("lane")}
     return max(calls, key=lambda where: calls[where], default="")
 

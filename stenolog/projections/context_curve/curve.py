@@ -24,7 +24,7 @@ STEPS = 12
 
 
 class Step(NamedTuple):
-    """The growth from one request to the next, in tokens as sent; negative: it became smaller."""
+    """The growth from one request to the next, in tokens as sent; negative if it became smaller."""
 
     position: int
     at: int
@@ -35,7 +35,7 @@ class Step(NamedTuple):
 class ContextCurve(NamedTuple):
     """The context of a lane over time, up to the entry at `position`.
 
-    `waiting`: so many of the newest requests have not been measured yet, and have no `tokens`.
+    `waiting`: so many of the newest requests are not measured yet, and have no `tokens`.
     """
 
     conversation: str
@@ -54,7 +54,7 @@ class ContextCurve(NamedTuple):
 
     @property
     def budget(self) -> int | None:
-        """The budget in tokens of the last request; None where there is none."""
+        """The budget in tokens of the last request, or None."""
         return self.samples[-1].budget if self.samples else None
 
     def count(self, kind: MarkKind) -> int:
@@ -76,7 +76,6 @@ class ContextCurve(NamedTuple):
         return plot(self.samples, self.marks, self.position, title, link=link, at=at, standalone=standalone)
 
     def _repr_svg_(self) -> str:
-        """Return the picture for a notebook."""
         return self.svg()
 
 
@@ -89,7 +88,7 @@ def context_curve(
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
 ) -> ContextCurve:
-    """Return the context of a lane over time; `api` empty: the one that its answers came by."""
+    """Return the context of a lane over time; `api` empty: that of its answers."""
     log = list(entries)
     lane = LaneId(agent, task)
     chosen = api or lane_apis(log).of(lane)

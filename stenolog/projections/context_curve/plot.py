@@ -1,7 +1,7 @@
 """Picture of a lane's context over time, as SVG.
 
-The picture has no script and no attribute `style`. Its colours are classes: those of `STYLE`, which a page
-loads, and a file of its own has within it.
+It has no script and no attribute `style`; its colours are the classes of `STYLE`, which a page loads, and a
+file of its own includes.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ def plot(
 ) -> str:
     """Return the picture of a conversation of `head` entries.
 
-    `link` None: nothing in it can be clicked. `at` marks the place where a reader stands; 0: none.
-    `standalone`: the style is within it, as in a file.
+    `link` None: nothing in it can be clicked. `at` marks the reader's position; 0: none. `standalone`:
+    include the style.
     """
     largest = max((max(each.size, each.tokens or 0, each.budget or 0) for each in samples), default=0)
     step = nice_step(largest)
@@ -116,7 +116,7 @@ def thinned(samples: Sequence[Sample], scales: Scales) -> list[Sample]:
 
 
 def nice_step(largest: int, ticks: int = 5) -> int:
-    """Return a step of 1, 2 or 5 times a power of ten, so that about so many reach to a number."""
+    """Return a step of 1, 2 or 5 times a power of ten, so that about so many reach a number."""
     power = 1
     while True:
         for step in (power, 2 * power, 5 * power):
@@ -172,7 +172,6 @@ def _path(points: Iterable[tuple[int, int]], scales: Scales) -> str:
 
 
 def _limits(shown: Sequence[Sample], scales: Scales) -> Iterator[str]:
-    """Yield the line of the budget, a piece for each budget that held."""
     begun: Sample | None = None
     for sample, after in zip(shown, [*shown[1:], None], strict=False):
         begun = begun or sample
@@ -185,14 +184,12 @@ def _limits(shown: Sequence[Sample], scales: Scales) -> Iterator[str]:
 
 
 def _failures(samples: Iterable[Sample], scales: Scales) -> Iterator[str]:
-    """Yield a cross for each column with a call that failed."""
     failed = {scales.column(each.position): each.position for each in samples if each.failed}
     for position in failed.values():
         yield f'<path class="failed" d="M{scales.x(position) - 4:.1f} {HIGH - BOTTOM - 9}l8 8m0 -8l-8 8"/>'
 
 
 def _legend(samples: Sequence[Sample], marks: Sequence[Mark]) -> Iterator[str]:
-    """Yield swatches with words, of what there is in the picture alone."""
     has = {
         "billed": any(each.billed is not None for each in samples),
         "rebuilt": any(each.tokens is not None for each in samples),
@@ -217,7 +214,6 @@ def _legend(samples: Sequence[Sample], marks: Sequence[Mark]) -> Iterator[str]:
 
 
 def _hits(samples: Sequence[Sample], scales: Scales, link: Link) -> Iterator[str]:
-    """Yield a link for each column, to the largest request in it."""
     largest: dict[int, Sample] = {}
     for sample in samples:
         at = scales.column(sample.position)
@@ -249,7 +245,6 @@ def sample_words(sample: Sample) -> str:
 
 
 def _marks(marks: Sequence[Mark], scales: Scales, link: Link | None) -> Iterator[str]:
-    """Yield the marks, those of one kind in one column together."""
     together: dict[tuple[int, MarkKind], list[Mark]] = {}
     for mark in marks:
         together.setdefault((scales.column(mark.position), mark.kind), []).append(mark)

@@ -1,4 +1,4 @@
-"""Samples of a lane's context, one for each call of its model, and marks where it was made smaller."""
+"""Samples of a lane's context, one for each model call, and marks where it became smaller."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MARK_WORDS: dict[MarkKind, str] = {
 
 
 class ModelCall(NamedTuple):
-    """A call of a lane's model, as the entry at `position` reports it; `at` is the position of its request.
+    """A model call, reported by the entry at `position`; `at` is the position of its request.
 
     `billed` are the input tokens that the provider states, of which `cached` were read from its cache; None:
     it states none. `failed` is the category of a failed call's error.
@@ -34,9 +34,9 @@ class ModelCall(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """A call with the `tokens` of its request as it is rebuilt, under a budget of so many.
+    """A call with the `tokens` of its request as it is rebuilt, and the budget in tokens.
 
-    `tokens` None: the request cannot be rebuilt. `budget` None: the policy has none in tokens.
+    `tokens` None: the request cannot be rebuilt. `budget` None: the policy has none.
     """
 
     position: int
@@ -54,7 +54,7 @@ class Sample(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A place where the context of a lane was made smaller."""
+    """A place at which the context of a lane became smaller."""
 
     position: int
     kind: MarkKind
@@ -64,7 +64,7 @@ class Mark(NamedTuple):
 def call_of(entry: Entry, lane: LaneId, response: str = "") -> ModelCall | None:
     """Return the call of a lane's model that an entry reports; None for any other entry.
 
-    `response` is the one that the lane's last call was answered by: a further part of it is no call.
+    `response` answered the lane's last call: a further part of it is no call.
     """
     event = entry.event
     if not isinstance(event, AssistantMessage | LlmError) or not lane.owns(event) or not event.in_context:
@@ -80,7 +80,6 @@ def call_of(entry: Entry, lane: LaneId, response: str = "") -> ModelCall | None:
 
 
 def _asks_its_model(event: AssistantMessage | LlmError, response: str) -> bool:
-    """Return whether the event ends a call that was made with the lane's own request."""
     if isinstance(event, LlmError):
         return event.category != "budget"
     if event.purpose != "answer" or (event.replaces is not None and event.usage is None):
@@ -95,7 +94,7 @@ def answered_by(event: Event, lane: LaneId, response: str) -> str:
 
 
 def mark_of(entry: Entry, lane: LaneId) -> Mark | None:
-    """Return the mark of an entry that makes the lane's context smaller, but for a cut."""
+    """Return the mark of an entry that makes the lane's context smaller, cuts excepted."""
     match entry.event:
         case AssistantMessage(purpose="summary", agent=agent, covers=covers) if (
             agent == lane.agent and covers

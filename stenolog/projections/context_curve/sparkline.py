@@ -1,7 +1,7 @@
 """Small curve of how full the context was, for a list of conversations: a fold of some 40 numbers.
 
-No request is rebuilt for it: it has the input tokens that the provider stated, else an estimate of what had
-been said by then.
+It rebuilds no request: it takes the input tokens that the provider states, else an estimate from what was
+said by then.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ WIDE, HIGH = 96, 20
 class LanePoints(NamedTuple):
     """The context of a lane: the largest of every `stride` requests, in tokens.
 
-    `held` requests are in the last point. `response` is the one that the last call was answered by.
-    `is_billed`: the points are as the provider stated them.
+    `held` requests are in the last point. `response` answered the last call. `is_billed`: the points are as
+    the provider stated them.
     """
 
     points: tuple[int, ...] = ()
@@ -42,7 +42,7 @@ class LanePoints(NamedTuple):
 
 
 class ContextPoints(NamedTuple):
-    """The contexts of lanes, by address; `said` estimates the tokens that are in context."""
+    """The contexts of lanes, by address; `said` estimates the tokens in context."""
 
     said: int = 0
     lanes: dict[str, LanePoints] = {}  # noqa: RUF012 - never changed in place
@@ -66,7 +66,6 @@ def _take(now: ContextPoints, entry: Entry) -> ContextPoints:
 
 
 def _with_call(now: ContextPoints, entry: Entry, lane: LaneId) -> ContextPoints:
-    """Return the points with the call that an event of a lane reports, where it reports one."""
     if lane.address not in now.lanes and len(now.lanes) == LANES:
         return now
     before = now.lanes.get(lane.address, LanePoints())
@@ -79,7 +78,7 @@ def _with_call(now: ContextPoints, entry: Entry, lane: LaneId) -> ContextPoints:
 
 
 def _measured(now: LanePoints, billed: int | None, said: int) -> LanePoints:
-    """Return the points with one more request; a bill and an estimate are never in one curve."""
+    """Return the points with one more request; a curve never mixes bills and estimates."""
     if billed is None:
         return now if now.is_billed else _with_point(now, said)
     if not now.is_billed:
@@ -88,7 +87,7 @@ def _measured(now: LanePoints, billed: int | None, said: int) -> LanePoints:
 
 
 def _with_point(now: LanePoints, tokens: int) -> LanePoints:
-    """Return the points with one more request; of too many, each two become one."""
+    """Return the points with one more request; if there are too many, each two become one."""
     if now.points and now.held < now.stride:
         points = (*now.points[:-1], max(now.points[-1], tokens))
         return now._replace(points=points, held=now.held + 1)
@@ -125,5 +124,4 @@ def sparkline(points: Sequence[int]) -> str:
 
 
 def _rounded(tokens: int) -> int:
-    """Return a number with its first two digits alone."""
     return round(tokens, 2 - len(str(tokens)))

@@ -1,7 +1,6 @@
-"""Tracer of a lane's context: it looks for the calls of a lane, and measures the request of each.
+"""Tracer of a lane's context: it finds the calls of a lane, and measures the request of each.
 
-Requests are measured by one window, which takes each entry once, so a tracer is quick where the requests are
-not built one by one; and it can stop on its way, and go on later.
+One window measures them all and takes each entry once. A tracer can stop on its way, and go on later.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ SLICE = 64
 
 
 class TracedContext(NamedTuple):
-    """State of a tracer to go on from: its samples in columns, for there may be thousands; -1 is None."""
+    """State of a tracer to resume from: its samples in columns, for there may be thousands; -1 is None."""
 
     position: int = 0
     taken: int = 0
@@ -70,11 +69,10 @@ class TracedContext(NamedTuple):
 
 
 class ContextTracer:
-    """Traces the requests of one lane; `extend` goes on from where it stands.
+    """Traces the requests of one lane; `extend` goes on from `position`, the last entry read (`digest`).
 
-    `position` is that of the last entry that was looked at, with this `digest`. `is_certain`: each request
-    that was measured could be rebuilt with all that it needs. `kept_at` is the position up to which a
-    checkpoint has it.
+    `is_certain`: each measured request could be rebuilt with all that it needs. `kept_at` is the position of
+    the last checkpoint.
     """
 
     def __init__(
@@ -98,12 +96,12 @@ class ContextTracer:
         self._begin()
 
     def resume(self, kept: TracedContext) -> None:
-        """Go on from what was kept; the window takes the entries again once there is a call to measure."""
+        """Go on from a checkpoint; the window takes the entries again once there is a call to measure."""
         self.position, self._known, self._response = kept.position, kept.taken, kept.response
         self._samples, self._marks = kept.samples, list(kept.marks)
 
     def drop_window(self) -> None:
-        """Let the window go, which may be large; the next call to measure makes it again."""
+        """Drop the window, which may be large; the next call to measure makes it again."""
         self._known, self._taken = max(self._taken, self._known), 0
         self._begin()
 
@@ -126,7 +124,7 @@ class ContextTracer:
 
     @property
     def samples(self) -> list[Sample]:
-        """The samples; the last ones without their tokens where those have not been counted yet."""
+        """The samples; the last ones without tokens if those are not counted yet."""
         waiting = [
             Sample(each.position, each.at, None, *each[2:4], None, each.failed) for each in self._calls
         ]
@@ -155,7 +153,6 @@ class ContextTracer:
             self._measure(is_enough)
 
     def _measure(self, is_enough: Callable[[], bool]) -> None:
-        """Bring the window to the request of each call that waits, in the order of the requests."""
         self._calls = deque(sorted(self._calls, key=lambda call: (call.at, call.position)))
         for entry in self._read(self._taken, self._calls[-1].at):
             while self._calls[0].at < entry.position:

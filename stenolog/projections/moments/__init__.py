@@ -1,1 +1,1 @@
-"""Moments: one request of an agent, with what it takes to build it again, written for use elsewhere."""
+"""Moments: one request of an agent with all that it takes to build it again, to be used elsewhere."""

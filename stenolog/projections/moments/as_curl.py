@@ -1,4 +1,4 @@
-"""A moment as a script for a shell: curl sends the very bytes of the request."""
+"""A moment as a shell script: curl sends the very bytes of the request."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def as_curl(moment: Moment) -> str:
 
 
 def quoted(text: str) -> str:
-    """Return a text as a shell's word, which is the text to the byte whatever stands in it."""
+    """Return any text as a word of the shell."""
     closed = text.replace("'", "'\\''")
     return f"'{closed}'"
 
@@ -52,5 +52,4 @@ def _not_sendable(moment: Moment) -> tuple[str, ...]:
 
 
 def _comment(text: str) -> str:
-    """Return a text as one line that can be seen."""
     return "".join(each if each.isprintable() else " " for each in text)

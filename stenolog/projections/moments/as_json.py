@@ -1,4 +1,4 @@
-"""A moment as the bytes that are sent, which are JSON, or the prompt of a program."""
+"""A moment as the bytes that are sent: JSON, or the prompt of a program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A moment as a test: one file that builds the request again, and compares it with the one it was."""
+"""A moment as a test: one file that builds the request again, and compares the two."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_the_request_of_{name}() -> None:
 
 
 def moment_data(moment: Moment) -> dict[str, Any]:
-    """Return what a moment is built by, and the digests of its request: the body's, and the sent bytes'."""
+    """Return the inputs of a moment's request, and the digests of its body and of the sent bytes."""
     request = moment.request
     transport = moment.sent or Transport()
     patch = {} if moment.patch is None else {PATCH: moment.patch}
@@ -73,7 +73,6 @@ def moment_data(moment: Moment) -> dict[str, Any]:
 
 
 def _blobs(blobs: Mapping[str, bytes]) -> str:
-    """Return the blobs as a dictionary of base64, in lines."""
     if not blobs:
         return "dict[str, str]()"
     pieces = [f'    "{sha}": """\n{"".join(_lines(content))}""",\n' for sha, content in blobs.items()]
@@ -86,7 +85,6 @@ def _lines(content: bytes) -> Iterator[str]:
 
 
 def _body(body: Mapping[str, Any], messages_key: str) -> str:
-    """Return a body as JSON with a message in each line, blobs by their hashes."""
     fields = []
     for key, value in by_hash(body).items():
         if key == messages_key and isinstance(value, list) and value:

@@ -1,4 +1,4 @@
-"""A moment as a program: the call of the provider's own SDK, or of the program that takes the prompt."""
+"""A moment as a program: a call of the provider's SDK, or of the program that takes the prompt."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MODEL = re.compile(r"models/([^/:]+):")
 
 
 def as_python(moment: Moment) -> str:
-    """Return the program. Raises `CallerError` for an API that it cannot be written for."""
+    """Return the program. Raises `CallerError` for an API that has no such form."""
     if (endpoint := known_endpoint(moment.api)) is not None:
         write = _with_settings if endpoint.sdk.settings else _with_body
         return write(moment, endpoint)
@@ -85,7 +85,6 @@ print(answer.model_dump_json(indent=2))
 
 
 def _model_in(transport: Transport | None) -> str:
-    """Return the model in the address that a request went to."""
     found = MODEL.search(transport.path if transport else "")
     return found[1] if found else ""
 

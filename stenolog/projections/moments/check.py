@@ -1,4 +1,4 @@
-"""The check of a moment: its request, built of the entries that were kept, beside the one that was kept."""
+"""The check of a moment: its request, built again from its entries, beside the stored one."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ NO_PATCHES = Patches(lambda position: None)
 
 
 class MomentDifference(NamedTuple):
-    """The first difference: its JSON pointer, what stands there, and the part that it is in.
+    """The first difference: its JSON pointer, both values, and the part that it is in.
 
-    `rule` and `positions` are the part's, of the request as it is built now; empty where it has none there.
+    `rule` and `positions` are the part's, of the request as it is built now; empty without a part.
     """
 
     pointer: str
@@ -50,10 +50,10 @@ def moment_difference(
     fields: Mapping[str, str] | None = None,
     counters: Mapping[str, Counter] = COUNTERS,
 ) -> MomentDifference | None:
-    """Return the first difference between the request that is built now and the one kept; None for none.
+    """Return the first difference between the request that is built now and the stored one, or None.
 
-    `moment` is what `moment_data` made of it, `entries` its lines, `expected` the body. Raises `CallerError`
-    for fields that cannot be, and as `build`.
+    `moment` is that of `moment_data`, `entries` its lines, `expected` the body. Raises `CallerError` for
+    invalid fields, and as `build`.
     """
     body = json.loads(expected)
     compared = _fields(fields or {}, body)
@@ -101,7 +101,7 @@ def in_words(moment: Mapping[str, Any], different: MomentDifference) -> str:
 
 
 def _fields(fields: Mapping[str, str], body: object) -> Mapping[str, str]:
-    """Return the fields that are compared otherwise. Raises `CallerError` for one that cannot be."""
+    """Return the fields that are compared otherwise. Raises `CallerError` for an unknown one."""
     for pointer, how in fields.items():
         if how not in HOW:
             raise CallerError(f"{pointer}: expected one of {', '.join(HOW)}, found {how!r:.60}")
@@ -123,7 +123,6 @@ def _is_there(value: Any, pointer: str) -> bool:
 
 
 def _in_turn(different: JsonDifference, body: Mapping[str, Any], found: Mapping[str, Any]) -> JsonDifference:
-    """Return the difference of two prompts by the turn that it is in."""
     if different.pointer != f"/{PROMPT}":
         return different
     turns = [[*TURN.split(str(each.get(PROMPT, "")))] for each in (body, found)]
@@ -134,7 +133,6 @@ def _in_turn(different: JsonDifference, body: Mapping[str, Any], found: Mapping[
 
 
 def _explained(different: JsonDifference, request: Request) -> MomentDifference:
-    """Return the difference with the rule and the entries of its part."""
     style = "text" if PROMPT in request.body else "compact"
     whose = ""
     parts: tuple[int, ...] = ()

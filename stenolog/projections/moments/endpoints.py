@@ -1,4 +1,4 @@
-"""The address that each provider's API is asked at, and how a request carries its key."""
+"""The address of each provider's API, and how a request carries its key."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def known_endpoint(api: str) -> Endpoint | None:
 
 
 def endpoint_of(moment: Moment, form: str) -> Endpoint:
-    """Return the endpoint of a moment's API. Raises `CallerError` if it is not known."""
+    """Return the endpoint of a moment's API. Raises `CallerError`."""
     if (endpoint := known_endpoint(moment.api)) is None:
         known = ", ".join(api for api in FORMATS if known_endpoint(api))
         raise CallerError(
@@ -26,9 +26,9 @@ def endpoint_of(moment: Moment, form: str) -> Endpoint:
 
 
 def path_behind(endpoint: Endpoint, path: str) -> str:
-    """Return a path as it stands behind the base of an endpoint.
+    """Return a path relative to the base of an endpoint.
 
-    That of a recorded program begins with what the base, or the prefix, has already.
+    A recorded path may begin with the base's, or with the prefix.
     """
     _, _, base = endpoint.provider.base.partition("://")[2].partition("/")
     if base and path.startswith(f"/{base}/"):
@@ -37,7 +37,7 @@ def path_behind(endpoint: Endpoint, path: str) -> str:
 
 
 def transport_of(moment: Moment, endpoint: Endpoint) -> Transport:
-    """Return the transport that it was sent by, else the one that it would be sent by, without a stream."""
+    """Return the transport of the request, else the one that it would get, without a stream."""
     sent = moment.sent
     if sent is not None and sent.method == "POST" and sent.path:
         return sent

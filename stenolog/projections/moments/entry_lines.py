@@ -1,4 +1,4 @@
-"""Entries as JSON Lines that a person can read, and that stand in a Python file as they are."""
+"""Entries as readable JSON Lines that need no escapes in a Python file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ def written_entries(entries: Iterable[Entry]) -> Iterator[str]:
 
 
 def _payload(topic: str, payload: bytes) -> dict[str, Any]:
-    """Return the payload as JSON; of an unknown event its bytes, which are all that is known of it."""
     if topic in REGISTRY.events:
         return {"event": json.loads(payload)}
     return {"base64": b64encode(payload).decode()}
@@ -47,13 +46,13 @@ def read_entries(conversation: str, lines: str) -> Iterator[Entry]:
 
 
 def written(value: Any) -> str:
-    """Return a JSON value as a line that stands in a raw string as it is: each character in it can be seen.
+    """Return a JSON value as a line for a raw string, in which each character is visible.
 
-    No three quotation marks follow each other in JSON, and its backslashes are a raw string's.
+    JSON has no three quotation marks in a row, and its backslashes are those of a raw string.
     """
     return NOT_ASCII.sub(_seen, json.dumps(value, ensure_ascii=False))
 
 
 def _seen(found: re.Match[str]) -> str:
-    """Return a character, or its escape where nobody would see it."""
+    """Return a character, or its escape if it is invisible."""
     return found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1]

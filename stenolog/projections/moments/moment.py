@@ -1,6 +1,6 @@
-"""A moment: one request of an agent, and only those entries and blobs that it is made of.
+"""A moment: one request of an agent, and only the entries and blobs that it is made of.
 
-Whether they are enough is tried out: the request is built of them again before they are taken.
+The request is built from them before they are taken, to see that they are enough.
 """
 
 from __future__ import annotations
@@ -38,9 +38,8 @@ UNTOLD: Mapping[str, Any] = {
 class Moment(NamedTuple):
     """A request, the entries and blobs that it is made of, and how it was sent.
 
-    `receipt` is that of the answer to it: None where it was never sent by stenolog, or is another request
-    than the one sent. Its patch, where another program sent it, is whole. `entries` have their positions,
-    with gaps between them.
+    `receipt` is that of the answer to it, with its patch resolved; None if stenolog never sent it, or sent
+    another request. `entries` keep their positions, with gaps between them.
     """
 
     conversation: str
@@ -61,14 +60,14 @@ class Moment(NamedTuple):
 
     @property
     def sent(self) -> Transport | None:
-        """The transport that it was sent by; None where the log does not know it."""
+        """The transport of the request; None if the log does not know it."""
         if self.receipt is None or not self.receipt.transport:
             return None
         return Transport.of(self.receipt.transport)
 
     @property
     def patch(self) -> Mapping[str, Any] | None:
-        """The patch from the body that is built to the one that was sent; None where they are the same."""
+        """The patch from the body that is built to the one that was sent; None if they are the same."""
         found: Any = None if self.receipt is None else self.receipt.plan.get(PATCH)
         return found if isinstance(found, Mapping) else None
 
@@ -78,7 +77,7 @@ class Moment(NamedTuple):
 
 
 def receipt_of(later: Iterable[Entry], lane: LaneId, at: int) -> Receipt | None:
-    """Return the receipt of the lane's call at a position, from the entries behind it; None without one."""
+    """Return the receipt of the lane's call at a position, from the entries after it, or None."""
     aside: Receipt | None = None
     for entry in later:
         event = entry.event
@@ -105,10 +104,10 @@ def moment_of(
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
 ) -> Moment:
-    """Return the moment of a request, with the first choice of entries that the same request is built of.
+    """Return the moment of a request, of the first choice of entries that builds the same request.
 
-    The last choice has to be the whole log up to the request: of that it can be built by definition.
-    `patches` have what the receipt's rests on, where another program sent the request: the moment is of that.
+    The last choice must be the whole log up to the request. `patches` resolve the receipt's patch if another
+    program sent the request: the moment is of that form.
     """
     for entries in choices:
         # As they are read back: what a file holds is what is tried out.
@@ -155,7 +154,7 @@ def shown_in(request: Request) -> frozenset[int]:
 def choices(
     request: Request, beginning: Iterable[Entry], whole: Callable[[], Iterable[Entry]]
 ) -> Iterator[Iterable[Entry]]:
-    """Yield the entries that may be enough for a request, the fewest first.
+    """Yield choices of entries that may be enough for a request, the fewest first.
 
     `beginning` has at least those that it shows and all mode switches, `whole` returns the log up to it.
     """
@@ -167,7 +166,6 @@ def choices(
 
 
 def _bare(event: Event) -> Event:
-    """Return an event without what was noted beside it."""
     if isinstance(event, Unknown):
         return event
     bare: Event = replace(event, **{name: empty for name, empty in UNTOLD.items() if hasattr(event, name)})

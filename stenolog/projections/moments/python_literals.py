@@ -1,4 +1,4 @@
-"""JSON values as Python writes them, with a line for each item and each line of a text."""
+"""JSON values in Python's syntax, with a line for each item and each line of a text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ DEEPEST = 40
 
 
 def literal(value: Any, depth: int = 0) -> str:
-    """Return a JSON value as a Python literal; what cannot be seen is escaped."""
+    """Return a JSON value as a Python literal; invisible characters are escaped."""
     if isinstance(value, str):
         return _text(str(value), depth)
     if not isinstance(value, dict | list | tuple) or not value:
@@ -40,7 +40,6 @@ def docstring(*paragraphs: str) -> str:
 
 
 def _text(text: str, depth: int) -> str:
-    """Return a text, one of several lines with a line for each."""
     lines = text.splitlines(keepends=True)
     if len(lines) < 2 or len(text) <= WIDTH - 4 * depth:
         return _quoted(text)
@@ -50,6 +49,5 @@ def _text(text: str, depth: int) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return a text in quotation marks, double ones if it has none of them."""
     quoted = repr(text)
     return f'"{quoted[1:-1]}"' if quoted[0] == "'" and '"' not in quoted else quoted

@@ -22,7 +22,7 @@ FAILED = ("failed", "declined", "error")
 
 
 class Act(NamedTuple):
-    """A call that an agent ran by itself; `arguments` is JSON, `id` is empty where it has none."""
+    """A call that an agent ran by itself; `arguments` is JSON, `id` may be empty."""
 
     id: str
     name: str
@@ -32,7 +32,7 @@ class Act(NamedTuple):
 
 
 def acts(parts: Iterable[Part]) -> list[Act]:
-    """Return the calls that an answer's parts tell of, each with its result where that is told."""
+    """Return the calls in an answer's parts, each with its result if that is there."""
     things = [*_things(parts)]
     results = {thing.get("tool_use_id"): thing for thing in things if thing.get("type") == "tool_result"}
     return [_act(thing, results) for thing in things if thing.get("type") != "tool_result"]
@@ -76,7 +76,7 @@ def _object(raw: str) -> dict[str, Any]:
 
 
 def is_result(part: Part) -> bool:
-    """Return whether a part of an answer is the result of an act, told apart from it."""
+    """Return whether a part of an answer is the separate result of an act."""
     return _thing(part).get("type") == "tool_result"
 
 
@@ -93,7 +93,6 @@ def _act(thing: dict[str, Any], results: dict[Any, dict[str, Any]]) -> Act:
 def _call_with_outcome(
     thing: dict[str, Any], results: dict[Any, dict[str, Any]]
 ) -> tuple[str, str, ActStatus, str]:
-    """Return an act's tool, arguments, status and output."""
     status = _status(thing)
     match thing:
         case {"type": "tool_use", "name": str(name)}:
@@ -129,7 +128,6 @@ def _json(given: object) -> str:
 
 
 def _text_of_result(content: object) -> str:
-    """Return the text of a result: a string, or blocks of text at some depth."""
     match content:
         case str(text):
             return text
@@ -149,7 +147,7 @@ def act_in_words(raw: str) -> str:
 
 
 def is_act(part: object) -> bool:
-    """Return whether a part of an answer is an act of a program, in words that a person can read."""
+    """Return whether a part of an answer is an act of a program that has words for a person."""
     return bool(_in_words(_thing(part)))
 
 

@@ -1,4 +1,4 @@
-"""A project's files that stand in a conversation: those whose name is an alias, `@project/artifacts/…`."""
+"""A project's files in a conversation: those whose name is an alias, `@project/artifacts/…`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def is_artifact(name: str) -> bool:
 
 
 def artifacts_of(entry: Entry) -> list[FilePart]:
-    """Return the artifacts that an entry brings; one of a name that was there before is its new version."""
+    """Return the artifacts that an entry brings; a known name is a new version."""
     match entry.event:
         case UserMessage(parts=parts) | ToolResult(parts=parts):
             files = (part for part in parts if isinstance(part, FilePart) and part.blob)
@@ -32,7 +32,7 @@ def artifacts_of(entry: Entry) -> list[FilePart]:
 
 
 class Artifact(NamedTuple):
-    """The last version of an artifact: the position of the entry that brought it, its type, its sha256."""
+    """The last version of an artifact: the position of its entry, its type, its sha256."""
 
     position: int
     media_type: str

@@ -1,4 +1,4 @@
-"""Context at a position, the same for every lane, and the middle that a summary may take the place of."""
+"""Context at a position, the same for every lane, and the middle that a summary may replace."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class SummaryRecord(NamedTuple):
 class Context(NamedTuple):
     """The settings, which entry is left out by which rule, what replaces what, and the summaries.
 
-    `out` maps a position to (rule, the position that is the reason for it). `replaced_by` maps the first
-    of a row of edits, and each edit but the last, to the last; `edits` maps each edit to the first. `made`
-    are all summaries, `summaries` those that hold. `covered` are the positions that these hide from every
-    lane that the entry concerns; it is empty in the context of an agent.
+    `out` maps a position to (rule, the position that is the reason). `replaced_by` maps the first of a row of
+    edits, and each edit but the last, to the last; `edits` maps each edit to the first. `made` are all
+    summaries, `summaries` those in force. `covered` are the positions that these hide from every lane that
+    the entry concerns; it is empty in the context of an agent.
     """
 
     settings: Settings
@@ -65,7 +65,7 @@ def read_context(
 ) -> Context:
     """Return the context of some entries of a log, from the known state of the whole.
 
-    It is that of an agent. Without one, an entry is out where it is so for all agents that it concerns.
+    It is that of an agent; without one, an entry is out if it is so for all agents that it concerns.
     """
     out: dict[int, tuple[str, int]] = {}
     is_hidden = within(now.hides)
@@ -89,7 +89,7 @@ def read_context(
 
 
 def _start(entry: Entry, now: Settings, pairing: ToolCallIndex) -> int:
-    """Return where the context begins for all agents that an entry concerns."""
+    """Return the position at which the context begins for all agents that an entry concerns."""
     if not now.contexts:
         return now.context_from
     concerned = (where.partition("/")[0] for where in _concerned(entry, now, pairing))
@@ -97,7 +97,6 @@ def _start(entry: Entry, now: Settings, pairing: ToolCallIndex) -> int:
 
 
 def _concerned(entry: Entry, now: Settings, pairing: ToolCallIndex) -> list[str]:
-    """Return the addresses of the lanes that an entry concerns; none if nobody knows any agent."""
     match entry.event:
         case AssistantMessage(agent=agent, task=task) | LlmError(agent=agent, task=task):
             return [address(agent, task)]
@@ -121,7 +120,7 @@ def _covered(
 
 
 def within(spans: Iterable[PositionRange]) -> Callable[[int], bool]:
-    """Return a function that tells whether a position is in one of the spans."""
+    """Return a function that returns whether a position is in one of the spans."""
     merged: list[tuple[int, int]] = []
     for first, last in sorted((span.first, span.last) for span in spans):
         if merged and first <= merged[-1][1] + 1:
@@ -138,7 +137,7 @@ def within(spans: Iterable[PositionRange]) -> Callable[[int], bool]:
 
 
 def _edits(entries: Sequence[Entry], out: dict[int, tuple[str, int]]) -> dict[int, int]:
-    """Return each edit in context with the message that it edits; of an edit's edit, the first one."""
+    """Return each edit in context with the message that it edits; for an edit of an edit, the first one."""
     edits: dict[int, int] = {}
     for entry in entries:
         match entry.event:
@@ -151,7 +150,6 @@ def _edits(entries: Sequence[Entry], out: dict[int, tuple[str, int]]) -> dict[in
 
 
 def _summary_records(log: Sequence[Entry]) -> Iterator[SummaryRecord]:
-    """Yield every summary of the log."""
     state = INITIAL
     for entry in log if any(getattr(entry.event, "covers", ()) for entry in log) else ():
         if made := summary_of(entry.position, entry.event, state.summaries):
@@ -162,7 +160,7 @@ def _summary_records(log: Sequence[Entry]) -> Iterator[SummaryRecord]:
 def _valid_summaries(
     made: Iterable[SummaryRecord], out: dict[int, tuple[str, int]], pairing: ToolCallIndex
 ) -> tuple[Summary, ...]:
-    """Return the summaries that count: a larger one wins, and none covers an open call or half of another."""
+    """Return the summaries in force: a larger one wins, and none covers an open call or half of another."""
     held: tuple[Summary, ...] = ()
     for summary, open_calls in made:
         if summary.position in out:
@@ -177,12 +175,12 @@ LEAST = 2
 
 
 def middle(entries: Iterable[Entry], lane: str, keep: int) -> tuple[PositionRange, ...]:
-    """Return the spans that a summary for a lane may cover; none where there is too little that is new.
+    """Return the spans that a summary for a lane may cover; none if too little is new.
 
-    What stays as it is: the last `keep` messages, what somebody last said to the lane, or to another that has
-    not answered it, what the system says, and a call whose result is not there yet, with all behind it.
-    A question and its answer, a call and its result, and a summary are covered whole or not at all; an answer
-    that goes on from a result may stay without it.
+    These stay: the last `keep` messages, the last message to the lane, and to another that has not answered
+    it, the system's messages, and a call without a result with all after it. A question and its answer, a
+    call and its result, and a summary are covered together or not at all; an answer that goes on from a
+    result may stay without it.
     """
     log, state, ends = [*entries], INITIAL, list[int]()
     results = pair(log).results
@@ -210,7 +208,7 @@ def middle(entries: Iterable[Entry], lane: str, keep: int) -> tuple[PositionRang
 
 
 def _beginning(messages: Sequence[Entry], lane: str, state: State, reset: int) -> tuple[int, set[int]]:
-    """Return the first position that a summary may cover, and the positions to keep that none covers yet."""
+    """Return the first position that a summary may cover, and the uncovered positions to keep."""
     taken = [span for summary in state.summaries if summary.is_for(lane) for span in summary.spans]
     at_work = (where for where, other in state.lanes.items() if other.status in (*BUSY, "failed"))
     own = {_last_question(messages, where) for where in (lane, *at_work)}
@@ -221,7 +219,6 @@ def _beginning(messages: Sequence[Entry], lane: str, state: State, reset: int) -
 
 
 def _last_question(messages: Sequence[Entry], lane: str) -> int:
-    """Return the position of the last message to the lane; 0: there is none."""
     for entry in reversed(messages):
         match entry.event:
             case UserMessage(control=None, in_context=True, to=to) if not _is_systems(entry):
@@ -245,12 +242,10 @@ def _asked_at(entry: Entry) -> int:
 
 
 def _is_systems(entry: Entry) -> bool:
-    """Return whether the entry is an instruction of the system, which no summary may blur."""
     return isinstance(entry.event, UserMessage) and entry.event.author_kind == "system"
 
 
 def _around(stays: Iterable[int], first: int, last: int) -> Iterator[PositionRange]:
-    """Yield the positions from first to last without those that stay."""
     for position in sorted(p for p in stays if first <= p <= last):
         if first < position:
             yield PositionRange(first=first, last=position - 1)
@@ -260,7 +255,7 @@ def _around(stays: Iterable[int], first: int, last: int) -> Iterator[PositionRan
 
 
 def _new(messages: Iterable[Entry], spans: Sequence[PositionRange], state: State, lane: str) -> int:
-    """Count the messages in the spans behind the last summary for the lane that are no summaries."""
+    """Count the messages in the spans after the lane's last summary."""
     summaries = {summary.position for summary in state.summaries}
     # What stands before its end and is not in it is left alone: its writer was not sent it, or it stays.
     last = max((summary.last for summary in state.summaries if summary.is_for(lane)), default=0)

@@ -1,7 +1,7 @@
-"""Picture of the lifecycle of a lane, as SVG: the usual ways, the state it is in, and how it came there.
+"""Picture of the lifecycle of a lane, as SVG: the usual ways, its state, and how it came there.
 
-An arrow that the lifecycle does not have is refused. The picture has no script and no attribute `style`; its
-colours are the classes of `STYLE`, which a page loads and a file of its own has within it.
+It refuses an arrow that the lifecycle does not have. It has no script and no attribute `style`; its colours
+are the classes of `STYLE`, which a page loads, and a file of its own includes.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ USUAL = "The usual ways of a lane: asked, it calls its model, runs tools or asks
 
 
 class Way(NamedTuple):
-    """An arrow: what it stands for, its path, and where its label is."""
+    """An arrow: its transitions, its path, and its label's place."""
 
     source: Status
     triggers: tuple[Trigger, ...]
@@ -59,7 +59,7 @@ class Way(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """The way that an entry took a lane: from a state, by a trigger, to a state, where these guards held."""
+    """The way that an entry took a lane: from a state, by a trigger, to a state, under these guards."""
 
     source: Status
     trigger: Trigger
@@ -93,7 +93,7 @@ def lifecycle_picture(
 ) -> str:
     """Return the picture, with the state of a lane, and the way that it took there.
 
-    `standalone`: the style is within it, as in a file. Raises `ValueError` for a way that there is not.
+    `standalone`: include the style. Raises `ValueError` for a way that the lifecycle does not have.
     """
     is_usual = taken is None or any(_is(way, taken) for way in WAYS)
     high = 300 if is_usual else 344  # an arrow may lead around below
@@ -136,13 +136,11 @@ def _way(way: Way, name: str) -> Iterator[str]:
 
 
 def _is(way: Way, taken: Taken) -> bool:
-    """Return whether a usual way is the one that was taken."""
     is_same = (way.source, way.target) == (taken.source, taken.target) and taken.trigger in way.triggers
     return is_same and set(way.guards) <= set(taken.guards)
 
 
 def _further(taken: Taken) -> Iterator[str]:
-    """Yield the arrow of a way that is none of the usual ones."""
     x, y = PLACES[taken.source]
     words = words_of(Way(taken.source, (taken.trigger,), taken.target, "", (0, 0, ""), taken.guards))
     if taken.source == taken.target:
@@ -159,7 +157,6 @@ def _further(taken: Taken) -> Iterator[str]:
 
 
 def _straight(taken: Taken) -> tuple[str, tuple[int, int]]:
-    """Return a curve from the middle of one state's edge to that of another's, and the place of its label."""
     (x, y), (to_x, to_y) = _middle(taken.source), _middle(taken.target)
     long = hypot(to_x - x, to_y - y)
     # Bent to one side, so that it does not lie upon the usual way back, or upon a state between the two.
@@ -179,7 +176,6 @@ def _middle(state: Status) -> tuple[float, float]:
 
 
 def _edge(inner: tuple[float, float], outer: tuple[float, float]) -> tuple[float, float]:
-    """Return the place where the way from the middle of a state crosses its edge."""
     wide, high = outer[0] - inner[0], outer[1] - inner[1]
     share = min(
         (WIDE / 2 + 4) / abs(wide) if wide else 9.0,

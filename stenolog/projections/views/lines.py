@@ -89,7 +89,7 @@ def describe(entry: Entry) -> Description:
 
 
 class EntryLine(NamedTuple):
-    """An entry as a line: the word for its kind, its author, its content and, last, its thoughts."""
+    """An entry as a line: the word for its kind, its author, its content and its thoughts."""
 
     kind: str
     who: str
@@ -235,7 +235,6 @@ def _part_texts(parts: Iterable[Part]) -> list[str]:
 
 
 def _argued(arguments: str) -> list[str]:
-    """Return the words of a call's arguments: JSON would spell a line break as a letter."""
     try:
         left = [json.loads(arguments)]
     except (ValueError, RecursionError):
@@ -257,7 +256,7 @@ def _argued(arguments: str) -> list[str]:
 def was_retried(event: Event) -> bool:
     """Return whether an event is an error after which the same call is made again from the start.
 
-    What had arrived of it is not part of the answer then. What a program had done by itself still counts.
+    Its parts do not belong to the answer, except for what a program had done by itself.
     """
     if not isinstance(event, LlmError) or event.retry_at is None:
         return False

@@ -1,4 +1,4 @@
-"""One conversation in a few facts, for a list of many: what it is about, where, how long, and at what cost.
+"""One conversation in a few facts, for a list of many: subject, place, length and cost.
 
 >>> overview([]).turns
 0
@@ -31,12 +31,11 @@ COMMAND = re.compile(r"<command-(name|args)>(.*?)</command-\1>", re.DOTALL)
 class Overview(NamedTuple):
     """The facts of one conversation.
 
-    `words` are the first that a person said, on one line. `folder` is the working folder noted first, and
-    `branch` the branch noted last. `turns` counts the messages of persons, `errors` the model calls that
-    failed, unless a person interrupted them. `answers` counts those of each agent, `models` those of each
-    model. `tokens` are by model, `billed` those of calls that state their cost. `partial` counts the answers
-    whose usage is unknown or too low. `cards` has the model on each agent's card. `asks_person`: a framework
-    has noted that it waits for a person's answer.
+    `words` are a person's first, on one line. `folder` is the working folder noted first, `branch` the branch
+    noted last. `turns` counts the messages of persons, `errors` the failed model calls that no person
+    interrupted, `answers` those of each agent, `models` those of each model. `tokens` are by model, `billed`
+    those of calls that state their cost. `partial` counts the answers whose usage is unknown or too low.
+    `cards` has the model on each agent's card. `asks_person`: a framework waits for a person's answer.
     """
 
     words: str = ""
@@ -54,7 +53,7 @@ class Overview(NamedTuple):
 
 
 def person_words(text: str) -> str:
-    """Return the words of a person without what a program put around them; a command as it is typed.
+    """Return a person's words without what a program put around them; a command as it is typed.
 
     >>> person_words("<system-reminder>Be brief.</system-reminder> Fix the test.")
     'Fix the test.'
@@ -92,9 +91,9 @@ def _take(now: Overview, entry: Entry) -> Overview:
 
 
 def _noted(now: Overview, event: ModeSwitch) -> Overview:
-    """Return the overview with the models on an event's cards, and with the place in its `meta`.
+    """Return the overview with the models on an event's cards, and with the place that an importer noted.
 
-    An importer notes the place as `{"codex": {"cwd": "/home/user/bakery", "branch": "main"}}`.
+    The note is `{"codex": {"cwd": "/home/user/bakery", "branch": "main"}}`.
     """
     named = {agent: card.model for agent, card in event.cards.items() if card is not None and card.model}
     if named:

@@ -1,6 +1,6 @@
 """Timeline of a conversation for people: messages, tool cards with results, errors, mode changes, cuts.
 
-A window that moves at every answer is told of once, where it began to move.
+A window that moves at every answer is noted once, where it began to move.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ ItemStatus: TypeAlias = Literal[CallStatus, "", "retried"]
 class TimelineItem(NamedTuple):
     """One item of the timeline.
 
-    `position` is that of the entry it begins with, `result` that of the result attached to a tool card.
-    `author` is who said or did it, `text` what was said, `detail` the rest in words. `status` is that of
-    what takes time; "no result": the lane went on without one; "retried": an error after which the same call
-    is made again. `note` says what is out of the ordinary with a call or its result. `hidden`: a rewind or a
-    reset took it out of context, an edit replaced it, or a summary replaced it for all whom it concerns.
+    `position` is that of its first entry, `result` that of a tool card's result. `author` said or did it,
+    `text` is what was said, `detail` the other words. `status` "no result": the lane went on without one;
+    "retried": an error after which the same call is made again. `note` says what is unusual about a call or
+    its result. `hidden`: a rewind or a reset took it out of context, or an edit or a summary replaced it for
+    all whom it concerns.
     """
 
     kind: ItemKind
@@ -95,7 +95,6 @@ class Timeline(list[TimelineItem]):
 
 
 def _item_words(item: TimelineItem) -> str:
-    """Return an item's words on one line: a call with what came of it."""
     called = f"{item.call.name}({item.call.arguments})" if item.call else ""
     return " ".join(filter(None, (called, item.text, text_of(item.output), item.detail)))
 
@@ -111,7 +110,7 @@ class _Calls(NamedTuple):
 def timeline(entries: Iterable[Entry]) -> Timeline:
     """Return the whole timeline, in the order of the log; unfinished items come last.
 
-    Every entry is in it once, but for mode switches that change nothing.
+    It has every entry once, except for mode switches that change nothing.
     """
     log = list(entries)
     now, state = context(log), fold(log)
@@ -137,7 +136,6 @@ def erasures(entries: Iterable[Entry]) -> dict[int, str]:
 
 
 def _with_reasons(items: list[TimelineItem], erased: dict[int, str]) -> list[TimelineItem]:
-    """Return the items; erased ones say why they were erased, and when."""
     return [
         item._replace(detail=erased.get(item.position, item.detail)) if item.kind == "erased" else item
         for item in items
@@ -156,7 +154,6 @@ def _with_cuts(items: list[TimelineItem], cut: dict[int, str]) -> list[TimelineI
 
 
 def _items(entry: Entry, calls: _Calls) -> Iterator[TimelineItem]:
-    """Yield the items that an entry begins."""
     item = partial(TimelineItem, position=entry.position, time=entry.time)
     match entry.event:
         case UserMessage() as said:
@@ -192,7 +189,6 @@ def _items(entry: Entry, calls: _Calls) -> Iterator[TimelineItem]:
 
 
 def _answer(entry: Entry, said: AssistantMessage) -> Iterator[TimelineItem]:
-    """Yield the agent's words beside its tool calls, which have cards of their own."""
     parts = tuple(part for part in without_acts(said.parts) if not isinstance(part, ToolCall))
     cut = cut_words(said)
     if parts or not (said.tool_calls or said.parts) or cut:
@@ -210,7 +206,6 @@ def _answer(entry: Entry, said: AssistantMessage) -> Iterator[TimelineItem]:
 
 
 def _acts(entry: Entry, author: str, parts: Iterable[Part]) -> Iterator[TimelineItem]:
-    """Yield a card for each call that a command-line agent ran by itself."""
     for nth, act in enumerate(acts(parts)):
         output = (TextPart(text=act.output),) if act.output else ()
         yield TimelineItem(
@@ -237,7 +232,7 @@ def lost_words(payload: bytes) -> str:
 
 
 def cut_words(said: AssistantMessage) -> str:
-    """Say that an answer was cut at a limit of tokens; empty where it was not."""
+    """Say that an answer was cut at a limit of tokens; empty if it was not."""
     if said.finish_reason.lower() not in OUT_OF_TOKENS:
         return ""
     what = "this call may be incomplete" if said.tool_calls else "the rest is missing"
@@ -245,7 +240,6 @@ def cut_words(said: AssistantMessage) -> str:
 
 
 def _card(entry: Entry, said: AssistantMessage, nth: int, calls: _Calls) -> TimelineItem:
-    """Return the card of one tool call, with its result if it has one."""
     call, key, author = said.tool_calls[nth], CallKey(entry.position, nth), address(said.agent, said.task)
     card = TimelineItem(
         "tool", entry.position, entry.time, author, text=call.arguments, detail=call.name, call=call
@@ -306,7 +300,6 @@ def _is_out(now: Context, position: int) -> bool:
 
 
 def _awaited(log: list[Entry], state: State) -> Iterator[TimelineItem]:
-    """Yield one item for each lane that waits for its model."""
     for where, lane in state.lanes.items():
         if lane.status == "awaiting_llm":
             end = log[-1]
@@ -316,10 +309,7 @@ def _awaited(log: list[Entry], state: State) -> Iterator[TimelineItem]:
 
 
 def cuts(entries: Iterable[Entry]) -> dict[int, str]:
-    """Return the cut spans, as `2-51, 60-71`.
-
-    The key is the position of the first answer that was made without them.
-    """
+    """Return the cut spans, as `2-51, 60-71`, by the position of the first answer made without them."""
     found: dict[int, str] = {}
     lanes: dict[str, tuple[str, bool]] = {}
     for entry in entries:

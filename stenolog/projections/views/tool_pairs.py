@@ -1,8 +1,7 @@
 """Tool calls and their results, paired.
 
-A result that names its call belongs to it; one that does not belongs to the nearest call before it
-that has its id and no result yet. Ids repeat in real logs, so a call is known by its entry and its
-place among that entry's calls.
+A result that names its call belongs to it; any other belongs to the nearest call before it that has its id
+and no result yet. Ids repeat in real logs, so a call's key is its entry and its index there.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from stenolog.domain.lanes.state import Summary
 
 
 class CallKey(NamedTuple):
-    """One tool call: the position of its entry, and its place among that entry's calls."""
+    """One tool call: the position of its entry, and its index among that entry's calls."""
 
     position: int
     nth: int
@@ -34,7 +33,7 @@ class Call(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """A result and the call that it belongs to; None where it has no call of its own."""
+    """A result and its call; None if it has no call of its own."""
 
     result: int
     call: Call | None
@@ -44,8 +43,8 @@ class Pair(NamedTuple):
 class ToolCallIndex:
     """The results so far and their calls; it takes the log entry by entry.
 
-    `pairs` has every result by its position, `results` the position of each call's first result, and
-    `second` the results without a call of their own whose id has been called before.
+    `pairs` has every result by its position, `results` the position of each call's first result, `second` the
+    results without a call of their own whose id has been called before.
     """
 
     def __init__(self, waiting: Iterable[Call] = (), pairs: Iterable[Pair] = ()) -> None:
@@ -60,7 +59,7 @@ class ToolCallIndex:
             self._add(pair)
 
     def copy(self) -> ToolCallIndex:
-        """Return an index with the same calls and results, which goes on by itself."""
+        """Return an independent copy."""
         return ToolCallIndex(self.waiting, self.pairs.values())
 
     @property
@@ -79,7 +78,7 @@ class ToolCallIndex:
         return iter(self._named.values())
 
     def take(self, entry: Entry) -> Pair | None:
-        """Take the next entry in; the pair that it makes, where it is a result."""
+        """Take the next entry in; return its pair if it is a result."""
         match entry.event:
             case AssistantMessage(agent=agent, task=task) as said:
                 for nth, call in reversed([*enumerate(said.tool_calls)]):  # the last of a list is the nearest
@@ -98,7 +97,7 @@ class ToolCallIndex:
     def halved(self, summary: Summary) -> tuple[int, ...]:
         """Return the calls or results that a summary covers without the other half, if both are before it.
 
-        Looked for once: no such pair comes later.
+        Cached: no such pair comes later.
         """
         if summary.position not in self._halved:
             self._halved[summary.position] = tuple(
@@ -109,7 +108,7 @@ class ToolCallIndex:
         return self._halved[summary.position]
 
     def forget(self, kept: Collection[int]) -> None:
-        """Forget everything about other entries than those at these positions, but for open calls."""
+        """Forget everything about entries at other positions, except for open calls."""
         self._halved.clear()
         gone = [
             pair

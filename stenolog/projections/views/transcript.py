@@ -1,4 +1,4 @@
-"""A timeline as a document to read, send and print: Markdown, or the pieces of an HTML page."""
+"""A timeline as a document: Markdown, or the pieces of an HTML page."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
 def markdown(title: str, items: Iterable[TimelineItem]) -> Iterator[str]:
     """Yield the lines of a Markdown document.
 
-    What was said stays the Markdown that it is, but for HTML and links that run code: they are shown as text.
+    Messages keep their Markdown, but HTML and links that run code are shown as text.
     """
     yield f"# {_plain(title)}\n"
     for item in items:
@@ -49,7 +49,6 @@ def _outcome(item: TimelineItem) -> str:
 
 
 def _heading(item: TimelineItem) -> str:
-    """Return who says it to whom, when, and at which position."""
     return f"**{_plain(_who(item))}** · {_when(item)}"
 
 
@@ -63,19 +62,17 @@ def _when(item: TimelineItem) -> str:
 
 
 def _aside(item: TimelineItem) -> str:
-    """Return what is no message in words."""
     return item.detail if item.kind == "mode" else f"{item.author or '?'}: {item.detail}"
 
 
 def _plain(words: str) -> str:
-    """Return words on one line in which nothing is Markdown."""
     return SPECIAL.sub(r"\\\1", " ".join(safe(words).split()))
 
 
 def _harmless(said: str) -> str:
-    """Return Markdown in which, outside of blocks of code, no HTML begins and no link leads to a script.
+    """Return Markdown in which, outside of code, no HTML begins and no link leads to a script.
 
-    A block of code that is left open is closed.
+    An open block of code is closed.
     """
     lines, fence = [], ""
     for line in said.split("\n"):
@@ -95,7 +92,6 @@ def _code(words: str) -> str:
 
 
 def _fenced(text: str, language: str) -> Iterator[str]:
-    """Yield a block of code; its fence is longer than any in it."""
     if not text:
         return
     shown = safe(text).rstrip("\n")
@@ -107,7 +103,7 @@ def _fenced(text: str, language: str) -> Iterator[str]:
 def html_items(
     items: Iterable[TimelineItem], clean: Callable[[str], str] = lambda words: words
 ) -> Iterator[str]:
-    """Yield the items as HTML, each in one piece; `clean` takes out of a text what nobody is to read."""
+    """Yield the items as HTML, each in one piece; `clean` removes secrets from a text."""
 
     def text(words: str) -> str:
         return escape(safe(clean(words)))
@@ -131,7 +127,6 @@ def html_items(
 
 
 def _voice(item: TimelineItem) -> str:
-    """Return whose voice an item is in, as a class of the style sheet."""
     if item.kind != "message":
         return "error"
     return "user" if item.author == "user" else "assistant"

@@ -3,8 +3,8 @@
 >>> usage([]).total.calls
 0
 
-Each range is a tenth wider than the one before, and a number stands for the middle of its range: what is read
-off is at most 5 % from the true number (up to 20 it is exact). Whole numbers make it the same everywhere.
+Each range is a tenth wider than the one before and counts as its middle: percentiles are at most 5 % off (up
+to 20 they are exact). Whole numbers make it the same everywhere.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Histogram(NamedTuple):
         return Histogram({at: self.counts.get(at, 0) + other.counts.get(at, 0) for at in sorted(places)})
 
     def percentile(self, percent: int) -> int | None:
-        """Return the number that so many of a hundred do not exceed; None where there is none."""
+        """Return the number that so many of a hundred do not exceed; None if there are no numbers."""
         rank = -(-sum(self.counts.values()) * percent // 100)
         for place, count in sorted(self.counts.items()):
             rank -= count
@@ -80,7 +80,7 @@ CHARACTERS_PER_TOKEN = 8
 def understates(event: AssistantMessage) -> bool:
     """Return whether an answer states fewer output tokens than its words must have been.
 
-    Claude Code writes an answer to its file before the stream has ended, with the count of the beginning.
+    Claude Code writes an answer down before its stream has ended, with an early count.
     """
     if event.usage is None or event.source is None:
         return False
@@ -91,8 +91,8 @@ def understates(event: AssistantMessage) -> bool:
 def counts_elsewhere(event: Event) -> bool:
     """Return whether the event counts where it was made: in another conversation, or in an earlier entry.
 
-    A framework that writes a message of its state again names the earlier entry: `copy_of`. An answer that
-    a client has in its history, and that no tap has seen being made, is `restated`.
+    `copy_of` names the earlier entry that a framework wrote again. `restated` is an answer from a client's
+    history that no tap saw being made.
     """
     ours = getattr(event, "meta", {}).get("stenolog")
     if not isinstance(ours, dict):
@@ -102,7 +102,7 @@ def counts_elsewhere(event: Event) -> bool:
 
 
 def is_new_session(error: LlmError) -> bool:
-    """Return whether the error says that a stateful backend begins a new session: no call has failed.
+    """Return whether the error only says that a stateful backend begins a new session.
 
     The engine appends it after a restart, or after a death between two turns.
     """
@@ -113,11 +113,11 @@ def is_new_session(error: LlmError) -> bool:
 class UsageTotals(NamedTuple):
     """Totals of usage.
 
-    `answers` are those of models, of which `untold` do not say what they used, and `understated` state fewer
-    output tokens than they have; `errors` are failures by category, of which `retries` were to be tried
-    again. `tokens` are by model, `billed` those of calls that state their cost. `took` and `first` are how
-    many milliseconds calls took, and their first token; `tools` counts tool results, `tool_errors` the failed
-    ones, `tools_took` is how long they took.
+    `answers` are those of models, of which `untold` do not state their usage, and `understated` state too few
+    output tokens; `errors` are failures by category, of which `retries` were to be tried again. `tokens` are
+    by model, `billed` those of calls that state their cost. `took` and `first` are the milliseconds of calls,
+    and to their first token; `tools` counts tool results, `tool_errors` the failed ones, `tools_took` is
+    their duration.
     """
 
     answers: int = 0
@@ -135,7 +135,7 @@ class UsageTotals(NamedTuple):
 
     @property
     def calls(self) -> int:
-        """Count the calls of models. A call that a limit forbade was not made."""
+        """Count the model calls, without those that a limit forbade."""
         return self.answers + sum(count for name, count in self.errors.items() if name != "budget")
 
     @property
@@ -144,11 +144,11 @@ class UsageTotals(NamedTuple):
         return reduce(_both, (*self.tokens.values(), *self.billed.values()), Tokens())
 
     def cost(self, prices: Prices) -> int | None:
-        """Return the cost in micro-dollars; None if a model has no price. A call's own statement counts."""
+        """Return the cost in micro-dollars, as stated, else by price; None if a model has no price."""
         return None if unpriced(self.tokens, prices) else self.known_cost(prices)
 
     def known_cost(self, prices: Prices) -> int:
-        """Return the minimal cost, in micro-dollars: models without a price are left out."""
+        """Return the minimal cost, in micro-dollars, without models that have no price."""
         return known_cost(self.tokens, prices, self.billed.values())
 
     def plus(self, other: UsageTotals) -> UsageTotals:
@@ -175,7 +175,7 @@ NOTHING = UsageTotals()
 
 
 class Used(NamedTuple):
-    """Usage of a lane, by model; `model` is the one that it used last, or that its card names."""
+    """Usage of a lane, by model; `model` is its last one, or that of its card."""
 
     model: str = ""
     tallies: dict[str, UsageTotals] = {}  # noqa: RUF012 - as above
@@ -185,7 +185,7 @@ Runs: TypeAlias = dict[str, dict[str, Used]]
 
 
 class Usage(NamedTuple):
-    """Usage of a conversation by run (empty: none), then by lane; `state` tells whose a result is."""
+    """Usage of a conversation by run (empty: none), then by lane; `state` assigns results to lanes."""
 
     state: State = INITIAL
     cards: dict[str, str] = {}  # noqa: RUF012 - as above
@@ -244,7 +244,7 @@ def _take(used: Usage, entry: Entry) -> Usage:
 def _add(
     usage: Usage, run: str, where: str, model: str, event: AssistantMessage | LlmError | ToolResult
 ) -> Usage:
-    """Return the usage with a lane's event; if it names no model, of the one that the lane used last."""
+    """Return the usage with a lane's event; an event without a model counts for the lane's last one."""
     lanes = usage.runs.get(run, {})
     used = lanes.get(where, Used())
     model = model or used.model or usage.cards.get(where.partition("/")[0], "")
@@ -291,7 +291,7 @@ usage = Fold("usage", Usage(), _take, version=7, state=Usage)
 def usage_of(entries: Iterable[Entry], wanted: Callable[[Entry], bool]) -> Usage:
     """Return the usage of the wanted entries, such as those of a day.
 
-    The other entries only tell whose results are, and which model a lane uses.
+    The other entries only set the lanes' models, and whose results are.
     """
     used = usage.initial
     for entry in entries:
@@ -303,7 +303,7 @@ def usage_of(entries: Iterable[Entry], wanted: Callable[[Entry], bool]) -> Usage
 def _uncounted(
     before: Mapping[str, dict[str, Used]], after: Mapping[str, dict[str, Used]]
 ) -> dict[str, dict[str, Used]]:
-    """Return the runs after an entry that is not counted: their lanes' models alone are new."""
+    """Return the runs after an entry that is not counted: only its lane's model is new."""
     return {
         run: {
             lane: used._replace(tallies=before.get(run, {}).get(lane, Used()).tallies)

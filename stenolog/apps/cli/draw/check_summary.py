@@ -21,7 +21,7 @@ def is_listed(conversations: int, failed: bool, *, verbose: bool) -> bool:
 
 
 def messages(notes: Sequence[Diagnostic], *, verbose: bool) -> tuple[Diagnostic, ...]:
-    """Return the notes as a person is told them: faults of the file as one, and many of a kind counted."""
+    """Return the notes for a person: faults of the file as one, and many of a kind counted."""
     of_file = [note for note in notes if note.code == "file"]
     others = [note for note in notes if note.code != "file"]
     many: Counter[tuple[str, str]] = Counter(
@@ -41,7 +41,6 @@ def messages(notes: Sequence[Diagnostic], *, verbose: bool) -> tuple[Diagnostic,
 
 
 def _faults_of_file(notes: Sequence[Diagnostic], *, verbose: bool) -> list[Diagnostic]:
-    """Return the faults of the file as one message: the first of them, how many more, and what helps."""
     lines = [row for note in notes for row in note.message.splitlines()]
     if not lines:
         return []
@@ -55,7 +54,7 @@ def _faults_of_file(notes: Sequence[Diagnostic], *, verbose: bool) -> list[Diagn
 
 
 class CheckResults(NamedTuple):
-    """The results of a check of the log, and of its requests; None where that was not asked for."""
+    """The results of a check of the log, and of its requests; None if that was not asked for."""
 
     log: CommandResult | None = None
     requests: CommandResult | None = None
@@ -75,7 +74,7 @@ def summary(checked: CheckResults) -> Piece:
 
 
 def summarized(found: CommandResult, checked: CheckResults) -> CommandResult:
-    """Return the result of a check, with the line where several conversations were checked."""
+    """Return the result of a check, with a summary line for several conversations."""
     data: Any = found.data
     return found._replace(closing=(summary(checked),)) if len(data["conversations"]) > 1 else found
 
@@ -91,7 +90,6 @@ def _amounts(checked: CheckResults) -> Iterator[str]:
 
 
 def _found(checked: CheckResults) -> Iterator[str]:
-    """Yield what failed, and how many warnings there are."""
     if checked.log is not None and (errors := _count(checked.log, "error")):
         yield counted(errors, "difference")
     if checked.requests is not None:

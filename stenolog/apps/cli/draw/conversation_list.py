@@ -41,10 +41,7 @@ SPARE = ("BRANCH", "AGENTS", "MODEL", "PROJECT", "ERRORS", "STATE", "USD")
 def list_drawn(
     rows: Sequence[dict[str, Any]], width: int | None, now: datetime | None = None
 ) -> Iterable[Piece]:
-    """Draw the list in so many cells; None is a pipe, in which names are whole.
-
-    Times are relative to `now` where it is given.
-    """
+    """Draw the list in so many cells; None is a pipe, with names in full. Times are relative to `now`."""
     drawn = [_row(row, width, now) for row in rows]
     kept = [
         at
@@ -89,7 +86,6 @@ def _last(at: str | None, now: datetime | None) -> str:
 
 
 def _few(names: Sequence[str], piped: bool) -> str:
-    """Return the first name and how many more there are; in a pipe all of them."""
     if piped:
         return ",".join(names)
     return names[0] + (f" +{len(names) - 1}" if len(names) > 1 else "") if names else ""

@@ -24,7 +24,7 @@ SIGNS = {"-": "red", "+": "green", "~": "yellow"}
 def difference_drawn(
     told: RequestDiff, before: Request, after: Request, found: Difference | None = None
 ) -> Iterator[Piece]:
-    """Yield two requests: their sizes, their common beginning and what ended it, and every change."""
+    """Yield two requests: their sizes, their common beginning and its end, and every change."""
     yield wrapped(
         (_names(before, after), "bold cyan"),
         f"  {told.tokens_before:,} → {told.tokens_after:,} tok",
@@ -46,7 +46,6 @@ def difference_drawn(
 
 
 def _cache_lines(found: Difference) -> Iterator[Piece]:
-    """Yield what ended the common beginning, and what was read anew because of it."""
     told, cost = found.told, found.cost
     if told.first is not None:
         yield wrapped(("first change  ", "dim"), (cause_words(told.first), "yellow"), hang=14)
@@ -58,7 +57,6 @@ def _cache_lines(found: Difference) -> Iterator[Piece]:
 
 
 def _names(before: Request, after: Request) -> str:
-    """Name two requests; their common parts are named once."""
     first, second = (address(request.agent, request.task) for request in (before, after))
     if first != second:
         return f"{first} at {before.at} → {second} at {after.at}"

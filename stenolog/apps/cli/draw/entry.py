@@ -31,7 +31,7 @@ SHORT, DEEPEST = 80, 2
 
 
 def raw_entry(entry: Entry) -> Iterator[Piece]:
-    """Yield the text of an entry and the raw arguments of each tool call; without either, all fields."""
+    """Yield the text of an entry and the raw arguments of its tool calls; without either, all fields."""
     event = entry.event
     text = getattr(event, "text", "")
     calls = event.tool_calls if isinstance(event, AssistantMessage) else ()
@@ -44,10 +44,7 @@ def raw_entry(entry: Entry) -> Iterator[Piece]:
 
 
 def full_entry(entry: Entry, conversation: Conversation) -> Iterator[Piece]:
-    """Yield an entry: its fields, its parts one by one, and at last the record that proves it.
-
-    A call says where its result is, and a result where its call is.
-    """
+    """Yield an entry: its fields, its parts with their calls' outcomes, and the record that proves it."""
     data = entry_data(entry)
     is_gone = is_erased(entry.event)
     topic = erasure_words(entry, conversation) if is_gone else data["topic"]
@@ -74,10 +71,7 @@ def full_entry(entry: Entry, conversation: Conversation) -> Iterator[Piece]:
 def _parts(
     values: Sequence[Part], parts: Iterable[dict[str, Any]], outcomes: Sequence[CallLine]
 ) -> Iterator[Piece]:
-    """Yield each part: its heading, its fields, its text, and how it is signed.
-
-    An act of a program is shown as a call with its result; `values` are what the `parts` are the JSON of.
-    """
+    """Yield each part; an act of a program as a call with its result. `parts` are the JSON of `values`."""
     ran, calls = acts(values), iter(outcomes)
     next_act = iter(ran)
     for value, part in zip(values, parts, strict=True):
@@ -108,7 +102,6 @@ def _parts(
 
 
 def _act(act: Act) -> Iterator[Piece]:
-    """Yield an act: its tool, its arguments by name, and what came of it."""
     yield heading("act")
     yield from _fields({name: value for name, value in (("id", act.id), ("name", act.name)) if value})
     if arguments := _named_arguments(act.arguments):
@@ -120,7 +113,7 @@ def _act(act: Act) -> Iterator[Piece]:
 
 
 def _signatures(part: dict[str, Any]) -> Iterator[Piece]:
-    """Take the proofs of a provider out of a part, and yield a short note for each."""
+    """Take the provider's proofs out of a part, and yield a short note for each."""
     proofs = {how: part.pop(name) for name, how in PROOFS.items() if part.get(name)}
     whose = f" by {part.pop('provider')}" if proofs and part.get("provider") else ""
     for how, proof in proofs.items():
@@ -128,10 +121,7 @@ def _signatures(part: dict[str, Any]) -> Iterator[Piece]:
 
 
 def _named_arguments(written: object) -> dict[str, object]:
-    """Return the arguments of a call by their names; empty for text that is no JSON object.
-
-    A line break within a value is a line break then, and not the letters `\\n`.
-    """
+    """Return the arguments of a call by name; empty for text that is not a JSON object."""
     if not isinstance(written, str):
         return {}
     try:
@@ -142,17 +132,14 @@ def _named_arguments(written: object) -> dict[str, object]:
 
 
 def _without_repetition(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Return the pairs of an object. Raises ValueError for a name that comes twice: one would be lost."""
+    """Return the pairs of an object. Raises ValueError for a repeated name: one would be lost."""
     if len(dict(pairs)) < len(pairs):
         raise ValueError
     return dict(pairs)
 
 
 def _fields(fields: Mapping[str, object], margin: int = 0, *, is_written: bool = False) -> Iterator[Piece]:
-    """Yield a paragraph for each field: its name, and its whole value beside it.
-
-    A value with fields of its own has them below; `is_written`: it stays the JSON that a model wrote.
-    """
+    """Yield a paragraph for each field. `is_written`: values stay the JSON that a model wrote."""
     indent = max((len(one_line(name)) for name in fields), default=0) + margin + 2
     for name, value in fields.items():
         words = value if isinstance(value, str) else _json(value) if is_written else _in_words(value)
@@ -165,7 +152,7 @@ def _fields(fields: Mapping[str, object], margin: int = 0, *, is_written: bool =
 
 
 def _in_words(value: object) -> str | None:
-    """Return a list of names, or some short fields, on one line; None for what is more than that."""
+    """Return a value that fits on one line; None for a larger one."""
     match value:
         case list() if value and all(isinstance(item, str) for item in value):
             return ", ".join(value)

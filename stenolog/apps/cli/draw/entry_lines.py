@@ -39,7 +39,7 @@ def styled_kind(event: Event) -> tuple[str, str]:
 def log_lines(entries: Iterable[Entry], conversation: Conversation, *, all: bool) -> Iterator[Piece]:
     """Yield the lines of a log, with a line for each day.
 
-    Unless `all`, mode switches that only carry settings of another program are counted, and not shown.
+    Unless `all`, mode switches that only carry another program's settings are counted, not shown.
     """
     day, digits = "", len(str(conversation.position))
     hidden: Counter[str] = Counter()
@@ -58,7 +58,7 @@ def log_lines(entries: Iterable[Entry], conversation: Conversation, *, all: bool
 
 
 def not_shown(hidden: Counter[str], instead: str) -> Iterator[Piece]:
-    """Yield a line on mode switches that only carry settings, counted by their programs; none for none."""
+    """Yield a line on hidden mode switches, counted by their programs."""
     if is_narrow():
         yield line(("no room for times: --json has them", "dim"))
     if hidden:
@@ -82,8 +82,8 @@ def entry_line(
 ) -> TextLine:
     """Return an entry on one line: its words and calls first, its thoughts last.
 
-    `digits` is the width of positions. With its `conversation` calls and results have names; `tools` are
-    those that are known already, by the ids of calls. `erased` are erasures in words, by their positions.
+    `digits` is the width of positions. With its `conversation` calls and results get names; `tools` are known
+    names by the ids of calls, `erased` known erasures by position.
     """
     (_, who, what, thought), (kind, style) = lines.entry_line(entry), styled_kind(entry.event)
     what = _verdict(entry, conversation) or what
@@ -102,12 +102,10 @@ def entry_line(
 
 
 def _day(entry: Entry) -> str:
-    """Return the day of an entry, and words for one that was imported without a time."""
     return "no times" if entry.time == EPOCH else f"{in_zone(entry.time):%Y-%m-%d}"
 
 
 def _clock(entry: Entry) -> str:
-    """Return the time of day of an entry; empty where it has none."""
     return "" if entry.time == EPOCH else f"{in_zone(entry.time):%H:%M:%S}"
 
 
@@ -118,7 +116,6 @@ def is_narrow() -> bool:
 
 
 def _fitted(who: str) -> str:
-    """Return a name as wide as its column; a longer one loses its middle, but in a pipe it is whole."""
     cells = width()
     room = WHO_CELLS if cells is None else max(WHO_CELLS, cells // PART)
     room = WHO_CELLS_NARROW if is_narrow() else room
@@ -132,7 +129,6 @@ def _note_calls(tools: dict[str, str], event: Event) -> None:
 
 
 def _tool_called(entry: Entry, conversation: Conversation | None) -> str:
-    """Return the name of the tool whose call a result answers; empty if the call is not near."""
     found = result_of(conversation, entry) if conversation else None
     return found.tool if found else ""
 
@@ -148,7 +144,6 @@ def erasure_words(
 
 
 def _verdict(entry: Entry, conversation: Conversation | None) -> str:
-    """Return an approval's or refusal's action and tool name; empty for all other entries."""
     match entry.event:
         case UserMessage(control=Control(action=action, call=CallRef(entry=made, index=nth))) if conversation:
             near = islice(backwards(conversation, entry.position), NEAR)

@@ -35,9 +35,9 @@ LINES_OF_TEXT = 40
 
 
 def explanation_drawn(told: Explanation, log: Sequence[Entry], bill: Bill = NO_BILL) -> Iterator[Piece]:
-    """Draw an entry's place in requests and timeline; `log` is the log up to the position explained.
+    """Draw an entry's place in requests and timeline; `log` ends at the position explained.
 
-    `bill` is that of the request which the entry answers.
+    `bill` is that of the request that the entry answers.
     """
     yield entry_line(told.entry, erased=erasures(log))
     if (gone := bill.unexplained) is not None and gone.tokens:
@@ -71,10 +71,7 @@ def explanation_drawn(told: Explanation, log: Sequence[Entry], bill: Bill = NO_B
 
 
 def _lane_lines(lane: InLane, last: int, width: int) -> Iterator[Piece]:
-    """Yield where and in which role each stretch is, and below it what each rule does.
-
-    `width` is that of the names of lanes; 0: they stand above.
-    """
+    """Yield a line for each stretch. `width` is that of the lanes' names; 0 puts them above."""
     if not width:
         yield line((lane.lane, "cyan"))
         lane = lane._replace(lane="")
@@ -108,13 +105,11 @@ def _from_to(first: int, last: int) -> str:
 
 
 def _placed(form: Form) -> str:
-    """Return the message that a part is in, or its place beside the messages."""
     number = f"#{form.message + 1} " if form.message >= 0 else ""
     return f" as {number}{form.role}" if form.role else ""
 
 
 def _counts(stretch: Stretch) -> str:
-    """Return its tokens, and the numbers of requests with it: sent, sendable, named by receipts."""
     form = stretch.form
     counts = [f"{tokens(form.tokens_in, form.tokens_out)} tok"] if form.tokens_in or form.tokens_out else []
     if form.fate in (*DISPOSITIONS, "held"):
@@ -124,7 +119,6 @@ def _counts(stretch: Stretch) -> str:
 
 
 def _requests(sent: int, sendable: int) -> str:
-    """Return how many requests were sent, as answers or errors show, and how many could have been."""
     if not sent:
         return f"in {counted(sendable, 'possible request')}" if sendable else "in previews alone"
     were = f"in {counted(sent, 'request')} sent"
@@ -224,7 +218,6 @@ def left_out_drawn(
 
 
 def _room_line(room: BudgetRoom) -> Piece:
-    """450 tokens, measured for any API; room 387 of 400; cut to 129 or what must stay, now 118."""
     said = f"{room.measured:,} {room.unit}, measured for any API; room {room.room:,} of {room.limit:,}"
     is_cut = room.measured > room.room
     cut = f"; cut to {room.target:,} or what must stay, now {room.shown:,}" if is_cut else ""
@@ -232,7 +225,7 @@ def _room_line(room: BudgetRoom) -> Piece:
 
 
 def view_drawn(told: Sequence[Seen], agent: str, minus: str, log: Sequence[Entry]) -> Iterator[Piece]:
-    """Draw the entries that one agent has seen and the other has not, each with the way it is known."""
+    """Draw the entries that one agent has seen and the other has not, each with its source."""
     yield wrapped(
         (agent, "bold cyan"), f" has seen {counted(len(told), 'entry', 'entries')} that ",
         (minus, "bold cyan"), f" has not, at {log[-1].position}",

@@ -28,10 +28,7 @@ APART = "  "
 
 
 class Wrapped:
-    """A line of pieces that is never cut, `indent` cells from the left.
-
-    The rest of it is on the next lines, `hang` cells further.
-    """
+    """A line of pieces that is never cut, `indent` cells from the left; it wraps, `hang` cells further."""
 
     def __init__(self, *pieces: Cell, hang: int = 0, indent: int = 0) -> None:
         pairs = ((piece, "") if isinstance(piece, str) else piece for piece in pieces)
@@ -65,7 +62,7 @@ def heading(text: str) -> Text:
 
 
 def legend(means: Mapping[str, str]) -> Table:
-    """Return the meanings of a table's words, each behind its word, wrapped below itself."""
+    """Return the meanings of a table's words, each wrapped beside its word."""
     from rich.table import Table
 
     drawn = Table.grid(padding=(0, 2, 0, 0))
@@ -77,13 +74,12 @@ def legend(means: Mapping[str, str]) -> Table:
 
 
 class TableRows:
-    """A table without lines; in a pipe its cells are whole, with a tab between two (`piped`).
+    """A table without lines; in a pipe its cells are in full, with a tab between two (`piped`).
 
-    A column whose title begins with `>` stands to the right; one with `*` or `~` has words that are cut
-    where there is no room for them, those with `*` first. All else is never cut: where it does not fit
-    side by side, each row is written as lines of titles and values. `least` and `names`: how many cells a
-    column with `*` and one with `~` keep. `spare` are the titles of columns that are left out before that,
-    the first one first; a line below the table names them.
+    A column whose title begins with `>` is aligned to the right; one with `*` or `~` is cut if there is no
+    room, those with `*` first, down to `least` and `names` cells. Before that the columns titled in `spare`
+    are left out, and named below. Nothing else is cut: if it does not fit, each row becomes lines of titles
+    and values.
     """
 
     def __init__(
@@ -120,7 +116,6 @@ class TableRows:
         yield from (line for row in self.rows for line in self._lines(row, room))
 
     def _without(self, titles: Sequence[str]) -> TableRows:
-        """Return the table without some of its columns."""
         if not titles:
             return self
         kept = [at for at, title in enumerate(self.titles) if title not in titles]
@@ -129,7 +124,7 @@ class TableRows:
         return fewer
 
     def _widths(self, room: int) -> list[int] | None:
-        """Return the width of each column; None if there is no room for all of them."""
+        """Return each column's width; None if they do not fit."""
         cells = zip(*self.rows, strict=True) if self.rows else [()] * len(self.titles)
         widths = [
             max([cell_len(title), *(cell.cell_len for cell in column)])
@@ -145,7 +140,6 @@ class TableRows:
         return None if over > 0 else widths
 
     def _side_by_side(self, widths: Sequence[int], gap: str, *, is_ruled: bool) -> Iterator[Text]:
-        """Yield the titles, a rule at a terminal, and a line for each row."""
         between = Text(gap)
         for row in ([Text(title, "dim") for title in self.titles], None, *self.rows):
             if row is None:
@@ -159,7 +153,6 @@ class TableRows:
             yield line
 
     def _lines(self, row: Sequence[Text], room: int) -> Iterator[Text]:
-        """Yield a row as lines: its values behind their titles; only words on the last line may be cut."""
         begun = Text()
         for column, title, cell in zip(self.columns, self.titles, row, strict=True):
             if not cell.plain or column.startswith("*"):
@@ -187,14 +180,12 @@ def table(
 
 
 def _left_out(titles: Sequence[str]) -> Iterator[Text]:
-    """Yield a line that names the columns that a table had no room for."""
     if titles:
         words = f"no room for {', '.join(titles)}: --json has them"
         yield Text(words, "dim", overflow="fold")
 
 
 def _fitted(cell: Text, width: int, column: str, *, last: bool) -> Text:
-    """Return the cell, as wide as its column; the last one of a line has no blanks behind it."""
     fitted = cell.copy()
     fitted.truncate(width, overflow="ellipsis")
     blanks = width - fitted.cell_len

@@ -1,4 +1,4 @@
-"""Output of `cost --plan`, `request --without` and `explain text`: what requests would be, and of a text."""
+"""Output of `cost --plan`, `request --without` and `explain text`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,6 @@ def budget_drawn(rows: Sequence[BudgetRow], source: str) -> Iterator[Piece]:
 
 
 def _policy_names(policies: Iterable[Policy]) -> dict[str, str]:
-    """Return a short name for each policy, in its short form; no two have the same."""
     titles = {in_short(chosen): titled(chosen) for chosen in policies}
     times: Counter[str] = Counter()
     names = {}
@@ -58,7 +57,6 @@ def _policy_names(policies: Iterable[Policy]) -> dict[str, str]:
 
 
 def _on_price(rows: Sequence[BudgetRow], source: str) -> str:
-    """Return a note on the source of the price."""
     model = next((row.model for row in rows if row.model), "")
     if all(row.cost is None for row in rows):
         return f"no price is known for {model or 'this model'}: give one with --prices"
@@ -106,7 +104,7 @@ def _size_row(title: str, request: Request) -> Sequence[Cell]:
 
 
 def bisect_drawn(made: Bisected, lane: str, entries: Mapping[int, Entry], note: str = "") -> Iterator[Piece]:
-    """Draw the fate of the text, the entries that explain it, and a note on requests that others sent."""
+    """Draw the fate of the text, the entries that explain it, and a note on requests of other programs."""
     yield from _fate_lines(made, lane, entries)
     if note:
         yield wrapped((note, "yellow"), hang=2)
@@ -136,7 +134,6 @@ def _fate_lines(made: Bisected, lane: str, entries: Mapping[int, Entry]) -> Iter
 
 
 def _marked(said: str, text: str) -> Iterator[Cell]:
-    """Yield what was said with the text in it marked, from a few words before it."""
     whole, wanted = one_line(said), one_line(text)
     at = whole.find(wanted) if wanted else -1
     if at < 0:

@@ -15,10 +15,10 @@ def refusal(
 
 
 class SkippedConversations:
-    """The conversations of a corpus of which not every request can be built, each with the first reason.
+    """Conversations of a corpus of which not every request can be built, each with the first reason.
 
-    Nobody sends anything under a policy, or behind an entry, that is not known here: that is a warning. What
-    is damaged, or missing on this machine, is an error.
+    An unknown policy or entry is a warning: nothing would be sent. Damage, and what is missing on this
+    machine, is an error.
     """
 
     def __init__(self) -> None:

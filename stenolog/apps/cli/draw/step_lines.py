@@ -1,4 +1,4 @@
-"""The steps of a conversation as lines: what each entry changed in its lane, and what was decided."""
+"""The steps of a conversation as lines: what each entry changed in its lane, and the decision."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def erased_among(conversation: Conversation, steps: Iterable[Transition]) -> set
 
 
 def step_lines(steps: Iterable[Transition], erased: Collection[int] = ()) -> Iterator[Piece]:
-    """Yield a table with one row for each transition; `erased` are the positions of erased entries."""
+    """Yield a table with a row for each transition; `erased` are the positions of erased entries."""
     from .layout import table
 
     columns = (">ENTRY", "~AGENT", "TRIGGER", "~NEXT", "THEN", "*NOTE")

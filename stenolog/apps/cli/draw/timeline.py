@@ -1,4 +1,4 @@
-"""Output of `timeline`: a heading for each voice, a line for each tool, and errors that were tried again."""
+"""Output of `timeline`: a heading for each voice, a line for each tool, and errors that were retried."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ def drawn_timeline(
     hides: Iterable[PositionRange] = (),
     compacted: Iterable[PositionRange] = (),
 ) -> Iterator[Piece]:
-    """Yield the whole timeline. An answer that is but the `pass_token` is shown as a pass.
+    """Yield the whole timeline. An answer that is only the `pass_token` is shown as a pass.
 
-    `hides` are the positions that are out of context by now, `compacted` those that a summary stands for.
-    Unless `full`, long outputs and notes are cut; several entries in a row that were taken back are one line,
-    and so are the errors of a call that was tried again.
+    `hides` are the positions that are out of context by now, `compacted` those that a summary replaced.
+    Unless `full`, long outputs and notes are cut, and a run of hidden entries, or of a call's errors, is one
+    line.
     """
     is_out, is_compacted, rest = within(hides), within(compacted), deque(items)
 
@@ -80,7 +80,7 @@ def drawn_timeline(
 def _popped(
     rest: deque[TimelineItem], first: TimelineItem, is_hidden: Callable[[int], bool]
 ) -> Iterator[TimelineItem]:
-    """Take the items off the rest that are one line with the item before it."""
+    """Take the items that are drawn as one line with this one."""
     if first.hidden and is_hidden(first.position):
         while rest and is_hidden(rest[0].position) and (rest[0].hidden or rest[0].kind == "mode"):
             yield rest.popleft()
@@ -90,12 +90,11 @@ def _popped(
 
 
 def _is_rewind(item: TimelineItem) -> bool:
-    """Return whether an item tells of nothing but entries that are out of context from there on."""
     return item.kind == "cut" and item.detail.startswith("hides ") and ";" not in item.detail
 
 
 def _hidden_run(run: Sequence[TimelineItem], before: int | None) -> Piece:
-    """Return one line for several entries out of context; `before` is the entry that a rewind led back to."""
+    """Return one line for several hidden entries; `before` is the entry that a rewind led back to."""
     positions = {position for item in run for position in (item.position, item.result) if position}
     to = "" if before is None else f": rewound to {before or 'the beginning'}"
     where = f"  {min(positions)}-{max(positions)}"
@@ -119,12 +118,10 @@ def _item(item: TimelineItem, pass_token: str, full: bool) -> Iterator[Piece]:
 
 
 def _retried(item: TimelineItem) -> str:
-    """Return the agent whose call was tried again after this error; empty for all else."""
     return item.author if item.kind == "error" and item.status == "retried" else ""
 
 
 def _retries(errors: Sequence[TimelineItem]) -> Piece:
-    """Return one line for several errors of a call: 3 retries: rate limited."""
     categories = Counter(error.detail.partition(":")[0].replace("_", " ") for error in errors)
     several = len(categories) > 1
     why = ", ".join(f"{count} {name}" if several else name for name, count in categories.items())
@@ -134,7 +131,6 @@ def _retries(errors: Sequence[TimelineItem]) -> Piece:
 
 
 def _mode_rule(detail: str) -> Piece:
-    """Return a rule across the terminal; its words alone in a pipe, and folded where they are too long."""
     cells = width()
     if cells is None:
         return line((detail, "magenta"))

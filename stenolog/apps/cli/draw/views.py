@@ -44,7 +44,7 @@ def drawn_request(request: Request, entries: Iterable[Entry], bill: Bill = NO_BI
 
 
 def head_lines(request: Request, bill: Bill = NO_BILL) -> Iterator[Piece]:
-    """Draw a request's heading, and a note if it would not be sent, or which model a later answer names."""
+    """Draw a request's heading, with a note if it would not be sent, or which model a later answer names."""
     tokens = counted(request.size.tokens, "token")
     if held := sum(run.tokens for run in request.held_runs):
         tokens += f" and {held:,} held"
@@ -62,7 +62,7 @@ def head_lines(request: Request, bill: Bill = NO_BILL) -> Iterator[Piece]:
 
 
 def bill_lines(bill: Bill) -> Iterator[Piece]:
-    """Draw the bill for a request, and the note on what the log does not have of it."""
+    """Draw the bill for a request, with a note on what the log lacks."""
     if bill.tokens:
         cached = f", {bill.cached:,} of them cached" if bill.cached else ""
         had = f"billed {bill.tokens:,} tokens{cached}, by the answer at {bill.position}"
@@ -75,7 +75,6 @@ def bill_lines(bill: Bill) -> Iterator[Piece]:
 
 
 def _unexplained(bill: Bill) -> Iterator[Sequence[Cell]]:
-    """Yield rows for what was billed and is not explained; without a bill, for what the log lacks."""
     if (gone := bill.unexplained) is None:
         return
     rows = [("billed", f"{tokens:,}", f"unexplained, {words}") for tokens, words in gone.pieces]
@@ -85,7 +84,6 @@ def _unexplained(bill: Bill) -> Iterator[Sequence[Cell]]:
 
 
 def _in_order(request: Request) -> list[Row]:
-    """Return the parts in the order of the body; each left-out run comes before the first part behind it."""
     rows: list[Row] = list(request.parts)
     for run, times in folded(request.omissions):
         behind = (
@@ -124,10 +122,7 @@ def _row(row: Row, request: Request, words: Mapping[int, str], shared: Counter[i
 
 
 def folded(runs: Iterable[Run]) -> list[tuple[Run, int]]:
-    """Return the omitted runs, oldest first, each with its count.
-
-    Parts that an API cannot carry count as one run per rule, wherever they are.
-    """
+    """Return the omitted runs, oldest first, each with its count: one a rule if an API cannot carry it."""
     first: dict[str, int] = {}
     found: list[tuple[Run, int]] = []
     for run in runs:
@@ -171,7 +166,7 @@ def drawn(
     *,
     titles: Sequence[str] = (),
 ) -> Iterator[Piece]:
-    """Yield a line for each, one for all together, and details of the errors and the prices.
+    """Yield a line for each, a total, and details of the errors and the prices.
 
     `source` is where the prices come from, `titles` are the last column.
     """
@@ -232,7 +227,6 @@ def _seconds(milliseconds: int | None) -> str:
 
 
 def _usd(tally: UsageTotals, prices: Prices) -> str:
-    """Return the cost, or its lower bound; unknown if no answer with a price tells its usage."""
     known, missing = tally.known_cost(prices), unpriced(tally.tokens, prices)
     if not known and (missing or (tally.answers and not (tally.tokens or tally.billed))):
         return "?"
@@ -240,12 +234,10 @@ def _usd(tally: UsageTotals, prices: Prices) -> str:
 
 
 def _least(tally: UsageTotals) -> str:
-    """Return the mark of a number that is too low, or of which a part is not known."""
     return "≥" if tally.understated or tally.untold else ""
 
 
 def _on_prices(whole: UsageTotals, prices: Prices, source: str) -> Iterator[str]:
-    """Yield notes on the prices that are missing, and on the sources of all others."""
     if not (whole.tokens or whole.billed):
         yield "what was used is not known"
         return

@@ -1,4 +1,4 @@
-"""One entry whole: its words, its calls with their results together, and its thoughts after them."""
+"""One entry in full: its words, its calls with their results, and its thoughts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LONGEST_RESULT = 4_000
 
 
 class ShownCall(NamedTuple):
-    """A tool call with its result; `result` is the position of that, 0 without one."""
+    """A tool call with its result; `result` is the result's position, 0 without one."""
 
     name: str
     arguments: str
@@ -74,7 +74,6 @@ def card(query: Query) -> dict[str, Any]:
 
 
 def _words_of(parts: Sequence[Part]) -> str:
-    """Return the words among the parts, without calls and thoughts."""
     return "\n".join(
         in_words([part]) for part in parts if not isinstance(part, ReasoningPart | ToolCall)
     ).strip()
@@ -86,7 +85,6 @@ def _thoughts(event: object) -> str:
 
 
 def _calls(query: Query, entry: Entry, calls: Sequence[ToolCall], only: int | None) -> Iterable[ShownCall]:
-    """Yield the calls of an entry with their results; `only` the one at this place."""
     index = query.index
     for nth, call in enumerate(calls):
         if only not in (None, nth):
@@ -105,7 +103,7 @@ def _calls(query: Query, entry: Entry, calls: Sequence[ToolCall], only: int | No
 
 
 def _indented(arguments: str) -> str:
-    """Return the arguments of a call as a person reads them: JSON indented, one text by itself as it is."""
+    """Return the arguments of a call for a reader: JSON indented, a single text as it is."""
     try:
         found = from_json(arguments)
     except ValueError:
@@ -116,7 +114,6 @@ def _indented(arguments: str) -> str:
 
 
 def _facts(event: object) -> Iterable[str]:
-    """Yield what else is known of an answer: model, tokens, time."""
     if isinstance(event, AssistantMessage | LlmError):
         if event.model:
             yield event.model

@@ -1,6 +1,6 @@
-"""Lanes of a conversation as a graph beside its rows: a column each, and curves from one to another.
+"""Lanes of a conversation as a graph beside its rows: a column each, with curves between them.
 
-Each row has its own little picture, of the same height, so that rows can come and go one by one.
+Each row has a picture of its own, all of one height, so rows can be added and removed.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ MIDDLE = HEIGHT // 2
 
 
 class Stroke(NamedTuple):
-    """A line of a picture: its column, whose colour it has, and the path."""
+    """A line of a picture: its path, in the colour of a column."""
 
     column: int
     path: str
 
 
 class Gutter(NamedTuple):
-    """The picture beside a row: its width, the lines, and the place and column of the dot."""
+    """The picture beside a row: its width, the lines, and the dot's place and column."""
 
     width: int
     lines: list[Stroke]
@@ -34,9 +34,9 @@ class Gutter(NamedTuple):
 
 
 def columns(spans: Mapping[str, tuple[int, int]]) -> dict[str, int]:
-    """Return a column for each lane: its own, or that of a lane that has ended before it begins.
+    """Return a column for each lane: its own, or that of a lane that ended before it begins.
 
-    `spans` are the first and last positions of the lanes; that of persons, "", has the first column.
+    `spans` are the lanes' first and last positions; persons, "", have the first column.
     """
     found, ends = {"": 0}, [10**15]
     for where, (first, last) in sorted(spans.items(), key=lambda item: item[1][0]):
@@ -64,7 +64,7 @@ class LaneGraph:
     def gutter(self, position: int, where: str, to: Sequence[str], *, is_cut_off: bool = False) -> Gutter:
         """Return the picture of a row: an entry of a lane, for others.
 
-        `is_cut_off`: the rows before and after are of other positions, and no line leads to them.
+        `is_cut_off`: the rows around it are of distant positions, and no line leads to them.
         """
         own = self._columns.get(where, 0)
         lines = {} if is_cut_off else dict(self._straight(position, where, to))
@@ -75,7 +75,6 @@ class LaneGraph:
         return Gutter(self.width, list(lines.values()), _x(own), own)
 
     def _straight(self, position: int, where: str, to: Iterable[str]) -> Iterable[tuple[str, Stroke]]:
-        """Yield the line of each lane that goes through a row, begins in it or ends in it."""
         begun = set(to)
         for lane, (first, last) in self._spans.items():
             if not first <= position <= last or first == last:

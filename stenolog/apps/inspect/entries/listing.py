@@ -1,4 +1,4 @@
-"""The list of a conversation's entries: all of them, or those of a kind, of a lane, or with some words."""
+"""The list of a conversation's entries: all, or those of a kind, of a lane, or with some words."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HITS = 1000
 
 
 class Listing(NamedTuple):
-    """The positions of a list, and what it is narrowed to: a kind (`only`), a lane (`of`), words (`q`)."""
+    """The positions of a list, and its filters: a kind (`only`), a lane (`of`), words (`q`)."""
 
     positions: Sequence[int]
     only: str = ""
@@ -30,7 +30,7 @@ class Listing(NamedTuple):
 
 
 def listing(query: Query) -> Listing:
-    """Return the list that an address asks for: `only`, `of`, `q`. Raises `InvalidEventError`."""
+    """Return the list that an address asks for. Raises `InvalidEventError`."""
     only, of, words = query.word("only"), query.word("of"), query.word("q")
     if only and only not in KINDS:
         raise InvalidEventError(f"only: expected one of {', '.join(KINDS)}, found {only!r:.60}")
@@ -43,12 +43,12 @@ def listing(query: Query) -> Listing:
 
 
 def lanes_of(index: ConversationIndex) -> list[str]:
-    """Return the lanes that a list can be narrowed to, in the order that they first came."""
+    """Return the lanes that can be chosen, in the order of their first entries."""
     return [where for where, _ in sorted(index.spans.items(), key=lambda item: item[1][0]) if where]
 
 
 def forks_of(talk: Conversation) -> dict[int, list[str]]:
-    """Return the names of the conversations forked from this one, by the last position that they share."""
+    """Return the names of this conversation's forks, by the last position that they share."""
     recorder, found = talk.log.recorder, dict[int, list[str]]()
     if talk.key is None:
         return found

@@ -1,4 +1,4 @@
-"""Rows of the list of a conversation's entries: who, what, and what belongs to it."""
+"""Rows of the list of a conversation's entries."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ FULL_BAR = 40
 class Row(NamedTuple):
     """An entry as a row of the list.
 
-    `place` is its place in the list, from 0. `mark` is what an agent's request makes of it, "" where it is
-    not in. `fault` says what is wrong with it. `result` is the position of its first result, or of its call.
-    `note` is how long it took or how many tokens it has, and `bar` the width of a bar for the time.
+    `place` is its index in the list. `mark` is what an agent's request makes of it, "" if it is not in.
+    `fault` says what is wrong with it. `pair` is the position of its first result, or of its call. `note` is
+    its duration or number of tokens, `bar` the width of a bar for the duration.
     """
 
     position: int
@@ -59,7 +59,7 @@ def rows(
     forks: Mapping[int, Sequence[str]],
     marks: Mapping[int, str] | None = None,
 ) -> list[Row]:
-    """Return some rows of a list of positions, from a place in it on."""
+    """Return some rows of a list of positions, from an index in it on."""
     talk, index = query.conversation, query.index
     wanted = listed[max(0, first) : max(0, first) + min(count, MOST)]
     if not wanted:
@@ -78,7 +78,7 @@ def rows(
 
 
 def place_of(listed: Sequence[int], position: int) -> int:
-    """Return the place of a position in a list, or of the last one before it."""
+    """Return the index of a position in a list, or of the last one before it."""
     if isinstance(listed, range):
         return min(position - 1, len(listed) - 1)
     place = bisect_left(listed, position)
@@ -107,7 +107,6 @@ def _row(entry: Entry, place: int, index: ConversationIndex, open: dict[CallKey,
 
 
 def _result(made: Row, entry: Entry, result: ToolResult, index: ConversationIndex) -> Row:
-    """Return a result's row: under the name of its tool, with how long that took."""
     pair, outcome = index.results.get(made.position), index.outcome(entry)
     fault = outcome.note or (outcome.status if outcome.status == "failed" else "")
     if pair is None:
@@ -119,7 +118,6 @@ def _result(made: Row, entry: Entry, result: ToolResult, index: ConversationInde
 def _answer(
     made: Row, said: AssistantMessage, calls: int, index: ConversationIndex, open: dict[CallKey, bool]
 ) -> Row:
-    """Return an answer's row: with the place of its first result, and its tokens."""
     results = [index.calls.get((made.position, nth), 0) for nth in range(calls)]
     waiting = (CallKey(made.position, nth) for nth, result in enumerate(results) if not result)
     faults = (without_result(key, open).note for key in missing(waiting, open))
@@ -129,7 +127,6 @@ def _answer(
 
 
 def _entries(talk: Conversation, wanted: Sequence[int]) -> Iterator[Entry]:
-    """Yield the entries at these positions, each run of neighbours by one reading."""
     begin = 0
     for place in range(1, len(wanted) + 1):
         if place == len(wanted) or wanted[place] != wanted[place - 1] + 1:
@@ -147,7 +144,7 @@ def _cut(words: str) -> str:
 
 
 def in_words(milliseconds: int | None) -> str:
-    """Return a duration as a person reads it; empty where there is none."""
+    """Return a duration for a reader; empty for None."""
     if milliseconds is None:
         return ""
     if milliseconds < 1000:
@@ -159,7 +156,7 @@ def in_words(milliseconds: int | None) -> str:
 
 
 def bar(milliseconds: int | None) -> int:
-    """Return the width of a bar for a duration, which grows by the same for each time ten."""
+    """Return the width of a bar for a duration, on a logarithmic scale."""
     if not milliseconds or milliseconds < 10:
         return 0
     return min(FULL_BAR, max(2, round(FULL_BAR * (log10(milliseconds) - 1) / 5)))

@@ -19,7 +19,7 @@ BOTTOM = 10
 
 
 class Marks(NamedTuple):
-    """The marks of one kind: its word, how many there are, and the path of a picture `COLUMNS` wide."""
+    """The marks of one kind: its word, their number, and the path of a picture `COLUMNS` wide."""
 
     kind: str
     number: int
@@ -40,12 +40,12 @@ def drawn(ticks: Mapping[str, Iterable[int]], head: int) -> list[Marks]:
 
 
 def _top(kind: str, part: float) -> float:
-    """Return where a mark begins: where many are one, the highest stand where there are most."""
+    """Return the top of a mark: the more marks are drawn as one, the higher."""
     return round(BOTTOM - (BOTTOM - TOPS[kind]) * (0.3 + 0.7 * part), 1)
 
 
 def band(marks: Mapping[int, str], head: int) -> list[Marks]:
-    """Return what a request makes of the entries as strokes along the slider."""
+    """Return what a request makes of the entries, as strokes along the slider."""
     found = []
     for kind, spans in runs(marks).items():
         path = "".join(
@@ -80,7 +80,6 @@ def runs_written(marks: Mapping[int, str]) -> str:
 
 
 def _apart(spans: Iterable[tuple[int, int]], head: int) -> list[tuple[int, int]]:
-    """Return the spans, joined where a picture could not tell them apart."""
     found: list[tuple[int, int]] = []
     for first, last in spans:
         if found and _column(first, head) <= _column(found[-1][1], head) + 1:
@@ -91,5 +90,5 @@ def _apart(spans: Iterable[tuple[int, int]], head: int) -> list[tuple[int, int]]
 
 
 def _column(position: float, head: int) -> int:
-    """Return the place of a position on the slider, whose ends are the first one and the last."""
+    """Return the place of a position on the slider, whose ends are the first and the last position."""
     return round(min(1, max(0, (position - 1) / max(1, head - 1))) * COLUMNS)

@@ -92,7 +92,6 @@ def write_page(conversation: Conversation, stream: IO[str], redaction: Redaction
 
 
 def _some(items: Iterator[str], entries: int) -> Iterator[str]:
-    """Yield the first items of the timeline, and a line on what is missing."""
     left = MOST_CHARACTERS
     for number, piece in enumerate(items):
         left -= len(piece)
@@ -104,7 +103,6 @@ def _some(items: Iterator[str], entries: int) -> Iterator[str]:
 
 @cache
 def _static(name: str) -> str:
-    """Return a file that the page holds."""
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 

@@ -18,7 +18,7 @@ SHORTEST = 4
 
 
 class Taken(NamedTuple):
-    """Texts that were taken out: where, by which pattern or key, how often, and how the first begins."""
+    """A text that was removed: where, by which pattern or key, how often, and how the first begins."""
 
     where: str
     by: str
@@ -27,10 +27,10 @@ class Taken(NamedTuple):
 
 
 class Redaction:
-    """Takes texts out of an export, and remembers which: `clean` every text before it is written.
+    """Removes texts from an export, and remembers which; every text goes through `clean`.
 
-    `patterns` are regular expressions; `keys` are those of JSON objects, as for `stenolog.open(redact=…)`,
-    and their values are taken out wherever they stand. Raises `CallerError` for what is no such pattern.
+    `patterns` are regular expressions; `keys` are those of JSON objects, as for `stenolog.open(redact=…)`:
+    their values are removed from everywhere. Raises `CallerError` for an invalid pattern.
     """
 
     def __init__(self, patterns: Iterable[str] = (), keys: Iterable[str] = ()) -> None:
@@ -47,11 +47,11 @@ class Redaction:
 
     @property
     def removals(self) -> list[Taken]:
-        """The texts that have been taken out so far, in the order in which they were found."""
+        """The texts that have been removed so far, in the order of their discovery."""
         return [Taken(*place, times, self._samples[place]) for place, times in self._found.items()]
 
     def entries(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Return the entries without the values under the keys; from now on these are found everywhere."""
+        """Return the entries without the values under the keys, which are then removed elsewhere too."""
         if not self._keys:
             return list(entries)
         values = {pair for entry in entries for pair in self._values(entry.event)}
@@ -65,7 +65,7 @@ class Redaction:
         return [self._without(entry) for entry in entries]
 
     def clean(self, text: str, where: str) -> str:
-        """Return a text of the file without what is to be taken out."""
+        """Return a text of the file without what must be removed."""
         for name, pattern in self._patterns:
             # What was taken out already must not be found again.
             pieces = [self._cut(piece, name, pattern, where) for piece in text.split(REDACTED)]
@@ -106,7 +106,6 @@ class Redaction:
         return entry._replace(event=event)
 
     def _values(self, event: Any) -> Iterator[tuple[str, str]]:
-        """Yield the values under the keys, with their keys."""
         if isinstance(event, Unknown):
             return
         texts = [getattr(event, "meta", {})]
@@ -169,6 +168,6 @@ def _leaves(value: Any) -> Iterator[str]:
 
 
 def _masked(found: str) -> str:
-    """Return how a text begins, and how long it is: enough to know it again, too little to use it."""
+    """Return the beginning and the length of a text: enough to recognise it, too little to use it."""
     shown = found[: min(3, len(found) // 4)]
     return f"{shown}… ({len(found)} characters)"

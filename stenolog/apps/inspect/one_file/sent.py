@@ -1,4 +1,4 @@
-"""Requests of a log's model calls, built again in one pass over the log for each lane and policy."""
+"""Requests of a log's model calls, built in one pass over the log for each lane and policy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class SentCall(NamedTuple):
     """A model call: its lane, the position of its request, and that of the answer or error; 0: it is next.
 
     `policy` None is the one on the agent's card. `sha256` is the receipt's, "" without one. `is_provable`:
-    what the receipt is of can be built here, from entries that are all still there.
+    the receipt's request can be built here, and all its entries are still there.
     """
 
     lane: LaneId
@@ -41,7 +41,7 @@ class SentCall(NamedTuple):
 
 
 class SentRequest(NamedTuple):
-    """A call with its request, None where it cannot be built here, for the reason `why`."""
+    """A call with its request; None if it cannot be built here, for the reason `why`."""
 
     call: SentCall
     request: Request | None
@@ -49,7 +49,7 @@ class SentRequest(NamedTuple):
 
 
 def calls(entries: Sequence[Entry]) -> Iterator[SentCall]:
-    """Yield the model calls of a log, and for each lane the one that would be next."""
+    """Yield the model calls of a log, and for each lane the next one."""
     known = lanes(entries)
     gone = next((entry.position for entry in entries if is_gone(entry.event)), len(entries) + 1)
     apis = lane_apis(entries)
@@ -83,7 +83,7 @@ def _is_built_here(receipt: Receipt) -> bool:
 def sent_requests(
     entries: Sequence[Entry], blobs: Mapping[str, bytes], counters: Mapping[str, Counter]
 ) -> Iterator[SentRequest]:
-    """Yield the request of each call, those of a lane one after the other; at most one is held at a time."""
+    """Yield the request of each call, lane by lane; at most one is held at a time."""
     groups: dict[tuple[LaneId, str], list[SentCall]] = defaultdict(list)
     for call in calls(entries):
         key = "" if call.policy is None else json.dumps(call.policy.json, sort_keys=True)
@@ -98,7 +98,6 @@ def _of_group(
     blobs: Mapping[str, bytes],
     counters: Mapping[str, Counter],
 ) -> Iterator[SentRequest]:
-    """Yield the requests of calls that have lane and policy in common, in one pass over the log."""
     waiting: dict[int, list[SentCall]] = defaultdict(list)
     for call in group:
         waiting[call.view].append(call)

@@ -1,4 +1,4 @@
-"""Tables of the file: every text stands there once, and a request is what changed since the one before it."""
+"""Tables of the file: every text is there once, and a request is the difference to the one before it."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ BESIDE, NEXT, SAME = 0, 1, 2
 
 
 class Index:
-    """Values in the order in which they came, each once, with their numbers."""
+    """Distinct values in the order of their arrival, with their numbers."""
 
     def __init__(self) -> None:
         self.values: list[Any] = []
         self._numbers: dict[Any, int] = {}
 
     def number(self, value: Any) -> int:
-        """Return the number of a value; a new one is added."""
+        """Return the number of a value, which is added if it is new."""
         found = self._numbers.get(value)
         if found is None:
             found = self._numbers[value] = len(self.values)
@@ -44,7 +44,7 @@ class Index:
 
 
 class EntryTable:
-    """The entries by columns: the kind, who, the time, and the words, part by part."""
+    """The entries by columns: kind, author, time, and the words, part by part."""
 
     def __init__(self, entries: Sequence[Entry], clean: Clean) -> None:
         self.kinds, self.whos, self.models = Index(), Index(), Index()
@@ -96,14 +96,13 @@ class EntryTable:
 
 
 def _in_words(part: Part) -> str:
-    """Return a part in words; a picture or a file is named, not held."""
     words = in_words([part])
     blob = part.blob if isinstance(part, ImagePart | FilePart) else ""
     return f"{words[:-1]} sha256 {blob[:12]}…]" if blob else words
 
 
 def _head(entry: Entry, pair: Pair | None) -> str:
-    """Return what is said of an entry beside its parts: the error, the change of settings, ✓ or ✗."""
+    """Return what an entry says beside its parts: the error, the change of settings, ✓ or ✗."""
     event: Any = entry.event
     note = of_result(event, pair).note if isinstance(event, ToolResult) else ""
     if getattr(event, "parts", ()):
@@ -113,7 +112,7 @@ def _head(entry: Entry, pair: Pair | None) -> str:
 
 
 class RequestTable:
-    """The requests: their parts and omissions in tables, each as a difference to the one before."""
+    """The requests: parts and omissions in tables, each as a difference to the one before."""
 
     def __init__(self, said: Sequence[str], changed: set[int], clean: Clean, *, digests: bool) -> None:
         # A short secret could be guessed by the digest of a body that has it.
@@ -176,7 +175,6 @@ class RequestTable:
         }
 
     def _rows(self, request: Request, before: _Before, where: str) -> list[int]:
-        """Return the numbers of a request's parts; those of the one before are not read again."""
         parts = request.parts
         same = _shared(before.parts, parts)
         rows = before.rows[:same]
@@ -200,7 +198,7 @@ class RequestTable:
         return rows
 
     def _text(self, request: Request, part: RequestPart, alone: bool, where: str) -> int:
-        """Return how the part's text is had: 0 as its entry says it, -n so in a wrap, n in the texts."""
+        """Return the source of a part's text: 0 is its entry, -n that entry in wrap n, n text n."""
         first = part.positions[0] if part.positions else 0
         hidden = any(position in self._changed for position in part.positions)
         text = "" if hidden else self._clean(part_text(request, part, alone), where)
@@ -226,7 +224,6 @@ class _Before(NamedTuple):
 
 
 def _shared(before: Sequence[RequestPart], now: Sequence[RequestPart]) -> int:
-    """Return how many parts at the beginning are the same."""
     most = min(len(before), len(now))
     return next((nth for nth in range(most) if before[nth] != now[nth]), most)
 
@@ -248,5 +245,4 @@ def _difference(before: list[int], now: list[int]) -> Iterator[Any]:
 
 
 def _columns(rows: Sequence[Sequence[Any]], names: Sequence[str]) -> dict[str, list[Any]]:
-    """Return the rows by columns, which compress better."""
     return {name: [row[nth] for row in rows] for nth, name in enumerate(names)}

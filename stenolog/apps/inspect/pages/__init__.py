@@ -1,1 +1,1 @@
-"""Pages of the inspector: one module each, with what its template shows and its twin in JSON."""
+"""Pages of the inspector: a module each, with the data of its template and its twin in JSON."""

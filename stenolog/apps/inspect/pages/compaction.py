@@ -27,7 +27,6 @@ LONGEST = 40_000
 
 
 def _asked_compaction(query: Query) -> tuple[list[Compaction], CompactedRequest | None]:
-    """Return the compactions of the agent, and the one at or before the position in full."""
     if not query.agent:
         return [], None
     found = compactions_of(query.conversation, query.agent)
@@ -60,7 +59,6 @@ def view(query: Query) -> dict[str, Any]:
 
 
 def _entries(query: Query, run: CompactedRun, opened: int) -> list[tuple[int, str, str]]:
-    """Return the entries of a run from its first, or from the one that is opened, one by one."""
     if run.entries == 1:
         return []
     first = opened if run.first <= opened <= run.last else run.first

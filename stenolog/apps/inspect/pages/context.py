@@ -25,13 +25,13 @@ MOST = 60
 
 
 def stats_of(query: Query, at: int, seconds: float = inf) -> Stats:
-    """Return the numbers of the conversation up to a position, with the agent that was named."""
+    """Return the numbers of the conversation up to a position, for the named agent."""
     named = query.agent if query.word("agent") else ""
     return stats(query.conversation, named, at, seconds)
 
 
 def view(query: Query) -> dict[str, Any]:
-    """Return an agent's context up to the end, with the position where the reader stands."""
+    """Return an agent's context up to the end, with the reader's position."""
     talk = query.conversation
     read_once(talk)
     try:
@@ -65,7 +65,6 @@ def view(query: Query) -> dict[str, Any]:
 
 
 def _request(query: Query, agent: str, at: int) -> str:
-    """Return the address of an agent's request at a position."""
     words = urlencode({"agent": agent, "at": max(at, 1)})
     return f"{query.root}/request/{quote(query.conversation.name, safe='')}?{words}"
 

@@ -1,4 +1,4 @@
-"""The page of a conversation: its entries, and beside them one of them whole and the request of an agent."""
+"""The page of a conversation: its entries, and beside them one entry and one agent's request."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TWIN = 200
 
 
 def view(query: Query) -> dict[str, Any]:
-    """Return a conversation at a position: rows around it, the entry, the agents, the request of one."""
+    """Return a conversation at a position: rows around it, the entry, the agents, one agent's request."""
     talk, listed = query.conversation, listing(query)
     is_later = query.at > INLINE
     found, problem = (None, "") if is_later else _request(query)
@@ -80,7 +80,7 @@ def _rows(
 
 
 def rows_view(query: Query) -> dict[str, Any]:
-    """Return some rows of the list: from a place in it (`index`) or a position (`first`), or around one."""
+    """Return some rows of the list: from an index (`index`), from a position (`first`), or around one."""
     listed, count = listing(query), min(query.number("count", PAGE), MOST)
     if query.word("around"):
         first = place_of(listed.positions, query.number("around", 1)) - count // 2
@@ -114,7 +114,6 @@ def card_view(query: Query) -> dict[str, Any]:
 
 
 def _request(query: Query) -> tuple[ExplainedRequest | None, str]:
-    """Return the request that is asked for, and why there is none: the entries can be read all the same."""
     try:
         found = explained_request(query), ""
         _expect_steps(query)
@@ -124,7 +123,7 @@ def _request(query: Query) -> tuple[ExplainedRequest | None, str]:
 
 
 def _expect_steps(query: Query) -> None:
-    """Have snapshots made for the steps of the slider, from here to the end and then before it."""
+    """Schedule snapshots for the steps of the slider, from here to the end and then before."""
     talk, agent = query.conversation, query.agent
     if query.head < LONG or not agent:
         return

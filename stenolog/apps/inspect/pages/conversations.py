@@ -1,4 +1,4 @@
-"""The first page: conversations, those with the newest activity first, or where words were said."""
+"""The first page: conversations by newest activity, or the hits of a search."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ FIELDS = ("q", "part", "agent", "model", "errors", "since", "until")
 
 
 class HitGroup(NamedTuple):
-    """The entries of a conversation that a search has found; `row` is the conversation in the list."""
+    """The hits of a search in one conversation; `row` is the conversation in the list."""
 
     row: dict[str, Any]
     hits: list[Hit]
@@ -53,7 +53,7 @@ class HitGroup(NamedTuple):
 
 
 def view(query: Query) -> dict[str, Any]:
-    """Return the list of conversations, or what a search has found."""
+    """Return the list of conversations, or the hits of a search."""
     asked = {name: value for name in FIELDS if (value := query.word(name).strip())}
     words = asked.get("q", "")
     shown: dict[str, Any] = {"asked": asked, "words": words, "marked": marked}
@@ -90,7 +90,7 @@ def _selection(query: Query) -> Selection:
 
 
 def _moment(query: Query, name: str) -> datetime | None:
-    """Return a time that the address names; a day begins with its first moment or ends with its last.
+    """Return the time in an address; a day is its first moment, for `until` its last.
 
     Raises `InvalidEventError`.
     """
@@ -108,12 +108,10 @@ def _moment(query: Query, name: str) -> datetime | None:
 
 
 def _at_work(query: Query) -> set[str]:
-    """Return the names of the conversations that a living process works on."""
     return {claim.conversation for claim in query.log.claims() if claim.alive}
 
 
 def _row(query: Query, found: Any, now: datetime, at_work: set[str]) -> dict[str, Any]:
-    """Return a conversation as the page shows it."""
     data = conversation_data(query.log, found.name, found)
     last = found.last.time if found.last and found.is_dated else None
     is_new = last is not None and now - LIVE <= last <= now + LIVE
@@ -131,7 +129,7 @@ def _row(query: Query, found: Any, now: datetime, at_work: set[str]) -> dict[str
 
 
 def _draw_curves(query: Query, rows: Iterable[dict[str, Any]]) -> None:
-    """Add to each row the small curve of its context; where too much is to be read, some come later."""
+    """Add to each row the small curve of its context; some come later if there is too much to read."""
     room = MOST_READ
     for row in rows:
         points, read = small_curve(query.log[row["name"]]) if room > 0 else ((), 0)
@@ -141,7 +139,6 @@ def _draw_curves(query: Query, rows: Iterable[dict[str, Any]]) -> None:
 
 
 def _ago(span: timedelta) -> str:
-    """Return how long ago something was, in one word; empty for the future."""
     seconds = span.total_seconds()
     for limit, unit, word in AGO:
         if -60 < seconds < limit:
@@ -150,7 +147,6 @@ def _ago(span: timedelta) -> str:
 
 
 def _usd(data: dict[str, Any]) -> str:
-    """Return what a conversation has cost, as `ls` shows it: ≥ where a part of it is not known."""
     cost = data["known_cost_micro_usd"]
     if cost is None:
         return ""
@@ -160,7 +156,6 @@ def _usd(data: dict[str, Any]) -> str:
 
 
 def _status(data: dict[str, Any]) -> str:
-    """Return what a conversation waits for: its most urgent lane."""
     statuses = set(data["lanes"].values())
     if data["asks_person"] or "awaiting_approval" in statuses:
         return "asks a person"
@@ -185,7 +180,6 @@ def _hits(query: Query) -> list[Hit]:
 
 
 def _groups(query: Query, hits: Iterable[Hit]) -> list[HitGroup]:
-    """Return the hits by conversation, the one with the newest activity first."""
     by_name: dict[str, list[Hit]] = {}
     for hit in hits:
         by_name.setdefault(hit.conversation, []).append(hit)
@@ -200,7 +194,7 @@ def _groups(query: Query, hits: Iterable[Hit]) -> list[HitGroup]:
 
 
 def marked(hit: Hit) -> list[tuple[str, bool]]:
-    """Return the snippet of a hit in pieces, each with whether it is what was looked for."""
+    """Return the snippet of a hit in pieces, each with whether it was searched for."""
     edges = [0, *(edge for mark in hit.marks for edge in mark), len(hit.snippet)]
     return [(hit.snippet[first:end], bool(nth % 2)) for nth, (first, end) in enumerate(pairwise(edges))]
 

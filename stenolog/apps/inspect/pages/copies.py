@@ -1,4 +1,4 @@
-"""Copies to take along: of a request its bytes, a call of curl or of an SDK, a test; the conversation."""
+"""Copies of a request (bytes, curl, an SDK's call, a test), and of the conversation."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ CALLS = ("curl", "python")
 
 
 def copied(query: Query) -> File:
-    """Return the request that is asked for in the form that `as` names: the bytes that are sent, or more.
+    """Return the request in the form that `as` names.
 
-    Raises `InvalidEventError` for a form that is of no request, and for a test of a log that is not so.
+    Raises `InvalidEventError` for an unknown form, and for a test under conditions.
     """
     form = query.word("as", "json")
     place = f"{query.conversation.name}-{query.agent}-{query.at}"
@@ -39,7 +39,6 @@ def copied(query: Query) -> File:
 
 
 def _written(query: Query, form: str) -> str:
-    """Return the request in a form; a test only of the log as it is."""
     asked = query.asked_request
     if not asked.is_rewritten:
         return moment(asked.conversation, asked.agent, asked.at, form, api=asked.api, policy=asked.policy)

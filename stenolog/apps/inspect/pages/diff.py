@@ -1,7 +1,7 @@
-"""The page of a difference: of two requests, what changed, where a cache ends, and what did it.
+"""The page of a difference of two requests: what changed, where a cache ends, and why.
 
-By default with the call before; `before=` names another position, `other=` another agent, `fork=` a fork or
-its parent; only conditions (`policy=`, `without=` and so on) are compared with the real request.
+By default it compares with the call before; `before=` names another position, `other=` another agent, `fork=`
+a fork or its parent; conditions alone (`policy=`, `without=`) are compared with the real request.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ShownChange(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """The widths of one request's bar: what both begin with, and the rest."""
+    """The widths of one request's bar: the common beginning, and the rest."""
 
     shared: int
     rest: int
@@ -54,7 +54,7 @@ class Bar(NamedTuple):
 
 
 def asked_difference(query: Query) -> Difference:
-    """Return the difference that is asked for. Raises `InvalidEventError` if there was no call before."""
+    """Return the difference. Raises `InvalidEventError` if there was no call before."""
     after = query.asked_request
     before = after
     if fork := query.word("fork"):
@@ -99,7 +99,6 @@ def view(query: Query) -> dict[str, Any]:
 
 
 def _bars(found: Difference) -> tuple[Bar, Bar]:
-    """Return the bars of both, on one scale."""
     before, after, shared = found.told.tokens_before, found.told.tokens_after, found.told.shared.tokens
     scale = WIDTH / max(before, after, 1)
     sizes = [(min(shared, tokens), tokens) for tokens in (before, after)]
@@ -118,7 +117,6 @@ def _lines(query: Query, changes: Sequence[Change]) -> list[ShownChange]:
 
 
 def _with_words(query: Query, change: Change) -> Change:
-    """Return a change with what its entry says, if the part shares its message with others."""
     if change.text or change.parts > 1 or not change.first or change.sign == "-":
         return change
     found = query.conversation.entries(change.first - 1, change.first)
@@ -126,7 +124,6 @@ def _with_words(query: Query, change: Change) -> Change:
 
 
 def _spans(change: Change, left: int) -> tuple[Span, ...]:
-    """Return a change's words: stretch by stretch if it has another form."""
     if change.sign != "~" or change.text_before == change.text:
         return (Span("=", _shortened(change.text)),) if change.parts == 1 and change.text else ()
     spans = word_diff(change.text_before, change.text)
@@ -136,7 +133,6 @@ def _spans(change: Change, left: int) -> tuple[Span, ...]:
 
 
 def _unchanged_ends(span: Span, index: int, number: int) -> str:
-    """Return a stretch; of what stayed the same only what is beside a change."""
     text = span.text
     if span.sign != "=":
         return _shortened(text)
@@ -154,7 +150,6 @@ def _shortened(text: str) -> str:
 
 
 def _run(query: Query, change: Change) -> tuple[tuple[int, str, str], ...]:
-    """Return the first entries of a run that was left out: position, who, and what they said."""
     if change.parts == 1 or not change.first:
         return ()
     last = min(change.last, change.first + IN_RUN - 1)

@@ -1,4 +1,4 @@
-"""The page of an entry: every request that it is in, what it moved, what it refers to, its fields."""
+"""The page of an entry: the requests that it is in, what it changed, what it refers to, its fields."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ AHEAD = 2_000
 
 
 class EntryHistory(NamedTuple):
-    """History of an entry; `error` says why that cannot be told.
+    """History of an entry; `error` says why there is none.
 
-    `bill` is that of the request which it answers, where another program sent that.
+    `bill` is that of the request that it answers, if another program sent it.
     """
 
     told: Explanation | None
@@ -37,7 +37,7 @@ class EntryHistory(NamedTuple):
 
 
 def view(query: Query) -> dict[str, Any]:
-    """Return one entry, and where it went: that is told last, since it may take a while."""
+    """Return one entry and its history, which comes last: it may take a while."""
     talk, at = query.conversation, query.at
     entry = talk.entry(at)
     data = entry_data(entry)
@@ -59,7 +59,6 @@ def view(query: Query) -> dict[str, Any]:
 
 
 def _histories(query: Query, upto: int) -> Iterator[EntryHistory]:
-    """Yield what became of the entry, once it is asked for."""
     talk = query.conversation
     try:
         told = explained(talk, talk.entries(at=upto), query.at)

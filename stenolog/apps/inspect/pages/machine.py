@@ -1,4 +1,4 @@
-"""The page of the lifecycle: where each lane stands at a position, and what the entry there did."""
+"""The page of the lifecycle: the state of each lane at a position, and what the entry there changed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DOES = {
 
 
 class LaneRow(NamedTuple):
-    """A lane as a row of the table; `moved`: the entry at the position has moved it."""
+    """A lane as a row of the table; `moved`: the entry at the position changed its state."""
 
     address: str
     status: Status
@@ -41,7 +41,7 @@ class LaneRow(NamedTuple):
 
 
 def view(query: Query) -> dict[str, Any]:
-    """Return where every lane stands, with the picture of one of them."""
+    """Return the state of every lane, with the picture of one of them."""
     found = state_at(query.conversation, query.at)
     agent = query.agent if query.word("agent") else _moved(found) or query.agent
     lane = found.state.lane(agent)
@@ -68,7 +68,6 @@ def view(query: Query) -> dict[str, Any]:
 
 
 def _moved(found: Standing) -> str:
-    """Return the lane that the entry has moved first; empty where it has moved none."""
     return next((each.lane for each in found.transitions if each.lane), "")
 
 
@@ -83,7 +82,7 @@ def _picture(agent: str, status: Status, made: list[Transition]) -> str:
 
 
 def lane_rows(found: Standing) -> list[LaneRow]:
-    """Return a row for each lane: those that the entry moved first, then those that have something to do."""
+    """Return a row for each lane: first those that the entry moved, then those with something to do."""
     moved = {each.lane for each in found.transitions}
     rows = [
         LaneRow(

@@ -1,7 +1,7 @@
-"""The page of the proof: a conversation checked from its first entry, while one looks.
+"""The page of the proof: a conversation checked from its first entry, while the reader watches.
 
-Nothing of an earlier look is used: the file is opened anew, every digest and link is computed again, and each
-request that has a receipt is built again and compared. What is done so far is sent as it is done.
+Nothing of an earlier check is used: the file is opened anew, every digest and link is computed again, and
+each request with a receipt is built again and compared.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Progress(NamedTuple):
 
 
 class Result(NamedTuple):
-    """The end of a check: what was found, when, in so many seconds; `error` where it could not be done."""
+    """The end of a check: its findings, time and seconds; `error` if it could not be done."""
 
     check: LogCheck | None
     at: datetime
@@ -42,7 +42,7 @@ class Result(NamedTuple):
 
 
 def checked_anew(log: Log, name: str, watch: Callable[..., Iterable[Any]] | None = None) -> LogCheck:
-    """Check a conversation and its requests, from the file alone."""
+    """Check a conversation and its requests, only from the file."""
     if log.recorder.is_private:
         return log_check(log[name], requests=True, watch=watch)
     # A connection that is open holds pages in memory, which would hide a change of the file.

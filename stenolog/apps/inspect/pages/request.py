@@ -1,4 +1,4 @@
-"""The page of a request: an agent's at a position, part by part, with the reasons and what was left out."""
+"""The page of an agent's request at a position: its parts with their reasons, and the omissions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COPIES = {"json": "JSON", "curl": "cURL", "python": "Python", "pytest": "pytest"
 
 
 class ExplainedRequest(NamedTuple):
-    """A request, what was sent around it, and by position what it makes of an entry."""
+    """A request, what was sent around it, and what it makes of each entry, by position."""
 
     request: Request
     sent: Sent
@@ -36,7 +36,7 @@ class ExplainedRequest(NamedTuple):
 
 
 def explained_request(query: Query) -> ExplainedRequest | None:
-    """Return the request that is asked for; None where no agent has one."""
+    """Return the request; None if no agent has one."""
     if not query.agent:
         return None
     request, sent = explained_and_sent(query)
@@ -44,7 +44,7 @@ def explained_request(query: Query) -> ExplainedRequest | None:
 
 
 def fields_of(query: Query, found: ExplainedRequest | None, end: int = BESIDE) -> dict[str, Any]:
-    """Return what the template shows of a request, with so many lines at each end of it."""
+    """Return the fields of the template for a request, with so many lines at each end of it."""
     form = "raw" if query.word("form") == "raw" else "read"
     place = {"name": query.conversation.name, "at": query.at, "agent": query.agent, "form": form}
     if found is None:
@@ -80,13 +80,11 @@ def fields_of(query: Query, found: ExplainedRequest | None, end: int = BESIDE) -
 
 
 def _conditions(query: Query) -> str:
-    """Return the end of an address that names the same conditions: `&policy=last:5&without=4`."""
     given = {**query.conditions, **({"api": query.word("api")} if query.word("api") else {})}
     return f"&{urlencode(given, doseq=True)}" if given else ""
 
 
 def _answer(sent: Sent) -> dict[str, Any] | None:
-    """Return what followed the request: at which position, by which model, billed how much."""
     if sent.answer is None:
         return None
     event = sent.answer.event
@@ -102,7 +100,7 @@ def view(query: Query) -> dict[str, Any]:
 
 
 def part(query: Query) -> dict[str, Any]:
-    """Return the request as it stands beside the entries of its conversation."""
+    """Return the request as the page of its conversation shows it."""
     return fields_of(query, explained_request(query))
 
 
@@ -119,7 +117,7 @@ def twin(query: Query) -> Answer:
 
 
 def text(query: Query) -> File:
-    """Return the whole text of one part. Raises `PositionNotFoundError` for a number that no part has."""
+    """Return the whole text of one part. Raises `PositionNotFoundError`."""
     request, at = query.asked_request.request(), query.number("part", 0)
     if at >= len(request.parts):
         raise PositionNotFoundError(f"part: expected a number below {len(request.parts)}, found {at}")

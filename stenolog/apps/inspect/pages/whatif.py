@@ -47,7 +47,7 @@ def notches(tokens: int) -> list[int]:
 
 
 def _expect_notches(query: Query, asked: AskedRequest, real: Request) -> None:
-    """Have the requests under the budgets of the bar made, the largest first: there the slider stands."""
+    """Schedule the requests under the budgets of the bar, the largest first."""
 
     def under(budget: int) -> Request:
         policy = policy_asked(asked.conversation, asked.agent, asked.at, None, str(budget))

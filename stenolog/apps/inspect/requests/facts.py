@@ -26,7 +26,7 @@ SCHEMAS = ("input_schema", "parameters", "parametersJsonSchema", "inputSchema")
 
 
 class ToolFact(NamedTuple):
-    """A tool as the model is told of it."""
+    """A tool as the model gets it."""
 
     name: str
     description: str
@@ -35,9 +35,9 @@ class ToolFact(NamedTuple):
 
 
 class RangeLine(NamedTuple):
-    """A range of the bytes sent: from where to where, its pointer, where it comes from, and its text.
+    """A range of the bytes sent: its bounds, pointer, source and text.
 
-    `part` is the index of its first part, -1 for none; `more` bytes of it are not shown.
+    `part` is the index of its first part, -1 for none; `more` bytes are not shown.
     """
 
     first: int
@@ -73,7 +73,6 @@ def tools(request: Request) -> list[ToolFact]:
 
 
 def _each(given: Any) -> Iterator[dict[str, Any]]:
-    """Yield the tools, which one API wraps and another holds in lists."""
     for tool in given:
         if isinstance(tool, dict):
             if "functionDeclarations" in tool:
@@ -92,7 +91,7 @@ def parameters(request: Request) -> dict[str, str]:
 
 
 def transport_of(answer: Entry | None) -> Transport:
-    """Return the transport that the request was sent by, as its answer says; a plain one where none does."""
+    """Return the transport that an answer states, else a plain one."""
     receipt = getattr(answer.event, "receipt", None) if answer is not None else None
     if receipt is None:
         return Transport()

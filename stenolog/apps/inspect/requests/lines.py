@@ -1,7 +1,7 @@
-"""Lines of a request: its parts in the order of the body, and what was left out at its place.
+"""Lines of a request: its parts in the order of the body, and each omission in its place.
 
-A request may have thousands of parts. A page holds those at both ends, or some from one of them on; the
-others are folded, and only the entries that a page names are read.
+A request may have thousands of parts. A page shows those at both ends, or some from one of them on, folds the
+others, and reads only the entries that it names.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ GAP = 32
 
 
 class PartLine(NamedTuple):
-    """A part: its index among the parts, the reason for it, whether the call before began with it too.
+    """A part: its index, its reason, and whether the call before began with it too.
 
-    `text` is the beginning of what it says, `more` are the characters that it has beyond that.
+    `text` is the beginning of its text, `more` the number of further characters.
     """
 
     kind: Literal["part"]
@@ -43,9 +43,9 @@ class PartLine(NamedTuple):
 
 
 class OmissionLine(NamedTuple):
-    """Positions that were left out one after another, with the tokens that they would have cost.
+    """Positions that were left out in a row, with the tokens that they would have cost.
 
-    `runs` are the first of them, `others` is the number of the rest; `rules` names all rules.
+    `runs` are the first of them, `others` is the number of the others; `rules` names all rules.
     """
 
     kind: Literal["omission"]
@@ -58,12 +58,12 @@ class OmissionLine(NamedTuple):
 
     @property
     def is_held(self) -> bool:
-        """True if the model has all of it: its provider holds it."""
+        """True if the provider holds all of it."""
         return HAD.issuperset(self.rules)
 
 
 class FoldLine(NamedTuple):
-    """Parts that are not shown, the tokens of which are so many; a page that shows them begins at `start`."""
+    """Parts that are not shown, with their tokens; a page that shows them begins at `start`."""
 
     kind: Literal["fold"]
     first: int
@@ -92,7 +92,7 @@ def lines(
 ) -> list[Line]:
     """Return the lines of a request: `end` at each end, or twice as many from part `start` on.
 
-    `shared` is what it begins with as the call before did.
+    `shared` is its common beginning with the call before.
     """
     places = list(_places(request))
     chosen = _chosen(places, start, end)
@@ -115,7 +115,7 @@ def lines(
 
 
 def read(conversation: Conversation, positions: Sequence[int]) -> Iterator[Entry]:
-    """Yield the entries at these positions, and a few that stand between them."""
+    """Yield the entries at these positions, and a few between them."""
     spans: list[tuple[int, int]] = []
     for position in positions:
         if spans and position - spans[-1][1] <= GAP:
@@ -127,7 +127,7 @@ def read(conversation: Conversation, positions: Sequence[int]) -> Iterator[Entry
 
 
 def _places(request: Request) -> Iterator[_Place]:
-    """Yield the parts in their order, and the omissions before the first part of a later entry, together."""
+    """Yield the parts in order, each omission before the first part of a later entry."""
     waiting = sorted(request.omissions)
     at = 0
     for index, part in enumerate(request.parts):
@@ -144,7 +144,6 @@ def _places(request: Request) -> Iterator[_Place]:
 
 
 def _chosen(places: Sequence[_Place], start: int | None, end: int) -> list[range]:
-    """Return the runs of places that a page shows."""
     number = len(places)
     if number <= 2 * end:
         return [range(number)]
@@ -175,7 +174,6 @@ def _line(
 
 
 def _fold(request: Request, places: Sequence[_Place], done: int, end: int) -> FoldLine:
-    """Return the line for places that are not shown; before what is shown the last of them come first."""
     parts = [at for at in places if isinstance(at, int)]
     tokens = sum(request.parts[at].tokens_out for at in parts)
     start = parts[-2 * end :][0] if done == 0 and parts else parts[0] if parts else 0
@@ -183,7 +181,7 @@ def _fold(request: Request, places: Sequence[_Place], done: int, end: int) -> Fo
 
 
 def _with_border(found: Iterable[Line]) -> list[Line]:
-    """Mark where what was the same in the call before ends."""
+    """Mark the place at which what the call before had too ends."""
     made: list[Line] = []
     for same, run in groupby(found, key=lambda line: not isinstance(line, PartLine) or line.same):
         is_border = not same and any(isinstance(line, PartLine) and line.same for line in made)

@@ -1,4 +1,4 @@
-"""Marks of entries by what a request makes of each: of its part the disposition, `left-out`, or nothing."""
+"""Marks of entries by what a request makes of each: the disposition of its part, or `left-out`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ LEFT_OUT = "left-out"
 
 
 class RequestMarks(Mapping[int, str]):
-    """The disposition of each entry, by position; what was left out is kept in runs, however long.
+    """The disposition of each entry, by position; what the provider holds counts as kept.
 
-    What the provider holds is kept as far as its model is concerned.
+    Omissions stay runs, however long.
     """
 
     def __init__(self, request: Request) -> None:

@@ -25,11 +25,11 @@ AHEAD = 2_000
 
 
 class Sent(NamedTuple):
-    """Surroundings of a request: the call before, the answer, the bill.
+    """Surroundings of a request.
 
-    `before` is the position of the call before's request, 0: there is none; `shared` is what both begin
-    with. `answer` is what followed this one, and `bill` its provider's. `cache`
-    says what it read from the prompt cache, and why no more.
+    `before` is the position of the request of the call before, 0 without one; `shared` is their common
+    beginning. `answer` is what followed, and `bill` its provider's. `cache` says what it read from the prompt
+    cache, and why no more.
     """
 
     before: int
@@ -40,9 +40,9 @@ class Sent(NamedTuple):
 
 
 def explained_and_sent(query: Query) -> tuple[Request, Sent]:
-    """Return the request that is asked for, and what was sent around it.
+    """Return the request, and what was sent around it.
 
-    The call before is built first: from there it is a few entries to the request.
+    The call before is built first: the request is a few entries further.
     """
     calls = query.index.filtered("model calls", query.agent)
     earlier = calls[: bisect_right(calls, query.at)]
@@ -61,7 +61,6 @@ def explained_and_sent(query: Query) -> tuple[Request, Sent]:
 
 
 def _cache(query: Query, then: Request | None, request: Request, followed: Entry | None) -> str:
-    """Say what a request read from the cache; empty without an answer, or without a call before."""
     if then is None or followed is None or then.api != request.api or request.at - then.at > AHEAD:
         return ""
     answer = answer_before(query.conversation, followed)
@@ -72,19 +71,16 @@ def _cache(query: Query, then: Request | None, request: Request, followed: Entry
 
 
 def _request_at(query: Query, at: int) -> Request:
-    """Return the agent's own request at an earlier position, kept for the next steps."""
     asked = query.asked_request
     return AskedRequest(query.conversation, query.agent, at, asked.api, None, ()).request()
 
 
 def _billed(query: Query, positions: Iterable[int]) -> Entry | None:
-    """Return the first of these answers that states what its request was billed."""
     found = next((position for position in positions if position in query.index.billed), 0)
     return query.conversation.entry(found) if found else None
 
 
 def _answer(query: Query, calls: Sequence[int]) -> Entry | None:
-    """Return the answer to the request, if one of the next calls is."""
     at = query.at
     later = calls[bisect_right(calls, at) :][:8]
     if not later or later[0] - at > AHEAD:
@@ -93,7 +89,6 @@ def _answer(query: Query, calls: Sequence[int]) -> Entry | None:
 
 
 def _error(query: Query, calls: Sequence[int]) -> Entry | None:
-    """Return the error that the request ended in."""
     at = query.at
     for position in calls[bisect_right(calls, at) :][:1]:
         entry = query.conversation.entry(position)
