@@ -1,1 +1,1 @@
-"""Import logs of other programs, and export conversations; `stenolog.importers` is the face."""
+"""Import of other programs' logs, and export; `stenolog.importers` is the face."""

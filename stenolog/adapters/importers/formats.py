@@ -32,8 +32,8 @@ def _never(value: Json) -> bool:
 class FolderFormat(NamedTuple):
     """A format that keeps its conversations in a folder of its own.
 
-    `find` returns the folder that a path stands for, or None, and raises `UnknownFormatError` for a folder
-    that is none; `holds` says whether a folder is one, `read` reads it, and `files` lists what is read.
+    `find` returns a path's folder, or None, and raises `UnknownFormatError` for an invalid one; `holds`
+    returns whether a folder is one, `read` reads it, and `files` lists what is read.
     """
 
     find: Callable[[Path], Path | None]
@@ -43,11 +43,11 @@ class FolderFormat(NamedTuple):
 
 
 class LineFormat(NamedTuple):
-    """JSON Lines that are converted one by one, so that a file of any size takes little memory.
+    """JSON Lines converted one by one, so that files of any size take little memory.
 
-    `make` begins the converter of a conversation. `name_of` returns the name of the conversation that a
-    record belongs to, empty where it tells none; its second argument is whether a conversation has begun.
-    `beside` returns records that other files beside a file have on it; they come first.
+    `make` creates a conversation's converter. `name_of` returns a record's conversation, empty if not named;
+    its second argument is whether a conversation has begun. `beside` returns a file's records from other
+    files; they come first.
     """
 
     make: Callable[[ExistingLog], Converter]
@@ -57,20 +57,18 @@ class LineFormat(NamedTuple):
 
 @dataclass(frozen=True)
 class Importer:
-    """A format of transcripts: how its files are recognised, by their content alone, and read.
+    """A format of transcripts: how its files are recognised, by content only, and read.
 
-    `title` names a file of it in messages ("a Slack channel"). `read` returns the conversations of a file;
-    where `lines` is given too, `read` is for a file that is one JSON list. A file is of this format if
-    `is_document` accepts the one JSON value that it holds, `is_record` one of its first values on lines, or
-    `is_start` its first bytes (it is given these and the whole stream). If no format takes any of the first
-    values, `is_likely` is asked with all objects among them. If one takes a value, its `other` may still
-    find another format that has no importer in the first records, and return its name.
+    `title` names a file in messages ("a Slack channel"). `read` returns a file's conversations; with `lines`,
+    it is only for a file that is one JSON list. A file is of this format if `is_document` accepts its single
+    JSON value, `is_record` one of the first values on lines, or `is_start` its first bytes (given these and
+    the stream). If no format accepts any, `is_likely` is asked with all objects among the first values. After
+    a match, `other` may still return the name of another format without importer.
 
-    `name_of` returns the conversation's name where the file tells none. `takes_agents`: names of agents can
-    be given by the caller. Of several importers that accept a file the one of the highest `precedence` takes
-    it. `version` is raised when more of a file is taken in than was before. `with_mapping` returns an
-    importer of the files that a mapping describes, given its path, and raises `CallerError` for a bad one.
-    `team` returns the file of a team that a file describes, which then holds no conversation.
+    `name_of` returns the conversation's name if the file has none. `takes_agents`: the caller may give
+    agents' names. Of several matches the highest `precedence` wins. `version` rises when more of a file is
+    read than before. `with_mapping` returns an importer for a mapping's path, and raises `CallerError`.
+    `team` returns the team file that a file without conversations describes.
     """
 
     name: str
@@ -92,15 +90,15 @@ class Importer:
 
 
 def mappings_beside(path: Path) -> Iterator[Path]:
-    """Yield the mappings that stand beside a transcript: `talk.mapping.toml` beside `talk.jsonl`."""
+    """Yield the mappings beside a transcript: `talk.mapping.toml` beside `talk.jsonl`."""
     found = (path.with_name(f"{path.stem}{suffix}") for suffix in MAPPING_SUFFIXES)
     return (each for each in found if each.is_file())
 
 
 class ImporterRegistry(ProgramRegistry[Importer]):
-    """Importers by their names, those of `PROGRAMS` and others that were added.
+    """Importers by name, those of `PROGRAMS` and added ones.
 
-    What is needed to recognise a file is known before its importer is imported.
+    What recognises a file is known before its importer is imported.
     """
 
     def __init__(self) -> None:
@@ -126,16 +124,16 @@ class ImporterRegistry(ProgramRegistry[Importer]):
         return self._formats[name].title if name in self._formats else self[name].title
 
     def signatures(self, name: str) -> tuple[Signature, ...] | None:
-        """Return the signatures of a format; None if it has none, so that its importer has to be asked."""
+        """Return a format's signatures; None if only its importer can tell."""
         return self._formats[name].signatures if name in self._formats else None
 
     def suffixes(self) -> tuple[str, ...]:
-        """Return the ends of names, in small letters, of files that formats look for in a folder."""
+        """Return the suffixes, in lower case, that formats look for in a folder."""
         formats = (self._formats[name] for name in self if name in self._formats)
         return tuple(suffix.lower() for format in formats for suffix in format.suffixes)
 
     def in_order(self, about: Literal["start", "value", "folder"]) -> list[Asked]:
-        """Return the importers to ask about a file's start, its values or a folder, in their order."""
+        """Return the importers to ask about a file's start, values or folder, in order."""
         names = tuple(self._values)
         if names != self._asked[0]:
             self._asked = names, self._sorted(names)
@@ -156,7 +154,7 @@ class ImporterRegistry(ProgramRegistry[Importer]):
 
 
 class Asked(NamedTuple):
-    """An importer to ask about a file that shows one of the signatures; about any file if it has none."""
+    """An importer to ask about a file with one of its signatures; about any file without."""
 
     name: str
     precedence: int

@@ -1,4 +1,4 @@
-"""Importing files: their records through converters, the steps into the log, and a report of it all."""
+"""Import of files: records through converters, steps into the log, and a report."""
 
 from __future__ import annotations
 
@@ -55,20 +55,18 @@ def import_file(
     mapping: str | os.PathLike[str] | None = None,
     zone: str = "",
 ) -> Report:
-    """Import a transcript, or a format's folder of them, into the log, and report on it.
+    """Import a transcript, or a format's folder of them; return a report.
 
-    What the log holds already is not appended again, so a file that has grown can be imported again.
-    A conversation that was renamed is continued. One that was deleted is left out, unless `again` is given.
-    `name` is for the first conversation of the file; more of them are called `name/` and their own
-    name. `keep_raw` keeps the file itself as blobs. `progress` is called with the number of bytes read so
-    far. `agents` are names of agents by their ids in a file, such as public keys, where it does not tell
-    them. `mapping` is the path of a file that says where a file of any format has its messages; the file is
-    read by it, and not recognised. `zone` is that of times that name none: `Europe/Vienna`, `local`, or UTC.
+    What the log has is not appended again, so a file that has grown can be imported again. A renamed
+    conversation is continued; a deleted one is left out, unless `again`. `name` is for the file's first
+    conversation; others are `name/` and their own name. `keep_raw` keeps the file as blobs. `progress` is
+    called with the bytes read so far. `agents` are agents' names by id, such as public keys, if the file
+    lacks them. `mapping` is the path of a file that says where a file of any format has its messages. `zone`
+    is for times without one: `Europe/Vienna`, `local`, or UTC.
 
-    Raises `UnknownFormatError` where no importer knows the file, `CorruptLogError` for a stenolog export that
-    was changed, `MissingExtraError`, `CallerError` for `agents` of another file or a bad mapping, and OSError
-    where the file cannot be read. What goes wrong inside one conversation is told in the report, and does
-    not stop the others.
+    Raises `UnknownFormatError` if no importer knows the file, `CorruptLogError` for a changed stenolog
+    export, `MissingExtraError`, `CallerError` for `agents` of another file or a bad mapping, and OSError.
+    Errors within one conversation are reported, and do not stop the others.
     """
     importing = _Importing(log, name, keep_raw, agents, progress, again=again, mapping=mapping, zone=zone)
     (report,) = importing.all([Path(path)], refuse=False)
@@ -87,11 +85,11 @@ def import_files(
     mapping: str | os.PathLike[str] | None = None,
     zone: str = "",
 ) -> Iterator[Report | Refused]:
-    """Import many transcripts, several of them in one transaction where they are short.
+    """Import many transcripts, several short ones in one transaction.
 
-    What became of each is told in order, and once it is durable. A file that cannot be imported does not stop
-    the others. `progress` is called with the number of bytes read so far, of all files; otherwise as
-    `import_file`. A `KeyboardInterrupt` is raised once what was read so far is written and told.
+    Outcomes come in order, each once durable. A file that cannot be imported does not stop the others.
+    `progress` is called with the bytes read of all files; otherwise as `import_file`. A `KeyboardInterrupt`
+    is raised once what was read is written and reported.
 
     Raises `StoreTimeoutError` and `StoreError`.
     """
@@ -110,10 +108,10 @@ def import_stream(
     mapping: str | os.PathLike[str] | None = None,
     zone: str = "",
 ) -> Report:
-    """Import a transcript that is read from a stream, such as stdin; otherwise as `import_file`.
+    """Import a transcript from a stream, such as stdin; otherwise as `import_file`.
 
-    Conversations that tell no id of their own are known by the bytes of the whole stream, so that the same
-    stream adds nothing; one that has grown is continued where it has the same `name`.
+    Conversations without ids are known by the whole stream's bytes, so the same stream adds nothing; a grown
+    one is continued under the same `name`.
     """
     importing = _Importing(log, name, keep_raw, agents, again=again, mapping=mapping, zone=zone)
     with TemporaryFile() as whole:
@@ -132,11 +130,10 @@ def import_conversations(
     name: str | None = None,
     unique: bool = False,
 ) -> Report:
-    """Import conversations that an importer has read from elsewhere than a file, a database say.
+    """Import conversations read from elsewhere, such as a database.
 
-    `source` says in the report where they are from; `reading` is the reader that notes what it skips. `name`
-    as in `import_file`. `unique`: no two conversations anywhere have the same name of their own, so that one
-    that was renamed is continued, and one that was deleted is left out.
+    `source` is their origin in the report; `reading` notes what it skips. `name` as in `import_file`.
+    `unique`: names are unique everywhere, so renamed conversations are continued, deleted ones left out.
     """
     report, importing = Report(source, format), _Importing(log, name)
     importing.convert(conversations, report, Naming(log, source, name, is_session=unique))
@@ -146,7 +143,7 @@ def import_conversations(
 
 
 class _Done(NamedTuple):
-    """The outcome of a path, durable once the batch has made `writes` writes; `file` is to be remembered."""
+    """A path's outcome, durable after the batch's `writes` writes; `file` is to be remembered."""
 
     what: Report | Refused
     writes: int
@@ -154,7 +151,7 @@ class _Done(NamedTuple):
 
 
 class _Importing:
-    """One call of the importers: what it was given, and what waits to be written."""
+    """One call of the importers: its arguments, and pending writes."""
 
     def __init__(
         self,
@@ -183,7 +180,7 @@ class _Importing:
         self._waiting: deque[_Done] = deque()
 
     def all(self, paths: Iterable[Path], *, refuse: bool) -> Iterator[Report | Refused]:
-        """Yield the outcome of each path, in order, each once all that was read of it is written."""
+        """Yield each path's outcome in order, once all that was read is written."""
         try:
             for path in paths:
                 what, file = self._one(path, refuse)
@@ -202,7 +199,7 @@ class _Importing:
         yield from self._durable()
 
     def from_stream(self, stream: BinaryIO) -> Report:
-        """Import a stream that has no path, and return the report once all of it is written."""
+        """Import a stream without a path; return the report once all is written."""
         sha = file_digest(cast("BufferedReader", stream), "sha256").hexdigest()
         stream.seek(0)
         with times_in(self._zone):
@@ -221,7 +218,7 @@ class _Importing:
             yield what
 
     def _one(self, path: Path, refuse: bool) -> tuple[Report | Refused, known_files.KnownFile | None]:
-        """Import a path and return its outcome, and the file to remember."""
+        """Import a path; return its outcome, and the file to remember."""
         try:
             if self._zone:
                 with times_in(self._zone):
@@ -238,7 +235,7 @@ class _Importing:
         return (folder, None) if folder else self._file(path)
 
     def _was_refused(self, path: Path, error: Exception) -> bool:
-        """Return whether the file was refused for the same reason before, and has not changed."""
+        """Return whether the unchanged file was refused for the same reason before."""
         if self._may_be_known and not isinstance(error, OSError):
             with suppress(OSError, UnknownFormatError), regular_file(path, BUFFER) as stream:
                 file = known_files.file(path, self._name, stream)
@@ -258,7 +255,7 @@ class _Importing:
             return report, file if len(self._noted) == noted and not report.team else None
 
     def _read(self, path: Path, stream: BinaryIO, place: str = "") -> Report:
-        """Read a file; `place` is that in which names of its own are unique, unless it is the path."""
+        """Read a file; own names are unique within `place`, by default the path."""
         with decompressed(stream) as content:
             report = self._read_plain(path, content, place or str(path.absolute()))
         for found in report.conversations:
@@ -266,7 +263,7 @@ class _Importing:
         return report
 
     def _read_plain(self, path: Path, stream: BinaryIO, place: str) -> Report:
-        """Read the content of a file that is not compressed, or no longer is."""
+        """Read an uncompressed file's content."""
         importer = self._mapped or IMPORTERS[recognise_stream(stream)]
         report = Report(str(path), importer.name)
         self._check_takes_agents(importer)
@@ -294,7 +291,7 @@ class _Importing:
         return report
 
     def _folder(self, path: Path) -> Report | None:
-        """Import a format's folder of conversations; return None for any other path."""
+        """Import a format's folder; return None for other paths."""
         folder, importer = folder_of(path)
         if importer is None or importer.folder is None or _is_known(path):
             return None
@@ -328,7 +325,7 @@ class _Importing:
         naming: Naming,
         progress: Callable[[], int] = lambda: 0,
     ) -> None:
-        """Take in conversations as they are read; `progress` is how far their file has been read."""
+        """Convert conversations as they are read; `progress` is how far their file is read."""
         ahead = list(islice(conversations, 2))
         naming.is_alone = len(ahead) < 2
         for told in chain(ahead, conversations):
@@ -352,7 +349,7 @@ class _Importing:
         return Naming(self.log, stem, self._name, file=place, is_session=is_session, again=self._again)
 
     def _keep(self, stream: BinaryIO, file: Path, found: Imported) -> None:
-        """Keep the file itself with a conversation that was in it, where that was asked for."""
+        """Keep the file with one of its conversations, if requested."""
         if self._keep_raw and not found.failed:
             self.batch.flush()
             if found.name in self.log:
@@ -372,7 +369,7 @@ class _Importing:
 
 
 def mapped_importer(mapping: Path) -> Importer:
-    """Return an importer of the files that a mapping describes. Raises `CallerError` for a bad mapping."""
+    """Return an importer for a mapping. Raises `CallerError` for a bad one."""
     for name, _, signatures in IMPORTERS.in_order("start"):
         may_be = signatures is None or any(each.beside for each in signatures)
         if may_be and (make := IMPORTERS[name].with_mapping) is not None:
@@ -381,7 +378,7 @@ def mapped_importer(mapping: Path) -> Importer:
 
 
 def _is_known(path: Path) -> bool:
-    """Return whether a path is a file that an importer recognises by its content, whatever its name."""
+    """Return whether an importer recognises a path's file by content."""
     with suppress(UnknownFormatError):
         return path.is_file() and bool(recognise(path))
     return False

@@ -1,7 +1,7 @@
-"""Folders watched for transcripts: files that are new or have changed are imported, round by round.
+"""Folders watched for transcripts: new and changed files are imported, round by round.
 
-Files are polled. The import itself appends only what a log does not have, so a round may come late, or see a
-file while it is written: what is cut off is read in the next round.
+Files are polled. An import appends only what is new, so a round may be late or see a file in progress: the
+next one reads the rest.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ Importing: TypeAlias = Callable[[Sequence[Path]], Iterable[Report | Refused]]
 def rounds(
     paths: Sequence[Path], importing: Importing, wait: Callable[[], object]
 ) -> Iterator[list[Report | Refused]]:
-    """Yield what became of the files of each round, without rounds in which no file has changed.
+    """Yield the outcomes of each round in which a file changed.
 
-    `importing` imports files; `wait` returns when it is time for the next round. It never ends by itself.
+    `importing` imports files; `wait` returns when the next round is due. Never ends.
     """
     seen: dict[Path, Stamp] = {}
     while True:
@@ -36,7 +36,7 @@ def rounds(
 
 
 def _stamp(path: Path) -> Stamp:
-    """Return what tells a changed file, or a folder that counts as one; empty where nothing is there."""
+    """Return a mark of a file's state, or a folder's; empty if missing."""
     files = sorted(path.rglob("*")) if path.is_dir() else [path]
     return tuple(stamp for file in files if (stamp := _stat(file)))
 

@@ -1,4 +1,4 @@
-"""Agent programs: a room for each, registered here by name and imported when it is asked for."""
+"""Agent programs, each with a package, registered by name and imported when needed."""
 
 from stenolog.domain.base.registry import Reference
 from stenolog.projections.programs import PROGRAMS

@@ -1,1 +1,1 @@
-"""The JSON of providers, their errors and prices: for models, agents, importers and frameworks."""
+"""Providers' JSON, errors and prices, for models, agents, importers and frameworks."""

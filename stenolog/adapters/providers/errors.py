@@ -1,7 +1,7 @@
-"""Translation of a provider's failure to the engine's errors, with secrets removed from its words.
+"""Providers' failures as the engine's errors, without secrets.
 
-For models that are called here, by SDK or HTTP: their status and code say more than their words. Programs and
-imported files have words alone, which `failures.error_category` reads.
+For models called here, by SDK or HTTP: status and code say more than words. Programs and imported files have
+only words, which `failures.error_category` reads.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def provider_error(
 ) -> ModelError:
     """Return the engine's error for a provider's.
 
-    `code` is the provider's name for it (codes and types, in a row).
+    `code` has the provider's names for it (codes and types).
     """
     return reported(failure(status, code, message), headers, secrets)
 
@@ -43,14 +43,14 @@ def provider_error(
 def reported(
     error: ModelError, headers: Mapping[str, str] | None = None, secrets: Iterable[str] = ()
 ) -> ModelError:
-    """Return an error that a provider stated, without secrets, and with the time to wait of its headers."""
+    """Return a provider's error without secrets, with the wait in its headers."""
     wait = retry_after(headers or {}) if error.retry_after is None else error.retry_after
     words = redact(error.message, secrets)
     return ModelError(error.category, words, retry_after=wait, status=error.status)
 
 
 def connection_error(error: Exception, secrets: Iterable[str] = ()) -> ModelError:
-    """Return the engine's error for a failed connection, or for a response that cannot be read."""
+    """Return the engine's error for a failed connection or an unreadable response."""
     import httpx2  # every SDK's HTTP client
 
     cause = error if isinstance(error, httpx2.HTTPError) else error.__cause__ or error
@@ -77,14 +77,14 @@ def connection_error(error: Exception, secrets: Iterable[str] = ()) -> ModelErro
 
 
 def redact(words: str, secrets: Iterable[str] = ()) -> str:
-    """Return a provider's own words, without keys, in one line of bounded length."""
+    """Return a provider's words without keys, in one line of bounded length."""
     line = " ".join(clean(_hidden(words, secrets)).split())
     return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
 
 
 @contextmanager
 def hiding(secrets: Iterable[str]) -> Iterator[None]:
-    """Raise a `ModelError` from within without these secrets, in one line of bounded length."""
+    """Raise an inner `ModelError` without these secrets, in one line of bounded length."""
     try:
         yield
     except ModelError as error:
@@ -103,7 +103,7 @@ def _hidden(words: str, secrets: Iterable[str]) -> str:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that a provider asks to wait, by `retry-after-ms` or `retry-after` (or its date)."""
+    """Return the seconds to wait, by `retry-after-ms` or `retry-after` (or its date)."""
     milliseconds = _number(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
         return milliseconds / 1000

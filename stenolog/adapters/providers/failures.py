@@ -1,8 +1,7 @@
-"""Failures of providers: their category by status and words, and the secrets hidden in those words.
+"""Providers' failures: category by status and words, and secrets hidden in the words.
 
-`error_category` is for agents' programs and importers: they have a sentence, at most with a status in it, so
-the words win. `errors.category` is for models called here. What people, models or tools say is never hidden:
-their words are kept as they are.
+`error_category` is for agents' programs and importers: they have a sentence, so the words win.
+`errors.category` is for models called here. Words of people, models and tools are never hidden.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _WORDS: tuple[tuple[str, ErrorCategory], ...] = (
 
 
 def error_category(words: str, status: int = 0) -> ErrorCategory:
-    """Return the category that the words name, else that of the HTTP status; `other` where neither tells."""
+    """Return the category of the words, else of the HTTP status; `other` if unknown."""
     if not status and (found := re.search(r"\b([45]\d\d)\b", words[:80])):
         status = int(found[1])
     for pattern, named in _WORDS:
@@ -72,7 +71,7 @@ _SHAPES = (
 
 
 def hide(text: str, secrets: Iterable[str] = (), mark: str = HIDDEN) -> str:
-    """Return the text without the given secrets, those of the environment, and values shaped like one."""
+    """Return the text without the given secrets, those of the environment, and look-alikes."""
     return re.sub(_SHAPES, mark, _USERINFO.sub(mark, hide_known(text, secrets, mark)))
 
 
@@ -85,7 +84,7 @@ def hide_known(text: str, secrets: Iterable[str] = (), mark: str = HIDDEN) -> st
 
 
 def secrets_in(named: Mapping[str, str]) -> Iterable[str]:
-    """Yield the values that are secret by their names, and the passwords of addresses among the others."""
+    """Yield values that are secret by name, and passwords in other addresses."""
     for name, value in named.items():
         is_secret = _SURE.search(name) or (_UNSURE.search(name) and len(value) >= SHORTEST_UNSURE)
         if is_secret and value.lower() not in _ORDINARY:
@@ -97,7 +96,7 @@ def secrets_in(named: Mapping[str, str]) -> Iterable[str]:
 
 
 def _forms(secret: str) -> Iterable[str]:
-    """Yield a secret as errors may spell it: as it is, and as addresses and reprs do."""
+    """Yield a secret's spellings in errors: plain, and as in addresses and reprs."""
     if len(secret) >= SHORTEST:
         yield secret
         yield quote(secret, safe="")

@@ -31,12 +31,12 @@ ROUTED = "openrouter"
 
 
 def listed() -> Prices:
-    """Return the prices of all models that are known: `genai-prices` is read when a model is looked up."""
+    """Return the prices of all known models: `genai-prices` is read at the first lookup."""
     return (_of_package,) if _installed() else PRICES
 
 
 def source() -> str:
-    """Return where the listed prices come from, and how to get current ones, in words."""
+    """Return, in words, the listed prices' origin, and how to get current ones."""
     if found := _installed():
         return f"prices of {PACKAGE} {found}"
     return f"example prices of {PRICES_AS_OF} (current ones: `pip install 'stenolog[prices]'`)"
@@ -57,7 +57,7 @@ def _installed() -> str:
 
 @lru_cache(maxsize=1_024)
 def _of_package(model: str) -> Price | None:
-    """Return the price that the package lists; None where it does not know the model."""
+    """Return the package's price; None if it does not know the model."""
     from genai_prices import Usage, calc_price
 
     # The tokens of many calls are added up here, so what a long context costs more is not counted.
@@ -80,15 +80,15 @@ def _of_package(model: str) -> Price | None:
 
 
 def _usd(rate: Any) -> float | None:
-    """Return USD per million tokens; of a rate in tiers the first."""
+    """Return USD per million tokens, the first of a tiered rate."""
     rate = getattr(rate, "base", rate)
     return float(rate) if isinstance(rate, Decimal | int | float) else None
 
 
 def prices_of(file: Path | None) -> Prices:
-    """Return the prices in a file, in its order; those of the price list where there is none.
+    """Return a file's prices in order; the price list's if it has none.
 
-    Raises `InvalidEventError`, which says what was expected and where.
+    Raises `InvalidEventError` with what was expected and where.
     """
     if file is None:
         return listed()

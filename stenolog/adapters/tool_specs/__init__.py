@@ -1,1 +1,1 @@
-"""Descriptions of tools for a model, from functions and from the dictionaries that providers take."""
+"""Descriptions of tools for a model, from functions and providers' dictionaries."""

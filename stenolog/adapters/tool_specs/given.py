@@ -1,4 +1,4 @@
-"""Tools as callers give them: functions, tools made of them, and dictionaries of OpenAI and Anthropic."""
+"""Tools as callers give them: functions, tools of these, dictionaries of OpenAI and Anthropic."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class DescribedTool(Protocol):
 
     @property
     def tool_call_schema(self) -> Any:
-        """The pydantic model, or the JSON Schema, of the arguments that a model may give."""
+        """Return the pydantic model or JSON Schema of a model's arguments."""
 
 
 ToolSpecLike: TypeAlias = Tool | Callable[..., Any] | Mapping[str, Any] | DescribedTool
@@ -44,9 +44,9 @@ def card_fields(
     parameters: Mapping[str, Any] | None,
     policy: PolicyLike,
 ) -> dict[str, Any]:
-    """Return the fields of an agent's card that are given; None stands for one that is not.
+    """Return the given fields of an agent's card; None means not given.
 
-    Raises `CallerError` for what is no tool.
+    Raises `CallerError` for an invalid tool.
     """
     given = {
         "model": model,
@@ -59,9 +59,9 @@ def card_fields(
 
 
 def tool_specs(given: Iterable[ToolSpecLike]) -> tuple[Tool, ...]:
-    """Return what a model is told of these tools.
+    """Return these tools' descriptions for a model.
 
-    Raises `CallerError` for what is none, for a function without a JSON Schema, and for two of one name.
+    Raises `CallerError` for an invalid tool, a function without a JSON Schema, and equal names.
     """
     if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
         raise CallerError(f"tools: expected a list of tools, found {given!r:.100}")
@@ -96,7 +96,7 @@ def _spec(given: object) -> Tool:
 
 
 def _langchain_schema(given: object) -> Json | None:
-    """Return the JSON Schema of the arguments of a tool of LangChain's form; None for anything else."""
+    """Return the JSON Schema of a LangChain tool's arguments; None for others."""
     is_named = all(isinstance(getattr(given, field, None), str) for field in ("name", "description"))
     # Not `args_schema`: it may have arguments that LangGraph injects, which no model is told of.
     schema = getattr(given, "tool_call_schema", None) if is_named else None
@@ -108,7 +108,7 @@ def _langchain_schema(given: object) -> Json | None:
 
 
 def _untitled(schema: Any) -> Any:
-    """Return a schema without the titles that pydantic makes of its fields' names."""
+    """Return a schema without pydantic's titles of fields."""
     if isinstance(schema, list):
         return [_untitled(each) for each in schema]
     if not isinstance(schema, dict):
@@ -119,7 +119,7 @@ def _untitled(schema: Any) -> Any:
 
 
 def _declared(given: dict[str, Any]) -> Tool:
-    """Return the tool of a dictionary. Raises `CallerError` for one that is none."""
+    """Return a dictionary's tool. Raises `CallerError`."""
     kind, inner = given.get("type", "function"), given.get("function", given)
     if own := own_tool(given):
         return own

@@ -1,6 +1,6 @@
-"""Signatures of plain functions: the JSON Schema that a model is told, and the arguments of a call.
+"""Signatures of plain functions: JSON Schema for a model, and a call's arguments.
 
-Pydantic reads both off the signature: annotations, `Field` and defaults mean what they mean to it.
+Pydantic reads annotations, `Field` and defaults off the signature.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ def tool_spec(
     description: str | None = None,
     approval: bool = False,
 ) -> Tool:
-    """Return what a model is told of a function; without a description that is its docstring.
+    """Return a function's description for a model; by default its docstring.
 
-    Raises `CallerError` for a name that not every provider takes.
+    Raises `CallerError` for a name that some provider refuses.
     """
     return Tool(
         name=checked_name(name),
@@ -60,12 +60,12 @@ def tool_spec(
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """Return the name of a function, or of an object that is called like one."""
+    """Return the name of a function, or of a callable object."""
     return str(getattr(function, "__name__", type(function).__name__))
 
 
 def checked_name(name: str) -> str:
-    """Return the name, if every provider takes it as it is: the model calls the tool by that name."""
+    """Return the name if every provider accepts it: the model calls the tool by it."""
     if not name or function_name(name) != name:
         what = "letters, digits, _ and -, a letter or _ first, at most 64"
         raise CallerError(f"expected a tool's name of {what}, found {name!r:.100}; give another by name=")
@@ -85,7 +85,7 @@ _Kind = inspect.Parameter
 
 
 def json_object(text: str) -> dict[str, Any]:
-    """Return the model's raw arguments as the object that they have to be. Raises `ToolError`."""
+    """Return the model's arguments as an object. Raises `ToolError`."""
     try:
         given = from_json(_utf8(text), allow_inf_nan=False)
     except ValueError as error:
@@ -107,7 +107,7 @@ class _Schema(GenerateJsonSchema):
 
 
 class Parameters:
-    """The parameters of a function, except those that are filled with the call itself.
+    """A function's parameters, except those filled with the call itself.
 
     `schema` is their JSON Schema, of type object. Raises `CallerError` for what a model cannot be told.
     """
@@ -123,9 +123,9 @@ class Parameters:
         self.takes_call = bool(self._calls)
 
     def read(self, call: Called) -> Given:
-        """Return the arguments of the function.
+        """Return the function's arguments.
 
-        Raises `ToolError`: what was expected, what was found, where.
+        Raises `ToolError` with expected, found and place.
         """
         try:
             read = self._model.model_validate_json(_utf8(call.arguments))
@@ -164,7 +164,7 @@ def _is_filled(parameter: inspect.Parameter) -> bool:
 
 
 def _utf8(text: str) -> bytes:
-    """Return the arguments to parse; blank ones are an empty object, for some models leave them out."""
+    """Return the arguments to parse; blank means an empty object, as some models omit them."""
     return text.encode(errors="replace") if text.strip() else b"{}"
 
 
@@ -182,9 +182,9 @@ def _signature(function: Callable[..., Any], name: str) -> list[inspect.Paramete
 
 
 def _model(parameters: list[inspect.Parameter], name: str) -> type[BaseModel]:
-    """Return a model with one field for each parameter.
+    """Return a model with a field for each parameter.
 
-    Its fields are numbered: a parameter may have a name that a model's field may not.
+    Fields are numbered: a parameter's name may be no valid field name.
     """
     try:
         fields: dict[str, Any] = {f"p{nth}": _field(parameter) for nth, parameter in enumerate(parameters)}
@@ -213,7 +213,7 @@ def _unfit(error: Exception, name: str) -> CallerError:
 
 
 def _small(schema: Any) -> Any:
-    """Return the schema without titles, which only repeat names, and without `"default": null`."""
+    """Return the schema without titles, which repeat names, and `"default": null`."""
     if isinstance(schema, list):
         return [_small(inner) for inner in schema]
     if not isinstance(schema, dict):

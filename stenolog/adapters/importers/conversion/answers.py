@@ -1,4 +1,4 @@
-"""Answers on their way into the log, and their calls: those without a result that a person went on after."""
+"""Answers on their way into the log, and calls that a person left without a result."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ INTERRUPTED = "No result: the call was interrupted."
 
 @dataclass
 class Answer:
-    """An assistant message whose records are still coming in; `source_id` is what they share."""
+    """An assistant message in progress; its records share `source_id`."""
 
     agent: str
     source_id: str
@@ -32,11 +32,11 @@ class Answer:
     lines: list[str] = field(default_factory=list)
 
     def is_of(self, agent: str, source_id: str) -> bool:
-        """Return whether a further record of that id belongs to this answer."""
+        """Return whether a record of that id belongs to this answer."""
         return (self.agent, self.source_id) == (agent, source_id)
 
     def add(self, more: Answer) -> None:
-        """Add one more record of the same answer; its usage stands for all of it."""
+        """Add another record of the answer; its usage is for all of it."""
         self.parts += more.parts
         self.model = more.model or self.model
         self.finish_reason = more.finish_reason or self.finish_reason
@@ -44,7 +44,7 @@ class Answer:
 
 
 class OpenCall(NamedTuple):
-    """A call without a result, and the position of the message that makes it."""
+    """A call without a result, and its message's position."""
 
     ref: CallRef
     name: str
@@ -59,7 +59,7 @@ class PlacedCall(NamedTuple):
 
 
 class LeftCalls:
-    """The last response of each agent, and whether a person has spoken to the agent since."""
+    """Each agent's last response, and whether a person has spoken to the agent since."""
 
     def __init__(self) -> None:
         self._responses: dict[str, list[str]] = {}
@@ -68,7 +68,7 @@ class LeftCalls:
         self._closed: dict[str, CallRef] = {}
 
     def answered(self, agent: str, entry: str, message: str) -> None:
-        """Note an answer; it is a further part of the last response if that is of the same message."""
+        """Note an answer, or a further part of the last response."""
         before = self._responses.get(agent, [""])
         goes_on = message and before[0] == message
         self._responses[agent] = [*(before if goes_on else [message]), entry]
@@ -88,7 +88,7 @@ class LeftCalls:
         return list(self._passed_over)
 
     def entries_of(self, agent: str) -> list[str]:
-        """Return the entries of the last response, once, if a person has passed over it."""
+        """Return the last response's entries, once, if a person went on without it."""
         return self._responses[agent] if self._passed_over.pop(agent, 0) is None else []
 
     def result(self, call_id: str, call: CallRef, name: str) -> ToolResult:
@@ -97,7 +97,7 @@ class LeftCalls:
         return ToolResult(INTERRUPTED, call_id=call_id, call=call, name=name, is_error=True)
 
     def late(self, result: ToolResult) -> ToolResult:
-        """Return a result as it comes; that of a call which was closed here is marked as late."""
+        """Return a result, marked as late if its call was closed here."""
         if result.call is not None or result.call_id not in self._closed:
             return result
         call = self._closed.pop(result.call_id)

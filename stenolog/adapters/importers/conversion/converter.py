@@ -1,4 +1,4 @@
-"""Interface of every importer: conversations of a file, each with a name, records and a converter."""
+"""Interface of importers: a file's conversations, each with name, records and converter."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Converter(Protocol):
-    """Converter of one conversation's records into steps; its other members are for the report."""
+    """Converter of a conversation's records to steps; other members are for the report."""
 
     writer: EventWriter
     ignored: Counter[str]
@@ -33,7 +33,7 @@ class Converter(Protocol):
 
 
 class RecordConverter:
-    """The part that converters share: their writer, and what the report counts."""
+    """Base of converters: the writer, and counts for the report."""
 
     def __init__(self, writer: EventWriter) -> None:
         self.writer = writer
@@ -48,11 +48,10 @@ class RecordConverter:
 
 @dataclass
 class SourceConversation:
-    """One conversation of a file: `name` is its own, empty where it tells none; `make` begins a converter.
+    """A conversation of a file: `name` is its own or empty; `make` creates a converter.
 
-    `records` can be gone through more than once. `ignored` counts what stands beside the records and is no
-    message. `failed` says why it cannot be read at all. `file` is its own, where there is one for each.
-    `unit` is what the numbers of its records count.
+    `records` can be iterated more than once. `ignored` counts other content. `failed` is the reason it is
+    unreadable. `file` is its own file, if any. `unit` is what record numbers count.
     """
 
     name: str
@@ -70,9 +69,9 @@ Reader: TypeAlias = Callable[[BinaryIO, JsonLinesReader], Iterator[SourceConvers
 def source_conversation(
     values: Sequence[Json], convert: Callable[[Record], Iterable[NewEntry]], name: str = ""
 ) -> SourceConversation:
-    """Return a conversation of JSON objects, each of which `convert` makes entries of: see `entry_converter`.
+    """Return a conversation of JSON objects, converted by `convert`: see `entry_converter`.
 
-    `name` is empty where the file tells none. Values that are no objects are counted in the report.
+    `name` is empty if the file has none. The report counts values that are not objects.
     """
     objects = [Record(str(nth), value) for nth, value in enumerate(values, 1) if isinstance(value, dict)]
     others = Counter(type(value).__name__ for value in values if not isinstance(value, dict))
@@ -82,11 +81,11 @@ def source_conversation(
 def entry_converter(
     convert: Callable[[Record], Iterable[NewEntry]],
 ) -> Callable[[ExistingLog], Converter]:
-    """Return a converter for `SourceConversation.make` of a function from a record to its entries.
+    """Return a `SourceConversation.make` of a function from a record to entries.
 
-    An entry without an id is known by its record's line, one without a time has that of the entry before it.
-    A record of which the function raises a `ValueError`, or that is of another shape than it expects
-    (`LookupError`, `TypeError`, `AttributeError`), is skipped, and stands in the report with its line.
+    An entry without an id is known by its record's line; one without a time has the previous one's. A record
+    is skipped and reported with its line if the function raises `ValueError`, `LookupError`, `TypeError` or
+    `AttributeError`.
     """
     return lambda log: _EntryConverter(convert, log)
 

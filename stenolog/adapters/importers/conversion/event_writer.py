@@ -1,8 +1,8 @@
-"""Writer of an import's events, which knows where each lands in the log, without touching the log.
+"""Writer of an import's events, which computes positions without touching the log.
 
-A converter reads a file from its beginning each time. What the log already holds is recognised by its
-entry id, or by the foreign records in `source.lines`: it is not written again, but keeps its position.
-So a file that has grown appends only what is new.
+A converter reads a file from its start each time. Logged entries are recognised by entry id, or by records in
+`source.lines`: they keep their position and are not written again. So a file that has grown appends only what
+is new.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from .steps import (
 
 
 class EventWriter:
-    """Takes down what a converter hears, for one conversation; `main` is its main agent.
+    """Writer of one conversation's events; `main` is its main agent.
 
-    `already` counts the entries that the log held. `closes` False: results of this format may come long
-    after a person went on, so calls without one stay open.
+    `already` counts entries that the log had. `closes` False: results may come long after a person went on,
+    so calls without one stay open.
     """
 
     def __init__(self, system: str, main: str, log: ExistingLog, *, closes: bool = True) -> None:
@@ -76,23 +76,23 @@ class EventWriter:
 
     @property
     def here(self) -> int:
-        """The position of the last entry gone through; the open answer is closed for it."""
+        """Return the last entry's position; closes the open answer."""
         self.close()
         return self._here
 
     def position_of(self, id: str) -> int:
-        """Return the position of an event with that id, which comes next unless the log holds it."""
+        """Return the position of the event with that id: the next, unless logged."""
         self.close()
         return self.log.positions.get(id, self._next)
 
     def latest_position(self, line: str) -> int:
-        """Return the position of the record that was gone through last; an open answer stays open."""
+        """Return the last record's position; an open answer stays open."""
         if (held := self.log.answers.get(line)) is not None:
             return held.position
         return self._next if self.answer is not None else self._here
 
     def with_calls(self, positions: Iterable[int]) -> set[int]:
-        """Return the positions, and with each of a call or a result those of all that belong together."""
+        """Return the positions, with all calls and results that belong to them."""
         self.close()
         found = set(positions)
         for entry, results in self._results.items():
@@ -111,25 +111,25 @@ class EventWriter:
         return id in self.log.positions
 
     def holds_other(self, id: str, event: Known) -> bool:
-        """Return whether the log held this entry with other parts than the event's."""
+        """Return whether the log has this entry with other parts."""
         known = self.log.said.get(id)
         return known is not None and known != hash(getattr(event, "parts", ()))
 
     def write(self, event: Known, id: str, time: datetime, blobs: Mapping[str, bytes] = NO_BLOBS) -> int:
-        """Take an event down behind the open answer, unless the log holds it; its position."""
+        """Write an event after the open answer, unless logged; return its position."""
         self.close()
         return self._put(event, id, time, blobs)
 
     def say(self, event: AssistantMessage, id: str, time: datetime) -> None:
-        """Take an answer down when the next event comes: a result without an id makes its words a call."""
+        """Write an answer with the next event: a result without an id makes its words a call."""
         self.close()
         self._said = (event, id, time)
 
     def hide_missing(self, time: datetime) -> int:
-        """Hide the imported messages that the file no longer holds, and return the number of them.
+        """Hide imported messages that are gone from the file; return their number.
 
-        Those that were hidden so, and that it holds again, are shown again. It is called once, at the end of
-        a file, for formats that take messages out of it. Each file has to hold the whole conversation.
+        Ones that came back are shown again. Call once, at the end of a file, for formats that remove messages
+        and hold whole conversations.
         """
         self.close()
         hidden = positions_in(self.log.settings.hides)
@@ -154,7 +154,7 @@ class EventWriter:
         return self.answer is None or not self.answer.is_of(agent, source_id)
 
     def add_part(self, line: str, heard: Answer) -> None:
-        """Add a record to the open answer: records that follow each other become one message."""
+        """Add a record to the open answer: successive records are one message."""
         if (held := self.log.answers.get(line)) is not None:
             self.close()
             self._close_calls(held.agent, heard.time, only_known=True)
@@ -189,7 +189,7 @@ class EventWriter:
         self._put(event, answer.lines[0], answer.time, NO_BLOBS)
 
     def _unused(self, answer: Answer) -> Usage | None:
-        """Return what an answer has used beyond its earlier parts: each part tells the usage of them all."""
+        """Return an answer's usage beyond its earlier parts: each has the total so far."""
         message = answer.agent, answer.source_id
         before, now = self._used.get(message), answer.usage
         if now is None:
@@ -200,7 +200,7 @@ class EventWriter:
         )
 
     def count(self, id: str, usage: Usage) -> None:
-        """Tell the tokens of a message that was taken down but not drained yet."""
+        """Set the tokens of a message that was written but not drained."""
         for nth, step in enumerate(self._steps):
             if isinstance(step, Append) and step.draft.id == id:
                 event = step.draft.event
@@ -209,20 +209,20 @@ class EventWriter:
                     self._steps[nth] = step._replace(draft=counted)
 
     def answered(self, call_id: str) -> CallRef | None:
-        """Return the latest unanswered call of that id, which is answered now; None if there is none."""
+        """Return the latest open call of that id and close it; None if there is none."""
         call = self.closed(call_id)
         return call.ref if call else None
 
     def closed(self, call_id: str) -> OpenCall | None:
-        """Close a call and return it with the name of its tool."""
+        """Close a call and return it with its tool's name."""
         self.close()
         calls = self._calls.get(call_id)
         return calls.pop() if calls else None
 
     def call_before(self, name: str = "") -> str:
-        """Return the id of the call that a result without one answers; empty if there is none.
+        """Return the id of the call that a result without one answers; empty if none.
 
-        It is the next open one of the latest answer, if possible of that tool; else the one in its words.
+        The latest answer's next open call, if possible of that tool; else the call in its words.
         """
         if self._said is not None and not self._said[0].tool_calls:
             event, id, time = self._said
@@ -241,37 +241,36 @@ class EventWriter:
         return min(open, default=(0, 0, ""))[2]
 
     def find_call(self, call_id: str) -> PlacedCall | None:
-        """Return the place of the latest call of that id, answered or not; None if there is none."""
+        """Return the place of that id's latest call, open or not; None if there is none."""
         self.close()
         return self._made.get(call_id)
 
     def result_of(self, call_id: str) -> int | None:
-        """Return the position of the latest result for that id; None where there is none."""
+        """Return the position of that id's latest result; None if there is none."""
         self.close()
         return self._resulted.get(call_id)
 
     def last_question(self, agent: str) -> int | None:
-        """Return the position that an agent has to answer: its last message, or its last tool result."""
+        """Return the position that an agent has to answer: its last message or tool result."""
         self.close()
         return self._asked.get(agent)
 
     def open_calls(self, agent: str) -> list[int]:
-        """Return the positions of an agent's calls without a result, and of the results beside them."""
+        """Return the positions of an agent's open calls, and of results beside them."""
         self.close()
         open = [c for calls in self._calls.values() for c in calls if self._owners[c.ref.entry] == agent]
         return sorted({p for c in open for p in (c.position, *self._results.get(c.ref.entry, ()))})
 
     def unanswered(self, name: str) -> str:
-        """Return the id of the latest unanswered call of that tool; empty where there is none."""
+        """Return the id of that tool's latest open call; empty if none."""
         self.close()
         found = [(c.position, id) for id, calls in self._calls.items() for c in calls if c.name == name]
         return max(found, default=(0, ""))[1]
 
     def visible(self, start: int, spared: Iterable[int]) -> tuple[PositionRange, ...]:
-        """Return the spans that the main agent saw from `start` on, to be replaced by a summary.
+        """Return the spans the main agent saw from `start` on, for a summary to replace.
 
-        They leave out the positions in `spared`, and each message with an open call together with its
-        results.
+        Without positions in `spared`, and without messages that have an open call and their results.
         """
         self.close()
         out = set(spared)
@@ -280,21 +279,21 @@ class EventWriter:
         return tuple(position_ranges((p for p in self._seen if p >= start and p not in out), self._silent))
 
     def ranges(self, positions: Iterable[int]) -> tuple[PositionRange, ...]:
-        """Return the runs of the positions; settings between them, which say nothing, do not break a run."""
+        """Return the positions as ranges; settings between them do not break one."""
         return tuple(position_ranges(positions, self._silent))
 
     def finish(self) -> list[Step]:
-        """Return the results for the calls that a person went on after, at the end of the file."""
+        """Return results for calls that a person went on after, at the end of the file."""
         self.close()
         for agent in self._left.agents():
             self._close_calls(agent, self._time)
         return self.drain()
 
     def _close_calls(self, agent: str, time: datetime, *, only_known: bool = False) -> None:
-        """Write a result for each call of the last response that has none, if a person went on since.
+        """Write a result for each open call of the last response, if a person went on.
 
-        It stands before the next answer, so that a file that grows gives what the whole file gives. With
-        `only_known`, that answer is in the log already, and none is written that is not there.
+        It comes before the next answer, so a growing file gives what the whole file gives. With `only_known`,
+        that answer is logged, and no new result is written.
         """
         entries, asked = self._left.entries_of(agent), self._asked.get(agent)
         calls = [(c, id) for id, open in self._calls.items() for c in open if c.ref.entry in entries]
@@ -326,9 +325,9 @@ class EventWriter:
         return position
 
     def _check_same(self, event: Known, id: str) -> None:
-        """Raise `DuplicateIdError` if a line imported before had other content.
+        """Raise `DuplicateIdError` if an imported line had other content.
 
-        An entry known by its line number alone might be the line of another file.
+        An entry known only by its line number might be of another file.
         """
         is_by_line = id.startswith("#") and isinstance(event, UserMessage | ToolResult)
         if is_by_line and self.holds_other(id, event):
@@ -346,7 +345,7 @@ class EventWriter:
             self._note_answer(held)
 
     def _note(self, event: Known, id: str, position: int) -> None:
-        """Remember the open calls, and the main agent's messages, for later events."""
+        """Remember open calls and the main agent's messages."""
         self._here = position
         self._in_file.add(position)
         match event:

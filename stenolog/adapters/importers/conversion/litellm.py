@@ -1,4 +1,4 @@
-"""Answers in the form of LiteLLM, through which OpenHands and SWE-agent call models."""
+"""Answers in LiteLLM's form, through which OpenHands and SWE-agent call models."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from stenolog.projections.messages.json_fields import Json, as_dict, as_int, as_
 
 
 def litellm_answer(message: Mapping[str, Json], key: str) -> list[AssistantPart]:
-    """Return the parts of an answer without its blank texts; a call without an id has one made of `key`."""
+    """Return an answer's non-blank parts; a call without an id gets one from `key`."""
     words = answer_parts({name: message.get(name) for name in ("content", "refusal")})
     said = (part for part in words if not isinstance(part, TextPart) or part.text.strip())
     return [*litellm_reasoning(message), *said, *calls_in(message, key)]
 
 
 def litellm_reasoning(message: Mapping[str, Json]) -> list[AssistantPart]:
-    """Return the reasoning of an answer: Anthropic's blocks, OpenAI's item, or only the words."""
+    """Return an answer's reasoning: Anthropic's blocks, OpenAI's item, or the words."""
     blocks = map(as_dict, as_list(message.get("thinking_blocks")))
     found = [assistant_part({"type": "thinking", **block}, "", "") for block in blocks]
     if item := as_dict(message.get("responses_reasoning_item")):
@@ -35,7 +35,7 @@ def litellm_reasoning(message: Mapping[str, Json]) -> list[AssistantPart]:
 
 
 def litellm_usage(given: Json, dollars: Json = None) -> Usage | None:
-    """Return the tokens of an answer of any API, and its cost; None if nothing was counted."""
+    """Return an answer's tokens and cost, of any API; None if not counted."""
     counted = as_dict(given)
     told = usage(counted) or Usage()
     written = counted.get("cache_write_tokens") or counted.get("cache_creation_input_tokens")

@@ -1,7 +1,7 @@
-"""Tables that make parts of the blocks of a foreign message, and the makers that most formats share.
+"""Tables from types of foreign blocks to makers of parts, and shared makers.
 
-A block is a JSON object with a type. A maker gets it and returns its part, a list of parts, or None for a
-block that it cannot read.
+A block is a JSON object with a type. A maker returns its part, a list of parts, or None if it cannot read the
+block.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ P = TypeVar("P")
 
 
 class BlockContext(NamedTuple):
-    """The message that a block is in: who wrote it, where bytes go, and the id of a call without one."""
+    """A block's message: its author, where bytes go, and the id of a call without one."""
 
     blobs: Blobs
     provider: str = ""
@@ -37,9 +37,9 @@ Maker: TypeAlias = Callable[[JsonObject, BlockContext], P | Sequence[P] | None]
 
 
 class PartTable(Generic[P]):
-    """Makers by the type of a block; one that no maker reads is kept as JSON that only `system` understands.
+    """Makers by a block's type; an unread block is kept as JSON that only `system` understands.
 
-    `default` is the maker for blocks that are of no type in the table.
+    `default` is for types not in the table.
     """
 
     def __init__(self, system: str, makers: Mapping[str, Maker[P]], default: Maker[P] | None = None) -> None:
@@ -56,7 +56,7 @@ class PartTable(Generic[P]):
         model: str = "",
         key: str = "",
     ) -> list[P | ProviderPart]:
-        """Return the parts of a content; a call without an id has one made of the key and its number."""
+        """Return a content's parts; a call without an id gets one from key and number."""
         kept: Blobs = {} if blobs is None else blobs
         found: list[P | ProviderPart] = []
         for nth, block in enumerate(blocks_in(content)):
@@ -73,7 +73,7 @@ class PartTable(Generic[P]):
 
 
 def blocks_in(content: Json) -> list[JsonObject]:
-    """Return the blocks of a content, which may be a text, a block, or a list of them."""
+    """Return a content's blocks: from a text, a block, or a list."""
     found = content if isinstance(content, list) else [content]
     return [
         {"type": "text", "text": each} if isinstance(each, str) else as_dict(each) for each in found if each
@@ -86,7 +86,7 @@ def text_maker(field: str = "text") -> Maker[TextPart]:
 
 
 def reasoning_maker(**fields: str) -> Maker[ReasoningPart]:
-    """Return the maker of reasoning, from its fields to those of a block; the first has to be a text."""
+    """Return a maker of reasoning from its fields to a block's; the first must be a text."""
     first = next(iter(fields.values()))
 
     def make(block: JsonObject, context: BlockContext) -> ReasoningPart | None:
@@ -99,7 +99,7 @@ def reasoning_maker(**fields: str) -> Maker[ReasoningPart]:
 
 
 def call_maker(given: str = "arguments", name: str = "name", id: str = "id") -> Maker[ToolCall]:
-    """Return the maker of a tool call, by the fields of its arguments, its name and its id."""
+    """Return a maker of tool calls, by the fields of arguments, name and id."""
 
     def make(block: JsonObject, context: BlockContext) -> ToolCall | None:
         if not isinstance(block.get(name), str):
@@ -113,7 +113,7 @@ def call_maker(given: str = "arguments", name: str = "name", id: str = "id") -> 
 def media_maker(
     data: str = "data", media_type: str = "mimeType", name: str = "name", default: str = "image/png"
 ) -> Maker[ImagePart | FilePart]:
-    """Return the maker of a picture or a file, by the fields of its base64, its media type and its name."""
+    """Return a maker of pictures and files, by the fields of base64, media type and name."""
 
     def make(block: JsonObject, context: BlockContext) -> ImagePart | FilePart | None:
         raw = block.get(data)
@@ -125,7 +125,7 @@ def media_maker(
 
 
 def media_part(media_type: str, name: str = "", *, blob: str = "", url: str = "") -> ImagePart | FilePart:
-    """Return a picture or a file by its media type: its bytes, or its URL."""
+    """Return a picture or file by media type: its bytes, or its URL."""
     if media_type.startswith("image/"):
         return ImagePart(media_type=media_type, blob=blob, url=url)
     return FilePart(name=name, media_type=media_type or ANY_FILE, blob=blob, url=url)

@@ -1,4 +1,4 @@
-"""The common parts of converters of coding agents' sessions: what they write, and what leaves the context."""
+"""Base of converters of coding agents' sessions."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ USER = "user"
 
 
 class SessionConverter(RecordConverter):
-    """A session on its way into the log: its messages by their ids, and what leaves the context.
+    """A session on its way into the log: messages by id, and what leaves context.
 
-    `system` is the program, `main` its agent, and `provider` that of the agent's card. A message is known by
-    its id in the file, and may become several entries. Other agents than `main` are its sub-agents.
+    `system` is the program, `main` its agent, `provider` that of its card. A message is known by its file's
+    id, and may become several entries. Other agents are sub-agents of `main`.
     """
 
     system: str
@@ -66,10 +66,9 @@ class SessionConverter(RecordConverter):
         blobs: Blobs | None = None,
         **fields: Any,
     ) -> int:
-        """Write what a person said, or what a program or a schedule says in the user's name.
+        """Write a person's words, or a program's or schedule's in the user's name; return the position.
 
-        `message` is the message that it is a part of, by default itself. `fields` are those of the event.
-        Return its position.
+        `message` is the message that it is part of, by default itself. `fields` are the event's.
         """
         event = UserMessage(
             parts=tuple(parts),
@@ -83,12 +82,12 @@ class SessionConverter(RecordConverter):
         return self.put(event, id, blobs, message)
 
     def unique(self, id: str) -> str:
-        """Return the id, with a number if the file had it before."""
+        """Return the id, numbered if repeated in the file."""
         self._ids[id] += 1
         return id if self._ids[id] == 1 else f"{id}-{self._ids[id]}"
 
     def put(self, event: Known, id: str, blobs: Blobs | None = None, message: str = "") -> int:
-        """Write an event after the settings that have changed, and return its position."""
+        """Write an event after changed settings; return its position."""
         self.setup.settle(id, self.time)
         position = self.writer.write(event, id, self.time, blobs or {})
         self.note(message or id, position)
@@ -103,7 +102,7 @@ class SessionConverter(RecordConverter):
         blobs: Blobs | None = None,
         **fields: Any,
     ) -> int:
-        """Write an answer that no other record goes on with, and return its position."""
+        """Write an answer that no other record continues; return its position."""
         event = AssistantMessage(
             agent=agent or self.main,
             parts=tuple(parts),
@@ -114,12 +113,12 @@ class SessionConverter(RecordConverter):
         return self.put(event, id, blobs)
 
     def write_answer(self, id: str, answer: Answer, message: str = "") -> None:
-        """Write a record of an answer; records that follow each other with one `source_id` are one entry."""
+        """Write an answer's record; successive ones with one `source_id` are one entry."""
         self.add_part(id, answer)
         self.note(message or id, self.writer.here)
 
     def add_part(self, id: str, answer: Answer) -> None:
-        """Add a record to an answer that may go on: `note` its position when it is complete."""
+        """Add a record to an answer that may continue: `note` its position once complete."""
         if self.writer.starts_message(id, answer.agent, answer.source_id):
             if answer.model:
                 self.setup.card(answer.agent, model=answer.model)
@@ -137,7 +136,7 @@ class SessionConverter(RecordConverter):
         usage: Usage | None = None,
         finish_reason: str = "",
     ) -> Answer:
-        """Return an answer to write; a sub-agent's is for itself, so that no other agent is shown it."""
+        """Return an answer to write; only a sub-agent itself is shown its own."""
         return Answer(
             agent or self.main, id, self.time, [*parts], self._to(agent), model, finish_reason, usage
         )
@@ -158,10 +157,10 @@ class SessionConverter(RecordConverter):
         is_repeated: bool = False,
         **fields: Any,
     ) -> int:
-        """Write the result of a tool call; `name` is the tool's where the call is not known.
+        """Write a tool call's result; `name` is the tool's if the call is unknown.
 
-        Where the file may tell a result twice (`is_repeated`), a second one of a call is passed over.
-        Return its position, 0 if it was passed over.
+        If the file may repeat results (`is_repeated`), a second one is skipped. Returns the position, 0 if
+        skipped.
         """
         call = self.writer.closed(call_id)
         if is_repeated and call is None and self.writer.find_call(call_id) is not None:
@@ -188,7 +187,7 @@ class SessionConverter(RecordConverter):
         agent: str = "",
         **fields: Any,
     ) -> int:
-        """Write a failure of the model, with the parts that had already come."""
+        """Write a model's failure with the parts that had arrived."""
         error = LlmError(
             agent=agent or self.main,
             category=category,
@@ -200,7 +199,7 @@ class SessionConverter(RecordConverter):
         return self.put(error, id, message=message)
 
     def write_facts(self, facts: Mapping[str, Any], name: str = "facts") -> None:
-        """Write what a file says of a session beside its messages; other facts later are another entry."""
+        """Write a session's facts beside its messages; later changes are another entry."""
         filled = {name: value for name, value in facts.items() if value not in (None, "", {}, [])}
         if filled and self.positions:
             self.setup.also(self.system, filled)
@@ -208,7 +207,7 @@ class SessionConverter(RecordConverter):
             self.setup.settle(f"{name}-{digest}", self.time)
 
     def check_beginning(self, what: str) -> None:
-        """Raise `DuplicateIdError` if the log has another session, of the same name, with the same ids."""
+        """Raise `DuplicateIdError` if the log has another session with this name and ids."""
         first = self.writer.log.first
         origin = getattr(first.event, "source", None) if first else None
         if first and origin and origin.system == self.system and first.time != self.time:
@@ -218,12 +217,12 @@ class SessionConverter(RecordConverter):
             )
 
     def name_after(self, wording: str) -> None:
-        """Take the first words of a person as the title, until the file names one."""
+        """Use a person's first words as title until the file has one."""
         if self.setup.title is None and (title := title_of(wording)):
             self.setup.title = title
 
     def note(self, id: str, position: int) -> None:
-        """Remember that a message has become the entry at a position, and is in context."""
+        """Remember that a message became the entry at a position, in context."""
         self._visited.add(position)
         positions = self.positions.setdefault(id, [])
         if position not in positions:
@@ -231,7 +230,7 @@ class SessionConverter(RecordConverter):
         self.in_context.setdefault(id)
 
     def hide(self, ids: Collection[str]) -> None:
-        """Take messages out of context that the user went back before; they stay as a fork."""
+        """Take out of context messages that the user went back before; they stay as a fork."""
         hidden = [position for id in self.in_context if id in ids for position in self.positions[id]]
         self.in_context = {id: None for id in self.in_context if id not in ids}
         self.hide_positions(hidden)
@@ -245,10 +244,10 @@ class SessionConverter(RecordConverter):
             self.decisions["rewound"] += 1
 
     def vanished(self, id: str) -> list[int]:
-        """Return the positions of the log whose records are not in the file any more.
+        """Return log positions whose records are gone from the file.
 
-        `id` is that of the record that goes on without them: none but those before it are meant. The caller
-        has gone through all records before it.
+        Only those before the record `id`, which continues without them. All records before it must have been
+        read.
         """
         log = self.writer.log
         own = {entry.position for entry in log.own}
@@ -269,9 +268,9 @@ class SessionConverter(RecordConverter):
         role: str = "compacted",
         **fields: Any,
     ) -> list[int]:
-        """Write a summary in the place of all messages of the main agent but the `retained` ones.
+        """Write a summary of the main agent's messages, except `retained` ones; return their positions.
 
-        A call without a result, which no summary may cover, leaves the context. Return their positions.
+        Open calls, which no summary may cover, leave the context.
         """
         retained = list(retained)
         stays = {position for each in retained for position in self.positions.get(each, ())}
@@ -302,5 +301,5 @@ class SessionConverter(RecordConverter):
 
 
 def text_parts(wording: str) -> list[TextPart]:
-    """Return a text as the parts of a message; none for an empty one."""
+    """Return a text as parts; none if it is empty."""
     return [TextPart(text=wording)] if wording else []

@@ -1,6 +1,6 @@
-"""Settings are gathered as the file tells them, and written as one mode switch before the next event.
+"""Settings collected from the file, written as one mode switch before the next event.
 
-So a file without a conversation leaves nothing, and the opening holds all that is known by then.
+So a file without a conversation writes nothing, and the first switch has all that is known.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .event_writer import EventWriter
 
 
 class SettingsWriter:
-    """The written and the wanted settings: mode, title, cards, and the context."""
+    """The written and the wanted settings: mode, title, cards, context."""
 
     def __init__(self, writer: EventWriter, mode: str = "agent", scope: str = "addressed") -> None:
         self.writer = writer
@@ -42,11 +42,11 @@ class SettingsWriter:
 
     @property
     def title_waits(self) -> bool:
-        """True if there is a title that no mode switch has yet."""
+        """Return whether a title is not in a mode switch yet."""
         return bool(self.title != self._written["title"])
 
     def resume(self, now: Settings, id: str) -> None:
-        """Begin with the settings of the log, unless it has none, or those of this file under that id."""
+        """Load the log's settings, or those of this file under that id."""
         if self.writer.log.head == 0 or self.writer.holds(id):
             return
         self.mode, self.scope, self.title = now.mode, now.scope, now.title or None
@@ -59,7 +59,7 @@ class SettingsWriter:
         return {name: getattr(self, name) for name in names}
 
     def card(self, agent: str, **changes: Any) -> None:
-        """Change an agent's card; an agent's first card brings it into the conversation."""
+        """Change an agent's card; its first card adds the agent."""
         old = self.cards.get(agent)
         if old is not None and all(getattr(old, name) == value for name, value in changes.items()):
             return
@@ -68,7 +68,7 @@ class SettingsWriter:
         self.cards[agent] = AgentCard(**{**fields, **changes})
 
     def about(self, system: str, told: dict[str, Any]) -> None:
-        """Note other settings from the file; they are stored as `meta` with the next mode switch."""
+        """Note other settings of the file, written as `meta` of the next mode switch."""
         told = {name: value for name, value in told.items() if value}
         if self._told != told:
             self._told = told
@@ -79,7 +79,7 @@ class SettingsWriter:
         self.meta = {system: {**self.meta.get(system, {}), **told}}
 
     def settle(self, line: str, time: datetime) -> None:
-        """Write the changes since the last time, with an id made of the next record's."""
+        """Write the changes, under an id made of the next record's."""
         wanted = self._wanted()
         if wanted == self._written and self.cards == self._dealt and not (self.meta or self.handoff):
             return
@@ -116,5 +116,5 @@ class SettingsWriter:
 
 
 def settings_id(line: str) -> str:
-    """Return the id of the mode switch that is written before the record of that key."""
+    """Return the id of the mode switch before the record of that key."""
     return f"{line}:settings"

@@ -1,4 +1,4 @@
-"""Steps that a converter asks of the log, the facts that it needs beforehand, and a report of the results."""
+"""Steps that a converter asks of the log, and the facts that it needs beforehand."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ NO_BLOBS: Mapping[str, bytes] = MappingProxyType({})
 
 
 class Append(NamedTuple):
-    """Append this draft at the head, after putting these blobs (by their sha256)."""
+    """Append this draft at the head, after putting blobs (by sha256)."""
 
     draft: NewEntry
     blobs: Mapping[str, bytes] = NO_BLOBS
 
 
 class Branch(NamedTuple):
-    """Keep what stands up to `after` as a fork: the conversation is about to leave a part of it."""
+    """Keep entries up to `after` as a fork: the conversation is about to leave some."""
 
     after: int
 
@@ -37,10 +37,10 @@ Step: TypeAlias = Append | Branch
 
 
 class Answered(NamedTuple):
-    """An assistant message that the log holds, without its words.
+    """A logged assistant message, without its words.
 
-    `first` is the first of the foreign records it was made of, `calls` are the ids and names of its calls,
-    `message` is the id of the foreign message that it is a part of.
+    `first` is its first foreign record, `calls` are ids and names of its calls, `message` is its foreign
+    message's id.
     """
 
     id: str
@@ -131,7 +131,7 @@ def positions_in(ranges: Iterable[PositionRange]) -> set[int]:
 
 
 def position_ranges(positions: Iterable[int], silent: set[int]) -> Iterator[PositionRange]:
-    """Yield the runs of the positions; settings, which say nothing, do not break a run."""
+    """Yield the positions as ranges; settings do not break one."""
     first = last = 0
     for position in sorted(positions):
         if first and all(between in silent for between in range(last + 1, position)):
@@ -156,14 +156,14 @@ def merged(found: Iterable[PositionRange]) -> tuple[PositionRange, ...]:
 
 
 def combined(usage: Usage, other: Usage, combine: Callable[[int, int], int]) -> Usage:
-    """Return usage in which each number is made of those of two others; it has no verdict of the cache."""
+    """Return usage with each number combined from two others, without a cache verdict."""
     pairs = ((name, getattr(usage, name), getattr(other, name)) for name in (*COUNTS, "cost"))
     numbers: dict[str, Any] = {name: combine(one or 0, two or 0) for name, one, two in pairs if one or two}
     return Usage(**numbers)
 
 
 def _note_start(found: ExistingLog, call: ToolCall) -> None:
-    """Note what a call gave a sub-agent, and the type of it."""
+    """Note a call's brief for a sub-agent, and the agent's type."""
     given = object_in(call.arguments) if '"prompt"' in call.arguments else {}
     if prompt := as_str(given.get("prompt")):
         found.prompts[prompt] = call.id
@@ -172,7 +172,7 @@ def _note_start(found: ExistingLog, call: ToolCall) -> None:
 
 
 def _agent_of(result: ToolResult) -> str:
-    """Return the id of the sub-agent that a call has run, as the importer of a program keeps it."""
+    """Return the id of the sub-agent that a call ran, as the program's importer keeps it."""
     found = (as_str(as_dict(facts).get("agent")) for name, facts in result.meta.items() if name in PROGRAMS)
     return next(found, "")
 

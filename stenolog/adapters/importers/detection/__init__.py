@@ -1,1 +1,1 @@
-"""Formats and their importers, and which of them a file is of."""
+"""Formats, their importers, and detection of a file's format."""

@@ -1,4 +1,4 @@
-"""Detection of a file's format by its content, never by its name, and the transcripts in a folder."""
+"""Detection of a file's format by content, never by name."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ FIRST, LAST = True, False
 
 
 def supported() -> str:
-    """Return the titles of all formats that can be imported, for messages."""
+    """Return the titles of all importable formats, for messages."""
     own = [format.name for format in PROGRAMS["stenolog"].sessions]
     *titles, last = dict.fromkeys(IMPORTERS.title(name) for name in sorted(IMPORTERS, key=own.__contains__))
     return f"{', '.join(titles)}, or {last}"
 
 
 def recognise(source: str | os.PathLike[str] | bytes) -> str:
-    """Return the format of a file, given its path, or of the bytes themselves.
+    """Return the format of a file's path, or of bytes.
 
-    Raises `UnknownFormatError`, saying what was expected and what was found.
+    Raises `UnknownFormatError` with what was expected and found.
     """
     if isinstance(source, bytes):
         return recognise_stream(io.BytesIO(source))
@@ -50,7 +50,7 @@ def recognise(source: str | os.PathLike[str] | bytes) -> str:
 
 
 def recognise_stream(stream: BinaryIO) -> str:
-    """Return the format of a stream, which is left at its beginning."""
+    """Return a stream's format; the stream is reset to its start."""
     try:
         return _recognised(stream)
     finally:
@@ -94,7 +94,7 @@ def _beginning(first: bytes) -> str:
 
 
 def _claimants(value: Json, *rounds: bool, whole: bool = False) -> Iterator[tuple[str, Importer]]:
-    """Yield the importers to ask for a value: those whose signatures it shows, and those that have none."""
+    """Yield the importers to ask about a value: with a signature that it shows, or without any."""
     keys = value.keys() if isinstance(value, dict) else None
     for name, precedence, signatures in IMPORTERS.in_order("value"):
         if (precedence >= 0) not in rounds:
@@ -110,7 +110,7 @@ def _claimants(value: Json, *rounds: bool, whole: bool = False) -> Iterator[tupl
 
 
 def _of_start(first: bytes, stream: BinaryIO) -> str | None:
-    """Return the format that is seen from a file's first bytes; None for text that has to be read."""
+    """Return the format of a file's first bytes; None for text that must be read."""
     refused: UnknownFormatError | None = None
     is_json = first.startswith((b"{", b"["))
 
@@ -141,7 +141,7 @@ def _starts(
     stream: BinaryIO,
     tables: Callable[[], Mapping[str, frozenset[str]]],
 ) -> bool:
-    """Return whether a file begins as a signature says, or else as the importer does."""
+    """Return whether a file begins as a signature, or else the importer, says."""
     if shown.beside:
         path = getattr(stream, "name", None)
         return isinstance(path, str) and _has_beside(Path(path), shown.beside)
@@ -156,7 +156,7 @@ def _has_beside(path: Path, suffixes: Iterable[str]) -> bool:
 
 
 def _of_list(stream: BinaryIO) -> str:
-    """Return the format of one list, or of one on each line, as a relay sends them."""
+    """Return the format of one list, or of one on each line, as relays send."""
     try:
         return _of_document(JsonLinesReader().document(stream))
     except UnknownFormatError:
@@ -177,7 +177,7 @@ def _lists(lines: list[Json]) -> str:
 
 
 def _of_objects(stream: BinaryIO) -> str:
-    """Return JSON Lines, unless the whole file is one object, on a single line or over many."""
+    """Return JSON Lines' format, unless the whole file is one object."""
     first = list(islice(_records(stream), NAMED_BY))
     refused: UnknownFormatError | None = None
     if not first or first[0].number != 1:
@@ -198,7 +198,7 @@ def _of_objects(stream: BinaryIO) -> str:
 
 
 def _records(stream: BinaryIO) -> Iterator[Record]:
-    """Yield the first records as they are asked for: mostly, the first ones decide."""
+    """Yield the first records lazily: mostly, the first ones decide."""
     stream.seek(0)
     return islice(JsonLinesReader().records(stream), LOOKED_AT)
 

@@ -1,4 +1,4 @@
-"""Transcripts in a folder, folders that are one, and notes that programs keep beside a sub-agent's file."""
+"""Transcripts in a folder, formats that are folders, and notes beside sub-agents' files."""
 
 from __future__ import annotations
 
@@ -27,14 +27,13 @@ _SETTINGS = frozenset({"settings.json", "projects.json", "state.json", "installa
 
 
 def files_in(path: Path, *, passed_over: Callable[[Path], object] = lambda _: None) -> Iterator[Path]:
-    """Yield the files to import at a path: the file itself, or those in and below the folder.
+    """Yield the files to import at a path: itself, or those in and below the folder.
 
-    A folder of conversations in a format of its own counts as one file. Hidden files and folders are skipped,
-    unless a format names their suffix, as are settings of programs. No folder is entered twice, whatever
-    links lead to it; a folder that cannot be entered is yielded itself, to be refused. A folder's own files
-    come before those below it, by their names, sub-agents' files of Claude Code after their sessions', those
-    of agents that others started after theirs. For a note of Claude Code on a sub-agent its file is yielded.
-    `passed_over` is called with each file that is skipped for its suffix.
+    A format's folder of conversations counts as one file. Hidden files and folders are skipped, unless a
+    format names their suffix, as are programs' settings. No folder is entered twice, whatever links lead to
+    it; one that cannot be entered is yielded, to be refused. A folder's files come before those below it, by
+    name; sub-agents' files of Claude Code after their sessions', and by depth. For a note on a sub-agent its
+    file is yielded. `passed_over` is called with files skipped for their suffix.
     """
     if path.is_dir():
         yield from _inside(path, set(), passed_over)
@@ -45,7 +44,7 @@ def files_in(path: Path, *, passed_over: Callable[[Path], object] = lambda _: No
 def folder_of(path: Path) -> tuple[Path, Importer | None]:
     """Return the folder that a path belongs to, and its importer; None if no importer has it.
 
-    Raises `UnknownFormatError` for a folder in which no importer finds a conversation.
+    Raises `UnknownFormatError` for a folder without a conversation.
     """
     refused: UnknownFormatError | None = None
     formats = [*_folder_formats(path)]
@@ -63,7 +62,7 @@ def folder_of(path: Path) -> tuple[Path, Importer | None]:
 
 
 def _folder_formats(path: Path | None = None) -> Iterator[tuple[Importer, FolderFormat]]:
-    """Yield the importers whose format is a folder; given a path, those of which it shows a signature."""
+    """Yield importers of folder formats, or those whose signature a path shows."""
     is_folder = path is not None and path.is_dir()
     for name, _, signatures in IMPORTERS.in_order("folder"):
         for each in signatures or ():
@@ -79,7 +78,7 @@ def _folder_formats(path: Path | None = None) -> Iterator[tuple[Importer, Folder
 def _has(folder: Path, patterns: Iterable[str]) -> bool:
     """Return whether a folder has a file of one of the patterns.
 
-    A name is asked for itself: a folder that cannot be entered raises, and is refused where it is read.
+    Names are looked up directly: a folder that cannot be entered raises, and is refused when read.
     """
     return any(
         any(islice(folder.glob(each), 1)) if "*" in each else (folder / each).is_file() for each in patterns
@@ -133,7 +132,7 @@ def _is_named(name: str) -> bool:
 
 
 def _is_seen(each: os.DirEntry[str]) -> bool:
-    """Return whether an entry is not hidden, or a file that a format looks for."""
+    """Return whether an entry is not hidden, or named by a format."""
     return each.name[0] != "." or (_is_named(each.name) and each.is_file())
 
 
@@ -143,7 +142,7 @@ def _sort_key(each: os.DirEntry[str]) -> tuple[bool, int, str]:
 
 
 def size_of(path: Path) -> int:
-    """Return the bytes to read of a file, or of a format's folder; 0 if that is unknown."""
+    """Return the bytes to read of a file or a format's folder; 0 if unknown."""
     files: Iterable[Path] = [path]
     if path.is_dir():
         files = chain.from_iterable(each.files(path) for _, each in _folder_formats(path))
@@ -162,7 +161,7 @@ def note_suffixes() -> tuple[str, ...]:
 
 
 def noted_file(path: Path) -> Path | None:
-    """Return the file of the sub-agent that a note is on; None for another path, or if there is no file."""
+    """Return the sub-agent's file that a note is on; None for other paths or without a file."""
     for each in _kinds():
         file = path.with_name(f"{path.name.removesuffix(each.suffix)}.jsonl")
         if path.name.endswith(each.suffix) and file.is_file():
@@ -171,7 +170,7 @@ def noted_file(path: Path) -> Path | None:
 
 
 def depth_of(path: Path) -> int | None:
-    """Return how many agents are above the sub-agent whose file this is; None for another file."""
+    """Return a sub-agent file's number of agents above; None for other files."""
     for each in _kinds():
         if path.name.startswith(each.prefix) and not path.name.endswith(each.suffix):
             return as_int(read_note(path, each).get(each.depth))
@@ -179,7 +178,7 @@ def depth_of(path: Path) -> int | None:
 
 
 def read_note(path: Path, files: SubAgentFiles) -> JsonObject:
-    """Return the note on the sub-agent whose file this is; empty if none can be read."""
+    """Return the note on a sub-agent's file; empty if unreadable."""
     note = path.with_name(f"{path.stem}{files.suffix}")
     with suppress(OSError, ValueError, RecursionError, StenologError), regular_file(note) as stream:
         return as_dict(JsonLinesReader().document(BytesIO(stream.read(_LARGEST))))

@@ -1,4 +1,4 @@
-"""Formats that have no importer, by the keys of their records: a file of one is refused by its name."""
+"""Formats without an importer, by their records' keys: a file is refused by its name."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _foreign() -> Iterator[Foreign]:
 
 
 def other_stream(value: Json) -> str:
-    """Return the title of a stream that has no importer by one of its records; empty if none is known."""
+    """Return the title of a record's format without importer; empty if unknown."""
     return next((each.title for each in _foreign() if each.is_stream and each.signature.fits(value)), "")
 
 
@@ -65,9 +65,9 @@ def _name(record: dict[str, Json]) -> str:
 
 
 def described(document: Json, behind: Iterable[Json] = ()) -> str:
-    """Describe a file that is no transcript: another format by name, or the keys.
+    """Describe a file that is no transcript: another format, or its keys.
 
-    `behind` are the records that follow.
+    `behind` are the following records.
     """
     if isinstance(document, list):
         is_of_objects = bool(document) and isinstance(document[0], dict)

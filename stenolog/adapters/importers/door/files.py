@@ -1,7 +1,7 @@
-"""The door for foreign bytes: files opened, decompressed and read as SQLite, each within a budget.
+"""The door for foreign bytes: files opened, decompressed and read as SQLite, within budgets.
 
-A file is a regular one; what is in it may be `RATIO` times as large as the file, or `LEAST` bytes. Of a
-database only ordinary tables are read, by statements of ours, in a number of steps that its size bounds.
+Only regular files are opened. Content may be `RATIO` times the file's size, or `LEAST` bytes. Of a database
+only ordinary tables are read, by our statements, in steps bounded by its size.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _LIMITS = {
 
 
 class Budget:
-    """A number of bytes that a file of some size may yield."""
+    """The number of bytes that a file of some size may yield."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -83,7 +83,7 @@ class Budget:
 
 @contextmanager
 def regular_file(path: Path, buffer: int = -1) -> Iterator[BinaryIO]:
-    """Open a file to read. Raises `UnknownFormatError` for a pipe or a device, without waiting for it."""
+    """Open a file to read. Raises `UnknownFormatError` for a pipe or device, without waiting."""
     with open(path, "rb", buffer, opener=_without_waiting) as stream:
         mode = os.fstat(stream.fileno()).st_mode
         if not stat.S_ISREG(mode):
@@ -99,10 +99,10 @@ def _without_waiting(path: str, flags: int) -> int:
 
 @contextmanager
 def decompressed(stream: BinaryIO) -> Iterator[BinaryIO]:
-    """Yield the content of a stream, at its beginning: decompressed, or the stream itself.
+    """Yield a stream's content: decompressed, or the stream itself.
 
-    A file whose end is cut off yields what stands before the cut. Raises `UnknownFormatError` for content
-    beyond the budget, `MissingExtraError` where the package that reads Zstandard is not installed.
+    A truncated file yields what comes before the cut. Raises `UnknownFormatError` for content beyond the
+    budget, `MissingExtraError` without the package for Zstandard.
     """
     stream.seek(0)
     first = stream.read(len(ZSTD))
@@ -127,7 +127,7 @@ def decompressed(stream: BinaryIO) -> Iterator[BinaryIO]:
 
 
 def _from_gzip(stream: BinaryIO) -> Iterator[bytes]:
-    """Yield the content of all members, as far as it can be decompressed, in pieces of bounded size."""
+    """Yield all members' content in bounded pieces, as far as it decompresses."""
     member = zlib.decompressobj(_GZIP_BITS)
     while chunk := stream.read(_CHUNK):
         while chunk:
@@ -141,7 +141,7 @@ def _from_gzip(stream: BinaryIO) -> Iterator[bytes]:
 
 
 def _from_zstd(stream: BinaryIO) -> Iterator[bytes]:
-    """Yield the content of all frames: a program that appends to a file adds a frame each time."""
+    """Yield all frames' content: each append to a file adds a frame."""
     try:
         zstd = importlib.import_module("compression.zstd")  # part of Python from 3.14 on
     except ModuleNotFoundError:
@@ -160,7 +160,7 @@ def _from_zstd(stream: BinaryIO) -> Iterator[bytes]:
 
 
 class _Rows(sqlite3.Cursor):
-    """A cursor whose rows are paid from the budget of their database."""
+    """A cursor whose rows count against their database's budget."""
 
     def __next__(self) -> Any:
         row = super().__next__()
@@ -177,14 +177,14 @@ class _Rows(sqlite3.Cursor):
 
 
 class ForeignDatabase(sqlite3.Connection):
-    """A connection to a database of another program, for reading tables of certain names."""
+    """A connection to another program's database, for reading named tables."""
 
     budget: Budget
     _left = STEPS_OF_SCHEMA
     """Steps that are left."""
 
     def guard(self, tables: frozenset[str]) -> None:
-        """Allow nothing but to read these tables, in steps that the size bounds."""
+        """Allow only reads of these tables, in steps bounded by size."""
         for limit, most in _LIMITS.items():
             self.setlimit(limit, most)
         for setting in (
@@ -202,9 +202,9 @@ class ForeignDatabase(sqlite3.Connection):
         self._left = FEWEST_STEPS + RATIO * self.budget.size
 
     def plain_bytes(self, content: bytes) -> bytes:
-        """Return the content of a value that may be compressed, up to a cut.
+        """Return a value's content, decompressed if needed, up to a cut.
 
-        Raises `UnknownFormatError` and `MissingExtraError` as `decompressed` does.
+        Raises as `decompressed`.
         """
         if not content.startswith((ZSTD, GZIP)):
             return content
@@ -229,7 +229,7 @@ class ForeignDatabase(sqlite3.Connection):
 def _allow(
     tables: frozenset[str], action: int, what: str | None, _: str | None, _in: str | None, source: str | None
 ) -> int:
-    """Return whether SQLite may do something that it was asked for by a statement, or by a view."""
+    """Return whether SQLite may do what a statement or a view asks."""
     asked = (what or "").lower()
     allowed = source is None and (
         action in _ALLOWED
@@ -241,11 +241,11 @@ def _allow(
 
 @contextmanager
 def sqlite_database(stream: BinaryIO, *tables: str) -> Iterator[ForeignDatabase]:
-    """Open the database of a stream for reading these tables, as far as it has them, and no others.
+    """Open a stream's database to read these tables, if present, and no others.
 
-    Text that is not UTF-8 gets U+FFFD for its bytes. Raises `UnknownFormatError`, then or in the block, for
-    one that cannot be read or yields more than its size allows; for a view, a virtual table, a generated
-    column or a damaged table under one of the names; and for a log of stenolog.
+    Text that is not UTF-8 gets U+FFFD. Raises `UnknownFormatError`, then or in the block, for an unreadable
+    database or one that yields more than its size allows; for a view, virtual table, generated column or
+    damaged table of that name; and for a log of stenolog.
     """
     with closing(_connect(stream)) as connection:
         try:
@@ -261,12 +261,12 @@ def sqlite_database(stream: BinaryIO, *tables: str) -> Iterator[ForeignDatabase]
 
 
 def dict_row(cursor: sqlite3.Cursor, row: tuple[Any, ...]) -> dict[str, Any]:
-    """Return a row by the names of its columns: a row factory."""
+    """Return a row by column names: a row factory."""
     return {column[0]: value for column, value in zip(cursor.description, row, strict=True)}
 
 
 def _check(connection: ForeignDatabase, table: str) -> None:
-    """Raise `UnknownFormatError` where a name is not that of an ordinary table whose pages are sound."""
+    """Raise `UnknownFormatError` unless the name is an ordinary table with sound pages."""
     query = "SELECT type, sql FROM sqlite_master WHERE name = ? COLLATE NOCASE AND type IN ('table', 'view')"
     found = connection.execute(query, (table,)).fetchall()
     if not found:
@@ -289,7 +289,7 @@ def _check(connection: ForeignDatabase, table: str) -> None:
 
 
 def _is_ordinary(kind: str, statement: object) -> bool:
-    """Return whether a row of the schema is of an ordinary table, whichever of its columns one asks."""
+    """Return whether a schema row is an ordinary table."""
     return kind == "table" and str(statement).upper().startswith("CREATE TABLE ")
 
 
@@ -310,7 +310,7 @@ def is_log(first: bytes, stream: BinaryIO) -> bool:
 
 
 def copy_database(stream: BinaryIO, path: Path) -> None:
-    """Copy the database of a stream, as it is at one moment, into a file. Raises `StoreError`."""
+    """Copy a consistent state of a stream's database into a file. Raises `StoreError`."""
     if isinstance(name := getattr(stream, "name", None), str):
         copies.copy_database(Path(name).absolute(), path)
         return
@@ -319,9 +319,9 @@ def copy_database(stream: BinaryIO, path: Path) -> None:
 
 
 def tables_in(stream: BinaryIO) -> dict[str, frozenset[str]]:
-    """Return the tables and views in the database of a stream, sorted, and the columns of ordinary tables.
+    """Return a database's tables and views, sorted, with ordinary tables' columns.
 
-    Raises `UnknownFormatError` as `sqlite_database` does.
+    Raises as `sqlite_database`.
     """
     with sqlite_database(stream) as connection:
         query = "SELECT name, type, sql FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name"
@@ -350,7 +350,7 @@ def _size_of(stream: BinaryIO) -> int:
 
 
 def _connect(stream: BinaryIO) -> ForeignDatabase:
-    """Connect to the file of a stream, so that its write-ahead log is read too, or to a copy of its bytes."""
+    """Connect to a stream's file, including its write-ahead log, or to a copy of its bytes."""
     name = getattr(stream, "name", None)
     has_name = isinstance(name, str)
     if has_name:
@@ -366,7 +366,7 @@ def _connect(stream: BinaryIO) -> ForeignDatabase:
 
 
 def _check_beside(name: str) -> None:
-    """Raise `UnknownFormatError` for a pipe or a link where SQLite opens a file of a database itself."""
+    """Raise `UnknownFormatError` for a pipe or link at a path that SQLite opens itself."""
     for beside in (f"{name}-journal", f"{name}-wal", f"{name}-shm"):
         with suppress(FileNotFoundError):
             if not stat.S_ISREG(os.lstat(beside).st_mode):

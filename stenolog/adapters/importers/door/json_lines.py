@@ -1,8 +1,7 @@
-"""Bytes to records: JSON Lines as they are found in the wild, one line at a time.
+"""Records from JSON Lines as found in practice, one line at a time.
 
-What can be saved is saved: objects glued together on one line are told apart, bytes that are not UTF-8
-and lone surrogates become U+FFFD, NaN and infinities become their names. What cannot is skipped, with
-its line number and the reason. Memory is bounded by the longest line that is read.
+Objects joined on one line are separated, bytes that are not UTF-8 and lone surrogates become U+FFFD, NaN and
+infinities their names. Other faults are skipped with line and reason. Memory is bounded by the longest line.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _BRACKETS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]|[\]}]', re.DOTALL)
 
 
 class Record(NamedTuple):
-    """One object of a file. `line` is its line number, or `line.n` where it is the nth on the line."""
+    """An object of a file. `line` is its number, or `line.n` for the nth on a line."""
 
     line: str
     value: JsonObject
@@ -59,14 +58,14 @@ DOCUMENT = "document"
 
 
 class ValuePlace(NamedTuple):
-    """The place of a value in a file: its line, or another number that `unit` names."""
+    """A value's place in a file: its line, or a number of `unit`."""
 
     number: int
     unit: str = "line"
 
 
 class Skipped(NamedTuple):
-    """A line that could not be read, with the reason; `unit` may name something other than a line."""
+    """An unreadable line and the reason; `unit` may name something other than a line."""
 
     line: int
     reason: str
@@ -74,10 +73,10 @@ class Skipped(NamedTuple):
 
 
 class JsonLinesReader:
-    """A reader that notes the lines it skips, its repairs, and whether the end is cut off.
+    """Reader that notes skipped lines, repairs, and a truncated end.
 
-    `agents` are names that the caller gives, by foreign ids, for a format that cannot tell them itself.
-    `path` is the file. `noted` is what a format's files without conversations hold for those after them.
+    `agents` are the caller's names by foreign ids, for formats without names. `path` is the file. `noted` has
+    a format's facts from files without conversations.
     """
 
     def __init__(
@@ -110,7 +109,7 @@ class JsonLinesReader:
                 self._skip(number, f"expected an object, found {type(value).__name__}")
 
     def values(self, stream: BinaryIO) -> Iterator[tuple[str, Json]]:
-        """Yield the values of a stream of JSON Lines, in order, each with its line."""
+        """Yield a stream's JSON Lines values in order, each with its line."""
         for number, raw, ended in physical_lines(stream, self.longest):
             if raw is None:
                 self._skip(number, f"the line is longer than {self.longest // 1024**2} MiB")
@@ -125,9 +124,9 @@ class JsonLinesReader:
                 self._skip(number, "NUL bytes and nothing else")
 
     def document(self, stream: BinaryIO) -> Json:
-        """Return the one JSON value of a stream.
+        """Return a stream's single JSON value.
 
-        Raises `UnknownFormatError` where it is none, or too large.
+        Raises `UnknownFormatError` if there is none, or it is too large.
         """
         raw = stream.read(LONGEST_DOCUMENT + 1)
         if len(raw) > LONGEST_DOCUMENT:
@@ -157,11 +156,11 @@ class JsonLinesReader:
         return self._mended(text, value)
 
     def cell(self, value: object) -> Json:
-        """Return the JSON in a cell of a database. Raises as `document` does."""
+        """Return a database cell's JSON. Raises as `document`."""
         return self.document(BytesIO(value if isinstance(value, bytes) else str(value).encode()))
 
     def documents(self, stream: BinaryIO) -> Iterator[tuple[ValuePlace, Json]]:
-        """Yield the one JSON value of a stream, or else those on its lines, each with its place."""
+        """Yield a stream's single JSON value, or those on its lines, with places."""
         try:
             document = self.document(stream)
         except UnknownFormatError:
@@ -173,7 +172,7 @@ class JsonLinesReader:
             yield ValuePlace(1, DOCUMENT), document
 
     def items(self, stream: BinaryIO) -> Iterator[tuple[ValuePlace, Json]]:
-        """Yield the values as `documents` does; of one value that is a list, its items."""
+        """Yield values as `documents`; of a single list, its items."""
         for place, value in self.documents(stream):
             if place.unit == DOCUMENT and isinstance(value, list):
                 yield from ((ValuePlace(number, "item"), item) for number, item in enumerate(value, 1))
@@ -210,10 +209,10 @@ class JsonLinesReader:
             self.incomplete += 1
 
     def _split(self, text: str, *, whole: bool) -> tuple[list[Json], str]:
-        """Return the JSON values of a line, and the fault of the rest of it.
+        """Return a line's JSON values, and the fault of the rest.
 
-        Behind a broken object a whole one may follow, where a writer was killed and the next one went on
-        in the same line. The end of a file that is still being written is left alone.
+        A whole object may follow a broken one, if a writer was killed and the next continued the line. The
+        end of a file still being written is ignored.
         """
         values: list[Json] = []
         at = 0
@@ -275,9 +274,9 @@ class JsonLinesReader:
 
 
 def csv_rows(stream: BinaryIO, delimiter: str = ",") -> Iterator[Record]:
-    """Yield the rows of CSV, whose first row names the columns; an empty field is one that is not there.
+    """Yield CSV rows named by the first row; empty fields are left out.
 
-    Raises `UnknownFormatError` for a file that is none.
+    Raises `UnknownFormatError` for other files.
     """
     csv.field_size_limit(LONGEST_LINE)
     text = TextIOWrapper(stream, "utf-8-sig", "replace", newline="")
@@ -293,9 +292,9 @@ def csv_rows(stream: BinaryIO, delimiter: str = ",") -> Iterator[Record]:
 
 
 class StreamedRecords:
-    """The records of a file, read anew each time that they are gone through: not all of them are in memory.
+    """A file's records, read again for each iteration: not all are in memory.
 
-    What was found on the way is told of the last time.
+    Faults are those of the last iteration.
     """
 
     def __init__(self, stream: BinaryIO, reading: JsonLinesReader) -> None:
@@ -308,7 +307,7 @@ class StreamedRecords:
         return self._reading.records(self._stream)
 
     def document(self) -> Json:
-        """Return the one JSON value that the file is; None, and what was found stays, if it is none."""
+        """Return the file's single JSON value; None if it is none."""
         whole = JsonLinesReader()
         self._stream.seek(0)
         try:
@@ -322,7 +321,7 @@ class StreamedRecords:
 
 
 def physical_lines(stream: BinaryIO, longest: int) -> Iterator[tuple[int, bytes | None, bool]]:
-    """Yield number and bytes of each line (None where it is too long to hold), and whether it was ended."""
+    """Yield each line's number, bytes (None if too long), and whether it ended."""
     number = 0
     while raw := stream.readline(longest):
         number += 1
@@ -333,7 +332,7 @@ def physical_lines(stream: BinaryIO, longest: int) -> Iterator[tuple[int, bytes 
 
 
 def _has_too_many(raw: bytes) -> bool:
-    """Return whether JSON may have too many values, as its commas and brackets tell."""
+    """Return whether JSON may have too many values, by commas and brackets."""
     return sum(map(raw.count, (b",", b"[", b"{"))) > MOST_VALUES
 
 
@@ -345,9 +344,9 @@ def _pass_over(stream: BinaryIO) -> bool:
 
 
 def _sound(raw: bytes) -> Json:
-    """Return the value of a sound document. Raises `ValueError` for any other.
+    """Return a sound document's value. Raises `ValueError`.
 
-    It is parsed as bytes, since a text may take four times the memory.
+    Parsed as bytes, since text may take four times the memory.
     """
     value = from_json(raw, allow_inf_nan=False)
     level = [value]
@@ -372,7 +371,7 @@ def _why(error: ValueError | RecursionError) -> str:
 def _too_deep(text: str) -> bool:
     """Return whether brackets outside of strings are nested too deep.
 
-    They are counted only if there are many.
+    Counted only if there are many.
     """
     if text.count("[") + text.count("{") <= DEEPEST:
         return False
@@ -388,7 +387,7 @@ def _too_deep(text: str) -> bool:
 
 
 def is_list(stream: BinaryIO) -> bool:
-    """Return whether a file begins a JSON list; the stream is reset to its beginning."""
+    """Return whether a file begins a JSON list; the stream is reset to its start."""
     found = stream.read(64).lstrip(codecs.BOM_UTF8 + _BLANK.encode()).startswith(b"[")
     stream.seek(0)
     return found

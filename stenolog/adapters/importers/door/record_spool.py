@@ -1,4 +1,4 @@
-"""Records in a temporary file, so that a conversation of any size can be gone through more than once."""
+"""Records in a temporary file, to iterate a conversation of any size more than once."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class _Place(NamedTuple):
 
 
 class RecordSpool:
-    """The records of the conversations in a file, by the conversations' names, in order.
+    """A file's records by conversation name, in order.
 
-    A spool is for a format that `LineFormat` does not fit: because it names no session, or because its lines
-    are no JSON. Memory holds three numbers a record; the records are on disk once there are many.
+    For formats that `LineFormat` does not fit: without session names, or whose lines are not JSON. Memory
+    holds three numbers per record; many records are on disk.
     """
 
     def __init__(self) -> None:
@@ -38,11 +38,11 @@ class RecordSpool:
         self._places.setdefault(name, []).append(_Place(record.line, start, size))
 
     def __iter__(self) -> Iterator[str]:
-        """Yield the names of the conversations, in the order of their first records."""
+        """Yield conversation names in the order of their first records."""
         return iter(self._places)
 
     def records(self, name: str) -> Iterable[Record]:
-        """Return the records of a conversation; they can be gone through more than once."""
+        """Return a conversation's records, iterable more than once."""
         return _Records(self, self._places.get(name, []))
 
     def read(self, place: _Place) -> Record:

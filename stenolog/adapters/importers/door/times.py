@@ -1,4 +1,4 @@
-"""Times in foreign JSON, and the zone of those that name none."""
+"""Times in foreign JSON, and the zone of those without one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ZONE: ContextVar[tzinfo | None] = ContextVar("zone", default=UTC)
 def as_time(value: Any, default: datetime = EPOCH) -> datetime:
     """Return an ISO time, or seconds or milliseconds since 1970, in aware UTC; else the default.
 
-    A time without a zone is one of `ZONE`.
+    A time without a zone is in `ZONE`.
     """
     try:
         if isinstance(value, str):
@@ -37,7 +37,7 @@ def as_time(value: Any, default: datetime = EPOCH) -> datetime:
 
 @contextmanager
 def times_in(zone: str) -> Iterator[None]:
-    """Read times without a zone as those of one: `Europe/Vienna`, `local`, or empty for UTC.
+    """Read times without a zone in one: `Europe/Vienna`, `local`, or empty for UTC.
 
     Raises `CallerError` for another name.
     """

@@ -1,4 +1,4 @@
-"""YAML of other programs: one document, within limits of size, depth and number."""
+"""YAML of other programs: one document, limited in size, depth and number."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ LONGEST_NUMBER = 100
 
 
 def yaml_document(stream: BinaryIO) -> Any:
-    """Return the value of a YAML document. Raises `MissingExtraError` without PyYAML.
+    """Return a YAML document's value. Raises `MissingExtraError` without PyYAML.
 
-    Raises `UnknownFormatError` for one that is too large or too deep, and for an alias: with aliases a small
-    file could be endless.
+    Raises `UnknownFormatError` if too large or deep, and for an alias: with aliases a small file could be
+    endless.
     """
     try:
         import yaml
@@ -33,7 +33,7 @@ def yaml_document(stream: BinaryIO) -> Any:
     base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
     class Loader(base):  # type: ignore[misc]
-        """A loader that leaves numbers as text which are long, or of base 60."""
+        """A loader that leaves long and base 60 numbers as text."""
 
     def number(loader: Any, node: Any, read: Any) -> Any:
         is_plain = len(node.value) <= LONGEST_NUMBER and ":" not in node.value

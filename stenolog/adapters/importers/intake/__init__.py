@@ -1,1 +1,1 @@
-"""Writing what converters made into the log, and what the log remembers of earlier imports."""
+"""Writing of converted entries, and what the log remembers of earlier imports."""

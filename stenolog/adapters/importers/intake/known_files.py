@@ -1,8 +1,8 @@
-"""Files of earlier imports: unchanged ones are skipped, and originals can be kept as blobs.
+"""Files of earlier imports: unchanged ones are skipped; originals can be kept as blobs.
 
-What is remembered stands beside the log, with the checkpoints, and may be thrown away at any time.
+The memory is beside the log, with the checkpoints, and may be deleted at any time.
 
-A file that has grown adds only the part that is new; the blobs of all parts, in order, are the file.
+A grown file adds only its new part; all parts' blobs, in order, are the file.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ LARGEST = 100_000
 
 
 class KnownFile(NamedTuple):
-    """A file as it is now: where it lies, the name that was asked for, the sha256 of what is in it."""
+    """A file's present state: place, requested name, sha256 of its content."""
 
     path: Path
     name: str | None
@@ -55,7 +55,7 @@ class KnownFile(NamedTuple):
 
 
 def file(path: Path, name: str | None, stream: BinaryIO) -> KnownFile:
-    """Return the file of a stream, which is left at its beginning."""
+    """Return a stream's file; the stream is reset to its start."""
     sha = file_digest(cast("BufferedReader", stream), "sha256").hexdigest()
     stream.seek(0)
     wal = path.with_name(f"{path.name}-wal")  # a database grows there first
@@ -66,7 +66,7 @@ def file(path: Path, name: str | None, stream: BinaryIO) -> KnownFile:
 
 
 def remember(log: Log, file: KnownFile, report: Report) -> None:
-    """Remember an import's result, for the next one of the same file."""
+    """Remember an import's result for the next one of the file."""
     if report.format in OWN or any(found.failed for found in report.conversations):
         return
     kept = {
@@ -85,7 +85,7 @@ def remember(log: Log, file: KnownFile, report: Report) -> None:
 
 
 def recall(log: Log, file: KnownFile) -> Report | None:
-    """Return the report of importing an unchanged file again; None if an import may find new records."""
+    """Return the report of importing an unchanged file again; None if there may be new records."""
     checkpoint = log.checkpoints.get(WHOLE_LOG, file.key, _version(), 0)
     if checkpoint is None:
         return None
@@ -109,7 +109,7 @@ def recall(log: Log, file: KnownFile) -> Report | None:
 
 
 def note_refusal(log: Log, file: KnownFile, reason: str) -> bool:
-    """Remember that a file was refused; return whether it was before, as it is and for this reason."""
+    """Remember a refused file; return whether it was before, unchanged, for this reason."""
     state = json.dumps([file.sha, reason]).encode()
     key = f"refused {file.key}"
     before = log.checkpoints.get(WHOLE_LOG, key, _version(), 0)
@@ -173,7 +173,7 @@ class FilePiece(NamedTuple):
 
 
 def keep_original(conversation: Conversation, stream: BinaryIO, file: str) -> None:
-    """Keep the new bytes of the file as blobs, named by a mode switch that changes no setting."""
+    """Keep the file's new bytes as blobs, named by a mode switch without settings."""
     stream.seek(0)
     for piece in file_pieces(conversation.entries()):
         if sha256(stream.read(piece.size)).hexdigest() != piece.blob:
@@ -188,7 +188,7 @@ def keep_original(conversation: Conversation, stream: BinaryIO, file: str) -> No
 
 
 def file_pieces(entries: Iterable[Entry]) -> list[FilePiece]:
-    """Return the pieces of the files that were kept with a conversation, in order."""
+    """Return the pieces of files kept with a conversation, in order."""
     named = [
         as_dict(entry.event.meta.get(NAMESPACE)) for entry in entries if isinstance(entry.event, ModeSwitch)
     ]

@@ -1,7 +1,7 @@
-"""Conversations of earlier imports, found again by the id that each has in its file.
+"""Conversations of earlier imports, found by their ids in files.
 
-So one that was renamed is continued under its new name, and one that was deleted stays deleted. The log keeps
-a hash of the id beside the conversation's number, which is never used again.
+So a renamed one is continued under its new name, and a deleted one stays deleted. The log keeps a hash of the
+id beside the conversation's number, which is never reused.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PREFIX = "imported "
 
 
 class Place(NamedTuple):
-    """The name of a file's conversation in the log, and the marks by which later imports find it again."""
+    """A conversation's name in the log, and the marks by which later imports find it."""
 
     name: str
     marks: tuple[str, ...] = ()
@@ -34,25 +34,25 @@ class Place(NamedTuple):
 
 
 def mark_of(id: str) -> str:
-    """Return the name in the log under which a conversation of that id is noted."""
+    """Return the log's mark for a conversation of that id."""
     # A hash, since of a deleted conversation no word stays.
     return f"{PREFIX}{sha256(id.encode(errors='surrogatepass')).hexdigest()}"
 
 
 def name_now(log: Log, mark: str) -> str | None:
-    """Return the name that a conversation of an earlier import has now; None where there is none."""
+    """Return an imported conversation's present name; None if there is none."""
     key = log.recorder.load_cursor(mark).position
     return log.recorder.name_of(key) if key else None
 
 
 def is_deleted(log: Log, mark: str) -> bool:
-    """Return whether the conversation that was imported under this mark is deleted."""
+    """Return whether the conversation imported under this mark is deleted."""
     key = log.recorder.load_cursor(mark).position
     return key > 0 and log.recorder.name_of(key) is None
 
 
 def note(log: Log, place: Place) -> None:
-    """Note a conversation that the log has without a mark, such as one from its own export."""
+    """Mark a logged conversation without a mark, such as one from its own export."""
     key = log.recorder.find(place.name)
     for mark in place.marks:
         if key is not None and name_now(log, mark) is None:
@@ -60,14 +60,13 @@ def note(log: Log, place: Place) -> None:
 
 
 class Naming:
-    """Names for the conversations of a file: the name asked for, else their own.
+    """Names for a file's conversations: the requested one, else their own.
 
-    One that the log has by the name asked for keeps it, wherever it stands in the file by now. `is_alone`:
-    there is no other in the file, so that what the log has by that name is to be this one.
+    One logged under the requested name keeps it, wherever it is in the file. `is_alone`: it is the file's
+    only one, so the logged one of that name must be it.
 
-    `file` is the place in which the conversations' own names are unique; without it no conversation is found
-    again by its id. With `is_session`, their own names are the ids of sessions, unique everywhere. With
-    `again`, deleted conversations are imported again.
+    `file` is the scope in which own names are unique; without it nothing is found by id. `is_session`: own
+    names are session ids, unique everywhere. `again`: deleted conversations are imported again.
     """
 
     def __init__(
@@ -90,7 +89,7 @@ class Naming:
         self.is_alone = True
 
     def find_place(self, own: str, is_held: Callable[[Conversation], bool] = lambda _: False) -> Place:
-        """Return the place of another conversation: where an earlier import put it, else by its name."""
+        """Return a conversation's place: an earlier import's, else by its name."""
         id = own if own and self._is_session else self._file and f"{self._file}\n{own}"
         if not id:
             return Place(self.name(own, is_held))
@@ -109,7 +108,7 @@ class Naming:
         return Place(self.name(own, is_held), (mark,) if is_copy else tuple(dict.fromkeys((mark, first))))
 
     def name(self, own: str, is_held: Callable[[Conversation], bool] = lambda _: False) -> str:
-        """Return a name for another conversation, whose own name may be empty or already in the log."""
+        """Return a conversation's name; its own may be empty or taken."""
         inner = "/".join([*self._asked, conversation_name(own or self._stem)])
         kept = (name for name in (*self._asked, inner) if self._asked and name in self._log)
         free = self._asked if self.is_alone or not any(name in self._log for name in self._asked) else []
@@ -121,9 +120,9 @@ class Naming:
 
 
 def is_held(told: SourceConversation, conversation: Conversation) -> bool:
-    """Return whether a conversation of the log is the one in the file.
+    """Return whether a logged conversation is the one in the file.
 
-    It is if it has more than the settings in common with the file.
+    They must share more than settings.
     """
     converter = told.make(read_existing(conversation.entries()))
     try:

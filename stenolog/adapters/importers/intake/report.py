@@ -1,4 +1,4 @@
-"""Report of an import: what became of each file, and of each conversation in it."""
+"""Report of an import: the outcome of each file and conversation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stenolog.domain.errors import StenologError
 
 
 class Refused(NamedTuple):
-    """A file that was not imported, and why; `as_before` if it is unchanged since that was told."""
+    """A file that was not imported, and why; `as_before` if unchanged since last told."""
 
     file: str
     error: StenologError | OSError
@@ -19,7 +19,7 @@ class Refused(NamedTuple):
 
 
 class LeftOut(NamedTuple):
-    """A conversation that is not imported again, since it was deleted; `mark` is that of its id."""
+    """A deleted conversation that is not imported again; `mark` is its id's."""
 
     name: str
     mark: str
@@ -29,9 +29,9 @@ class LeftOut(NamedTuple):
 class Imported:
     """Result of importing one conversation.
 
-    `appended` and `already` count entries; `forks` are the names of the branches kept; `ignored` counts, by
-    type, the records that are no message, and under names with `missing: ` what the records refer to and is
-    not there; `decisions` what was settled how; `failed` is the error that stopped it, empty for none.
+    `appended` and `already` count entries; `forks` names kept branches; `ignored` counts, by type, records
+    that are no message, and as `missing: …` what records refer to and is not there; `decisions` lists what
+    was decided; `failed` is the error that stopped it, or empty.
     """
 
     name: str
@@ -48,10 +48,9 @@ class Imported:
 class Report:
     """Result of importing one file.
 
-    `format` is the name of its importer. `skipped` are the lines that could not be read, `incomplete` counts
-    the objects cut off at the end of the file (they are read when it has grown), `repaired` counts by kind
-    what was mended on the way. `left_out` are the conversations that were deleted since an earlier import.
-    `team` is the file of a team that the file describes in the place of conversations.
+    `format` is the importer's name. `skipped` are unreadable lines, `incomplete` counts objects cut off at
+    the end (read once the file has grown), `repaired` counts repairs by kind. `left_out` are conversations
+    deleted since an earlier import. `team` is the team file that the file describes instead of conversations.
     """
 
     file: str

@@ -1,4 +1,4 @@
-"""The way of converted conversations into the log: many small pieces in few, large transactions."""
+"""Converted conversations on their way into the log: many small pieces in few transactions."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ AROUND = 1_000
 
 @dataclass(eq=False)
 class PendingWrites:
-    """The pending writes to one conversation after `position`, its head; `found` reports the import.
+    """Pending writes to a conversation after `position`, its head; `found` reports the import.
 
-    `marks` are those by which a later import finds the conversation again.
+    `marks` let a later import find the conversation.
     """
 
     stream: Stream
@@ -44,7 +44,7 @@ class PendingWrites:
     """The positions up to which a branch is kept as a fork, with the items."""
 
     def wrote(self, position: int, forks: list[str]) -> None:
-        """Note that all waiting entries are written, and where the conversation ends now."""
+        """Note that all pending entries are written, and the new head."""
         self.found.appended += len(self.items)
         self.found.forks += forks
         self.position = position
@@ -57,10 +57,10 @@ class PendingWrites:
 
 
 class Batch:
-    """A batch of pending writes to a log, written once it is large enough, and with `flush`.
+    """Pending writes to a log, written once large enough, and by `flush`.
 
-    A batch is one transaction. If a conversation cannot be written to, none of its writes is in it, and
-    its report gives the reason.
+    A batch is one transaction. If a conversation cannot be written, none of its writes is in it, and its
+    report has the reason.
     """
 
     def __init__(self, log: Log) -> None:
@@ -80,7 +80,7 @@ class Batch:
         return any(share.stream.name == name for share in self._shares)
 
     def add(self, share: PendingWrites, draft: NewEntry, content: Mapping[str, bytes]) -> None:
-        """Have a draft written, with its blobs by their sha256. Raises `InvalidEventError`."""
+        """Add a draft with its blobs by sha256. Raises `InvalidEventError`."""
         self._blobs.update(content)
         item = appends.prepare(self.log.edge, draft)
         if not share.items:
@@ -91,14 +91,14 @@ class Batch:
             self.flush()
 
     def branch(self, share: PendingWrites, after: int) -> None:
-        """Have a fork made up to a position, in the transaction of the draft that comes next."""
+        """Add a fork up to a position, in the next draft's transaction."""
         share.branches.append(after)
         self._size += AROUND
 
     def flush(self) -> None:
-        """Write the waiting entries; after an interrupt again, since none is written twice.
+        """Write the pending entries; after an interrupt again, none twice.
 
-        Raises `StoreTimeoutError`, `StoreError`, and what tables in the log's file raise.
+        Raises `StoreTimeoutError`, `StoreError`, and errors of tables in the log's file.
         """
         if self.lost is not None:
             raise self.lost
@@ -131,7 +131,7 @@ def _to_share(share: PendingWrites) -> Share:
 
 
 def branch_name(conversation: str, after: int) -> str:
-    """Return the name of the fork that keeps a branch. Raises `InvalidEventError` where it is too long."""
+    """Return the name of a branch's fork. Raises `InvalidEventError` if too long."""
     return check_name(f"{conversation}~{after}", what="fork")
 
 
@@ -154,7 +154,7 @@ class ConversationImport:
         self._converter = make(known)
 
     def take(self, record: Record) -> None:
-        """Take one record in; one that cannot be converted is skipped and reported."""
+        """Convert a record; one that fails is skipped and reported."""
         if self.found.failed:
             return
         try:
@@ -166,7 +166,7 @@ class ConversationImport:
             self.found.skipped.append(Skipped(record.number, reason, self._unit))
 
     def end(self) -> Imported:
-        """Finish the file, and return what is imported of the conversation once the batch is written."""
+        """Finish the file; return what is imported once the batch is written."""
         if not self.found.failed:
             try:
                 self._apply(self._converter.end())
@@ -194,8 +194,7 @@ class ConversationImport:
 class Sessions:
     """The sessions of a JSON Lines file.
 
-    A record that names no session belongs to that of the record before it; records before the first session
-    belong to it.
+    A record without a session belongs to the previous record's, or at the start to the first.
     """
 
     def __init__(self, batch: Batch, format: LineFormat, naming: Naming) -> None:

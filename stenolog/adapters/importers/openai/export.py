@@ -1,7 +1,6 @@
-"""A conversation as OpenAI chat messages, the way one agent lived it.
+"""A conversation as OpenAI chat messages, from one agent's view.
 
-Unlike a request, nothing is sealed, shortened or added: what is in context for the agent is written down
-as it stands. Imported again, the messages give the same bytes when they are exported again.
+Unlike a request, nothing is quoted, shortened or added. Imported and exported again, the bytes are the same.
 """
 
 from __future__ import annotations
@@ -44,16 +43,15 @@ Blobs = Mapping[str, bytes]
 
 
 def export_openai(conversation: Conversation, agent: str) -> list[Message]:
-    """Return the messages of one agent, oldest first; its persona is the first of them.
+    """Return an agent's messages, oldest first, beginning with its persona.
 
-    Raises `AgentNotFoundError` where nobody of that name takes part, `BlobNotFoundError` where a picture is
-    gone.
+    Raises `AgentNotFoundError`, and `BlobNotFoundError` for a missing picture.
     """
     return messages(list(conversation.entries()), agent, conversation.log.blobs)
 
 
 def messages(log: Sequence[Entry], agent: str, blobs: Blobs) -> list[Message]:
-    """Return the messages of these entries; `blobs` maps a sha256 to bytes."""
+    """Return the entries' messages; `blobs` maps sha256 to bytes."""
     known = {lane.agent for lane in lanes(log)}
     if agent not in known:
         raise AgentNotFoundError(no_agent(agent, sorted(known)))
@@ -109,7 +107,7 @@ def _user(message: UserMessage, blobs: Blobs) -> Message:
 
 
 def _result(result: ToolResult, lane: LaneId, owner: Call | None, blobs: Blobs) -> Message:
-    """Return an own result as such; another agent's as words of its owner."""
+    """Return an own result as such; another agent's as its owner's words."""
     if owner is not None and not lane.owns(owner):
         text = quote("tool-result", as_text(result.parts), call=result.call_id, tool=result.name)
         return {"role": "user", "content": text, "name": owner.agent}
@@ -117,7 +115,7 @@ def _result(result: ToolResult, lane: LaneId, owner: Call | None, blobs: Blobs) 
 
 
 def _imported_fields(event: Known, role: str) -> Message:
-    """Return the fields of a message that an import stored because the event has no place for them."""
+    """Return a message's fields that an import kept beside the event."""
     return {
         name: value for name, value in as_dict(event.meta.get("openai")).items() if name not in KNOWN[role]
     }

@@ -1,4 +1,4 @@
-"""Files of OpenAI chat messages as a format that can be imported."""
+"""Files of OpenAI chat messages as an importable format."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _is_record(value: Json) -> bool:
 
 
 def _other(records: Iterator[Record]) -> str:
-    """Return "telemetry" for events that hold messages. Raises `UnknownFormatError` for a line of no role."""
+    """Return "telemetry" for events with messages. Raises `UnknownFormatError` for a line without a role."""
     found = []
     for record in records:
         found.append(record)

@@ -37,13 +37,13 @@ def events_from(
     tools: Iterable[ToolSpecLike] = (),
     log: Log | None = None,
 ) -> list[Known]:
-    """Return the events of messages: OpenAI chat, items of OpenAI Responses, Anthropic, or Gemini.
+    """Return the events of messages: OpenAI chat, OpenAI Responses items, Anthropic, or Gemini.
 
-    Messages are dictionaries or objects of the SDKs. `agent` is who answers in them. A system message at the
-    beginning becomes the agent's instructions; they, `model` and `tools` are its card, as `join` would give
-    it. Pictures and files are kept in `log`.
+    Messages are dictionaries or SDK objects. `agent` answers in them. A leading system message becomes its
+    instructions; with `model` and `tools` they are its card, as `join` would set it. Pictures and files are
+    kept in `log`.
 
-    Raises `CallerError` for what is no message, with its place, and for a picture where there is no log.
+    Raises `CallerError` for an invalid message, with its place, and for a picture without a log.
     """
     if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable):
         raise CallerError(f"expected a list of messages, found {messages!r:.200}")
@@ -67,7 +67,7 @@ def events_from(
 
 
 def _check(message: dict[str, Any], place: str) -> None:
-    """Raise `CallerError` for what is no message of an API that ships, and for a slip in one."""
+    """Raise `CallerError` for a message of no shipped API, and for a slip in one."""
     is_item = isinstance(message.get("type"), str) and message["type"] != "message"
     if not is_item and message.get("role") not in SLIPPED:
         raise CallerError(
@@ -88,7 +88,7 @@ def _json(value: object) -> Json:
 def _events(
     reader: MessageReader, given: list[dict[str, Any]], agent: str, model: str, blobs: Blobs
 ) -> Iterator[Known]:
-    """Yield the events of the messages; an answer that comes in several items is one."""
+    """Yield the messages' events; an answer in several items is one."""
     read = ((message, item) for message in given for item in reader.message(message, model, blobs))
     calls: dict[str, str] = {}
 
@@ -113,7 +113,7 @@ def _events(
 
 
 def _joined(pairs: Iterable[tuple[dict[str, Any], Item]]) -> Iterator[tuple[dict[str, Any], Reply]]:
-    """Yield items that follow each other as one answer, up to a second message; name calls without an id."""
+    """Yield successive items as one answer, up to a second message; name calls without an id."""
     parts: list[AssistantPart] = []
     ids: list[str] = []
     for reply in (item for _, item in pairs if isinstance(item, Reply)):

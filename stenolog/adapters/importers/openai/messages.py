@@ -1,7 +1,7 @@
-"""Convert OpenAI chat messages to events: one list is one conversation.
+"""OpenAI chat messages as events: one list is one conversation.
 
-A file holds a list of messages, an object that holds one, a list of tau-bench trajectories, or JSON Lines of
-messages or of such objects.
+A file holds a list of messages, an object with one, a list of tau-bench trajectories, or JSON Lines of
+messages or such objects.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ MAIN = "assistant"
 
 
 class OpenAIChat(RecordConverter):
-    """Takes the messages of one conversation and gives the steps that take it down.
+    """Converter of one conversation.
 
-    `card` is what the file tells of the agent beside its messages. Where a message has no time, it is
-    1970-01-01T00:00:00Z, so that an import is the same on every day.
+    `card` is the file's own on the agent. A message without a time gets 1970-01-01T00:00:00Z, so that imports
+    are the same on every day.
     """
 
     def __init__(self, log: ExistingLog, card: AgentCard, agent: str = MAIN) -> None:
@@ -51,7 +51,7 @@ class OpenAIChat(RecordConverter):
         self._at = EPOCH
 
     def take(self, record: Record) -> list[Step]:
-        """Return the steps for a message; its line is its number in the list."""
+        """Return the steps for a message, its number as its line."""
         message = record.value
         key, role = f"#{record.line}", as_str(message.get("role"))
         if role not in ROLES:
@@ -130,7 +130,7 @@ class OpenAIChat(RecordConverter):
 
 
 def card_of(document: dict[str, Any]) -> AgentCard:
-    """Return the agent's card from a document: its model, its tools, a prompt beside its messages."""
+    """Return a document's card: model, tools, and a prompt beside its messages."""
     called_with = as_dict(document.get("kwargs"))
     tools = document.get("tools") or called_with.get("tools")
     model = as_str(document.get("model")) or as_str(called_with.get("model"))
@@ -143,14 +143,14 @@ def card_of(document: dict[str, Any]) -> AgentCard:
 
 
 def _goes_back(parts: Iterable[AssistantPart]) -> bool:
-    """Return whether an answer has parts that the document's model was sent, and so takes back."""
+    """Return whether an answer has parts that the document's model is sent back."""
     return any(
         isinstance(part, ReasoningPart) or (isinstance(part, ToolCall) and part.form) for part in parts
     )
 
 
 def persona_of(message: dict[str, Any]) -> str | None:
-    """Return the text of a system message that is one text and nothing else."""
+    """Return a system message's text if that is all it has."""
     content = message.get("content")
     if isinstance(content, list) and len(content) == 1:
         content = as_dict(content[0]).get("text")
@@ -163,7 +163,7 @@ def _other_fields(message: dict[str, Any]) -> dict[str, Json]:
 
 
 def are_messages(value: Json) -> bool:
-    """Return whether a value lists messages, at least one of them a chat message in a known role."""
+    """Return whether a value lists messages, one of them a chat message in a known role."""
     found = [message for message in as_list(value) if is_message(message)]
     all_have_roles = all(isinstance(as_dict(message).get("role"), str) for message in as_list(value))
     no_other_api = all(is_message(m) or not as_list(as_dict(m).get("content")) for m in as_list(value))
@@ -171,7 +171,7 @@ def are_messages(value: Json) -> bool:
 
 
 def conversations_in(document: Json) -> list[SourceConversation] | None:
-    """Return the conversations of a document; None where it is none that holds OpenAI chat messages."""
+    """Return a document's conversations; None if it holds no OpenAI chat messages."""
     if are_messages(document):
         return [_source_conversation("", _numbered(document))]
     if isinstance(document, dict) and are_messages(document.get("messages")):
@@ -186,7 +186,7 @@ def conversations_in(document: Json) -> list[SourceConversation] | None:
 
 
 def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:
-    """Yield the conversations of a file that was recognised as OpenAI chat messages."""
+    """Yield the conversations of a recognised file."""
     lines = StreamedRecords(stream, reading)
     first = next(iter(lines), None)
     if (first is None or first.number != 1) and (document := lines.document()) is not None:
@@ -203,7 +203,7 @@ def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversat
 
 
 def _of_object(document: dict[str, Any]) -> SourceConversation:
-    """Return messages, and the answer to them if the object is the record of a call."""
+    """Return messages, with the answer if the object records a call."""
     messages = list(document["messages"])
     answer = as_dict(first_choice(as_dict(document.get("response"))).get("message"))
     if answer.get("role") == "assistant":

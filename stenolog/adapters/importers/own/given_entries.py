@@ -41,10 +41,9 @@ class Given(NamedTuple):
 
 
 def read_given(values: Iterable[Placed], held: Container[str] = ()) -> Given:
-    """Return the entries of JSON values, each with where it stands.
+    """Return the entries of JSON values, each with its place.
 
-    `held` has the blobs that need not be brought along. Raises `InvalidEventError`, saying where, what was
-    expected and what was found.
+    `held` has blobs that need not be given. Raises `InvalidEventError` with place, expected and found.
     """
     given = Given([], [])
     brought = set[str]()
@@ -65,7 +64,7 @@ def read_given(values: Iterable[Placed], held: Container[str] = ()) -> Given:
 
 
 def on_lines(content: bytes) -> Iterator[Placed]:
-    """Yield the values of JSON Lines, or those of one JSON list, or one value over several lines."""
+    """Yield values of JSON Lines, of one JSON list, or one value over several lines."""
     lines = [(nth, line) for nth, line in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1)]
     written = [(nth, line) for nth, line in lines if line.strip()]
     if written and _is_begun(written[0][1]):
@@ -78,7 +77,7 @@ def on_lines(content: bytes) -> Iterator[Placed]:
 
 
 def parsed(place: str, text: bytes | str) -> Placed:
-    """Return a JSON value with its place. Raises `InvalidEventError` for text that is none."""
+    """Return a JSON value with its place. Raises `InvalidEventError`."""
     try:
         return place, from_json(text, allow_inf_nan=False)
     except ValueError as error:
@@ -89,7 +88,7 @@ def parsed(place: str, text: bytes | str) -> Placed:
 
 
 def _is_begun(line: bytes) -> bool:
-    """Return whether a JSON value begins on a line that does not end there, or is a list."""
+    """Return whether a JSON value begins on a line without ending there, or is a list."""
     if line.lstrip().startswith(b"["):
         return True
     try:
@@ -100,7 +99,7 @@ def _is_begun(line: bytes) -> bool:
 
 
 def _read(value: Json) -> NewEntry | bytes | None:
-    """Return the entry or the blob of a value; None for the header line of an export."""
+    """Return a value's entry or blob; None for an export's header line."""
     if not isinstance(value, dict):
         raise InvalidEventError(f"expected a JSON object, found {_found(value)}")
     if "stenolog" in value:
@@ -119,7 +118,7 @@ def _blob(value: JsonObject) -> bytes:
 
 
 def _check_blobs(entry: NewEntry, is_held: Callable[[str], bool]) -> None:
-    """Raise `InvalidEventError` for an event that names a blob that nobody has."""
+    """Raise `InvalidEventError` for an event that names an unknown blob."""
     event: Any = entry.event
     for each in (*getattr(event, "parts", ()), event):
         sha = getattr(each, "blob", None)
@@ -147,7 +146,7 @@ def _entry(value: JsonObject) -> NewEntry:
 
 
 def _topic(value: JsonObject) -> str:
-    """Return the topic that is named, or the newest of the kind that is."""
+    """Return the given topic, or the newest of the given kind."""
     newest = {cls.kind: topic for topic, cls in REGISTRY.events.items()}
     if "topic" in value:
         return _one_of("topic", value["topic"], [*REGISTRY.events, *REGISTRY.upcasts])
@@ -165,7 +164,7 @@ def _one_of(what: str, word: Json, names: Collection[str]) -> str:
 
 
 def _content(name: str, content: Json) -> JsonObject:
-    """Return the fields of an event; an export has them as text."""
+    """Return an event's fields; an export has them as text."""
     if name == "payload_base64":
         try:
             content = b64decode(content, validate=True)
@@ -179,7 +178,7 @@ def _content(name: str, content: Json) -> JsonObject:
 
 
 def _event(topic: str, fields: JsonObject) -> Event:
-    """Return the event of JSON fields, checked as those of a stored event are."""
+    """Return the event of JSON fields, checked as a stored one."""
     while upcast := REGISTRY.upcasts.get(topic):
         topic, fields = upcast.to, upcast.change(fields)
     return event_from_json(REGISTRY.events[topic].kind, fields)
@@ -207,6 +206,6 @@ def _time(value: JsonObject) -> datetime | None:
 
 
 def _found(value: Json) -> str:
-    """Return a value as a reader knows it from its JSON, shortened."""
+    """Return a value's shortened JSON for a message."""
     shown = to_json(value).decode(errors="replace")
     return shown if len(shown) <= 60 else f"{shown[:57]}…"

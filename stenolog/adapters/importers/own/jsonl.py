@@ -1,9 +1,8 @@
-"""Conversations as JSON Lines that another database takes in with the same digests.
+"""Conversations as JSON Lines that another database imports with the same digests.
 
-One header line a conversation, then one line an entry, with its payload exactly as it is stored; a blob
-stands before the first entry that names it, and that entry lists it. An erased entry is written as its
-length and hash, from which its digest is computed. What a fork inherits is written like the rest, so that an
-export stands on its own.
+One header line per conversation, then one line per entry with its stored payload; a blob precedes the first
+entry that names it, and that entry lists it. An erased entry is its length and hash, from which its digest is
+computed. A fork's inherited entries are included, so an export is complete.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ _SHA256 = re.compile(rb'"([0-9a-f]{64})"')
 
 
 class Header(NamedTuple):
-    """The name of an exported conversation, its number of entries, and its last digest (hexadecimal)."""
+    """An exported conversation's name, number of entries, and last digest (hexadecimal)."""
 
     conversation: str
     entries: int
@@ -63,9 +62,9 @@ Piece: TypeAlias = Header | BlobContent | Record
 
 
 def export_jsonl(conversation: Conversation, stream: IO[str]) -> int:
-    """Write the conversation to a text stream; the number of entries written.
+    """Write the conversation to a text stream; return the number of entries.
 
-    Raises `BlobNotFoundError` where a blob is damaged.
+    Raises `BlobNotFoundError` for a damaged blob.
     """
     head = conversation.position
     digest = conversation.digest if head else ""
@@ -86,7 +85,7 @@ def _write(stream: IO[str], line: JsonObject) -> None:
 
 
 def _blobs_of(conversation: Conversation, record: Record, written: set[str]) -> Iterator[str]:
-    """Yield the sha256 of each blob that the payload names, found by its form."""
+    """Yield the sha256 of each blob in the payload, found by its form."""
     for match in _SHA256.finditer(record.payload):
         sha = match[1].decode()
         if sha not in written and sha in conversation.log.blobs:
@@ -106,7 +105,7 @@ def _out(record: Record) -> JsonObject:
 
 
 def _content(record: Record) -> JsonObject:
-    """Return the salt and the payload; of an erased entry, what its digest is computed from."""
+    """Return salt and payload; of an erased entry, what its digest is computed from."""
     if record.erased is not None:
         left = {"payload": record.payload.decode()} if record.payload else {}
         return {"erased": record.erased.hex(), "size": record.size, **left}
@@ -127,11 +126,10 @@ def import_stream(
     name: Callable[[str], str],
     moved: Callable[[int], object] = lambda _: None,
 ) -> None:
-    """Take an export in: first all of it is proved, then all of it is written, in one transaction.
+    """Import an export: all of it is verified, then written in one transaction.
 
-    `name` gives the name to use for a conversation of that name. One that is there already gets what it
-    lacks. `moved` is called with the bytes that are done. Raises `CorruptLogError`, and
-    `ConversationExistsError` where another of that name is there.
+    `name` maps a conversation's name to the one to use. An existing one gets what it lacks. `moved` is called
+    with the bytes done. Raises `CorruptLogError`, and `ConversationExistsError` if another has that name.
     """
     proved = _proved(log, _watched(stream, moved, 0), name)
     log.recorder.insert_export(_parts(proved, _watched(stream, moved, stream.tell())))
@@ -139,14 +137,14 @@ def import_stream(
 
 
 def _watched(stream: BinaryIO, moved: Callable[[int], object], before: int) -> Iterator[Piece]:
-    """Yield the pieces of a file that is read twice, `before` the first time and then again."""
+    """Yield the pieces of a file that is read twice; `before` counts the first pass."""
     for piece in _pieces(stream):
         moved((before + stream.tell()) // 2)
         yield piece
 
 
 def _parts(proved: list[Imported], pieces: Iterator[Piece]) -> Iterator[ExportPart]:
-    """Yield the pieces as the store takes them: where each conversation ends, and its missing entries."""
+    """Yield the pieces for the store: each conversation's end, and its missing entries."""
     conversations = iter(proved)
     for piece in pieces:
         if isinstance(piece, Header):
@@ -157,7 +155,7 @@ def _parts(proved: list[Imported], pieces: Iterator[Piece]) -> Iterator[ExportPa
 
 
 def _proved(log: Log, pieces: Iterator[Piece], name: Callable[[str], str]) -> list[Imported]:
-    """Return the imports to write, once every entry is proved to match its digest."""
+    """Return the imports to write, once all entries match their digests."""
     proofs: list[Proof] = []
     for piece in pieces:
         match piece:
@@ -177,7 +175,7 @@ def _proved(log: Log, pieces: Iterator[Piece], name: Callable[[str], str]) -> li
 
 
 class Proof:
-    """One exported conversation, checked entry by entry, against itself and against what the log holds."""
+    """An exported conversation, verified entry by entry against itself and the log."""
 
     def __init__(self, header: Header, conversation: Conversation) -> None:
         self.found = Imported(conversation.name)
@@ -188,7 +186,7 @@ class Proof:
         self._ids: set[str] = set()
 
     def take(self, record: Record) -> None:
-        """Take the next record. Raises `CorruptLogError` where it does not follow the one before."""
+        """Verify the next record. Raises `CorruptLogError` if it does not follow."""
         self._position += 1
         if record.position != self._position:
             raise self._corrupt(f"expected position {self._position}, found {record.position}")
@@ -211,7 +209,7 @@ class Proof:
             )
 
     def end(self) -> None:
-        """End the export. Raises `CorruptLogError` where it is not complete."""
+        """End the export. Raises `CorruptLogError` if incomplete."""
         found, expected = (self._position, self._digest.hex()), (self._header.entries, self._header.head)
         if found != expected:
             raise CorruptLogError(
@@ -220,7 +218,7 @@ class Proof:
             )
 
     def _check_payload(self, record: Record) -> None:
-        """Check that this release would write the payload of a known topic with the same bytes."""
+        """Check that this release writes a known topic's payload with the same bytes."""
         if record.erased is not None:
             if not (record.topic in REGISTRY.events or record.topic in REGISTRY.upcasts):
                 raise self._corrupt(f"a {record.topic:.60} cannot be erased")
@@ -244,7 +242,7 @@ class Proof:
 
 
 def _pieces(stream: BinaryIO) -> Iterator[Piece]:
-    """Yield the lines of an export. Raises `CorruptLogError` at the first that is none."""
+    """Yield an export's lines. Raises `CorruptLogError` for an invalid one."""
     stream.seek(0)
     reading = JsonLinesReader(LONGEST_LINE)
     blobs: set[str] = set()
@@ -288,7 +286,7 @@ def _parse_piece(line: JsonObject) -> Piece:
 
 
 def _record(line: JsonObject) -> Record:
-    """Return the entry of a line; an erased one has no salt and no payload."""
+    """Return a line's entry; an erased one has no salt and payload."""
     if "erased" in line:
         erased, size, salt = bytes.fromhex(line["erased"]), line["size"], b""
         payload = _text(line.get("payload", "")).encode()
@@ -319,7 +317,7 @@ def _payload(line: JsonObject) -> bytes:
 
 
 def _text(value: Json) -> str:
-    """Return the value if it is a text; a number would be hashed as its digits are."""
+    """Return the value if it is a text; a number would be hashed as digits."""
     if not isinstance(value, str):
         raise TypeError(f"expected text, found {value!r:.60}")
     return value

@@ -1,7 +1,7 @@
-"""A log of stenolog in an SQLite file, taken into another log: conversations as they are, with their digests.
+"""Import of a stenolog log in an SQLite file: conversations unchanged, with their digests.
 
-All of it is verified first; then it is written in one transaction. Forks stay forks, archived conversations
-archived, and a conversation that is there already gets the entries that it lacks.
+All is verified, then written in one transaction. Forks stay forks, archived conversations archived; existing
+ones get the entries that they lack.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ ATTEMPTS = 3
 
 
 def import_log(log: Log, stream: BinaryIO, report: Report, *, again: bool = False) -> None:
-    """Take in every conversation of the log in a stream, and every blob: all of them or nothing.
+    """Import every conversation and blob of a stream's log: all or nothing.
 
-    A conversation that was renamed since is continued, one that was deleted is left out, unless `again` is
-    given. Raises `CorruptLogError` for a log that is damaged, `ConversationExistsError` where a conversation
-    of that name has other entries, `UnsupportedVersionError`, `StoreError`, `StoreTimeoutError`.
+    A renamed conversation is continued, a deleted one left out, unless `again`. Raises `CorruptLogError` for
+    a damaged log, `ConversationExistsError` if one of that name has other entries, `UnsupportedVersionError`,
+    `StoreError`, `StoreTimeoutError`.
     """
     with TemporaryDirectory(prefix="stenolog-") as folder:
         # A copy: as the log is at one moment, and the log itself stays as it is, of an earlier format too.
@@ -71,7 +71,7 @@ def _verify(given: Log, file: str) -> None:
 
 
 class _Planned(NamedTuple):
-    """A conversation to be imported, its row in the log that it comes from, and the part to be written."""
+    """A conversation to import, its source row, and the part to write."""
 
     found: Imported
     held: ConversationRow
@@ -79,7 +79,7 @@ class _Planned(NamedTuple):
 
 
 class _Plan:
-    """A plan of what the log lacks of another one, to be written in one transaction."""
+    """Entries that the log lacks of another, to be written in one transaction."""
 
     def __init__(self, log: Log, given: Log, *, again: bool) -> None:
         self.conversations: list[_Planned] = []
@@ -143,14 +143,14 @@ class _Plan:
         self.conversations.append(_Planned(found, held, asked))
 
     def _may_come(self, held: ConversationRow, mark: str) -> bool:
-        """Return whether neither it nor what it was forked from was deleted here since an earlier import."""
+        """Return whether neither it nor its fork's origin was deleted here since an earlier import."""
         if held.parent is not None and held.parent not in self._names:
             return False
         is_back = self._log.recorder.find(held.name) is not None
         return self._again or is_back or not known_sessions.is_deleted(self._log, mark)
 
     def _already(self, held: ConversationRow, last: int, name: str) -> int:
-        """Return the position that the conversation is at; where it is not there, that of the fork."""
+        """Return the position that the conversation is at, or else its fork's."""
         stream = Stream(name)
         if self._log.recorder.resolve(stream) is None:
             return held.fork
@@ -166,5 +166,5 @@ class _Plan:
         return at
 
     def _is_unknown(self, mark: str) -> bool:
-        """Return whether the name is that of a session's mark that the log has for no conversation."""
+        """Return whether the name is a session's mark without a conversation in the log."""
         return mark.startswith(known_sessions.PREFIX) and known_sessions.name_now(self._log, mark) is None

@@ -1,4 +1,4 @@
-"""Formats of no program: OpenAI's chat messages, and stenolog's own files, an export and a database."""
+"""Formats of no program: OpenAI chat messages, stenolog's exports and databases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The exporters that ship with stenolog: its own lines, documents, and one request in several forms."""
+"""Exporters that ship with stenolog: its lines, documents, and a request in several forms."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ _SESSION = re.compile(r"_session_([0-9a-f-]{36})$")
 
 
 def _session_of(user: str) -> str:
-    """Return the session in the id of a user: JSON, or in older releases the end of the text."""
+    """Return the session in a user's id: JSON, or in older releases the text's end."""
     with suppress(ValueError, RecursionError):
         if isinstance(found := json.loads(user), dict) and isinstance(id := found.get("session_id"), str):
             return id

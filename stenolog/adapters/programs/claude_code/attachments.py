@@ -1,8 +1,8 @@
 """Text of a session's attachments, as the model was sent it.
 
-Later versions of Claude Code write the text itself, as `rendered`; an attachment without it was not sent
-then. Earlier ones write the data alone. What they add was measured on version 2.1.197, by comparing a session
-with the requests of its run: of a heading the first sentence is given here, of its advice nothing.
+Later versions of Claude Code write it as `rendered`; an attachment without was not sent. Earlier ones write
+only data. Their texts were measured on version 2.1.197, by comparing a session with its requests: here a
+heading has its first sentence, without advice.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _WORDS_ELSEWHERE = frozenset(
 
 
 class Attachment(NamedTuple):
-    """The text of an attachment. `is_sent`: the model was sent it. `is_exact`: in just these words.
+    """Text of an attachment. `is_sent`: the model was sent it. `is_exact`: in these words.
 
-    `lacks_words`: it was sent, but the file does not have its words.
+    `lacks_words`: it was sent, but the file lacks its words.
     """
 
     blocks: list[Block]
@@ -43,16 +43,16 @@ class Attachment(NamedTuple):
 
 
 class PromptSnapshot(NamedTuple):
-    """The system prompt and the tools that a conversation was begun with; None for tools that are missing."""
+    """A conversation's first system prompt and tools; None for missing tools."""
 
     persona: str
     tools: tuple[Tool, ...] | None
 
 
 def attachment(record: Data, *, renders: bool) -> Attachment:
-    """Return the text of an attachment record.
+    """Return an attachment record's text.
 
-    `renders`: its file writes what is sent as `rendered`, so that an attachment without it was not sent.
+    `renders`: the file has `rendered` texts, so an attachment without was not sent.
     """
     data = as_dict(record.get("attachment"))
     kind = as_str(data.get("type"))
@@ -68,7 +68,7 @@ def attachment(record: Data, *, renders: bool) -> Attachment:
 
 
 def rendered(record: Data) -> list[Block]:
-    """Return the text of a record as it was sent, where its file has that."""
+    """Return a record's text as sent, if its file has that."""
     each = (as_dict(one).get("content") for one in as_list(record.get("rendered")))
     return [*chain.from_iterable(_blocks_of(content) for content in each)]
 
@@ -100,7 +100,7 @@ def _blocks_of(content: object) -> list[Block]:
 
 
 def _worded(kind: str, data: Data) -> str:
-    """Return the text of an attachment that is data in the file; empty for other kinds, and for no text."""
+    """Return the text of an attachment of data; empty for other kinds, and for no text."""
     make = _WORDED.get(kind)
     return "\n\n".join(filter(None, make(data))) if make else ""
 
@@ -209,7 +209,7 @@ _WORDED: dict[str, Callable[[Data], Iterator[str]]] = {
 
 
 def text_of(data: Data) -> list[Block]:
-    """Return the text that an attachment of any other kind has, under whatever key."""
+    """Return another attachment's text, under any key."""
     content = data.get("content")
     if picture := _picture(as_dict(content)):
         return [picture]
@@ -225,7 +225,7 @@ def text_of(data: Data) -> list[Block]:
 
 
 def _picture(content: Data) -> Block:
-    """Return a picture that was attached by its file's name; empty for any other content."""
+    """Return an attached picture by its file's name; empty for other content."""
     file = as_dict(content.get("file"))
     data, kind = as_str(file.get("base64")), as_str(file.get("type"))
     if content.get("type") != "image" or not data:

@@ -1,12 +1,11 @@
-"""Structure of a Claude Code session: its branches, its sub-agents, queued messages and repeated records.
+"""Structure of a Claude Code session: branches, sub-agents, queue, repeated records.
 
-Records form a tree by `parentUuid`, but most of its branches are none of the conversation's: parallel
-tool results, blocks of one message and progress records branch too. Only a prompt can leave something,
-so the tree here is one of turns: a turn is a prompt and all that follows it, up to the next prompt.
+Records form a tree by `parentUuid`, but most branches are not the conversation's: parallel results, blocks of
+a message and progress records branch too. Only a prompt can leave something, so this tree is of turns: a
+prompt and all up to the next.
 
-`enqueue` brings the words. `remove` takes them out in the middle of a turn: the agent is shown them, and
-later versions write them as an attachment too. `dequeue` takes them out to be the next prompt, `popAll`
-takes them back to be edited.
+`enqueue` brings words. `remove` delivers them within a turn, later versions as an attachment too. `dequeue`
+makes them the next prompt, `popAll` returns them for editing.
 """
 
 from __future__ import annotations
@@ -22,12 +21,10 @@ from stenolog.projections.messages.json_fields import as_dict, as_str, compact_j
 
 @dataclass(eq=False)
 class TurnRecords:
-    """A prompt and the records that follow it.
+    """A prompt and the records after it.
 
-    `first` is the position it begins at, 0 while it has no message, and `last` that of its end, None until
-    another turn begins. `way` leads to its end, once that is known.
-
-    A turn without a parent is a root: where a context begins.
+    `first` is its first position, 0 without a message; `last` its end, None until another turn begins. `way`
+    leads to its end, once known. A turn without a parent is a root, where a context begins.
     """
 
     parent: TurnRecords | None = None
@@ -37,10 +34,9 @@ class TurnRecords:
 
 
 class Way(NamedTuple):
-    """The way from the beginning of a context to the end of a turn.
+    """The way from a context's beginning to the end of a turn.
 
-    It has the position where the context begins, the position behind the turn, and the spans before it that
-    are not on the way.
+    Its first position, the position after the turn, and earlier spans off the way.
     """
 
     root: int
@@ -49,7 +45,7 @@ class Way(NamedTuple):
 
 
 class Tree:
-    """The turns of a session, in the order they began in, and the one that is going on."""
+    """A session's turns in order, and the current one."""
 
     def __init__(self) -> None:
         self.origin = TurnRecords()
@@ -61,7 +57,7 @@ class Tree:
         return uuid in self._of
 
     def note(self, uuid: str, parent: str, *, begins: bool = False) -> None:
-        """Note a record that is no prompt. With `begins`, one without a parent begins a new context."""
+        """Note a record that is no prompt. With `begins`, one without a parent begins a context."""
         self._of[uuid] = TurnRecords() if begins and not parent else self._of.get(parent, self.current)
 
     def drop(self, uuid: str) -> None:
@@ -73,7 +69,7 @@ class Tree:
         return self._of.get(parent, self.current) if parent else self.origin
 
     def opens(self, parent: str) -> TurnRecords | None:
-        """Return the new context that the first message below this parent opens, if it opens one."""
+        """Return the context that the first message below this parent opens, if any."""
         turn = self._of.get(parent)
         return None if turn is None or turn.first or turn is self.current else turn
 
@@ -97,19 +93,19 @@ class Tree:
         self.start(position)
 
     def forget(self, uuid: str) -> None:
-        """Clear the context at this record: the records behind it begin a new one."""
+        """Clear the context at this record; later records begin a new one."""
         self.current = self._of[uuid] = TurnRecords()
 
     def hidden(self, base: TurnRecords, last: int) -> tuple[int, tuple[PositionRange, ...]]:
-        """Return the beginning of a turn's context, and the hidden spans.
+        """Return a turn's context's beginning, and the hidden spans.
 
-        Those are the spans up to `last` that are not on the way back from the turn.
+        Those up to `last` that are off the way back from the turn.
         """
         way = self._way(base, last)
         return way.root, _with_gap(way.spans, way.next, last)
 
     def _way(self, turn: TurnRecords, last: int) -> Way:
-        """Return the way to the end of a turn; the way of a turn that has ended is computed once."""
+        """Return the way to a turn's end; an ended turn's is computed once."""
         path: list[TurnRecords] = []
         each: TurnRecords | None = turn
         while each is not None and each.way is None:
@@ -130,7 +126,7 @@ class Tree:
 
 
 def _with_gap(spans: tuple[PositionRange, ...], first: int, last: int) -> tuple[PositionRange, ...]:
-    """Return the spans and one more behind them, if there is anything in it."""
+    """Return the spans and one more, if it is not empty."""
     if last < first:
         return spans
     if spans and spans[-1].last == first - 1:
@@ -142,14 +138,11 @@ SHORT = 8
 
 
 class SubAgents:
-    """Names sub-agents `<type>-<first eight characters of their id>`, and recognises them later.
+    """Names of sub-agents, `<type>-<first eight characters of their id>`.
 
-    Where only the id of the call is known, the last eight characters of that are used instead.
-
-    The type is that of the call that started one, where the file tells it, else `agent`. `known` are the
-    names that the log uses already: they are kept. `ran` and `prompts` have the ids of the calls that ran
-    sub-agents, by the ids of the agents and by the words they were given, and `kinds` the types by the ids of
-    the calls, as far as the log has them.
+    If only the call's id is known, its last eight characters are used. The type is the starting call's, if
+    known, else `agent`. `known` are the log's names, which are kept. From the log, `ran` and `prompts` have
+    the starting calls' ids, by agent id and by brief, and `kinds` types by call id.
     """
 
     def __init__(
@@ -181,7 +174,7 @@ class SubAgents:
             self._ran[agent_id] = call_id
 
     def describe(self, agent_id: str, kind: str, call_id: str) -> str:
-        """Note an agent's type and the call that started it, and return its name."""
+        """Note an agent's type and starting call; return its name."""
         if kind:
             self._own_types[agent_id] = kind
         if call_id:
@@ -189,15 +182,15 @@ class SubAgents:
         return self.name(agent_id, call_id)
 
     def call_of(self, agent_id: str) -> str:
-        """Return the id of the call that ran an agent; empty where the file does not tell."""
+        """Return the id of the call that ran an agent; empty if unknown."""
         return self._ran.get(agent_id, "")
 
     def call_with(self, prompt: str) -> str:
-        """Return the id of the latest call that gave a sub-agent these words; empty where there is none."""
+        """Return the id of the latest call with this brief; empty if none."""
         return self._prompts.get(prompt, "")
 
     def of_record(self, record: dict[str, Any]) -> str:
-        """Return the sub-agent in whose lane a record is; empty for the main agent's."""
+        """Return a record's sub-agent; empty for the main agent."""
         if call_id := as_str(record.get("parent_tool_use_id")):
             return self.name(call_id, call_id)
         if not record.get("isSidechain"):
@@ -223,7 +216,7 @@ class SubAgents:
 
 @dataclass(eq=False)
 class QueuedMessage:
-    """One queued message: its words, the id of the entry that keeps them, whether they were delivered."""
+    """A queued message: words, id of its entry, whether delivered."""
 
     text: str
     entry: str
@@ -231,7 +224,7 @@ class QueuedMessage:
 
 
 class Queue:
-    """The messages that wait, first come first served, and those taken out."""
+    """Waiting messages in order, and those taken out."""
 
     def __init__(self) -> None:
         self._waiting: list[QueuedMessage] = []
@@ -242,7 +235,7 @@ class Queue:
         self._waiting.append(QueuedMessage(text, entry))
 
     def take(self, content: str) -> QueuedMessage | None:
-        """Take one out: the one with these words if they are given, else the first."""
+        """Take one out: the one with these words, or the first."""
         for waiting in self._waiting:
             if not content or waiting.text == content:
                 self._waiting.remove(waiting)
@@ -252,11 +245,11 @@ class Queue:
         return None
 
     def out(self, entry: str) -> QueuedMessage | None:
-        """Return the message of that entry, if it was dequeued as the next prompt and not delivered since."""
+        """Return that entry's message, if dequeued as the next prompt and not delivered since."""
         return next((waiting for waiting in self._out if waiting.entry == entry), None)
 
     def forget(self, waiting: QueuedMessage) -> None:
-        """Drop a message that was dequeued and needs no delivery any more."""
+        """Drop a dequeued message that needs no delivery."""
         self._out.remove(waiting)
 
     def clear(self) -> None:
@@ -264,10 +257,10 @@ class Queue:
         self._waiting.clear()
 
     def claim(self, text: str, *, delivered: bool = False) -> QueuedMessage | None:
-        """Return the queued message that a record with these words is the delivery of.
+        """Return the queued message that a record with these words delivers.
 
-        With `delivered`, the record may be the echo of one that was delivered already; else it never is,
-        for the same words may be typed again.
+        With `delivered`, it may be an echo of one already delivered; else not, as the same words may be typed
+        again.
         """
         for waiting in (*self._out, *self._waiting):
             if waiting.text == text and (delivered or not waiting.delivered):
@@ -278,10 +271,9 @@ class Queue:
 
 
 class Repeats:
-    """Remembers records by uuid and content, and those of sub-agents by their time too.
+    """Memory of records by uuid and content, and of sub-agents' by time too.
 
-    `shared` are the uuids of several records: placeholders, which say nothing about identity or about a
-    place in the tree.
+    `shared` are uuids of several records: placeholders without identity or place in the tree.
     """
 
     def __init__(self) -> None:
@@ -292,8 +284,8 @@ class Repeats:
     def again(self, value: dict[str, Any], agent: str = "", beside: Collection[int] = ()) -> bool:
         """Return whether a record was read before.
 
-        `agent` is set for a record inside a progress record: such records repeat the sub-agent's messages
-        so far, in one piece and block by block, and `beside` are the blocks of the same progress record.
+        `agent` is set inside a progress record: such records repeat the sub-agent's messages so far, whole
+        and by block; `beside` are that progress record's blocks.
         """
         uuid, pieces = uuid_of(value), content_of(value)
         by_uuid = [hash((uuid, piece)) for piece in pieces]
@@ -310,12 +302,12 @@ class Repeats:
 
 
 def uuid_of(value: dict[str, Any]) -> str:
-    """Return a record's uuid; empty where it has none."""
+    """Return a record's uuid; empty if none."""
     return as_str(value.get("uuid")).strip()
 
 
 def content_of(value: dict[str, Any]) -> list[int]:
-    """Return a number for each block of a record, the same for the same content."""
+    """Return a number for each block, equal for equal content."""
     message = value.get("message")
     if isinstance(message, dict):
         return [_hash(block) for block in blocks(message.get("content"))]

@@ -1,8 +1,8 @@
-"""Claude Code's files as formats that can be imported: sessions, notes on sub-agents, and streams.
+"""Claude Code's importable files: sessions, notes on sub-agents, streams.
 
-A sub-agent's `agent-<id>.jsonl` does not say who started it; `agent-<id>.meta.json` does, and is read as the
-first record of that file. A stream is the output of `--output-format stream-json`, an object a line or one
-list. Other programs' streams look alike.
+A sub-agent's `agent-<id>.jsonl` does not name its starter; `agent-<id>.meta.json` does, and is read as that
+file's first record. A stream is the output of `--output-format stream-json`: JSON Lines or one list. Other
+programs' streams look alike.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .records import ClaudeCode
 
 
 def note_beside(path: Path) -> Iterator[JsonObject]:
-    """Yield the note on the sub-agent whose file this is, as a record; nothing without one."""
+    """Yield the note on a sub-agent's file, as a record; nothing without one."""
     note = read_note(path, SUB_AGENTS) if path.name.startswith(SUB_AGENTS.prefix) else {}
     if note:
         yield {**note, "type": AGENT_NOTE, "agentId": path.stem.removeprefix(SUB_AGENTS.prefix)}
@@ -37,12 +37,12 @@ def is_note(document: Json) -> bool:
 
 
 def read_note_alone(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:
-    """Yield nothing: a note is read with the file that it is on."""
+    """Yield nothing: a note is read with its file."""
     yield from ()
 
 
 def is_stream_record(value: Json) -> bool:
-    """Return whether a value is a stream's message or result; a session has `sessionId` in its place."""
+    """Return whether a value is a stream's message or result; a session has `sessionId` instead."""
     if not isinstance(value, dict) or not as_str(value.get("session_id")) or "sessionId" in value:
         return False
     if value.get("type") in ("user", "assistant"):
@@ -57,7 +57,7 @@ def is_stream(document: Json) -> bool:
 
 
 def read_stream(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:
-    """Yield the sessions of a list, each with the records that name it and the nameless ones behind them."""
+    """Yield a list's sessions, each with the records that name it and nameless ones after them."""
     sessions: dict[str, list[Record]] = {}
     now, early = "", list[Record]()
     for number, value in enumerate(as_list(reading.document(stream)), 1):
@@ -71,7 +71,7 @@ def read_stream(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceCo
 
 
 def is_record(value: JsonObject) -> bool:
-    """Return whether a record is a message of a session; one of a stream has no `sessionId`."""
+    """Return whether a record is a session's message; a stream's has no `sessionId`."""
     return (
         value.get("type") in ("user", "assistant")
         and "content" in as_dict(value.get("message"))
@@ -81,7 +81,7 @@ def is_record(value: JsonObject) -> bool:
 
 
 def other(records: Iterator[Record]) -> str:
-    """Return a name for logs that give the sessions of several programs one form; empty for a session."""
+    """Return a name for logs that store several programs' sessions in one form; empty for a session."""
     found = []
     for record in records:
         found.append(record)
@@ -96,7 +96,7 @@ def other(records: Iterator[Record]) -> str:
 
 
 def are_aside(records: list[JsonObject]) -> bool:
-    """Return whether a file without a message is of a session, by what is beside the messages."""
+    """Return whether a file without messages is a session's, by its other records."""
     if any(map(is_stream_record, records)):
         return False
     own = [value for value in records if "session_id" not in value]

@@ -1,4 +1,4 @@
-"""A record of a session with its key, its lane and its time, and the words of a prompt."""
+"""A session's record with key, lane and time, and the words of a prompt."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SYSTEM = re.compile(
 
 @dataclass(eq=False)
 class Line:
-    """A record of a conversation. `call` is the id of the call that runs its sub-agent, if it names one."""
+    """A record of a conversation. `call` is the id of its sub-agent's call, if named."""
 
     key: str
     value: dict[str, Any]
@@ -43,38 +43,38 @@ class Line:
 
 
 def is_inserted(line: Line) -> bool:
-    """Return whether Claude Code inserted a message, rather than a person or a model."""
+    """Return whether Claude Code inserted a message, not a person or model."""
     is_synthetic = as_str(line.message.get("model")) == SYNTHETIC
     return is_synthetic or bool(line.value.get("isMeta") or line.value.get("isCompactSummary"))
 
 
 def by_system(words: str) -> bool:
-    """Return whether Claude Code itself wrote the words, by the mark they begin with."""
+    """Return whether Claude Code wrote the words, by their first mark."""
     return _SYSTEM.match(words) is not None
 
 
 def title_of_prompt(content: Iterable[Mapping[str, Any]]) -> str:
-    """Return the words of a prompt as a title; of a command its name, as it is typed."""
+    """Return a prompt as title; of a command its name, as typed."""
     said = [as_str(block.get("text")) for block in content]
     words = " ".join(each for each in said if not by_system(each) and not _ABOUT_EDITOR.match(each))
     return title_of(as_typed(words))
 
 
 def as_typed(words: str) -> str:
-    """Return a prompt as it was typed: of a command, its name and its arguments."""
+    """Return a prompt as typed: of a command, name and arguments."""
     command, arguments = _between(words, "command-name"), _between(words, "command-args")
     return words if command is None else " ".join(filter(None, (command, arguments)))
 
 
 def _between(words: str, tag: str) -> str | None:
-    """Return the text between the tags, without the blanks around it; None if one is missing."""
+    """Return the stripped text between tags; None if one is missing."""
     _, _, behind = words.partition(f"<{tag}>")
     inside, end, _ = behind.partition(f"</{tag}>")
     return inside.strip() if end else None
 
 
 def plain_text(content: Any) -> str:
-    """Return the text of a message's content; empty where there is more than one block of text."""
+    """Return a message's text; empty for several text blocks."""
     if isinstance(content, list) and len(content) == 1:
         return as_str(as_dict(content[0]).get("text"))
     return as_str(content)
@@ -87,5 +87,5 @@ def queued_text(record: Mapping[str, Any]) -> str:
 
 
 def typed_by(queued: str) -> Literal["person", "system"]:
-    """Return who typed queued text: the person, unless a background task reports."""
+    """Return who typed queued text: a person, unless a background task reports."""
     return "system" if by_system(queued) or queued.startswith('{"task_id"') else "person"

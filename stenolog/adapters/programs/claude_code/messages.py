@@ -1,4 +1,4 @@
-"""Conversion of a Claude Code session's user and assistant records to events."""
+"""User and assistant records of a Claude Code session as events."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _ABOUT_AGENTS = ("agentType", "description", "toolUseId", "spawnDepth")
 
 
 class ClaudeMessages:
-    """A session on its way into the log. `ignored` counts what is no message, `decisions` settled doubts."""
+    """A session on its way into the log. `ignored` counts other records, `decisions` resolved doubts."""
 
     def __init__(self, log: ExistingLog) -> None:
         self.writer = EventWriter("claude-code", MAIN, log)
@@ -66,7 +66,7 @@ class ClaudeMessages:
         """By agent, its last answer by the id in the file, and what that answers."""
 
     def source(self, line: Line, id: str = "") -> Origin:
-        """Return the origin of an event: its record, or the id it had there."""
+        """Return an event's origin: its record, or its id there."""
         return self.writer.source(id or line.uuid, as_str(line.value.get("type")), line.key)
 
     def note(self, line: Line, *, begins: bool = False) -> None:
@@ -75,12 +75,12 @@ class ClaudeMessages:
             self.tree.note(line.uuid, line.parent, begins=begins)
 
     def note_position(self, line: Line) -> None:
-        """Remember the position of a message that has just been gone through."""
+        """Remember the position of the last message read."""
         if line.uuid and line.agent == MAIN:
             self._positions[line.uuid] = self.writer.latest_position(line.key)
 
     def preserve(self, compaction: dict[str, Any]) -> None:
-        """Note the messages that a compaction leaves in context, as it names them."""
+        """Note the messages that a compaction names as kept."""
         segment = as_dict(compaction.get("preservedSegment"))
         ends = [self._positions.get(as_str(segment.get(name))) for name in ("headUuid", "tailUuid")]
         known = [position for position in ends if position is not None]
@@ -90,12 +90,12 @@ class ClaudeMessages:
         self._preserved = {*span, *(position for position in places if position is not None)}
 
     def resume(self, line: Line) -> None:
-        """Go on from the log's settings in a sub-agent's own file, before its first change of them."""
+        """Load the log's settings in a sub-agent's file, before its first change."""
         if line.agent != MAIN and not self.setup.is_begun:
             self.setup.resume(self.writer.log.settings, settings_id(line.key))
 
     def settle(self, line: Line) -> None:
-        """Write the settings that hold for the next message of any author."""
+        """Write the settings for the next message of any author."""
         here = self.writer.here + 1
         self.resume(line)
         if line.agent == MAIN and (opened := self.tree.opens(line.parent)) is not None:
@@ -109,7 +109,7 @@ class ClaudeMessages:
         self.setup.settle(line.key, line.time)
 
     def note_agent(self, note: dict[str, Any]) -> None:
-        """Note what a file beside a sub-agent's tells of it; `meta` keeps that."""
+        """Note what a file beside a sub-agent's says; kept in `meta`."""
         call = as_str(note.get("toolUseId"))
         name = self.agents.describe(as_str(note.get("agentId")), as_str(note.get("agentType")), call)
         told = {key: note[key] for key in _ABOUT_AGENTS if note.get(key) not in (None, "")}
@@ -118,7 +118,7 @@ class ClaudeMessages:
     # What users say, and what is put into their mouths
 
     def user(self, line: Line, queued: str = "") -> None:
-        """Read a user record; `queued` is the entry that kept its words while they waited."""
+        """Read a user record; `queued` is the entry that kept its words."""
         content = blocks(line.message.get("content"))
         if not content:
             self.ignored["empty message"] += 1
@@ -143,7 +143,7 @@ class ClaudeMessages:
         return None
 
     def _name_after(self, content: list[Block]) -> None:
-        """Take the first words of a person as the title, until the file names one."""
+        """Use a person's first words as title until the file has one."""
         if self.setup.title is None and (title := title_of_prompt(content)):
             self.setup.title = title
 
@@ -158,7 +158,7 @@ class ClaudeMessages:
         queued: str = "",
         about: dict[str, Any] | None = None,
     ) -> None:
-        """Write a user message in the line's lane; `about` is kept as its `meta`."""
+        """Write a user message in the line's lane; `about` becomes its `meta`."""
         about = {**(about or {}), **({"queued": queued} if queued else {})}
         blobs: Blobs = {}
         by_agent = kind == "person" and line.agent != MAIN
@@ -176,7 +176,7 @@ class ClaudeMessages:
         self.writer.write(said, id, line.time, blobs)
 
     def _briefed(self, line: Line, id: str, run: list[Block]) -> PlacedCall | None:
-        """Return the call that a sub-agent's brief came with: by its id, by the agent's, or by its text."""
+        """Return the call of a sub-agent's brief: by its id, the agent's, or its text."""
         call = line.call or self.agents.call_of(as_str(line.value.get("agentId")))
         words = as_str(run[0].get("text")) if len(run) == 1 else ""
         found = self.writer.find_call(call or self.agents.call_with(words))
@@ -222,7 +222,7 @@ class ClaudeMessages:
         self.writer.write(said, id, line.time, blobs)
 
     def _turn_to(self, line: Line) -> None:
-        """Go to the turn that a prompt continues; entries that are not on its way back leave the context."""
+        """Go to the turn that a prompt continues; entries off the way leave the context."""
         base = self.tree.base(line.parent) if "parentUuid" in line.value else self.tree.current
         way = self.tree.way(base)
         if way == "rewind":
@@ -235,7 +235,7 @@ class ClaudeMessages:
         self.tree.current = base
 
     def _hide(self) -> None:
-        """Hide the entries out of context: those of a rewind, and of compactions before it."""
+        """Hide entries out of context: of a rewind, and of compactions before it."""
         start = self.setup.context_from or 1
         holds = (spans for at, spans in self._emptied if at >= start and not any(at in s for s in self._left))
         self.setup.hides = merged((*self._left, *chain.from_iterable(holds))) or None
@@ -246,7 +246,7 @@ class ClaudeMessages:
             self._hide()
 
     def microcompact(self, line: Line) -> None:
-        """Write a microcompaction: Claude Code empties some results, and requests have the calls alone."""
+        """Write a microcompaction: some results are emptied, and requests have only the calls."""
         told = as_dict(line.value.get("microcompactMetadata"))
         ids = [as_str(id) for id in as_list(told.get("compactedToolIds"))]
         about = {name: as_int(told.get(name)) for name in ("preTokens", "tokensSaved")}
@@ -255,9 +255,9 @@ class ClaudeMessages:
         self.decisions["microcompaction"] += 1
 
     def _summary(self, line: Line, content: list[Block]) -> None:
-        """Write a compaction: the main agent's summary replaces everything it could see so far.
+        """Write a compaction: the main agent's summary replaces all that it could see.
 
-        A call without a result, which no summary may cover, leaves the context.
+        Open calls, which no summary may cover, leave the context.
         """
         main = line.agent == MAIN
         self._take_out(self.writer.open_calls(MAIN) if main else [])
@@ -293,7 +293,7 @@ class ClaudeMessages:
             self._answer(line, content)
 
     def _synthetic(self, line: Line, content: list[Block]) -> None:
-        """Write the words that Claude Code puts in the place of an answer, such as a failure."""
+        """Write Claude Code's own words in place of an answer, such as a failure."""
         words = "\n".join(as_str(block.get("text")) for block in content)
         if words.strip() == _NOT_ASKED:
             self.message(line, line.key, "system", content, in_context=False)
@@ -301,7 +301,7 @@ class ClaudeMessages:
             self.failed(line, words)
 
     def _cause(self, line: Line, source_id: str) -> int | None:
-        """Return the position that an answer and its later parts answer; None without its parent."""
+        """Return the position that an answer's parts answer; None without its parent."""
         last, cause = self._causes.get(line.agent, ("", None))
         if last != source_id:
             cause = self._question(line)
@@ -309,7 +309,7 @@ class ClaudeMessages:
         return cause
 
     def _question(self, line: Line) -> int | None:
-        """Return the position that a record answers; None where its parent is not in the file."""
+        """Return the position that a record answers; None if its parent is not in the file."""
         in_file = line.agent != MAIN or "parentUuid" not in line.value or line.parent in self.tree
         return self.writer.last_question(line.agent) if in_file else None
 
@@ -338,7 +338,7 @@ class ClaudeMessages:
         self.writer.add_part(line.key, heard)
 
     def refused(self, line: Line) -> None:
-        """Write a refusal with its reason; the answers that it took back leave the context."""
+        """Write a refusal with its reason; the answers it took back leave the context."""
         value = line.value
         named = (self._positions.get(as_str(uuid)) for uuid in as_list(value.get("retractedMessageUuids")))
         # An answer that goes on in the file has its position already.
@@ -384,7 +384,7 @@ def _kind(block: Block, line: Line) -> Kind:
 
 
 def _runs(kinds: list[Kind], content: list[Block]) -> Iterator[tuple[Kind, list[Block]]]:
-    """Yield messages of neighbouring blocks of one kind; results and interruptions stand alone."""
+    """Yield messages of adjacent blocks of one kind; results and interruptions are separate."""
     for kind, run in groupby(zip(kinds, content, strict=True), key=lambda pair: pair[0]):
         found = [block for _, block in run]
         if kind in ("result", "interrupted"):

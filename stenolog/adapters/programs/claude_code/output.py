@@ -1,7 +1,6 @@
-"""Lines that Claude Code writes as an agent of a team.
+"""Output lines of Claude Code as a team's agent.
 
-Its own tool calls and results, and those of its sub-agents, are kept as what it did; these are not its
-answer.
+Its own calls and results, and its sub-agents', are kept as its actions, not as its answer.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ def read(line: dict[str, Any], turn: ResponseBuilder) -> None:
 
 
 def _event(event: dict[str, Any], turn: ResponseBuilder) -> None:
-    """Pass on a piece of a message that Claude Code sends again in full."""
+    """Pass on a piece of a message that is later sent in full."""
     match event.get("type"):
         case "message_start":
             message = as_dict(event.get("message"))
@@ -84,7 +83,7 @@ def _delta(delta: dict[str, Any], turn: ResponseBuilder) -> None:
 
 
 def _count(turn: ResponseBuilder, counted: dict[str, Any]) -> None:
-    """Count a message that is still under way; its later counts replace those fields that they have."""
+    """Count an unfinished message; later counts replace the fields they have."""
     if not counted:
         return
     turn.counted[turn.current] = {**turn.counted.get(turn.current, {}), **counted}
@@ -92,7 +91,7 @@ def _count(turn: ResponseBuilder, counted: dict[str, Any]) -> None:
 
 
 def summed(one: Usage, other: Usage) -> Usage:
-    """Return the counts of two messages added; what they do not count is the later one's."""
+    """Return two messages' counts added; missing ones are the later one's."""
     counts = Tokens().plus(one).plus(other)._asdict()
     return replace(other, **{name: count for name, count in counts.items() if name != "cost"})
 

@@ -1,7 +1,6 @@
-"""Claude Code session JSONL to events, one session at a time.
+"""Session records of Claude Code as events, one session at a time.
 
-Records come in the order of the file; nothing looks ahead. What a record means is told in
-`docs/reference/transcripts.md`.
+In file order, without looking ahead. `docs/reference/transcripts.md` says what records mean.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _LONGEST_WAIT_MS = 30 * 24 * 3600 * 1000
 
 
 class ClaudeCode:
-    """Takes the records of one session and gives the steps that take it down."""
+    """Converter of one session."""
 
     def __init__(self, log: ExistingLog) -> None:
         self.conversation = ClaudeMessages(log)
@@ -92,7 +91,7 @@ class ClaudeCode:
         return self.conversation.writer.drain()
 
     def _line(self, value: dict[str, Any], agent: str, time: datetime, number: str, call: str = "") -> Line:
-        """Return a record with its key: its uuid, or its number where the uuid is not unique."""
+        """Return a record with its key: its uuid, or its number if that is not unique."""
         uuid = uuid_of(value)
         shared = self._repeats.shared
         if uuid in shared:
@@ -106,7 +105,7 @@ class ClaudeCode:
         return Line(key or number, value, agent, time, call)
 
     def _note_place(self, value: dict[str, Any]) -> None:
-        """Note the main agent's folder and branch, which are stored with the settings."""
+        """Note the main agent's folder and branch, stored with the settings."""
         found = {"cwd": as_str(value.get("cwd")), "branch": as_str(value.get("gitBranch"))}
         self._place |= {name: each for name, each in found.items() if each}
         self.conversation.setup.about("claude-code", self._place)
@@ -147,7 +146,7 @@ class ClaudeCode:
         return None
 
     def _beyond(self, line: Line, what: str, *, begins: bool = False) -> None:
-        """Count a record that is no message, and remember its place in the tree."""
+        """Count a record that is no message, and note its place in the tree."""
         self.ignored[what] += 1
         self.conversation.note(line, begins=begins)
 
@@ -165,7 +164,7 @@ class ClaudeCode:
         return self.conversation.user(line, queued=waited.entry if waited is not None else "")
 
     def _result(self, line: Line) -> None:
-        """Add the outcome of a run of `claude -p`; its last text is a message already."""
+        """Add the outcome of a `claude -p` run; its last text is a message already."""
         subtype = as_str(line.value.get("subtype"))
         self.ignored[f"result/{subtype}"] += 1
         if subtype.startswith("error"):
@@ -197,7 +196,7 @@ class ClaudeCode:
             self._beyond(line, f"system/{subtype}", begins=subtype != "compact_boundary")
 
     def _init(self, value: dict[str, Any]) -> None:
-        """Note the model and the permission mode from a stream's first record."""
+        """Note model and permission mode from a stream's first record."""
         if model := as_str(value.get("model")):
             self.conversation.setup.card(MAIN, model=model)
         if mode := as_str(value.get("permissionMode")):
@@ -235,7 +234,7 @@ class ClaudeCode:
             self._take(self._line(value, agent, at, f"{line.key}:{nth}", call))
 
     def _attachment(self, line: Line) -> None:
-        """Add an attachment, a text that the model was sent beside the messages."""
+        """Add an attachment: text that the model was sent beside the messages."""
         data = as_dict(line.value.get("attachment"))
         kind = as_str(data.get("type"))
         if kind == "queued_command":
@@ -256,14 +255,14 @@ class ClaudeCode:
         return None
 
     def _prompt(self, line: Line, data: dict[str, Any]) -> None:
-        """Put the system prompt and the tools that were sent on the agent's card."""
+        """Put the sent system prompt and tools on the agent's card."""
         self.conversation.resume(line)
         found = snapshot(data)
         told = {"persona": found.persona, "tools": found.tools}
         self.conversation.setup.card(line.agent, **{name: value for name, value in told.items() if value})
 
     def _queued_command(self, line: Line, data: dict[str, Any]) -> None:
-        """Add what was typed while the agent was busy, at the place where the model was sent it."""
+        """Add words typed while the agent was busy, at the place where they were sent."""
         run = text_of(data)
         waited = self._queue.claim(plain_text(run), delivered=True)
         if not run or (waited is not None and waited.delivered):
@@ -277,9 +276,9 @@ class ClaudeCode:
         return self.conversation.message(line, line.key, "person" if typed else "system", run, queued=queued)
 
     def _is_late(self, line: Line) -> bool:
-        """Return whether an attachment may stand before messages that an earlier import has appended.
+        """Return whether an attachment may precede messages of an earlier import.
 
-        An earlier release took in fewer kinds. What it passed over would now come behind those messages.
+        An earlier release read fewer kinds. What it skipped would now follow those messages.
         """
         log = self.writer.log
         return line.value.get("type") == "attachment" and log.head > 0 and not self.writer.holds(line.key)
@@ -317,7 +316,7 @@ class ClaudeCode:
             self._queue.clear()
 
     def _ends_waiting(self, line: Line, held: Line) -> bool:
-        """Return whether queued text is released: this record may deliver it, or is another message."""
+        """Return whether queued text is released: delivered by this record, or followed by another."""
         kind = line.value.get("type")
         is_taken_out = self._queue.out(held.key) is not None
         if is_taken_out and is_inserted(line):
@@ -325,9 +324,9 @@ class ClaudeCode:
         return kind in ("user", "assistant") or not (is_taken_out or kind in _ASIDE)
 
     def _deliver_late(self, line: Line | None = None) -> None:
-        """Write the queued words that wait, out of context, unless this record delivers them.
+        """Write queued words out of context, unless this record delivers them.
 
-        `claude -p` queues its prompt and dequeues it at once, so that the file has the same words twice.
+        `claude -p` queues and dequeues its prompt at once, so the file has the words twice.
         """
         held, self._held = self._held, None
         if held is None:
@@ -343,7 +342,7 @@ class ClaudeCode:
         self.conversation.message(held, held.key, typed_by(words), _texts(words), in_context=False)
 
     def _mode(self, line: Line) -> None:
-        """Set the mode: the permission mode or, if it is not the normal one, the session's own mode."""
+        """Set the mode: the permission mode or, if not normal, the session's own mode."""
         self.ignored[str(line.value["type"])] += 1
         if mode := as_str(line.value.get("permissionMode")):
             self._permission = mode
@@ -353,7 +352,7 @@ class ClaudeCode:
         self.conversation.setup.mode = self._permission if normal else self._session_mode
 
     def _title(self, line: Line) -> None:
-        """Set the title; a `summary` is one only where it names a record of this session."""
+        """Set the title; a `summary` counts only if it names a record of this session."""
         kind = str(line.value["type"])
         self.ignored[kind] += 1
         title = as_str(line.value.get({"ai-title": "aiTitle", "custom-title": "customTitle"}.get(kind, kind)))
@@ -366,7 +365,7 @@ class ClaudeCode:
                 self.conversation.setup.settle(line.key, line.time)
 
     def _loose_tool(self, line: Line) -> None:
-        """Read calls and results that are records of their own, as an old layout has them."""
+        """Read calls and results that are separate records, as in an old layout."""
         value = line.value
         if value["type"] == "tool_use":
             block = call_block(line.key, value.get("name"), value.get("input"))

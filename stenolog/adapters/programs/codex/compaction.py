@@ -1,4 +1,4 @@
-"""Compactions of a Codex rollout: a new history takes the place of the messages so far."""
+"""Compactions of a Codex rollout: a new history replaces the messages so far."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Words: TypeAlias = tuple[str, ...]
 
 
 class Compacted(NamedTuple):
-    """A compaction: the positions that stay in context, the summary, and the new messages of its history."""
+    """A compaction: positions kept in context, summary, and new messages."""
 
     kept: set[int]
     parts: tuple[AssistantPart, ...]
@@ -21,13 +21,13 @@ class Compacted(NamedTuple):
 
 
 class Compaction:
-    """Remembers what users said and where, to find it again in the history that replaces it."""
+    """Memory of users' messages, to find them in the history that replaces them."""
 
     def __init__(self) -> None:
         self._said: dict[Words, list[list[int]]] = {}
 
     def add_message(self, message: dict[str, Any], positions: list[int]) -> None:
-        """Note the positions of a message of a user, the system or the developer."""
+        """Note the positions of a user's, system's or developer's message."""
         self._said.setdefault(_text_key(message), []).append(positions)
 
     def forget(self, positions: Iterable[int]) -> None:
@@ -37,7 +37,7 @@ class Compaction:
             places[:] = [place for place in places if not gone.intersection(place)]
 
     def compact(self, payload: dict[str, Any], model: str) -> Compacted:
-        """Read a `compacted` record that a model wrote. Messages that it repeats stay where they are."""
+        """Read a model's `compacted` record. Messages that it repeats stay in place."""
         summary = as_str(payload.get("message"))
         parts: list[AssistantPart] = [TextPart(text=summary)] if summary else []
         kept: dict[Words, list[list[int]]] = {}

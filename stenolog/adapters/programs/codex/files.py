@@ -11,7 +11,7 @@ from .sessions import Codex
 
 
 def session_of(record: JsonObject, has_begun: bool) -> str:
-    """Return the session of a rollout: its first one, even if the others' history was copied."""
+    """Return a rollout's session: its first, even if others' history was copied."""
     payload = as_dict(record.get("payload")) if record.get("type") == "session_meta" else {}
     return "" if has_begun else as_str(payload.get("id")) or as_str(payload.get("session_id"))
 

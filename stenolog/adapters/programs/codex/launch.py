@@ -1,4 +1,4 @@
-"""Launch of Codex behind a tap: it reads its base URL from its configuration alone."""
+"""Launch of Codex behind a tap: it reads its base URL only from its configuration."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from stenolog.projections.programs import TapLaunch
 
 
 def begin(given: TapLaunch) -> list[str]:
-    """Return the words of the command, with the option that names the tap."""
+    """Return the command with the option that names the tap."""
     option = f"openai_base_url={json.dumps(f'{given.base}/openai')}"
     return [*given.words[: given.at + 1], "-c", option, *given.words[given.at + 1 :]]

@@ -18,9 +18,9 @@ WORDS = ("agent_message", "reasoning")
 
 
 def read(line: dict[str, Any], turn: ResponseBuilder) -> None:
-    """Tell the turn what a line says.
+    """Pass a line on to the turn.
 
-    An `error` is passed over: Codex retries, and where it gives up the turn fails.
+    An `error` is skipped: Codex retries, and the turn fails if it gives up.
     """
     match line.get("type"):
         case "thread.started":

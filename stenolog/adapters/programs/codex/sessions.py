@@ -1,7 +1,6 @@
-"""Convert Codex CLI rollouts to events.
+"""Rollouts of Codex CLI as events.
 
-`response_item` records are the source; the `event_msg` records that repeat them for the screen are counted
-and passed over.
+`response_item` records are the source; `event_msg` records that repeat them are counted and skipped.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ class Line(NamedTuple):
 
 
 class Codex:
-    """Takes the records of one rollout and gives the steps that take it down."""
+    """Converter of one rollout."""
 
     def __init__(self, log: ExistingLog) -> None:
         self.writer = EventWriter("codex", MAIN, log)
@@ -98,7 +97,7 @@ class Codex:
         """Instructions that no message has repeated so far."""
 
     def take(self, record: Record) -> list[Step]:
-        """Return the steps for a record; an answer waits for the record that counts its tokens."""
+        """Return the steps for a record; an answer waits for its token count."""
         value = record.value
         self._at = as_time(value.get("timestamp"), self._at)
         line = Line(f"#{record.line}", as_dict(value.get("payload")), self._at)
@@ -150,7 +149,7 @@ class Codex:
         )
 
     def _turn_context(self, line: Line) -> None:
-        """Set the mode: the approval policy, or the collaboration mode where that is not the default."""
+        """Set the mode: approval policy, or the collaboration mode if not the default."""
         self._responded()
         self.ignored["turn_context"] += 1
         payload = line.payload
@@ -167,7 +166,7 @@ class Codex:
         self.setup.about("codex", {"sandbox": sandbox, "effort": effort, "cwd": as_str(payload.get("cwd"))})
 
     def _instruct(self) -> None:
-        """Put instructions on the card that no message has repeated before the first words or answer."""
+        """Put instructions on the card that no message repeated before the first words."""
         if self._instructions:
             self.setup.card(MAIN, persona=self._instructions)
             self._instructions = ""
@@ -188,7 +187,7 @@ class Codex:
             self._answer(line, as_str(item.get("id")))
 
     def _answer(self, line: Line, item_id: str) -> None:
-        """Write an item of an answer: items that follow each other are one response, and so one message."""
+        """Write an answer's item: successive items are one response, so one message."""
         if not self._response:
             self._response = item_id or line.key
             self._uncounted = line.key
@@ -284,7 +283,7 @@ class Codex:
             self._roll_back(as_int(line.payload.get("num_turns")))
 
     def _turn(self, line: Line, kind: str) -> None:
-        """Begin or end a turn; one that ends with an error, which no other record has, has failed."""
+        """Begin or end a turn; one that ends with an error found in no other record failed."""
         if kind in ("task_started", "turn_started"):
             self._aborted = self._has_failed = False
             self._said, self._streamed = "", []
@@ -295,7 +294,7 @@ class Codex:
             self._failed(line, line.key, words, error_category(words))
 
     def _count(self, line: Line) -> None:
-        """Count the tokens of the response that has just ended, if it is not written yet."""
+        """Count the tokens of the response that just ended, unless already written."""
         info = as_dict(line.payload.get("info"))
         total, counted = usage(info.get("total_token_usage")), usage(info.get("last_token_usage"))
         if total is not None:
@@ -346,7 +345,7 @@ class Codex:
         self.decisions["rewound"] += 1
 
     def _compacted(self, line: Line) -> None:
-        """Write a summary in the place of everything that the new history does not repeat."""
+        """Write a summary in place of everything that the new history does not repeat."""
         self._responded()
         self.ignored["compacted"] += 1
         new = self._compaction.compact(line.payload, self.setup.cards[MAIN].model)
@@ -382,7 +381,7 @@ def _words_of(error: Any) -> str:
 
 
 def _runs(message: dict[str, Any]) -> Iterator[tuple[AuthorKind, list[dict[str, Any]]]]:
-    """Yield the parts of a message that one author wrote: a person, or Codex itself in the user's name."""
+    """Yield a message's parts by author: a person, or Codex in the user's name."""
     by_user = message.get("role") == "user"
 
     def kind(part: dict[str, Any]) -> AuthorKind:

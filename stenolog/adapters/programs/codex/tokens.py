@@ -1,4 +1,4 @@
-"""Tokens, by the names that Codex has for them in its files and lines."""
+"""Tokens by Codex's names in its files and lines."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from stenolog.projections.messages.json_fields import Json, as_int
 
 
 def usage(counted: Json) -> Usage | None:
-    """Return the tokens; OpenAI counts cache reads, and the reasoning, in the totals."""
+    """Return the tokens; OpenAI's totals include cache reads and reasoning."""
     if not isinstance(counted, dict):
         return None
     return Usage(

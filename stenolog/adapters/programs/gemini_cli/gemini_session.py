@@ -1,4 +1,4 @@
-"""The common parts of sessions of Gemini CLI and of Qwen Code, which is made of it."""
+"""Base of sessions of Gemini CLI and Qwen Code, which derives from it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class GeminiSession(SessionConverter):
     """A session whose messages have the contents of Gemini's API."""
 
     def add_user_message(self, id: str, content: Json, kind: AuthorKind) -> None:
-        """Write what a person said, or what the program or a schedule says in the user's name."""
+        """Write a person's words, or a program's or schedule's in the user's name."""
         if kind == "person":
             self.name_after(text_in(content))
         blobs: Blobs = {}
@@ -27,11 +27,11 @@ class GeminiSession(SessionConverter):
     def add_answer(
         self, id: str, parts: Sequence[AssistantPart], model: str, usage: Usage | None, message: str = ""
     ) -> None:
-        """Write an answer, or a part of that `message` that came later."""
+        """Write an answer, or a later part of that `message`."""
         self.write_answer(id, self.answer(id, parts, model=model, usage=usage), message)
 
     def add_result(self, id: str, message: str, response: Result, blobs: Blobs, *, failed: bool) -> None:
-        """Write the result of a call; one that is told a second time is passed over."""
+        """Write a call's result; a repeated one is skipped."""
         self.write_result(
             id,
             response.call_id,
@@ -44,5 +44,5 @@ class GeminiSession(SessionConverter):
         )
 
     def summarise(self, id: str, text: str, kept: Iterable[str]) -> None:
-        """Write a summary in the place of all messages but the `kept` ones."""
+        """Write a summary in place of all messages but the `kept` ones."""
         self.write_summary(id, [TextPart(text=text)], kept)

@@ -12,7 +12,7 @@ from stenolog.projections.messages.json_fields import as_dict, as_int, as_str
 
 
 def read(line: dict[str, Any], turn: ResponseBuilder) -> None:
-    """Pass a line of Gemini CLI on to the turn; its calls and results get the form of Claude Code's."""
+    """Pass a line of Gemini CLI on to the turn, calls and results in Claude Code's form."""
     match line.get("type"):
         case "init":
             turn.session = as_str(line.get("session_id")) or turn.session

@@ -1,7 +1,7 @@
-"""Convert the chats of Gemini CLI to events: JSON Lines, or the one JSON document of earlier releases.
+"""Chats of Gemini CLI as events: JSON Lines, or one JSON document of earlier releases.
 
 A message is written again, under its id, once its calls have run; `$set` replaces the list of all messages,
-and `$rewindTo` takes back a message and those behind it.
+`$rewindTo` takes back a message and later ones.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SPOKEN = ("user", "gemini", "model")
 
 
 class GeminiCli(GeminiSession):
-    """Takes the records of one chat and gives the steps that take it down."""
+    """Converter of one chat."""
 
     system = "gemini-cli"
     main = "gemini"
@@ -53,7 +53,7 @@ class GeminiCli(GeminiSession):
         """The list that is to replace all messages; a resumed chat begins with one that lacks them."""
 
     def take(self, record: Record) -> list[Step]:
-        """Return the steps for a record; an answer waits for the message that comes next."""
+        """Return the steps for a record; an answer waits for the next message."""
         value = record.value
         if "$rewindTo" in value:
             self._rewind(key_of(as_str(value["$rewindTo"])))
@@ -77,7 +77,7 @@ class GeminiCli(GeminiSession):
         return super().end()
 
     def _begin(self, value: JsonObject) -> None:
-        """Take the head of a chat, which is written again when the chat is resumed."""
+        """Read a chat's head, which is repeated when the chat is resumed."""
         self.time = as_time(value.get("startTime"), self.time)
         self.setup.about(self.system, {"kind": as_str(value.get("kind"))})
         self._update(value)
@@ -123,7 +123,7 @@ class GeminiCli(GeminiSession):
         self.add_user_message(id, words, "system" if is_context else "person")
 
     def _flush(self) -> None:
-        """Write the answer that waits: its words, its calls, and the results that are told with it."""
+        """Write the waiting answer: words, calls, and results stored with it."""
         value, self._waiting = self._waiting, {}
         if not value:
             return
@@ -149,7 +149,7 @@ class GeminiCli(GeminiSession):
                 self.add_result(f"{id}/{nth}", id, response, blobs, failed=failed)
 
     def _parts(self, id: str, value: JsonObject, model: str) -> tuple[list[AssistantPart], list[ToolCall]]:
-        """Return the thoughts and words of an answer, and its calls, which stand beside them or in them."""
+        """Return an answer's reasoning and words, and its calls, beside or among them."""
         words: list[AssistantPart] = [_thought(each) for each in map(as_dict, as_list(value.get("thoughts")))]
         calls: dict[str, ToolCall] = {}
         content = value.get("content") or value.get("parts")
@@ -164,7 +164,7 @@ class GeminiCli(GeminiSession):
         return words, [*calls.values()]
 
     def _replace(self) -> None:
-        """Take the new list of all messages: those that it lacks are gone, or summed up in its first ones."""
+        """Read the new list of messages: missing ones are gone, or summarised in the first."""
         messages, self._list = self._list, []
         if not messages:
             return
@@ -215,7 +215,7 @@ def read_chat(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConv
 
 
 def session_of(record: JsonObject, has_begun: bool) -> str:
-    """Return the session that a record begins; what follows belongs to it."""
+    """Return the session that a record begins; later records belong to it."""
     return as_str(record.get("sessionId")) if is_chat(record) and not has_begun else ""
 
 

@@ -1,4 +1,4 @@
-"""Qwen Code, whose sessions have the parts of Gemini CLI's and whose output is like Claude Code's."""
+"""Qwen Code, with sessions like Gemini CLI's and output like Claude Code's."""
 
 from stenolog.domain.base.registry import Reference
 from stenolog.projections.programs import FileFormat, Foreign, Program, RequestSigns, shows

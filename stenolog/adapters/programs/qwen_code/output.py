@@ -1,4 +1,4 @@
-"""Lines that Qwen Code writes as an agent of a team: Claude Code's, with counts of its own."""
+"""Output lines of Qwen Code as a team's agent: Claude Code's, with its own counts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SPEAK = ("--output-format", "stream-json", "--include-partial-messages")
 
 
 def read(line: dict[str, Any], turn: ResponseBuilder) -> None:
-    """Pass a line of Qwen Code on to the turn: the form is Claude Code's, the counts are OpenAI's."""
+    """Pass a line of Qwen Code on to the turn: Claude Code's form, OpenAI's counts."""
     message = as_dict(line.get("message"))
     if counted := as_dict(message.get("usage")):
         turn.counted[as_str(message.get("id"))] = counted

@@ -1,4 +1,4 @@
-"""Convert the sessions of Qwen Code to events: JSON Lines, each record with the one that it follows."""
+"""Sessions of Qwen Code as events: JSON Lines, each record with its predecessor."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KINDS: dict[str, AuthorKind] = {"cron": "schedule", "notification": "system"}
 
 
 class QwenCode(GeminiSession):
-    """Takes the records of one session and gives the steps that take it down."""
+    """Converter of one session."""
 
     system = "qwen-code"
     main = "qwen"
@@ -70,7 +70,7 @@ class QwenCode(GeminiSession):
         return self.writer.drain()
 
     def _follow(self, id: str, value: JsonObject) -> None:
-        """Leave the branch that a record does not belong to: the user went back before it."""
+        """Leave a branch that the record is not on: the user went back."""
         parent = key_of(as_str(value.get("parentUuid")))
         went_back = self._last and parent != self._last and (not parent or parent in self._parents)
         if went_back and "parentUuid" in value and id not in self._parents:
@@ -105,7 +105,7 @@ class QwenCode(GeminiSession):
             self.ignored[f"system/{subtype}"] += 1
 
     def _compress(self, id: str, history: list[Json]) -> None:
-        """Write a summary in the place of all that the new history does not repeat at its end."""
+        """Write a summary in place of all that the new history does not repeat at its end."""
         said = [each for each in self.in_context if each in self._said]
         kept: list[str] = []
         for content in map(as_dict, reversed(history)):
