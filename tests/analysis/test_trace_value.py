@@ -92,10 +92,10 @@ def test_what_a_fork_inherits_is_told_once_and_its_own_requests_are_told(log: Lo
 def test_what_streams_is_found_and_an_erasure_drops_it(log: Log) -> None:
     demo = log["demo"]
     claim = Claim(0, "a", "model", 2, 1, "key", "one", 0)
-    (taken,) = log.recorder.take_claims(demo.stream, [claim], demo.position)
+    (taken,) = log.recorder.claims.take(demo.stream, [claim], demo.position)
     assert taken is not None
     half = len(SECRET) // 2
-    log.recorder.add_drafts([(taken.fence, SECRET[:half].encode()), (taken.fence, SECRET[half:].encode())])
+    log.recorder.drafts.add([(taken.fence, SECRET[:half].encode()), (taken.fence, SECRET[half:].encode())])
     assert ("draft", "demo", 0, "") in places(log)
     demo.erase(4)
     assert places(log) == []

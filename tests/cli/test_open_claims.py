@@ -36,7 +36,7 @@ def runner(cli: Cli, address: str) -> Iterator[Presence]:
     with stenolog.open(address) as log:
         conversation = log["demo"]
         conversation.append(UserMessage(text="Go."))
-        presence = log.recorder.presence("one")
+        presence = log.recorder.claims.presence("one")
         claim = Claim(0, "coder", "model", 2, 1, "key", presence.owner, 1_767_225_600_000_000)
         wanted = [claim, claim._replace(lane="judge", effect="tool 2/0")]
         Claims(log.recorder, conversation.stream).take(wanted, 2)

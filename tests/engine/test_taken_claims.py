@@ -70,7 +70,7 @@ def test_a_call_that_began_after_the_last_look_and_whose_process_died_is_not_run
     with opened(tmp_path / "t.db") as conversation, stenolog.open(tmp_path / "t.db") as other:
         conversation.extend([ModeSwitch(mode="agent", joins=["coder"]), UserMessage(text="Go")])
         agents = {"coder": Agent("coder", llm=Scripted("never"), tools=[feed])}
-        presence = conversation.log.recorder.presence("one")
+        presence = conversation.log.recorder.claims.presence("one")
         journal = Journal(conversation, presence, agents, Options())
 
         other["demo"].append(AssistantMessage(agent="coder", tool_calls=[call("feed")]))

@@ -222,7 +222,7 @@ def test_a_session_that_its_backend_has_lost_is_no_attempt(tmp_path: Path) -> No
     with opened(tmp_path / "t.db") as conversation:
         agents = {"lead": Agent("lead", llm=Scripted("Hello."))}
         asked(conversation, "lead")
-        presence = conversation.log.recorder.presence("me")
+        presence = conversation.log.recorder.claims.presence("me")
         journal = Journal(conversation, presence, agents, Options())
         (due,) = effects(journal.state)
         assert isinstance(due, CallModel)

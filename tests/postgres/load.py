@@ -189,7 +189,7 @@ class Faults:
 def chained(recorder: PostgresLogRecorder) -> dict[str, list[Record]]:
     """Return every conversation's records; fail where one is missing, or a digest is not the next one."""
     found = {}
-    for name in recorder.names(Which(archived=True)):
+    for name in recorder.conversations.names(Which(archived=True)):
         stream, head, records = Stream(name), Head(0, b""), []
         while page := recorder.select_records(stream, head.position, LAST):
             for record in page:

@@ -104,7 +104,7 @@ def test_a_backup_goes_on_as_a_log_and_uses_no_number_again(log: stenolog.Log, t
         said(home, "new", "a")
         said(home, "demo", "d")
 
-        assert home.recorder.find("new") not in used
+        assert home.recorder.conversations.find("new") not in used
         assert min(row.notification for row in home.recorder.committed(newest)) > newest
         assert verify(home).problems == ()
     with stenolog.open(tmp_path / "home.db") as home:
@@ -127,15 +127,15 @@ def test_a_backup_is_written_ahead_as_every_log_so_that_readers_stop_no_writer(
 
 
 def test_claims_and_drafts_stay_on_the_server(log: stenolog.Log, tmp_path: Path) -> None:
-    stream = Stream("demo", log.recorder.find("demo"))
+    stream = Stream("demo", log.recorder.conversations.find("demo"))
     claim = Claim(0, "coder", "model", 2, 1, "key", "owner", 0)
-    (taken,) = log.recorder.take_claims(stream, [claim], 4)
+    (taken,) = log.recorder.claims.take(stream, [claim], 4)
     assert taken is not None
-    log.recorder.add_drafts([(taken.fence, b"half a word")])
+    log.recorder.drafts.add([(taken.fence, b"half a word")])
     log.backup(tmp_path / "home.db")
 
     with stenolog.open(tmp_path / "home.db") as home:
-        assert home.recorder.all_claims() == []
+        assert home.recorder.claims.everywhere() == []
 
 
 def test_a_backup_is_of_one_moment_while_others_append(

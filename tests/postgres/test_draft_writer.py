@@ -22,7 +22,7 @@ PIECES = 20
 def answer(log: Log, name: str) -> int:
     """Take the claim on an answer in a new conversation; return its fence."""
     log[name].append(UserMessage(text="Hi"))
-    (held,) = log.recorder.take_claims(log[name].stream, [Claim(0, "a", "model", 2, 1, "k", "o", 0)], 2)
+    (held,) = log.recorder.claims.take(log[name].stream, [Claim(0, "a", "model", 2, 1, "k", "o", 0)], 2)
     assert held is not None
     return held.fence
 
@@ -45,12 +45,12 @@ def test_pieces_that_come_at_the_same_time_are_all_stored_in_order(
 
         def say(fence: int) -> None:
             for number in range(PIECES):
-                log.recorder.add_drafts([(fence, b"%d" % number)])
+                log.recorder.drafts.add([(fence, b"%d" % number)])
 
         with ThreadPoolExecutor(ANSWERS) as threads:
             list(threads.map(say, fences))
         log.recorder.datastore.repeat = repeat  # type: ignore[method-assign]
-        found = [log.recorder.drafts(fence) for fence in fences]
+        found = [log.recorder.drafts.of(fence) for fence in fences]
 
     assert found == [[b"%d" % number for number in range(PIECES)]] * ANSWERS
     assert len(writes) < ANSWERS * PIECES / 2
@@ -64,7 +64,7 @@ def test_what_keeps_drafts_from_being_stored_is_told_to_each_who_waits(
         fence = answer(log, "demo")
         log.close()
         with ThreadPoolExecutor(4) as threads:
-            told = [threads.submit(log.recorder.add_drafts, [(fence, b"1")]) for _ in range(4)]
+            told = [threads.submit(log.recorder.drafts.add, [(fence, b"1")]) for _ in range(4)]
 
         assert [type(each.exception()).__name__ for each in told] == ["StoreError"] * 4
 
@@ -82,4 +82,4 @@ def test_a_write_whose_answer_was_lost_is_not_made_again_where_its_first_answer_
         log["one"].extend([UserMessage(text="settles it")], fence=first)
         write(lambda c, again: claim_rows.add_drafts(c, said, stored, again=True))
 
-        assert log.recorder.drafts(second) == [b"2"]
+        assert log.recorder.drafts.of(second) == [b"2"]

@@ -71,7 +71,7 @@ class Acknowledged:
             if r.head(stream).position == 0:
                 return r.append([item], stream, None)
             wanted = Claim(0, "lane", f"effect {item.id}", 1, 1, "key", "owner", 0)
-            (taken,) = r.take_claims(stream, [wanted], r.head(stream).position)
+            (taken,) = r.claims.take(stream, [wanted], r.head(stream).position)
             assert taken is not None
             return r.append([item], stream, None, taken.fence)
 
@@ -105,7 +105,7 @@ class Acknowledged:
             for name, records in chained(self._recorder).items()
         }
         assert stored == self.ids
-        assert self._recorder.all_claims() == []
+        assert self._recorder.claims.everywhere() == []
         assert faults(self._recorder) == []
 
 

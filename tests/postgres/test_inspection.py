@@ -151,7 +151,7 @@ def test_entries_of_no_conversation_are_told(damage: Damage) -> None:
 
 
 def test_a_cursor_in_a_conversation_that_was_deleted_meanwhile_is_no_fault(log: stenolog.Log) -> None:
-    key = log.recorder.find("fork") or 0
+    key = log.recorder.conversations.find("fork") or 0
     log["fork"].delete()
     log.recorder.save_cursor("a follower", Cursor(4), key)
 

@@ -85,8 +85,8 @@ def test_nothing_that_is_shown_has_the_password(log: stenolog.Log, address: str)
 
 def test_a_claim_of_another_process_is_shown_as_a_living_ones(log: stenolog.Log, address: str) -> None:
     recorder, stream = log.recorder, log.stream("demo")
-    presence = recorder.presence("one")
-    recorder.take_claims(stream, [Claim(0, "coder", "model", 2, 1, "key", presence.owner, 0)], 2)
+    presence = recorder.claims.presence("one")
+    recorder.claims.take(stream, [Claim(0, "coder", "model", 2, 1, "key", presence.owner, 0)], 2)
 
     found = run("claims", "--db", address)
     presence.close(keep=True)

@@ -143,18 +143,18 @@ def test_a_writer_does_all_that_a_run_of_agents_does(roles: Roles) -> None:
         log["fork"].rename("branch")
         log["branch"].archive()
         log.blobs.put(b"a picture")
-        recorder, stream = log.recorder, Stream("demo", log.recorder.find("demo"))
+        recorder, stream = log.recorder, Stream("demo", log.recorder.conversations.find("demo"))
         recorder.save_cursor("follower", Cursor(1))
         recorder.save_cursor("follower", Cursor(2))
-        presence = recorder.presence("runner")
+        presence = recorder.claims.presence("runner")
         claim = Claim(0, "coder", "model", 2, 1, "key", presence.owner, 0)
-        (taken,) = recorder.take_claims(stream, [claim], 4)
+        (taken,) = recorder.claims.take(stream, [claim], 4)
         assert taken is not None
-        recorder.add_drafts([(taken.fence, b"half a word")])
-        assert recorder.owner_lives(presence.owner)
-        recorder.take_over_claim(stream, taken, presence.owner)
-        for left in recorder.claims(stream):
-            recorder.release_claim(left)
+        recorder.drafts.add([(taken.fence, b"half a word")])
+        assert recorder.claims.owner_lives(presence.owner)
+        recorder.claims.take_over(stream, taken, presence.owner)
+        for left in recorder.claims.of(stream):
+            recorder.claims.release(left)
         presence.close()
         assert verify(log).problems == ()
 

@@ -69,8 +69,8 @@ def test_where_the_server_is_away_effects_stop_while_their_process_counts_as_ali
                         lease = log.recorder.lease.id  # type: ignore[attr-defined]
                         way.proxy.cut = Cut(lease.encode(), "request", 0)
             except asyncio.CancelledError:
-                (claim,) = way.beside.all_claims()
-                alive.append(way.beside.owner_lives(claim[1].owner))
+                (claim,) = way.beside.claims.everywhere()
+                alive.append(way.beside.claims.owner_lives(claim[1].owner))
                 raise
 
     with stenolog.open(way.address) as log:
@@ -116,7 +116,7 @@ def kept(address: str) -> bool:
     """Return whether what has streamed is kept."""
     with stenolog.open(address) as log:
         recorder = log.recorder
-        return any(recorder.drafts(claim.fence) for _, claim in recorder.all_claims())
+        return any(recorder.drafts.of(claim.fence) for _, claim in recorder.claims.everywhere())
 
 
 def until(holds: Callable[[], object]) -> None:

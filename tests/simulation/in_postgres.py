@@ -24,8 +24,10 @@ def hook(log: Log, process: Process, killed: type[BaseException]) -> None:
     """Put the faults of a process before, within and behind each transaction of its log."""
     recorder: Any = log.recorder
     store: Any = recorder.datastore
-    recorder.lease = SimulatedLease(recorder, process)
+    recorder.lease = recorder.blobs._lease = recorder.claims._lease = SimulatedLease(recorder, process)
     recorder.bell = process.notifier
+    for role in (recorder.conversations, recorder.erasure, recorder.drafts):
+        role._ring = process.notifier.ring
     # They pass by the machine's clock, which is nothing that a seed decides.
     recorder._crowds.note = lambda key: None
 

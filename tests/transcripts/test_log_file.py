@@ -284,7 +284,7 @@ def test_a_conversation_that_was_renamed_here_is_continued_under_its_name(
         ("late", 1),
     ]
     assert "demo" not in log
-    assert log.recorder.lineage(log["late"].stream)[0].key == log.recorder.find("mine")
+    assert log.recorder.lineage(log["late"].stream)[0].key == log.recorder.conversations.find("mine")
 
 
 def test_a_conversation_that_was_deleted_here_stays_deleted_with_its_forks_unless_asked_for(

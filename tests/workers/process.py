@@ -86,7 +86,7 @@ class NotingWorker(Worker):
     ledger: Ledger
 
     async def _run(self, queue: Queue, registry: WorkerRegistry, key: int) -> float | None:
-        name = await asyncio.to_thread(self.log.recorder.name_of, key)
+        name = await asyncio.to_thread(self.log.recorder.conversations.name_of, key)
         self.ledger.write(time.time(), os.getpid(), RUN, name, "-")
         return await super()._run(queue, registry, key)
 

@@ -72,7 +72,7 @@ def erase(conversation: StreamHandle, positions: Sequence[int], *, reason: str, 
         )
     # First, since it cannot be found again once the words are gone: killed here, nothing is erased yet.
     if told := _blobs_with(conversation, sorted(erasable)):
-        log.recorder.delete_blobs(told)
+        log.recorder.blobs.delete(told)
     while True:
         try:
             recorded_at = _write(conversation, key, sorted(erasable), reason, who)
@@ -112,7 +112,7 @@ def _write(
 ) -> dict[str, int]:
     """Erase the entries, in one transaction with what mends the gap; return the positions that record it."""
     log = conversation.log
-    found = log.recorder.conversations_with(conversation.stream, positions[0])
+    found = log.recorder.erasure.conversations_with(conversation.stream, positions[0])
     now = log.edge.clock()
     written: dict[int, tuple[int, list[PendingEntry]]] = {}
     for holder, name in found.items():
@@ -122,7 +122,7 @@ def _write(
         position, repairs = _repairs(handle, there)
         events = [*repairs, erasure_message(there, by=by, reason=reason)]
         written[holder] = position, [appends.prepare(log.edge, NewEntry(each, time=now)) for each in events]
-    recorded_at = log.recorder.erase(conversation.stream, positions, found, written)
+    recorded_at = log.recorder.erasure.erase(conversation.stream, positions, found, written)
     log.seals.renew(log.recorder.seal_key)
     conversation.stream.head = None
     for holder in found:
@@ -175,9 +175,9 @@ def delete(conversation: StreamHandle) -> None:
     log, stream = conversation.log, conversation.stream
     key = log.existing(stream)
     source = Source(log.recorder, log.blobs)
-    named = log.recorder.blobs_named_by(key)
+    named = log.recorder.blobs.named_by(key)
     with forgetting(log.index, source, key):
-        log.recorder.delete(key, stream.name)
+        log.recorder.conversations.delete(key, stream.name)
     stream.head = None
     log.purge(key, named)
 
@@ -191,7 +191,7 @@ def _blobs_with(conversation: StreamHandle, positions: Sequence[int]) -> set[str
     log = conversation.log
     entries = (each for at in positions for each in conversation.entries(at - 1, at))
     words = {form for entry in entries for text in _texts(entry) for form in _forms(text)}
-    holders = log.recorder.conversations_with(conversation.stream, positions[0])
+    holders = log.recorder.erasure.conversations_with(conversation.stream, positions[0])
     named = {
         sha
         for holder, name in holders.items()

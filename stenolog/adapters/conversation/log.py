@@ -382,7 +382,7 @@ class Conversation(ReadableConversation):
         at = EPOCH + record.time * MICROSECOND
         event = load_event(record.topic, record.payload) if self.log.edge.redact else new.event
         entry = Entry(self.name, record.position, record.id, at, record.digest.hex(), event)
-        self._recorder.release_blobs(record.payload)
+        self._recorder.blobs.release(record.payload)
         return entry
 
 

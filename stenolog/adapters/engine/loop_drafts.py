@@ -30,7 +30,7 @@ class LoopDraft:
         self._conversation = conversation
         self._request = request
         self._claims = Claims(conversation.log.recorder, conversation.stream)
-        self._presence = conversation.log.recorder.presence(conversation.log.edge.id())
+        self._presence = conversation.log.recorder.claims.presence(conversation.log.edge.id())
         self._claim: Claim | None = None
         self._draft = StreamDraft(0)
         self._end = Event()
@@ -96,10 +96,12 @@ def append_drafts(conversation: Conversation) -> int:
         conversation.log.recorder,
         0,
     )
-    dead = [each for each in claims.all() if each.effect == MODEL and not recorder.owner_lives(each.owner)]
+    dead = [
+        each for each in claims.all() if each.effect == MODEL and not recorder.claims.owner_lives(each.owner)
+    ]
     if not dead:
         return 0
-    presence = recorder.presence(conversation.log.edge.id())
+    presence = recorder.claims.presence(conversation.log.edge.id())
     try:
         for claim in dead:
             mine = claims.take_over(claim, presence.owner)

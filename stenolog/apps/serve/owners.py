@@ -18,7 +18,7 @@ class Owner:
     """
 
     def __init__(self, log: Log, lease: float) -> None:
-        self._presence = log.recorder.presence(log.edge.id())
+        self._presence = log.recorder.claims.presence(log.edge.id())
         self._runners: dict[str, Runner] = {}
         self._turn = threading.Lock()
         self.lease = lease

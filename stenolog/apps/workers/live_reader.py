@@ -229,7 +229,7 @@ class LiveReader:
             except StenologError as error:
                 self._end([by_key[key]], error)
         seen = {fence: draft.number for each in by_key.values() for fence, draft in each.drafts.items()}
-        under_way = self._recorder.drafted(by_key.keys(), seen)
+        under_way = self._recorder.drafts.since(by_key.keys(), seen)
         drafts: dict[int, list[DraftRow]] = {key: [] for key, each in by_key.items() if each.drafts}
         for row in under_way:
             drafts.setdefault(row.key, []).append(row)
@@ -243,7 +243,7 @@ class LiveReader:
 
     def _look_for(self, unknown: Sequence[Channel]) -> None:
         """Look for conversations that had no entries when they were followed."""
-        keys = self._recorder.find_all({channel.stream.name for channel in unknown})
+        keys = self._recorder.conversations.find_all({channel.stream.name for channel in unknown})
         with self._guard:
             for channel in unknown:
                 channel.stream.key = key = keys.get(channel.stream.name)

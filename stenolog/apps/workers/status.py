@@ -41,7 +41,7 @@ def workers_status(log: Log) -> WorkersStatus | None:
         return WorkersStatus([], [], held, {})
     workers = living_workers(store, schema)
     keys = {key for worker in workers for key in worker.doing}
-    names = {key: name for key in keys if (name := log.recorder.name_of(key)) is not None}
+    names = {key: name for key in keys if (name := log.recorder.conversations.name_of(key)) is not None}
     return WorkersStatus(workers, queue_depths(store, schema), held, names)
 
 

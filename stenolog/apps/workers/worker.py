@@ -127,7 +127,7 @@ class Worker:
             self._failures[key] += 1
             LOGGER.warning(
                 "%s: the run has failed, and is tried again in %.0f s: %s: %s",
-                await asyncio.to_thread(self.log.recorder.name_of, key),
+                await asyncio.to_thread(self.log.recorder.conversations.name_of, key),
                 pause,
                 type(error).__name__,
                 error,
@@ -153,7 +153,7 @@ class Worker:
 
     def _conversation(self, key: int, is_for_team: bool) -> Conversation | None:
         """Return a key's conversation; None if deleted or another team's."""
-        name = self.log.recorder.name_of(key)
+        name = self.log.recorder.conversations.name_of(key)
         if name is None:
             return None
         found = root_of(self.log.handle(Stream(name, key)))

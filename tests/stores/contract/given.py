@@ -25,7 +25,7 @@ def fork(recorder: LogRecorder, parent: Stream, at: int, name: str | None = None
     """Fork a conversation at a position; the fork has one entry of its own."""
     digest = recorder.digest_at(parent, at)
     assert digest is not None
-    return recorder.fork(parent, Head(at, digest), name, [item("forked")])
+    return recorder.conversations.fork(parent, Head(at, digest), name, [item("forked")])
 
 
 def key_of(recorder: LogRecorder, stream: Stream) -> int:
@@ -47,6 +47,6 @@ def claim(effect: str = "model", lane: str = "coder", owner: str = "one") -> Cla
 
 def taken(recorder: LogRecorder, stream: Stream, wanted: Claim | None = None) -> Claim:
     """Take a claim at the conversation's head."""
-    (found,) = recorder.take_claims(stream, [wanted or claim()], recorder.head(stream).position)
+    (found,) = recorder.claims.take(stream, [wanted or claim()], recorder.head(stream).position)
     assert found is not None
     return found

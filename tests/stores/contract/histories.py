@@ -121,21 +121,21 @@ class History:
         digest = self.recorder.digest_at(parent, at)
         assert digest is not None
         name = self._chance.choice([None, None, *NAMES])
-        made = self.recorder.fork(parent, Head(at, digest), name, self._items())
+        made = self.recorder.conversations.fork(parent, Head(at, digest), name, self._items())
         return made.name, self.recorder.head(made)
 
     def _rename(self) -> Any:
-        key = self.recorder.find(self._chance.choice(NAMES))
-        return key and self.recorder.rename(key, self._chance.choice(NAMES))
+        key = self.recorder.conversations.find(self._chance.choice(NAMES))
+        return key and self.recorder.conversations.rename(key, self._chance.choice(NAMES))
 
     def _archive(self) -> Any:
-        key = self.recorder.find(self._chance.choice(NAMES))
-        return key and self.recorder.archive(key, self._chance.choice([None, 5]))
+        key = self.recorder.conversations.find(self._chance.choice(NAMES))
+        return key and self.recorder.conversations.archive(key, self._chance.choice([None, 5]))
 
     def _delete(self) -> Any:
         name = self._chance.choice(NAMES)
-        key = self.recorder.find(name)
-        return key and self.recorder.delete(key, name)
+        key = self.recorder.conversations.find(name)
+        return key and self.recorder.conversations.delete(key, name)
 
     def _erase(self) -> Any:
         stream = Stream(self._chance.choice(NAMES))
@@ -143,15 +143,15 @@ class History:
         if key is None:
             return None
         position = self.recorder.lineage(stream)[-1].after + 1
-        having = self.recorder.conversations_with(stream, position)
+        having = self.recorder.erasure.conversations_with(stream, position)
         wrong = self._chance.choice([0, 0, 1])
         written = {
             each: (self.recorder.head(Stream(name, each)).position + wrong, [self._item()])
             for each, name in having.items()
         }
-        come_to = self.recorder.erase(stream, [position], having, written)
-        streams, _, number = self.recorder.unfinished_erasures()
-        self.recorder.end_erasures(number)
+        come_to = self.recorder.erasure.erase(stream, [position], having, written)
+        streams, _, number = self.recorder.erasure.unfinished()
+        self.recorder.erasure.end(number)
         return {having[each]: to for each, to in come_to.items()}, len(streams)
 
     def _claim(self) -> Any:
@@ -162,7 +162,7 @@ class History:
         wanted = [
             Claim(0, "coder", f"tool {self._chance.randrange(3)}", at, 1, "key", "one", 0) for _ in range(2)
         ]
-        found = self.recorder.take_claims(stream, wanted, at)
+        found = self.recorder.claims.take(stream, wanted, at)
         self._claims += [(stream.name, each) for each in found if each]
         return [each is not None for each in found]
 
@@ -180,20 +180,20 @@ class History:
         stream = Stream(name)
         if self.recorder.resolve(stream) is None:
             return None
-        found = self.recorder.take_over_claim(stream, held, "two")
+        found = self.recorder.claims.take_over(stream, held, "two")
         self._claims += [(name, found)] if found else []
         return found is not None and found.fence > held.fence
 
     def _release(self) -> None:
         if self._claims:
-            self.recorder.release_claim(self._chance.choice(self._claims)[1])
+            self.recorder.claims.release(self._chance.choice(self._claims)[1])
 
     def _draft(self) -> Any:
         if not self._claims:
             return None
         fence = self._chance.choice(self._claims)[1].fence
-        self.recorder.add_drafts([(fence, b"%d" % next(self._texts))])
-        return self.recorder.drafts(fence)
+        self.recorder.drafts.add([(fence, b"%d" % next(self._texts))])
+        return self.recorder.drafts.of(fence)
 
     def _cursor(self) -> Any:
         self.recorder.save_cursor("follower", Cursor(next(self._texts), 1))
@@ -201,8 +201,8 @@ class History:
 
     def _blob(self) -> Any:
         content = b"%d" % self._chance.randrange(3)
-        self.recorder.put_blobs([(sha256(content).hexdigest(), content)])
-        return self.recorder.blob_shas()
+        self.recorder.blobs.put([(sha256(content).hexdigest(), content)])
+        return self.recorder.blobs.shas()
 
     def _look(self) -> Any:
         stream, (first, last) = self._stream(), sorted(self._chance.choices(range(20), k=2))
@@ -237,7 +237,11 @@ def everything(recorder: LogRecorder) -> Iterator[Any]:
     names = {each.key: each.name for each in moment.conversations}
     yield [(each.name, names.get(each.parent or 0), each.fork_position) for each in moment.conversations]
     for order in ("oldest", "newest", "latest", "a-z", "z-a"):
-        yield order, recorder.names(Which(archived=True), order=order), recorder.names(Which(), order=order)
+        yield (
+            order,
+            recorder.conversations.names(Which(archived=True), order=order),
+            recorder.conversations.names(Which(), order=order),
+        )
     for name in names.values():
         stream, records = Stream(name), list[Record]()
         while page := recorder.select_records(stream, len(records), LAST):
@@ -246,11 +250,11 @@ def everything(recorder: LogRecorder) -> Iterator[Any]:
             name,
             recorder.head(stream),
             records,
-            [each._replace(fence=0) for each in recorder.claims(stream)],
+            [each._replace(fence=0) for each in recorder.claims.of(stream)],
         )
     rows = recorder.committed(0, limit=10**6)
     yield [(row.name, row.position, row.id, row.time, row.digest, row.topic, row.payload) for row in rows]
     ids = [row.notification for row in rows]
     assert ids == sorted(set(ids)) == [each.id for each in recorder.select_notifications(None, 10**6)]
-    yield recorder.max_tracking_id("upstream"), recorder.load_cursor("follower"), recorder.blob_shas()
-    yield [name for name, _ in recorder.all_claims()]
+    yield recorder.max_tracking_id("upstream"), recorder.load_cursor("follower"), recorder.blobs.shas()
+    yield [name for name, _ in recorder.claims.everywhere()]

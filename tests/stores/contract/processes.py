@@ -67,15 +67,15 @@ def take_claims(number: int, barrier: Barrier, env: Env, count: int) -> list[int
         return [
             each
             for each in range(count)
-            if recorder.take_claims(stream, [claim(f"tool 2/{each}", owner=str(number))], head)[0]
+            if recorder.claims.take(stream, [claim(f"tool 2/{each}", owner=str(number))], head)[0]
         ]
 
 
 def take_over(number: int, barrier: Barrier, env: Env) -> bool:
     """Take the only claim over, and settle it by an append; whether that was possible."""
     with recorder_of(env, barrier) as recorder:
-        stream = Stream("demo", recorder.find("demo"))
-        taken = recorder.take_over_claim(stream, recorder.claims(stream)[0], str(number))
+        stream = Stream("demo", recorder.conversations.find("demo"))
+        taken = recorder.claims.take_over(stream, recorder.claims.of(stream)[0], str(number))
         if taken is not None:
             recorder.append([item(f"by {number}")], stream, None, taken.fence)
         return taken is not None
@@ -84,7 +84,7 @@ def take_over(number: int, barrier: Barrier, env: Env) -> bool:
 def fork_often(number: int, barrier: Barrier, env: Env, count: int) -> list[str]:
     """Fork the one conversation; the names that the forks got."""
     with recorder_of(env, barrier) as recorder:
-        stream = Stream("demo", recorder.find("demo"))
+        stream = Stream("demo", recorder.conversations.find("demo"))
         return [fork(recorder, stream, 2).name for _ in range(count)]
 
 

@@ -126,16 +126,16 @@ def test_a_claim_goes_with_the_append_that_settles_it_and_a_lost_one_appends_not
 ) -> None:
     stream = Stream("demo")
     put(recorder, stream, "a")
-    (taken,) = recorder.take_claims(stream, [claim()], 2)
+    (taken,) = recorder.claims.take(stream, [claim()], 2)
     assert taken is not None
-    theirs = other.take_over_claim(stream, taken, "two")
+    theirs = other.claims.take_over(stream, taken, "two")
     assert theirs is not None
 
     with pytest.raises(ClaimLostError):
         recorder.append([item("b")], stream, None, taken.fence)
     assert positions(recorder, "demo") == [1, 2]
     other.append([item("b")], stream, None, theirs.fence)
-    assert (positions(recorder, "demo"), recorder.claims(stream)) == ([1, 2, 3], [])
+    assert (positions(recorder, "demo"), recorder.claims.of(stream)) == ([1, 2, 3], [])
 
 
 @pytest.mark.parametrize("expected", [None, 0])
@@ -158,15 +158,15 @@ def test_who_expects_a_conversation_that_is_not_there_is_refused_and_none_begins
         put(recorder, Stream("demo"), "a", expected=2)
 
     assert (refused.value.expected, refused.value.found) == (2, 0)
-    assert recorder.find("demo") is None
-    assert recorder.names(Which()) == []
+    assert recorder.conversations.find("demo") is None
+    assert recorder.conversations.names(Which()) == []
 
 
 @pytest.mark.parametrize("expected", [None, 0])
 def test_an_append_of_nothing_begins_nothing(recorder: LogRecorder, expected: int | None) -> None:
     assert recorder.append([], Stream("demo"), expected) == []
     assert recorder.insert_events([]) == []
-    assert recorder.find("demo") is None
+    assert recorder.conversations.find("demo") is None
 
 
 @pytest.mark.parametrize("expected", [None, 2])
@@ -210,7 +210,7 @@ def test_an_id_that_no_caller_chose_is_never_taken_for_a_repeated_append(
 
     with pytest.raises(DuplicateIdError, match="e-1"):
         recorder.append(drawn, Stream("demo"), None)
-    assert recorder.last_position(Stream("demo", recorder.find("demo"))) == (2 if stands else 0)
+    assert recorder.last_position(Stream("demo", recorder.conversations.find("demo"))) == (2 if stands else 0)
 
 
 def test_ids_are_of_one_conversation_and_another_may_have_the_same(recorder: LogRecorder) -> None:
@@ -229,11 +229,11 @@ def test_nothing_is_appended_to_a_conversation_that_was_deleted(
     put(recorder, mine, "a")
     stream = mine if known else Stream("demo", mine.key)
     assert mine.key is not None
-    other.delete(mine.key, "demo")
+    other.conversations.delete(mine.key, "demo")
 
     with pytest.raises(ConversationNotFoundError):
         put(recorder, stream, "b")
-    assert recorder.find("demo") is None
+    assert recorder.conversations.find("demo") is None
     assert recorder.max_notification_id() is None
 
 
@@ -242,7 +242,7 @@ def test_an_append_follows_its_conversation_to_another_name_and_the_old_name_beg
 ) -> None:
     mine = Stream("demo")
     put(recorder, mine, "a")
-    other.rename(key_of(recorder, mine), "new")
+    other.conversations.rename(key_of(recorder, mine), "new")
 
     assert put(recorder, mine, "b") == [3]
     assert put(recorder, Stream("demo"), "c") == [2]
@@ -299,14 +299,14 @@ def test_a_claim_stays_where_the_append_that_settles_it_is_refused(recorder: Log
     stream = Stream("demo")
     put(recorder, stream, "a")
     held = taken(recorder, stream)
-    recorder.add_drafts([(held.fence, b"said")])
+    recorder.drafts.add([(held.fence, b"said")])
 
     with pytest.raises(VersionConflictError):
         recorder.append([item("b")], stream, 1, held.fence)
     with pytest.raises(InvalidEventError):
         recorder.append([item(ModeSwitch(mode="agent"))], stream, None, held.fence)
-    assert recorder.claims(stream) == [held]
-    assert recorder.drafts(held.fence) == [b"said"]
+    assert recorder.claims.of(stream) == [held]
+    assert recorder.drafts.of(held.fence) == [b"said"]
     assert positions(recorder, "demo") == [1, 2]
 
 

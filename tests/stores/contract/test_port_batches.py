@@ -51,7 +51,7 @@ def test_a_batch_is_one_transaction_that_leaves_out_what_is_refused(recorder: Lo
     assert isinstance(ends[1], VersionConflictError)
     assert ends[2] == Written(2, [])
     assert positions(recorder, "kept") == [1, 2, 3, 4]
-    assert recorder.blob_shas() == [sha]
+    assert recorder.blobs.shas() == [sha]
     again = recorder.insert_batch([Share(demo, [item("f")], 4, [("kept", 3)])], [])
     assert again == [Written(5, [])]
 
@@ -65,7 +65,7 @@ def test_a_share_notes_its_conversation_under_its_marks_and_a_refused_one_does_n
     ]
     recorder.insert_batch(shares, [])
 
-    key = recorder.find("a")
+    key = recorder.conversations.find("a")
     assert [recorder.load_cursor(mark).position for mark in ("one", "two", "three")] == [key, key, 0]
 
 
@@ -93,7 +93,7 @@ def test_a_share_that_is_refused_is_told_in_its_place_and_leaves_nothing(
 
     assert type(refused) is error
     assert before == after == Written(2, [])
-    assert recorder.names(Which()) == ["demo", "before", "after"]
+    assert recorder.conversations.names(Which()) == ["demo", "before", "after"]
     assert positions(recorder, "demo") == [1, 2]
     assert recorder.load_cursor("mark") == Cursor()
 
@@ -176,7 +176,7 @@ def exported(recorder: LogRecorder) -> list[Record]:
     demo = Stream("demo")
     put(recorder, demo, "secret", "b")
     key = key_of(recorder, demo)
-    recorder.erase(demo, [2], {key: "demo"}, {key: (3, [item("erased")])})
+    recorder.erasure.erase(demo, [2], {key: "demo"}, {key: (3, [item("erased")])})
     return recorder.select_records(demo, 0, LAST)
 
 
@@ -221,8 +221,8 @@ def test_an_export_for_another_position_writes_nothing_of_any_conversation(
         recorder.insert_export(iter(parts))
 
     assert (refused.value.expected, refused.value.found) == (already, 2)
-    assert recorder.find("new") is None
-    assert not recorder.has_blob(sha)
+    assert recorder.conversations.find("new") is None
+    assert not recorder.blobs.has(sha)
     assert positions(recorder, "copy") == [1, 2]
 
 
@@ -244,7 +244,7 @@ def test_a_fork_of_an_export_shares_what_its_parent_has_and_is_archived_as_it_wa
     assert other.select_records(Stream("its fork"), 0, LAST) == records[:3]
     assert other.select_records(Stream("its fork"), 3, LAST) == [own]
     assert other.lineage(Stream("its fork"))[0] == Segment(key, 0, 3)
-    assert other.names(Which()) == ["demo", "fork", "copy"]
+    assert other.conversations.names(Which()) == ["demo", "fork", "copy"]
     assert other.load_cursor("mark") == Cursor(key)
     assert other.imported(key) == (2, 3)
     assert other.imported(key_of(other, Stream("its fork"))) == (0, 0)
@@ -256,9 +256,9 @@ def test_a_fork_of_an_export_that_begins_at_once_inherits_nothing_or_one_entry(
     recorder: LogRecorder, at: int
 ) -> None:
     records = exported(recorder)
-    demo = Stream("demo", recorder.find("demo"))
+    demo = Stream("demo", recorder.conversations.find("demo"))
     head = Head(at, records[at - 1].digest if at else b"")
-    own = recorder.select_records(recorder.fork(demo, head, "f", [item("x")]), at, LAST)
+    own = recorder.select_records(recorder.conversations.fork(demo, head, "f", [item("x")]), at, LAST)
     parts: list[ExportPart] = [
         Continuation("copy", 0, 4),
         *records,
@@ -293,7 +293,7 @@ def test_an_export_that_does_not_come_to_what_it_promises_writes_nothing(
         recorder.insert_export(iter([Continuation("new", 0, 4), *records, asked, *moved]))
 
     assert recorder.max_notification_id() == before
-    assert recorder.names(Which()) == ["demo"]
+    assert recorder.conversations.names(Which()) == ["demo"]
 
 
 @pytest.mark.parametrize("change", ["payload", "order", "missing"])
@@ -306,7 +306,7 @@ def test_records_that_do_not_follow_from_each_other_are_refused(recorder: LogRec
     }
     with pytest.raises(CorruptLogError, match="'copy' at position"):
         recorder.insert_export(iter([Continuation("copy", 0, 4), *changed[change]]))
-    assert recorder.find("copy") is None
+    assert recorder.conversations.find("copy") is None
 
 
 def test_an_export_whose_source_breaks_off_writes_nothing(recorder: LogRecorder) -> None:
@@ -319,5 +319,5 @@ def test_an_export_whose_source_breaks_off_writes_nothing(recorder: LogRecorder)
 
     with pytest.raises(OSError, match="ends here"):
         recorder.insert_export(parts())
-    assert recorder.find("copy") is None
+    assert recorder.conversations.find("copy") is None
     assert put(recorder, Stream("copy"), "a") == [2]

@@ -21,7 +21,7 @@ def sha_of(content: bytes) -> str:
 def keep(recorder: LogRecorder, *contents: bytes) -> list[str]:
     """Keep blobs that this process still means to name."""
     shas = [sha_of(content) for content in contents]
-    recorder.put_blobs([*zip(shas, contents, strict=True)])
+    recorder.blobs.put([*zip(shas, contents, strict=True)])
     return shas
 
 
@@ -29,17 +29,17 @@ def leave(recorder: LogRecorder, *contents: bytes) -> list[str]:
     """Keep blobs that nobody means to name."""
     shas = keep(recorder, *contents)
     for sha in shas:
-        recorder.release_blobs(sha.encode())
+        recorder.blobs.release(sha.encode())
     return shas
 
 
 def collected(recorder: LogRecorder, *candidates: str) -> Collected:
     """Collect blobs, or skip where the store cannot tell which are in use."""
-    if not recorder.collects_blobs:
+    if not recorder.blobs.can_collect:
         with pytest.raises(StoreError):
-            recorder.collect_blobs()
+            recorder.blobs.collect()
         pytest.skip("whether a blob is in use is not known here")
-    return recorder.collect_blobs(candidates or None)
+    return recorder.blobs.collect(candidates or None)
 
 
 @pytest.mark.parametrize(
@@ -50,8 +50,8 @@ def collected(recorder: LogRecorder, *candidates: str) -> Collected:
 def test_a_blob_comes_back_as_it_went_in(recorder: LogRecorder, other: LogRecorder, content: bytes) -> None:
     (sha,) = keep(recorder, content)
 
-    assert other.blob(sha) == content
-    assert other.has_blob(sha)
+    assert other.blobs.get(sha) == content
+    assert other.blobs.has(sha)
 
 
 def test_blobs_are_kept_once_in_the_order_in_which_they_came(
@@ -60,9 +60,9 @@ def test_blobs_are_kept_once_in_the_order_in_which_they_came(
     first = keep(recorder, b"c", b"a", b"c")
     second = keep(other, b"b", b"a")
 
-    assert recorder.blob_shas() == [first[0], first[1], second[0]]
-    recorder.put_blobs([])
-    assert len(other.blob_shas()) == 3
+    assert recorder.blobs.shas() == [first[0], first[1], second[0]]
+    recorder.blobs.put([])
+    assert len(other.blobs.shas()) == 3
 
 
 @pytest.mark.parametrize(
@@ -71,10 +71,10 @@ def test_blobs_are_kept_once_in_the_order_in_which_they_came(
     ids=ascii,
 )
 def test_what_is_no_sha256_of_a_blob_has_none(recorder: LogRecorder, odd: str) -> None:
-    recorder.put_blobs([("ab" * 32, b"x")])
+    recorder.blobs.put([("ab" * 32, b"x")])
 
-    assert recorder.blob(odd) is None
-    assert not recorder.has_blob(odd)
+    assert recorder.blobs.get(odd) is None
+    assert not recorder.blobs.has(odd)
 
 
 def test_a_blob_stays_as_long_as_who_put_it_may_still_name_it(
@@ -83,20 +83,20 @@ def test_a_blob_stays_as_long_as_who_put_it_may_still_name_it(
     one, two = keep(recorder, b"one", b"two")
     found = collected(other)
     assert (found.blobs, found.kept) == (0, 2)
-    recorder.release_blobs(f"nothing but {one}".encode())
+    recorder.blobs.release(f"nothing but {one}".encode())
 
     found = collected(other)
     assert (found.blobs, found.bytes, found.kept) == (1, 3, 1)
-    assert recorder.blob_shas() == [two]
+    assert recorder.blobs.shas() == [two]
 
 
 def test_a_blob_put_twice_is_released_twice(recorder: LogRecorder, other: LogRecorder) -> None:
     (sha,) = keep(recorder, b"one")
     keep(recorder, b"one")
-    recorder.release_blobs(sha.encode())
+    recorder.blobs.release(sha.encode())
     assert collected(other).blobs == 0
 
-    recorder.release_blobs(sha.encode())
+    recorder.blobs.release(sha.encode())
     assert collected(other).blobs == 1
 
 
@@ -104,11 +104,11 @@ def test_deleted_blobs_are_gone_although_entries_name_them(recorder: LogRecorder
     one, two = keep(recorder, b"one", b"two")
     put(recorder, Stream("demo"), f"it names {one}")
 
-    recorder.delete_blobs([one, "ab" * 32])
+    recorder.blobs.delete([one, "ab" * 32])
 
-    assert (other.blob_shas(), other.blob(one)) == ([two], None)
+    assert (other.blobs.shas(), other.blobs.get(one)) == ([two], None)
     assert keep(recorder, b"one") == [one]
-    assert other.blob(one) == b"one"
+    assert other.blobs.get(one) == b"one"
 
 
 def by_an_entry(recorder: LogRecorder, demo: Stream, sha: str) -> None:
@@ -120,7 +120,7 @@ def by_a_receipt(recorder: LogRecorder, demo: Stream, sha: str) -> None:
 
 
 def by_a_draft(recorder: LogRecorder, demo: Stream, sha: str) -> None:
-    recorder.add_drafts([(taken(recorder, demo, claim()).fence, f"see {sha}".encode())])
+    recorder.drafts.add([(taken(recorder, demo, claim()).fence, f"see {sha}".encode())])
 
 
 @pytest.mark.parametrize("name", [by_an_entry, by_a_receipt, by_a_draft])
@@ -133,18 +133,18 @@ def test_a_blob_that_something_names_is_not_collected(
     name(recorder, demo, named)
 
     assert collected(other).blobs == 1
-    assert recorder.blob_shas() == [named]
-    assert not other.has_blob(loose)
+    assert recorder.blobs.shas() == [named]
+    assert not other.blobs.has(loose)
 
 
 def test_candidates_alone_are_collected(recorder: LogRecorder, other: LogRecorder) -> None:
     one, two = leave(recorder, b"one", b"two")
 
     assert collected(other, two, "00" * 32).blobs == 1
-    assert recorder.blob_shas() == [one]
-    assert recorder.collect_blobs([]).blobs == 0
-    assert recorder.collect_blobs([one]).bytes == 3
-    assert recorder.blob_shas() == []
+    assert recorder.blobs.shas() == [one]
+    assert recorder.blobs.collect([]).blobs == 0
+    assert recorder.blobs.collect([one]).bytes == 3
+    assert recorder.blobs.shas() == []
 
 
 def test_blobs_of_a_deleted_conversation_are_collected_and_of_another_are_not(
@@ -155,13 +155,13 @@ def test_blobs_of_a_deleted_conversation_are_collected_and_of_another_are_not(
     put(recorder, gone, f"{one} and {both}")
     put(recorder, stays, f"{both}")
     key = key_of(recorder, gone)
-    assert recorder.blobs_named_by(key) == {one, both}
+    assert recorder.blobs.named_by(key) == {one, both}
     assert collected(other).blobs == 0
-    recorder.delete(key, "gone")
+    recorder.conversations.delete(key, "gone")
 
-    assert other.collect_blobs().blobs == 1
-    assert recorder.blob_shas() == [both]
-    assert recorder.blobs_named_by(key) == set()
+    assert other.blobs.collect().blobs == 1
+    assert recorder.blobs.shas() == [both]
+    assert recorder.blobs.named_by(key) == set()
 
 
 def test_a_collected_blob_can_be_kept_again(recorder: LogRecorder, other: LogRecorder) -> None:
@@ -169,7 +169,7 @@ def test_a_collected_blob_can_be_kept_again(recorder: LogRecorder, other: LogRec
     assert collected(other).blobs == 1
     keep(other, b"one")
 
-    assert recorder.blob(sha) == b"one"
+    assert recorder.blobs.get(sha) == b"one"
 
 
 def test_more_blobs_than_one_transaction_takes_are_collected(
@@ -178,7 +178,7 @@ def test_more_blobs_than_one_transaction_takes_are_collected(
     leave(recorder, *(b"%d" % number for number in range(250)))
 
     assert collected(other)[:2] == (250, sum(len(str(number)) for number in range(250)))
-    assert recorder.blob_shas() == []
+    assert recorder.blobs.shas() == []
 
 
 def test_of_an_entry_every_text_counts_that_looks_like_a_sha256(recorder: LogRecorder) -> None:
@@ -186,8 +186,8 @@ def test_of_an_entry_every_text_counts_that_looks_like_a_sha256(recorder: LogRec
     shas = ["0123456789abcdef" * 4, "ab" * 32]
     put(recorder, demo, f"{shas[0]} {shas[1]} {'AB' * 32} {'cd' * 31}")
 
-    assert recorder.blobs_named_by(key_of(recorder, demo)) == set(shas)
-    assert recorder.blobs_named_by(10**9) == set()
+    assert recorder.blobs.named_by(key_of(recorder, demo)) == set(shas)
+    assert recorder.blobs.named_by(10**9) == set()
 
 
 def test_blobs_come_with_a_batch_and_with_an_export(recorder: LogRecorder, other: LogRecorder) -> None:
@@ -197,6 +197,6 @@ def test_blobs_come_with_a_batch_and_with_an_export(recorder: LogRecorder, other
         iter([BlobContent(two, b"two"), BlobContent(one, b"one"), Continuation("x", 0, 0)])
     )
 
-    assert other.blob_shas() == [one, two]
-    assert other.find("x") is None
+    assert other.blobs.shas() == [one, two]
+    assert other.conversations.find("x") is None
     assert collected(other).blobs == 1  # what came with a batch nobody means to name any more

@@ -46,9 +46,9 @@ def test_names_are_ordered_by_their_bytes_and_not_by_a_language(
 ) -> None:
     began(recorder, "b", "a", "B", "ä", "a~1", "_", "Z", "😀", "é")
 
-    assert recorder.names(Which(), order=order) == expected
-    assert recorder.names(Which(), order=order, limit=3) == expected[:3]
-    assert recorder.names(Which(), order=order, limit=0) == []
+    assert recorder.conversations.names(Which(), order=order) == expected
+    assert recorder.conversations.names(Which(), order=order, limit=3) == expected[:3]
+    assert recorder.conversations.names(Which(), order=order, limit=0) == []
 
 
 @pytest.mark.parametrize(
@@ -78,8 +78,8 @@ def test_a_part_of_a_name_is_found_in_latin_letters_of_either_case_and_literally
         recorder, "Alpha", "ALPHABET", "É", "café", "a_ss", "50%", "back\\slash", "straße", "smile 😀", "it's"
     )
 
-    assert recorder.names(Which(like=like)) == expected
-    assert recorder.count(Which(like=like)) == len(expected)
+    assert recorder.conversations.names(Which(like=like)) == expected
+    assert recorder.conversations.count(Which(like=like)) == len(expected)
 
 
 @pytest.mark.parametrize(
@@ -103,8 +103,8 @@ def test_names_that_begin_so_are_found_by_their_exact_letters(
 ) -> None:
     began(recorder, "al", "Alpha", "alpha", "a", "%", "äöü", "😀", "😀!")
 
-    assert recorder.names(Which(begins=begins)) == expected
-    assert recorder.count(Which(begins=begins)) == len(expected)
+    assert recorder.conversations.names(Which(begins=begins)) == expected
+    assert recorder.conversations.count(Which(begins=begins)) == len(expected)
 
 
 @pytest.mark.parametrize(
@@ -131,8 +131,8 @@ def test_conversations_are_selected_by_when_they_were_begun_and_last_appended_to
     for name, hour in (("two", 2), ("three", 3), ("one", 1)):
         at(recorder, name, hour * HOUR)
 
-    assert sorted(recorder.names(which)) == sorted(expected)
-    assert recorder.count(which) == len(expected)
+    assert sorted(recorder.conversations.names(which)) == sorted(expected)
+    assert recorder.conversations.count(which) == len(expected)
 
 
 def test_the_latest_conversation_is_the_one_whose_last_entry_is_the_newest(recorder: LogRecorder) -> None:
@@ -140,7 +140,7 @@ def test_the_latest_conversation_is_the_one_whose_last_entry_is_the_newest(recor
         at(recorder, name, hour * HOUR)
 
     # The last entry counts, and not the newest time; of equal times the one begun last comes first.
-    assert recorder.names(Which(), order="latest") == ["a", "b", "d", "c"]
+    assert recorder.conversations.names(Which(), order="latest") == ["a", "b", "d", "c"]
 
 
 def test_a_receipt_of_an_erasure_makes_no_conversation_newer(recorder: LogRecorder) -> None:
@@ -149,8 +149,8 @@ def test_a_receipt_of_an_erasure_makes_no_conversation_newer(recorder: LogRecord
     at(recorder, "new", 2 * HOUR)
     at(recorder, "old", 3 * HOUR, receipt)
 
-    assert recorder.names(Which(), order="latest") == ["new", "old"]
-    assert recorder.names(Which(since=2 * HOUR)) == ["new"]
+    assert recorder.conversations.names(Which(), order="latest") == ["new", "old"]
+    assert recorder.conversations.names(Which(since=2 * HOUR)) == ["new"]
 
 
 @pytest.mark.parametrize(
@@ -162,11 +162,15 @@ def test_a_name_of_any_characters_comes_back_as_it_went_in(
     recorder: LogRecorder, other: LogRecorder, name: str
 ) -> None:
     put(recorder, Stream(name), "a")
-    key = recorder.find(name)
+    key = recorder.conversations.find(name)
 
     assert key is not None
-    assert (other.name_of(key), other.names(Which())) == (name, [name])
-    assert other.names(Which(begins=name[:7])) == other.names(Which(like=name[:7])) == [name]
+    assert (other.conversations.name_of(key), other.conversations.names(Which())) == (name, [name])
+    assert (
+        other.conversations.names(Which(begins=name[:7]))
+        == other.conversations.names(Which(like=name[:7]))
+        == [name]
+    )
     assert [row.name for row in other.committed(0)] == [name, name]
 
 
@@ -174,8 +178,8 @@ def test_names_differ_by_case_and_by_how_an_accent_is_written(recorder: LogRecor
     names = ["demo", "Demo", "é", "e\u0301"]
     began(recorder, *names)
 
-    assert len({recorder.find(name) for name in names}) == 4
-    assert recorder.names(Which()) == names
+    assert len({recorder.conversations.find(name) for name in names}) == 4
+    assert recorder.conversations.names(Which()) == names
 
 
 @NOT_EVERYWHERE
@@ -186,17 +190,17 @@ def test_a_name_that_not_every_database_can_keep_is_refused_and_found_nowhere(
     put(recorder, demo, "a")
     refused: list[Callable[[], object]] = [
         lambda: put(recorder, Stream(odd), "a"),
-        lambda: recorder.rename(key_of(recorder, demo), odd),
+        lambda: recorder.conversations.rename(key_of(recorder, demo), odd),
         lambda: fork(recorder, demo, 2, odd),
     ]
     for write in refused:
         with pytest.raises(InvalidEventError):
             write()
 
-    assert recorder.find(odd) is None
+    assert recorder.conversations.find(odd) is None
     assert recorder.resolve(Stream(odd)) is None
-    assert recorder.names(Which(), order="a-z") == ["demo"]
-    assert recorder.names(Which(before=odd)) == []
+    assert recorder.conversations.names(Which(), order="a-z") == ["demo"]
+    assert recorder.conversations.names(Which(before=odd)) == []
 
 
 @NOT_EVERYWHERE
@@ -224,28 +228,32 @@ def test_renaming_to_the_name_it_has_changes_nothing_and_a_free_name_is_free_aga
     recorder: LogRecorder,
 ) -> None:
     began(recorder, "one", "two")
-    one, two = recorder.find("one"), recorder.find("two")
+    one, two = recorder.conversations.find("one"), recorder.conversations.find("two")
     assert one is not None
     assert two is not None
-    recorder.rename(one, "one")
-    recorder.rename(one, "three")
-    recorder.rename(two, "one")
+    recorder.conversations.rename(one, "one")
+    recorder.conversations.rename(one, "three")
+    recorder.conversations.rename(two, "one")
 
-    assert (recorder.find("three"), recorder.find("one"), recorder.find("two")) == (one, two, None)
-    assert recorder.names(Which()) == ["three", "one"]
+    assert (
+        recorder.conversations.find("three"),
+        recorder.conversations.find("one"),
+        recorder.conversations.find("two"),
+    ) == (one, two, None)
+    assert recorder.conversations.names(Which()) == ["three", "one"]
 
 
 def test_an_archived_conversation_is_read_and_appended_to_as_before(recorder: LogRecorder) -> None:
     began(recorder, "demo")
-    key = recorder.find("demo")
+    key = recorder.conversations.find("demo")
     assert key is not None
-    recorder.archive(key, 5)
-    recorder.archive(key, 7)
+    recorder.conversations.archive(key, 5)
+    recorder.conversations.archive(key, 7)
     put(recorder, Stream("demo"), "b")
 
     assert positions(recorder, "demo") == [1, 2, 3]
-    assert recorder.names(Which()) == []
-    assert recorder.names(Which(archived=True)) == ["demo"]
+    assert recorder.conversations.names(Which()) == []
+    assert recorder.conversations.names(Which(archived=True)) == ["demo"]
 
 
 @pytest.mark.parametrize("what", ["rename", "archive", "unarchive", "delete"])
@@ -253,18 +261,18 @@ def test_what_was_deleted_meanwhile_cannot_be_changed_and_its_history_does_not_g
     recorder: LogRecorder, other: LogRecorder, what: str
 ) -> None:
     began(recorder, "demo")
-    key = recorder.find("demo")
+    key = recorder.conversations.find("demo")
     assert key is not None
-    other.delete(key, "demo")
+    other.conversations.delete(key, "demo")
     with recorder.inspect() as inspection:
         before = [*inspection.history()]
 
     with pytest.raises(ConversationNotFoundError):
         {
-            "rename": lambda: recorder.rename(key, "new"),
-            "archive": lambda: recorder.archive(key, 5),
-            "unarchive": lambda: recorder.archive(key, None),
-            "delete": lambda: recorder.delete(key, "demo"),
+            "rename": lambda: recorder.conversations.rename(key, "new"),
+            "archive": lambda: recorder.conversations.archive(key, 5),
+            "unarchive": lambda: recorder.conversations.archive(key, None),
+            "delete": lambda: recorder.conversations.delete(key, "demo"),
         }[what]()
     with recorder.inspect() as inspection:
         assert [*inspection.history()] == before
@@ -273,18 +281,18 @@ def test_what_was_deleted_meanwhile_cannot_be_changed_and_its_history_does_not_g
 def test_a_deletion_takes_what_stands_beside_the_entries_and_no_blob(recorder: LogRecorder) -> None:
     demo, sha = Stream("demo"), "ab" * 32
     put(recorder, demo, f"see {sha}")
-    recorder.put_blobs([(sha, b"x")])
+    recorder.blobs.put([(sha, b"x")])
     key = key_of(recorder, demo)
     held = taken(recorder, demo)
-    recorder.add_drafts([(held.fence, b"said")])
+    recorder.drafts.add([(held.fence, b"said")])
     recorder.save_cursor("follower", Cursor(2), key)
     recorder.save_cursor("follower", Cursor(9))
-    recorder.delete(key, "demo")
+    recorder.conversations.delete(key, "demo")
 
-    assert recorder.all_claims() == []
-    assert recorder.drafts(held.fence) == []
+    assert recorder.claims.everywhere() == []
+    assert recorder.drafts.of(held.fence) == []
     assert (recorder.load_cursor("follower", key), recorder.load_cursor("follower")) == (Cursor(), Cursor(9))
-    assert recorder.blob_shas() == [sha]
+    assert recorder.blobs.shas() == [sha]
     assert recorder.committed(0) == []
     assert recorder.last_position(Stream("demo", key)) == 0
 
@@ -296,18 +304,18 @@ def test_forks_are_named_where_they_keep_a_conversation_from_being_deleted(recor
     key = key_of(recorder, demo)
 
     with pytest.raises(ConversationExistsError, match=r"demo~1, demo~2, demo~3, demo~4, demo~5$"):
-        recorder.delete(key, "demo")
+        recorder.conversations.delete(key, "demo")
     for each in forks:
-        recorder.delete(key_of(recorder, each), each.name)
-    recorder.delete(key, "demo")
-    assert recorder.names(Which(archived=True)) == []
+        recorder.conversations.delete(key_of(recorder, each), each.name)
+    recorder.conversations.delete(key, "demo")
+    assert recorder.conversations.names(Which(archived=True)) == []
 
 
 def test_each_deletion_gives_another_number(recorder: LogRecorder, other: LogRecorder) -> None:
     seen = {recorder.deletions()}
     for number in range(5):
         began(recorder, "demo")
-        other.delete(key_of(other, Stream("demo")), "demo")
+        other.conversations.delete(key_of(other, Stream("demo")), "demo")
         seen.add(recorder.deletions())
         assert len(seen) == number + 2
     began(recorder, "more")
@@ -318,8 +326,8 @@ def test_several_names_are_looked_up_at_once(recorder: LogRecorder) -> None:
     one, two = Stream("one"), Stream("zwei ä 😀")
     for stream in (one, two):
         put(recorder, stream, "a")
-    recorder.archive(key_of(recorder, one), 1)
+    recorder.conversations.archive(key_of(recorder, one), 1)
 
-    found = recorder.find_all({"one", "zwei ä 😀", "none", "ONE"})
+    found = recorder.conversations.find_all({"one", "zwei ä 😀", "none", "ONE"})
     assert found == {"one": key_of(recorder, one), "zwei ä 😀": key_of(recorder, two)}
-    assert recorder.find_all(set()) == {}
+    assert recorder.conversations.find_all(set()) == {}

@@ -30,12 +30,12 @@ def test_a_log_that_nobody_touched_has_no_fault(
     recorder: LogRecorder, other: LogRecorder, demo: Stream
 ) -> None:
     key = key_of(recorder, demo)
-    recorder.rename(key, "renamed")
-    recorder.archive(key, 5)
-    recorder.erase(demo, [4], {key: "renamed"}, {key: (4, [item("erased")])})
-    recorder.put_blobs([("2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881", b"x")])
-    beside = Stream("beside", recorder.find("beside"))
-    recorder.delete(key_of(recorder, beside), "beside")
+    recorder.conversations.rename(key, "renamed")
+    recorder.conversations.archive(key, 5)
+    recorder.erasure.erase(demo, [4], {key: "renamed"}, {key: (4, [item("erased")])})
+    recorder.blobs.put([("2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881", b"x")])
+    beside = Stream("beside", recorder.conversations.find("beside"))
+    recorder.conversations.delete(key_of(recorder, beside), "beside")
 
     assert faults(recorder) == faults(other) == []
     with recorder.inspect() as inspection:
@@ -80,7 +80,7 @@ def test_an_entry_that_was_taken_out_is_told(
 def test_an_entry_where_the_conversation_can_have_none_is_told(
     recorder: LogRecorder, store: Store, demo: Stream
 ) -> None:
-    child = Stream("child", recorder.find("child"))
+    child = Stream("child", recorder.conversations.find("child"))
     store.damage(key_of(recorder, child), 4, position=2)
 
     assert "child 2: outside" in faults(recorder)
@@ -102,7 +102,7 @@ def test_a_change_of_the_history_is_told(
 
 
 def test_a_conversations_row_is_given_as_it_stands(recorder: LogRecorder, store: Store, demo: Stream) -> None:
-    keys = [recorder.find(name) for name in ("demo", "beside", "child")]
+    keys = [recorder.conversations.find(name) for name in ("demo", "beside", "child")]
     store.change("UPDATE conversations SET name = 'other', archived_at = 7 WHERE name = 'beside'")
     with recorder.inspect() as inspection:
         assert inspection.conversations() == [
@@ -114,7 +114,7 @@ def test_a_conversations_row_is_given_as_it_stands(recorder: LogRecorder, store:
 
 def test_a_blob_whose_bytes_were_changed_is_told(recorder: LogRecorder, store: Store) -> None:
     sha = "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"
-    recorder.put_blobs([(sha, b"x")])
+    recorder.blobs.put([(sha, b"x")])
     assert faults(recorder) == []
     store.change("UPDATE blobs SET bytes = ?", b"y")
 
@@ -139,7 +139,7 @@ def test_a_damaged_log_is_read_where_it_is_whole(recorder: LogRecorder, store: S
 
 
 def test_an_inspection_answers_for_streams_and_ids(recorder: LogRecorder, demo: Stream) -> None:
-    key, child = key_of(recorder, demo), recorder.find("child")
+    key, child = key_of(recorder, demo), recorder.conversations.find("child")
     assert child is not None
     rows = recorder.committed(0)
     newest, digest = recorder.max_notification_id(), recorder.digest_at(demo, 2)

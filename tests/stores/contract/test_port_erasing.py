@@ -26,9 +26,11 @@ def demo(recorder: LogRecorder) -> Stream:
 
 def erase(recorder: LogRecorder, stream: Stream, *positions: int) -> dict[int, int]:
     """Erase entries of a stream, with a word of it in each conversation that has the first of them."""
-    having = recorder.conversations_with(stream, positions[0])
+    having = recorder.erasure.conversations_with(stream, positions[0])
     at = {key: recorder.head(Stream(name, key)).position for key, name in having.items()}
-    return recorder.erase(stream, positions, having, {key: (at[key], [item("erased")]) for key in having})
+    return recorder.erasure.erase(
+        stream, positions, having, {key: (at[key], [item("erased")]) for key in having}
+    )
 
 
 @pytest.mark.parametrize("positions", [(2,), (1,), (4,), (2, 3), (1, 2, 3, 4)], ids=str)
@@ -47,7 +49,7 @@ def test_of_erased_entries_lengths_and_hashes_stay_and_the_chain_holds(
             erased = content_hash(old.salt, old.payload)
             left = effects_left(old.topic, old.payload)
             assert new == old._replace(salt=b"", payload=left, erased=erased)
-            assert recorder.left_hash(key_of(recorder, demo), new.position) == left_hash(left)
+            assert recorder.erasure.left_hash(key_of(recorder, demo), new.position) == left_hash(left)
         else:
             assert new == old
     assert (after[-1].position, after[-1].payload != b"") == (5, True)
@@ -139,7 +141,7 @@ def test_an_erasure_decided_on_an_older_state_changes_nothing(
     recorder: LogRecorder, other: LogRecorder, demo: Stream, what: str
 ) -> None:
     child = fork(recorder, demo, 3, "child")
-    having = recorder.conversations_with(demo, 2)
+    having = recorder.erasure.conversations_with(demo, 2)
     written = {key_of(recorder, demo): (4, [item("erased")]), key_of(recorder, child): (4, [item("erased")])}
     before, seal_key = recorder.select_records(demo, 0, LAST), recorder.seal_key
     match what:
@@ -150,26 +152,26 @@ def test_an_erasure_decided_on_an_older_state_changes_nothing(
         case "another position of a fork":
             put(other, Stream("child"), "late")
         case _:
-            other.delete(key_of(recorder, child), "child")
+            other.conversations.delete(key_of(recorder, child), "child")
     count = len(recorder.committed(0))
 
     with pytest.raises(VersionConflictError):
-        recorder.erase(demo, [2], having, written)
+        recorder.erasure.erase(demo, [2], having, written)
     assert recorder.select_records(demo, 0, 4) == before
     assert len(recorder.committed(0)) == count
     assert recorder.seal_key == seal_key
-    assert recorder.unfinished_erasures() == (set(), set(), 0)
+    assert recorder.erasure.unfinished() == (set(), set(), 0)
 
 
 def test_drafts_of_whoever_was_shown_the_words_go_with_them(recorder: LogRecorder, demo: Stream) -> None:
     child, beside = fork(recorder, demo, 3, "child"), Stream("beside")
     put(recorder, beside, "a")
     claims = [taken(recorder, stream) for stream in (demo, child, beside)]
-    recorder.add_drafts([(each.fence, b"repeats secret one") for each in claims])
+    recorder.drafts.add([(each.fence, b"repeats secret one") for each in claims])
     erase(recorder, demo, 2)
 
-    assert [recorder.drafts(each.fence) for each in claims] == [[], [], [b"repeats secret one"]]
-    assert [name for name, _ in recorder.all_claims()] == ["demo", "child", "beside"]
+    assert [recorder.drafts.of(each.fence) for each in claims] == [[], [], [b"repeats secret one"]]
+    assert [name for name, _ in recorder.claims.everywhere()] == ["demo", "child", "beside"]
 
 
 def test_each_erasure_marks_its_streams_and_blobs_until_it_is_ended(
@@ -177,19 +179,19 @@ def test_each_erasure_marks_its_streams_and_blobs_until_it_is_ended(
 ) -> None:
     child = fork(recorder, demo, 2, "child")
     erase(recorder, demo, 2)
-    first = other.unfinished_erasures()
+    first = other.erasure.unfinished()
     erase(recorder, demo, 3)
-    second = other.unfinished_erasures()
+    second = other.erasure.unfinished()
     keys = {key_of(recorder, stream) for stream in (demo, child)}
 
     assert first[:2] == (keys, set())
     assert second[:2] == (keys, {SHA})
     assert first[2] < second[2]
-    other.end_erasures(first[2])
+    other.erasure.end(first[2])
     # The later erasure has a mark of its own on the stream of both.
-    assert recorder.unfinished_erasures() == ({key_of(recorder, demo)}, {SHA}, second[2])
-    recorder.end_erasures(second[2])
-    assert other.unfinished_erasures() == (set(), set(), 0)
+    assert recorder.erasure.unfinished() == ({key_of(recorder, demo)}, {SHA}, second[2])
+    recorder.erasure.end(second[2])
+    assert other.erasure.unfinished() == (set(), set(), 0)
 
 
 def test_the_key_of_what_stands_beside_the_log_is_another_after_an_erasure(
@@ -212,7 +214,7 @@ def test_the_words_are_nowhere_in_what_the_store_gives_out(recorder: LogRecorder
     assert "secret" not in told
     assert "secret" not in repr(recorder.committed(0))
     assert "secret" not in repr([*recorder.select_events("demo")])
-    assert recorder.blobs_named_by(key) == set()
+    assert recorder.blobs.named_by(key) == set()
 
 
 def test_an_erasure_is_told_by_the_history(recorder: LogRecorder, demo: Stream) -> None:

@@ -112,7 +112,7 @@ def test_a_moment_has_every_conversation_and_the_commits_behind_an_id(
 ) -> None:
     one, two = (key_of(recorder, Stream(name)) for name in ("one", "two"))
     child = fork(recorder, Stream("one", one), 2, "child")
-    recorder.archive(two, 1)
+    recorder.conversations.archive(two, 1)
     ids = [row.notification for row in rows]
     moment = recorder.moment(ids[1], 2)
 
@@ -151,7 +151,7 @@ def test_a_stream_without_entries_has_no_bounds(recorder: LogRecorder) -> None:
 def test_ids_of_a_deleted_conversation_come_back_for_no_other_entry(
     recorder: LogRecorder, rows: list[CommittedRow]
 ) -> None:
-    recorder.delete(key_of(recorder, Stream("one")), "one")
+    recorder.conversations.delete(key_of(recorder, Stream("one")), "one")
     put(recorder, Stream("three"), "d")
     new = [row for row in recorder.committed(0) if row.name == "three"]
 
@@ -213,7 +213,7 @@ def test_whoever_listens_is_woken_by_each_way_of_writing(
     ways: dict[str, Callable[[], object]] = {
         "an append": lambda: put(store, demo, "b"),
         "a batch": lambda: store.insert_batch([Share(Stream("new"), [item("b")], 0)], []),
-        "a fork": lambda: fork(store, Stream("demo", store.find("demo")), 2),
+        "a fork": lambda: fork(store, Stream("demo", store.conversations.find("demo")), 2),
         "a later append": lambda: store.insert_later([item("b")], lambda: None, stream=demo),
     }
     told = threading.Event()

@@ -165,10 +165,10 @@ def test_the_last_position_is_the_streams_own(recorder: LogRecorder, line: Line)
 def test_an_entry_is_in_its_conversation_and_in_the_forks_behind_it(
     recorder: LogRecorder, line: Line, position: int, names: set[str]
 ) -> None:
-    found = recorder.conversations_with(line.demo, position)
+    found = recorder.erasure.conversations_with(line.demo, position)
 
     assert set(found.values()) == names
-    assert {recorder.find(name) for name in names} == found.keys()
+    assert {recorder.conversations.find(name) for name in names} == found.keys()
 
 
 def test_an_id_is_found_up_to_where_a_fork_begins_and_may_be_used_again_behind_it(
@@ -193,8 +193,13 @@ def test_a_fork_may_begin_before_the_fork_that_it_is_made_of(recorder: LogRecord
 
     assert positions(recorder, early) == [1, 2, 3]
     assert recorder.digest_at(early, 2) == recorder.digest_at(line.demo, 2)
-    assert {*recorder.conversations_with(line.demo, 2).values()} == {"demo", "child", "grandchild", "early"}
-    assert "early" not in recorder.conversations_with(line.demo, 3).values()
+    assert {*recorder.erasure.conversations_with(line.demo, 2).values()} == {
+        "demo",
+        "child",
+        "grandchild",
+        "early",
+    }
+    assert "early" not in recorder.erasure.conversations_with(line.demo, 3).values()
 
 
 @pytest.mark.parametrize("at", [1, 2, 3, 4, 5], ids=lambda at: f"at {at}")
@@ -211,7 +216,7 @@ def test_a_fork_continues_behind_its_position_wherever_that_is(
 
 
 def test_a_fork_at_the_beginning_inherits_nothing(recorder: LogRecorder, line: Line) -> None:
-    made = recorder.fork(line.demo, START, "made", [item("forked")])
+    made = recorder.conversations.fork(line.demo, START, "made", [item("forked")])
 
     assert positions(recorder, made) == [1]
     assert recorder.lineage(made, 9)[-1] == Segment(key_of(recorder, made), 0, 9)
@@ -219,25 +224,25 @@ def test_a_fork_at_the_beginning_inherits_nothing(recorder: LogRecorder, line: L
 
 def test_entries_of_a_fork_are_written_with_it_or_neither_is(recorder: LogRecorder, line: Line) -> None:
     at = recorder.head(line.demo)
-    made = recorder.fork(line.demo, at, "made", [item("a"), item("b"), item("c")])
+    made = recorder.conversations.fork(line.demo, at, "made", [item("a"), item("b"), item("c")])
     assert positions(recorder, made) == [*range(1, at.position + 4)]
 
     with pytest.raises(DuplicateIdError):
-        recorder.fork(line.demo, at, "another", [item("a", "m-1"), item("b", "m-1")])
-    assert recorder.find("another") is None
+        recorder.conversations.fork(line.demo, at, "another", [item("a", "m-1"), item("b", "m-1")])
+    assert recorder.conversations.find("another") is None
 
 
 def test_a_fork_follows_its_parent_to_another_name_and_into_the_archive(
     recorder: LogRecorder, other: LogRecorder, line: Line
 ) -> None:
     key = key_of(recorder, line.demo)
-    other.rename(key, "new")
-    other.archive(key, 1)
+    other.conversations.rename(key, "new")
+    other.conversations.archive(key, 1)
 
     assert positions(recorder, "grandchild") == [1, 2, 3, 4, 5, 6, 7]
-    assert recorder.names(Which()) == ["child", "grandchild"]
+    assert recorder.conversations.names(Which()) == ["child", "grandchild"]
     assert fork(recorder, line.demo, 2).name == "demo~2"  # this process still calls it so
-    assert recorder.conversations_with(Stream("new", key), 5) == {key: "new"}
+    assert recorder.erasure.conversations_with(Stream("new", key), 5) == {key: "new"}
 
 
 def test_the_first_free_name_is_taken_whatever_has_the_others(recorder: LogRecorder) -> None:
@@ -246,7 +251,7 @@ def test_the_first_free_name_is_taken_whatever_has_the_others(recorder: LogRecor
     put(recorder, Stream("demo~1"), "not a fork")
     first, second = fork(recorder, demo, 2), fork(recorder, demo, 2)
     assert [first.name, second.name] == ["demo~2", "demo~3"]
-    recorder.delete(key_of(recorder, first), first.name)
+    recorder.conversations.delete(key_of(recorder, first), first.name)
 
     assert fork(recorder, demo, 2).name == "demo~2"
     assert fork(recorder, second, 2).name == "demo~3~1"
@@ -260,7 +265,7 @@ def test_a_fork_without_a_name_of_its_own_is_refused_where_the_name_would_be_too
 
     with pytest.raises(InvalidEventError, match="name of the fork"):
         fork(recorder, long, 2)
-    assert recorder.count(Which()) == 1
+    assert recorder.conversations.count(Which()) == 1
 
 
 def test_a_name_that_is_taken_or_a_parent_that_is_gone_makes_no_fork(
@@ -269,11 +274,13 @@ def test_a_name_that_is_taken_or_a_parent_that_is_gone_makes_no_fork(
     before = recorder.max_notification_id()
     with pytest.raises(ConversationExistsError, match="child"):
         fork(recorder, line.demo, 2, "child")
-    other.delete(key_of(other, line.grandchild), "grandchild")
+    other.conversations.delete(key_of(other, line.grandchild), "grandchild")
     with pytest.raises(ConversationNotFoundError, match="grandchild"):
-        recorder.fork(line.grandchild, Head(2, recorder.digest_at(line.demo, 2) or b""), None, [item("x")])
+        recorder.conversations.fork(
+            line.grandchild, Head(2, recorder.digest_at(line.demo, 2) or b""), None, [item("x")]
+        )
 
-    assert recorder.names(Which()) == ["demo", "child"]
+    assert recorder.conversations.names(Which()) == ["demo", "child"]
     assert before is not None
     assert recorder.committed(before) == []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+from collections.abc import Iterator
 from pathlib import Path
 from typing import get_type_hints
 
@@ -11,11 +12,14 @@ import pytest
 from eventsourcing.persistence import ApplicationRecorder, TrackingRecorder
 
 from stenolog.adapters.store.contract import recorder as port
+from stenolog.adapters.store.contract import roles
 from stenolog.adapters.store.contract import values as store_values
 from stenolog.adapters.store.contract.inspection import Inspection
 from stenolog.adapters.store.contract.recorder import LogRecorder
 
 HERE = Path(__file__).parent
+ROLES = [each for name, each in vars(roles).items() if name.endswith("Store")]
+CONTRACTS = [LogRecorder, *ROLES, Inspection]
 LIBRARY = {
     name for recorder in (ApplicationRecorder, TrackingRecorder) for name in recorder.__abstractmethods__
 }
@@ -28,33 +32,42 @@ def called() -> set[str]:
     return {node.attr for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
 
 
-@pytest.mark.parametrize("contract", [LogRecorder, Inspection], ids=lambda each: each.__name__)
+def methods() -> Iterator[tuple[type, str]]:
+    for contract in CONTRACTS:
+        for name in sorted(getattr(contract, "__abstractmethods__", ())):
+            yield contract, name
+
+
+def test_each_role_is_an_attribute_of_the_recorder() -> None:
+    assert ROLES
+    assert {*ROLES} == {each for each in get_type_hints(LogRecorder).values() if each in ROLES}
+
+
+@pytest.mark.parametrize("contract", CONTRACTS, ids=lambda each: each.__name__)
 def test_every_method_of_the_contract_is_called_by_some_test_of_it(contract: type) -> None:
     promised: set[str] = {*getattr(contract, "__abstractmethods__", ())}
     if contract is LogRecorder:
-        promised |= LIBRARY | {"path", "is_private", "collects_blobs"}
+        promised |= LIBRARY | {"path", "is_private", "can_collect"}
 
-    assert len(promised) > 10
+    assert promised
     assert sorted(promised - called()) == []
 
 
 def test_nothing_of_a_database_is_in_the_contracts_types() -> None:
-    for module in (port, store_values):
+    for module in (port, roles, store_values):
         tree = ast.parse(Path(inspect.getsourcefile(module) or "").read_text())
         imported = {
             name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names
         } | {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
         assert not [name for name in imported if "sqlite" in name or "psycopg" in name]
         assert imported & {"database", "event_rows", "conversation_rows", "group_commit"} == set()
-    for name in LogRecorder.__abstractmethods__:
-        method = getattr(LogRecorder, name)
+    for contract, name in methods():
+        method = getattr(contract, name)
         hints = get_type_hints(method.fget if isinstance(method, property) else method)
         assert "sqlite" not in str(hints), name
 
 
 def test_every_rule_of_the_contract_is_told() -> None:
-    untold = [
-        name for name in sorted(LogRecorder.__abstractmethods__) if not getattr(LogRecorder, name).__doc__
-    ]
+    untold = [name for contract, name in methods() if not getattr(contract, name).__doc__]
 
     assert untold == []

@@ -87,7 +87,7 @@ def test_versions_that_do_not_follow_are_the_librarys_integrity_error_and_nothin
     with pytest.raises(IntegrityError):
         recorder.insert_events([event("b", 1), *wrong], tracking=Tracking("upstream", 1))
     assert ids(recorder) == before
-    assert recorder.find("b") is recorder.find("c") is None
+    assert recorder.conversations.find("b") is recorder.conversations.find("c") is None
     assert recorder.max_tracking_id("upstream") is None
 
 
@@ -130,14 +130,14 @@ def test_an_id_of_an_aggregate_may_be_a_uuid_whose_text_is_the_name(recorder: Lo
     id = UUID(int=7)
     recorder.insert_events([StoredEvent(id, 1, TOPIC, b"{}")])
 
-    assert recorder.find(str(id)) is not None
+    assert recorder.conversations.find(str(id)) is not None
     assert [each.originator_version for each in recorder.select_events(id)] == [1]
 
 
 def test_a_fork_is_appended_to_at_the_version_behind_all_that_it_inherits(recorder: LogRecorder) -> None:
     demo = Stream("demo")
     put(recorder, demo, "a", "b")
-    recorder.fork(demo, recorder.head(demo), "child", [item("forked")])
+    recorder.conversations.fork(demo, recorder.head(demo), "child", [item("forked")])
 
     with pytest.raises(IntegrityError):
         recorder.insert_events([event("child", 2)])
@@ -158,7 +158,7 @@ def test_a_notification_is_processed_once(
     with pytest.raises(IntegrityError):
         other.insert_events([event("a", 1)], tracking=Tracking("upstream", second))
     assert recorder.max_tracking_id("upstream") == first
-    assert recorder.find("a") is None
+    assert recorder.conversations.find("a") is None
     other.insert_tracking(Tracking("downstream", second))
     assert recorder.max_tracking_id("downstream") == second
 
@@ -213,8 +213,8 @@ def test_notifications_have_the_name_of_today_and_of_an_erased_entry_nothing(rec
     demo = Stream("demo")
     put(recorder, demo, "a")
     key = key_of(recorder, demo)
-    recorder.rename(key, "new")
-    recorder.erase(Stream("new", key), [2], {key: "new"}, {key: (2, [item("erased")])})
+    recorder.conversations.rename(key, "new")
+    recorder.erasure.erase(Stream("new", key), [2], {key: "new"}, {key: (2, [item("erased")])})
     _, erased, _ = recorder.select_notifications(None, 9)
 
     assert read(recorder, None, 9) == [("new", 1), ("new", 2), ("new", 3)]

@@ -17,7 +17,7 @@ PATIENCE = 20.0
 
 def said(recorder: LogRecorder, key: int, seen: dict[int, int]) -> list[tuple[int, bytes]]:
     """Return the numbers and words of the unseen rows of a stream's drafts."""
-    return [(row.number, row.said) for row in recorder.drafted([key], seen)]
+    return [(row.number, row.said) for row in recorder.drafts.since([key], seen)]
 
 
 def test_what_is_new_of_many_streams_is_read_at_once_in_order(recorder: LogRecorder) -> None:
@@ -57,10 +57,10 @@ def test_of_a_draft_the_rows_come_that_were_not_seen(recorder: LogRecorder, othe
     demo = Stream("demo")
     put(recorder, demo, "a")
     held, key = taken(recorder, demo), key_of(recorder, demo)
-    (bare,) = other.drafted([key], {})
-    recorder.add_drafts([(held.fence, b"1"), (held.fence, b"2")])
+    (bare,) = other.drafts.since([key], {})
+    recorder.drafts.add([(held.fence, b"1"), (held.fence, b"2")])
     unseen = said(other, key, {})
-    recorder.add_drafts([(held.fence, b"3")])
+    recorder.drafts.add([(held.fence, b"3")])
 
     assert bare[:6] == (key, held.fence, held.lane, held.effect, held.cause, held.attempt)
     assert bare[6:] == (0, b"")
@@ -74,11 +74,11 @@ def test_a_claim_that_was_taken_over_has_the_same_rows_under_its_new_fence(recor
     demo = Stream("demo")
     put(recorder, demo, "a")
     held, key = taken(recorder, demo), key_of(recorder, demo)
-    recorder.add_drafts([(held.fence, b"1")])
-    later = recorder.take_over_claim(demo, held, "two")
+    recorder.drafts.add([(held.fence, b"1")])
+    later = recorder.claims.take_over(demo, held, "two")
     assert later is not None
 
-    assert [row.fence for row in recorder.drafted([key], {held.fence: 1})] == [later.fence]
+    assert [row.fence for row in recorder.drafts.since([key], {held.fence: 1})] == [later.fence]
     assert said(recorder, key, {held.fence: 1}) == [(1, b"1")]
 
 
@@ -86,10 +86,10 @@ def test_a_settled_claim_has_no_rows_any_more(recorder: LogRecorder) -> None:
     demo = Stream("demo")
     put(recorder, demo, "a")
     held, key = taken(recorder, demo, claim(lane="ä\0")), key_of(recorder, demo)
-    recorder.add_drafts([(held.fence, b"1")])
+    recorder.drafts.add([(held.fence, b"1")])
     recorder.append([item("answer")], demo, None, held.fence)
 
-    assert recorder.drafted([key], {}) == []
+    assert recorder.drafts.since([key], {}) == []
 
 
 @pytest.mark.slow
@@ -105,6 +105,6 @@ def test_who_asks_for_drafts_is_woken_by_them(
         # Once for having begun to listen, which says nothing.
         while woken.wait(1.5):
             woken.clear()
-        (recorder if is_own else other).add_drafts([(held.fence, b"1")])
+        (recorder if is_own else other).drafts.add([(held.fence, b"1")])
 
         assert woken.wait(PATIENCE)

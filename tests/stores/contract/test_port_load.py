@@ -100,14 +100,14 @@ def test_many_threads_may_write_in_every_way_at_once(recorder: LogRecorder, othe
             case 0:
                 return put(store, stream, str(number))
             case 1:
-                return [len(store.fork(stream, head, None, [item("forked")]).name)]
+                return [len(store.conversations.fork(stream, head, None, [item("forked")]).name)]
             case 2:
                 shares = [Share(Stream(f"{number} {part}"), [item("x")], 0) for part in "ba"]
                 return [store.insert_batch(shares, []).count(Written(2, []))]
             case _:
                 event = StoredEvent(f"library {number}", 1, "odd@1", b"{}")
                 store.insert_events([event])
-                store.archive(key, number)
+                store.conversations.archive(key, number)
                 return []
 
     found = in_threads(write)
@@ -181,4 +181,6 @@ def test_a_deep_line_of_forks_is_read_whole(recorder: LogRecorder) -> None:
     assert positions(recorder, stream.name) == [*range(1, 63)]
     assert chain_holds(recorder, stream) == 62
     assert len(recorder.lineage(Stream(stream.name))) == 61
-    assert len(recorder.conversations_with(Stream("demo", recorder.find("demo")), 2)) == 61
+    assert (
+        len(recorder.erasure.conversations_with(Stream("demo", recorder.conversations.find("demo")), 2)) == 61
+    )

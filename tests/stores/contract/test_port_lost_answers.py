@@ -43,7 +43,7 @@ def known(recorder: LogRecorder) -> Stream:
 
 
 def settle(way: Way, stream: Stream) -> object:
-    held = taken(way.beside, Stream("demo", way.beside.find("demo")), claim())
+    held = taken(way.beside, Stream("demo", way.beside.conversations.find("demo")), claim())
     return way.behind.append([lost_entry()], stream, None, held.fence)
 
 
@@ -98,13 +98,13 @@ def test_of_an_append_whose_connection_dies_is_told_what_became_of_it(
         way.proxy.cut = None
 
         assert (number, written(way.beside)) == (number, told)
-        assert way.beside.all_claims() == []
+        assert way.beside.claims.everywhere() == []
         rounds += way.proxy.was_cut
         if not way.proxy.was_cut:
             break
         for name in ("branch", "demo", "new"):
-            if key := way.beside.find(name):
-                way.beside.delete(key, name)
+            if key := way.beside.conversations.find(name):
+                way.beside.conversations.delete(key, name)
         put(way.beside, Stream("demo"), "first")
     assert 0 < rounds < TRIPS - 1
 
@@ -162,7 +162,7 @@ def test_a_claim_that_was_lost_meanwhile_is_told_and_nothing_is_written(way: Way
     held = taken(way.beside, beside)
     way.proxy.away = 0.3
     way.proxy.cut = Cut(ID.encode(), "request", 0)
-    other = threading.Timer(0.1, way.beside.take_over_claim, (beside, held, "two"))
+    other = threading.Timer(0.1, way.beside.claims.take_over, (beside, held, "two"))
     other.start()
     with pytest.raises(ClaimLostError):
         way.behind.append([lost_entry()], stream, None, held.fence)

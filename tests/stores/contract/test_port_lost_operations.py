@@ -11,6 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from stenolog.adapters.store.contract.inspection import DamagedRow
+from stenolog.adapters.store.contract.roles import ConversationStore
 from stenolog.adapters.store.contract.values import LAST, Continuation, ExportPart, Stream
 from stenolog.domain.errors import StoreError
 from tests.postgres.proxy import Cut, Lost
@@ -39,10 +40,14 @@ def whats(way: Way, stream: Stream) -> list[str]:
     return [change.what for change in changes if stream.key in (change.stream, change.parent)]
 
 
+def conversations(way: Way) -> ConversationStore:
+    return way.behind.conversations
+
+
 def erase(way: Way, stream: Stream) -> dict[int, int]:
     having = {key_of(way.beside, stream): stream.name}
     written = {key: (2, [item("erased", ID)]) for key in having}
-    return way.behind.erase(stream, [2], having, written)
+    return way.behind.erasure.erase(stream, [2], having, written)
 
 
 def export(way: Way, stream: Stream) -> None:
@@ -54,35 +59,35 @@ def export(way: Way, stream: Stream) -> None:
 
 def take_over(way: Way, stream: Stream) -> None:
     held = taken(way.beside, stream)
-    now = way.behind.take_over_claim(stream, held, "heir")
+    now = way.behind.claims.take_over(stream, held, "heir")
     assert now is not None
-    assert now in way.beside.claims(stream)
+    assert now in way.beside.claims.of(stream)
     assert now.fence > held.fence
 
 
 def draft(way: Way, stream: Stream) -> None:
     held = taken(way.beside, stream, claim("model"))
-    way.behind.add_drafts([(held.fence, b"before")])
-    way.behind.add_drafts([(held.fence, b"lost?"), (held.fence, b"lost?")])
+    way.behind.drafts.add([(held.fence, b"before")])
+    way.behind.drafts.add([(held.fence, b"lost?"), (held.fence, b"lost?")])
 
 
 def drafted(way: Way, stream: Stream) -> list[bytes]:
-    (held,) = way.beside.claims(stream)
-    return way.beside.drafts(held.fence)
+    (held,) = way.beside.claims.of(stream)
+    return way.beside.drafts.of(held.fence)
 
 
 CHANGES = {
     "rename": Change(
-        b"renamed", lambda way, stream: way.behind.rename(key_of(way.beside, stream), "other"), whats,
+        b"renamed", lambda way, stream: conversations(way).rename(key_of(way.beside, stream), "other"), whats,
         ["begun", "renamed"],
     ),
     "archive": Change(
-        b"archived", lambda way, stream: way.behind.archive(key_of(way.beside, stream), 7), whats,
+        b"archived", lambda way, stream: conversations(way).archive(key_of(way.beside, stream), 7), whats,
         ["begun", "archived"],
     ),
     "delete": Change(
-        b"deleted", lambda way, stream: way.behind.delete(key_of(way.beside, stream), stream.name), whats,
-        ["begun", "deleted"],
+        b"deleted", lambda way, stream: conversations(way).delete(key_of(way.beside, stream), stream.name),
+        whats, ["begun", "deleted"],
     ),
     "fork": Change(b"forked", lambda way, stream: fork(way.behind, stream, 2), whats, ["begun", "forked"]),
     "fork by name": Change(
@@ -96,7 +101,7 @@ CHANGES = {
         b"copy", export, lambda way, stream: way.beside.head(Stream(f"{stream.name} copy")).position, 2
     ),
     "take over": Change(
-        b"heir", take_over, lambda way, stream: [each.owner for each in way.beside.claims(stream)], ["heir"]
+        b"heir", take_over, lambda way, stream: [it.owner for it in way.beside.claims.of(stream)], ["heir"]
     ),
     "draft": Change(b"lost?".hex().encode(), draft, drafted, [b"before", b"lost?", b"lost?"]),
 }  # fmt: skip
@@ -117,7 +122,7 @@ def test_a_change_whose_connection_dies_is_made_once_and_told(way: Way, change: 
         if not way.proxy.was_cut:
             break
         if change == "rename":
-            way.beside.rename(key_of(way.beside, Stream("other")), f"{number} was renamed")
+            way.beside.conversations.rename(key_of(way.beside, Stream("other")), f"{number} was renamed")
     assert 0 < number < TRIPS - 1
     assert faults(way.beside) == []
 
@@ -129,11 +134,11 @@ def test_collected_blobs_are_counted_though_the_answer_is_lost(way: Way) -> None
             blob = f"INSERT INTO {{s}}.blobs (sha256, bytes) VALUES ('\\x{sha}', 'four')"
             connection.run(blob)
         way.proxy.cut, way.proxy.was_cut = Cut(b"DELETE FROM", "answer", number), False
-        collected = way.behind.collect_blobs()
+        collected = way.behind.blobs.collect()
         way.proxy.cut = None
 
         assert (collected.blobs, collected.bytes) == (1, 4)
-        assert not way.beside.has_blob(sha)
+        assert not way.beside.blobs.has(sha)
         if not way.proxy.was_cut:
             break
 
@@ -145,8 +150,8 @@ def test_where_the_server_stays_away_the_error_says_that_it_may_have_been_writte
     way.proxy.cut = Cut(b"COMMIT", "answer", 0)
 
     with pytest.raises(StoreError, match="it may have been written: look before you do it again"):
-        way.behind.rename(key, "renamed")
-    assert way.beside.name_of(key) == "renamed"
+        way.behind.conversations.rename(key, "renamed")
+    assert way.beside.conversations.name_of(key) == "renamed"
 
 
 def test_where_nothing_can_have_been_written_the_error_does_not_say_so(way: Way) -> None:
@@ -156,6 +161,6 @@ def test_where_nothing_can_have_been_written_the_error_does_not_say_so(way: Way)
     way.proxy.cut = Cut(b"renamed", "request", 0)
 
     with pytest.raises(StoreError) as told:
-        way.behind.rename(key, "renamed")
+        way.behind.conversations.rename(key, "renamed")
     assert "may have been written" not in str(told.value)
-    assert way.beside.name_of(key) == "demo"
+    assert way.beside.conversations.name_of(key) == "demo"

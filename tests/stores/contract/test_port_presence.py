@@ -16,20 +16,20 @@ from .stores import SHARED
 def test_a_runner_with_claims_lives_for_everyone_until_it_ends(
     recorder: LogRecorder, other: LogRecorder
 ) -> None:
-    one, two = recorder.presence("one"), other.presence("two")
+    one, two = recorder.claims.presence("one"), other.claims.presence("two")
     owners = [one.owner, two.owner]
 
     assert [one.lives(owner) for owner in owners] == [two.lives(owner) for owner in owners] == [True, True]
-    assert [other.owner_lives(owner) for owner in owners] == [True, True]
+    assert [other.claims.owner_lives(owner) for owner in owners] == [True, True]
     one.close(keep=True)
     assert [two.lives(owner) for owner in owners] == [False, True]
-    assert [recorder.owner_lives(owner) for owner in owners] == [False, True]
+    assert [recorder.claims.owner_lives(owner) for owner in owners] == [False, True]
     two.close()
 
 
 @pytest.mark.parametrize("store", SHARED, indirect=True)
 def test_a_claim_names_the_runner_and_its_process(recorder: LogRecorder) -> None:
-    presence = recorder.presence("one")
+    presence = recorder.claims.presence("one")
 
     assert Owner.parse(presence.owner).id == "one"
     assert Owner.parse(presence.owner).is_running
@@ -41,13 +41,13 @@ def test_the_claims_of_a_dead_runner_are_taken_over_and_it_is_forgotten(
 ) -> None:
     stream = Stream("demo")
     put(recorder, stream, "Hi.")
-    dead, heir = recorder.presence("one"), other.presence("two")
-    (mine,) = recorder.take_claims(stream, [claim(owner=dead.owner)], 2)
+    dead, heir = recorder.claims.presence("one"), other.claims.presence("two")
+    (mine,) = recorder.claims.take(stream, [claim(owner=dead.owner)], 2)
     assert mine is not None
     dead.close(keep=True)
 
     assert not heir.lives(dead.owner)
-    assert other.take_over_claim(stream, mine, heir.owner) is not None
+    assert other.claims.take_over(stream, mine, heir.owner) is not None
     heir.forget(dead.owner)
     assert heir.lives(heir.owner)
     heir.close()
@@ -55,11 +55,11 @@ def test_the_claims_of_a_dead_runner_are_taken_over_and_it_is_forgotten(
 
 @pytest.mark.parametrize("owner", ["", "a/b", "a\0b", "taken over by a person", "two here 1 - -"])
 def test_an_owner_that_somebody_made_up_is_dead(recorder: LogRecorder, owner: str) -> None:
-    presence = recorder.presence("one")
+    presence = recorder.claims.presence("one")
     presence.forget(owner)
 
     assert not presence.lives(owner)
-    assert not recorder.owner_lives(owner)
+    assert not recorder.claims.owner_lives(owner)
     assert presence.lives(presence.owner)
     presence.close()
 

@@ -52,21 +52,21 @@ def test_each_claim_is_had_by_one_process(recorder: LogRecorder, store: Store) -
     found = workers.run(PROCESSES, processes.take_claims, store.env, 20)
 
     assert sorted(chain.from_iterable(found)) == [*range(20)]
-    assert len(recorder.all_claims()) == 20
+    assert len(recorder.claims.everywhere()) == 20
 
 
 def test_a_claim_is_taken_over_and_settled_by_one_process(recorder: LogRecorder, store: Store) -> None:
     demo = Stream("demo")
     put(recorder, demo, "a")
     held = taken(recorder, demo)
-    recorder.add_drafts([(held.fence, b"said")])
+    recorder.drafts.add([(held.fence, b"said")])
     found = workers.run(PROCESSES, processes.take_over, store.env)
 
     # Whoever comes late finds another claim, or none, and may take that over: each settles its own.
     assert True in found
     assert recorder.head(demo).position == 2 + sum(each is True for each in found)
-    assert recorder.claims(demo) == []
-    assert recorder.drafts(held.fence) == []
+    assert recorder.claims.of(demo) == []
+    assert recorder.drafts.of(held.fence) == []
 
 
 def test_forks_of_several_processes_get_names_of_their_own(recorder: LogRecorder, store: Store) -> None:
@@ -83,7 +83,9 @@ def test_a_new_log_may_be_opened_by_several_at_once(store: Store) -> None:
     recorder = store.open()
 
     assert found == [2] * PROCESSES
-    assert recorder.names(Which(), order="a-z") == [f"talk {number}" for number in range(PROCESSES)]
+    assert recorder.conversations.names(Which(), order="a-z") == [
+        f"talk {number}" for number in range(PROCESSES)
+    ]
     assert faults(recorder) == []
 
 

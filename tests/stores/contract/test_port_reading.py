@@ -100,12 +100,12 @@ def test_lineage_says_which_stream_holds_which_positions(
     )
     assert recorder.lineage(Stream("grandchild"), 2)[-1] == Segment(grandchild, 2, 2)
     assert recorder.lineage(Stream("nobody")) == ()
-    assert recorder.conversations_with(forked[0], 2) == {
+    assert recorder.erasure.conversations_with(forked[0], 2) == {
         demo: "demo",
         child: "child",
         grandchild: "grandchild",
     }
-    assert recorder.conversations_with(forked[0], 4) == {demo: "demo"}
+    assert recorder.erasure.conversations_with(forked[0], 4) == {demo: "demo"}
 
 
 def test_a_fork_gets_the_first_free_name_or_the_one_it_is_given(recorder: LogRecorder) -> None:
@@ -116,14 +116,14 @@ def test_a_fork_gets_the_first_free_name_or_the_one_it_is_given(recorder: LogRec
         fork(recorder, demo, 2, "demo~1")
     assert demo.key is not None
     with pytest.raises(ConversationExistsError, match="forks of it exist"):
-        recorder.delete(demo.key, "demo")
+        recorder.conversations.delete(demo.key, "demo")
     put(recorder, Stream("gone"), "a")
-    gone = Stream("gone", recorder.find("gone"))
+    gone = Stream("gone", recorder.conversations.find("gone"))
     assert gone.key is not None
     head = recorder.head(gone)
-    recorder.delete(gone.key, "gone")
+    recorder.conversations.delete(gone.key, "gone")
     with pytest.raises(ConversationNotFoundError):
-        recorder.fork(gone, head, None, [item("forked")])
+        recorder.conversations.fork(gone, head, None, [item("forked")])
 
 
 def test_an_entry_is_found_by_its_id_the_conversations_own_first(recorder: LogRecorder) -> None:
@@ -142,7 +142,7 @@ def test_an_entry_is_found_by_its_id_the_conversations_own_first(recorder: LogRe
 def test_a_name_that_nobody_has_begun_has_nothing(recorder: LogRecorder) -> None:
     nobody = Stream("nobody")
 
-    assert (recorder.resolve(nobody), recorder.find("nobody")) == (None, None)
+    assert (recorder.resolve(nobody), recorder.conversations.find("nobody")) == (None, None)
     assert recorder.head(nobody) == START
     assert recorder.select_events("nobody") == []
     assert recorder.max_notification_id() is None

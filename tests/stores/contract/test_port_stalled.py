@@ -99,12 +99,12 @@ def test_an_append_waits_for_a_claim_that_is_being_taken(
     one = known(recorder, "one")
     with ThreadPoolExecutor(2) as pool:
         with in_the_way(store, CLAIM.format(key=one.key)) as stalled:
-            taking: Future[object] = pool.submit(recorder.take_claims, one, [claim()], 2)
+            taking: Future[object] = pool.submit(recorder.claims.take, one, [claim()], 2)
             stalled(taking)
             appending = pool.submit(put, other, Stream("one"), "b")
             time.sleep(0.3)
             crossed = appending.done()
-        (found,) = recorder.claims(one) if taking.result(PATIENCE) else [None]
+        (found,) = recorder.claims.of(one) if taking.result(PATIENCE) else [None]
         assert appending.result(PATIENCE) == [3]
 
     assert not crossed

@@ -22,10 +22,10 @@ from .stores import Store, several_processes
 def test_what_was_written_is_there_when_the_log_is_opened_again(store: Store) -> None:
     first = store.open()
     put(first, Stream("demo"), "a")
-    head, key = first.head(Stream("demo")), first.find("demo")
+    head, key = first.head(Stream("demo")), first.conversations.find("demo")
     second = store.open()
 
-    assert (second.head(Stream("demo")), second.find("demo")) == (head, key)
+    assert (second.head(Stream("demo")), second.conversations.find("demo")) == (head, key)
     assert second.path == first.path
     assert second.is_private == first.is_private
 
@@ -34,8 +34,8 @@ CALLS: dict[str, Callable[[LogRecorder], object]] = {
     "append": lambda recorder: put(recorder, Stream("demo"), "b"),
     "read": lambda recorder: recorder.select_events("demo"),
     "follow": lambda recorder: recorder.committed(0),
-    "list": lambda recorder: recorder.names(Which()),
-    "rename": lambda recorder: recorder.rename(1, "new"),
+    "list": lambda recorder: recorder.conversations.names(Which()),
+    "rename": lambda recorder: recorder.conversations.rename(1, "new"),
     "note": lambda recorder: recorder.save_cursor("a", Cursor()),
 }
 
@@ -66,7 +66,7 @@ def test_an_error_names_the_log_as_its_path_does(store: Store) -> None:
     store.close()
 
     with pytest.raises(StoreError) as told:
-        recorder.find("demo")
+        recorder.conversations.find("demo")
     assert path in str(told.value)
 
 
@@ -77,24 +77,24 @@ def test_a_backup_is_an_sqlite_log_with_the_same_records(
     put(recorder, demo, "a", "secret")
     child = fork(recorder, demo, 2, "child")
     key = key_of(recorder, demo)
-    recorder.erase(demo, [3], {key: "demo"}, {key: (3, [item("erased")])})
-    recorder.archive(key_of(recorder, child), 5)
-    recorder.put_blobs([("2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881", b"x")])
+    recorder.erasure.erase(demo, [3], {key: "demo"}, {key: (3, [item("erased")])})
+    recorder.conversations.archive(key_of(recorder, child), 5)
+    recorder.blobs.put([("2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881", b"x")])
     recorder.backup(tmp_path / "copy.db")
     put(recorder, demo, "later")
 
     copy = SqliteLogApplication({"SQLITE_DBNAME": str(tmp_path / "copy.db")})
     with copy:
         found = copy.recorder
-        assert found.names(Which(archived=True)) == ["demo", "child"]
-        assert found.names(Which()) == ["demo"]
+        assert found.conversations.names(Which(archived=True)) == ["demo", "child"]
+        assert found.conversations.names(Which()) == ["demo"]
         assert found.head(Stream("demo")).position == 4
         for name in ("demo", "child"):
             stream, at = Stream(name), 0
             while records := found.select_records(stream, at, LAST):
                 assert records == recorder.select_records(Stream(name), at, records[-1].position)
                 at = records[-1].position
-        assert found.blob_shas() == recorder.blob_shas()
+        assert found.blobs.shas() == recorder.blobs.shas()
         assert found.seal_key != recorder.seal_key
         found.close()
 
@@ -126,7 +126,7 @@ def test_a_name_that_nobody_has_begun_has_nothing_whatever_is_asked(recorder: Lo
     assert recorder.stretch(nobody, 0, LAST) is None
     assert recorder.record_by_id(nobody, "m-1") is None
     assert recorder.digest_at(nobody, 1) is None
-    assert recorder.name_of(10**9) is None
+    assert recorder.conversations.name_of(10**9) is None
     assert nobody.key is None
 
 
@@ -137,7 +137,7 @@ def test_a_stream_whose_conversation_begins_later_finds_it_then(
     assert recorder.resolve(mine) is None
     put(other, Stream("demo"), "a")
 
-    assert recorder.resolve(mine) == other.find("demo")
+    assert recorder.resolve(mine) == other.conversations.find("demo")
     assert recorder.head(mine).position == 2
 
 
@@ -148,10 +148,10 @@ WRITES: list[Callable[[LogRecorder, Stream], object]] = [
     lambda recorder, demo: recorder.insert_events([StoredEvent("demo", 3, "odd@1", b"")]),
     lambda recorder, demo: recorder.insert_batch([Share(Stream("demo"), [item("b")], 2)], []),
     lambda recorder, demo: fork(recorder, demo, 2),
-    lambda recorder, demo: recorder.rename(key_of(recorder, demo), "new"),
-    lambda recorder, demo: recorder.delete(key_of(recorder, demo), "demo"),
-    lambda recorder, demo: recorder.take_claims(demo, [claim()], 2),
-    lambda recorder, demo: recorder.put_blobs([("ab" * 32, b"x")]),
+    lambda recorder, demo: recorder.conversations.rename(key_of(recorder, demo), "new"),
+    lambda recorder, demo: recorder.conversations.delete(key_of(recorder, demo), "demo"),
+    lambda recorder, demo: recorder.claims.take(demo, [claim()], 2),
+    lambda recorder, demo: recorder.blobs.put([("ab" * 32, b"x")]),
     lambda recorder, demo: recorder.save_cursor("a", Cursor(5)),
     lambda recorder, demo: recorder.insert_tracking(Tracking("upstream", 5)),
 ]
@@ -174,5 +174,5 @@ def test_no_call_waits_longer_than_its_deadline_and_what_was_given_up_is_not_wri
         assert max(pool.map(write, WRITES)) < 5
         assert recorder.select_events("demo")[1].originator_version == 2  # nobody is kept from reading
     assert recorder.moment(0, 9) == before
-    assert (recorder.claims(demo), recorder.blob_shas(), recorder.load_cursor("a")) == ([], [], Cursor())
+    assert (recorder.claims.of(demo), recorder.blobs.shas(), recorder.load_cursor("a")) == ([], [], Cursor())
     assert put(recorder, demo, "b") == [3]

@@ -256,7 +256,9 @@ def save_checkpoint(conversation: StreamHandle, kept: PersistentFold[S], entry: 
 def _put(conversation: StreamHandle, kept: PersistentFold[S], *runs: CheckpointRun) -> None:
     assert conversation.stream.key is not None, "a conversation with entries has a stream"
     conversation.log.checkpoints.put(conversation.stream.key, kept.fold.name, kept.version, *runs)
-    if conversation.log.recorder.name_of(conversation.stream.key) is None:  # it was deleted elsewhere
+    if (
+        conversation.log.recorder.conversations.name_of(conversation.stream.key) is None
+    ):  # it was deleted elsewhere
         conversation.log.checkpoints.erase_stream(conversation.stream.key)
 
 

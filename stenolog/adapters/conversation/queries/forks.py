@@ -29,6 +29,6 @@ def fork(conversation: StreamHandle, after: int | None, name: str | None, *, clo
         state = folds.fold_at(conversation, folds.STATE, position)
         results = not_run_results((call for _, call in state.open_calls()), NOT_RUN)
         items += [appends.prepare(edge, NewEntry(event, time=now)) for event in results]
-    return recorder.fork(
+    return recorder.conversations.fork(
         conversation.stream, at, None if name is None else check_name(name, what="fork"), items
     )

@@ -187,8 +187,8 @@ def _blob(log: Log, sha: str) -> bytes:
 
 def _beside(log: Log, value: _Value) -> Iterator[Reached]:
     """Yield drafts and claims of runs under way, and rows of tables in the same database."""
-    for name, claim in log.recorder.all_claims():
-        if value.is_in(b"".join(log.recorder.drafts(claim.fence))):
+    for name, claim in log.recorder.claims.everywhere():
+        if value.is_in(b"".join(log.recorder.drafts.of(claim.fence))):
             yield Reached("draft", name, agent=claim.lane)
         if value.is_in(claim.receipt):
             yield Reached("claim", name, agent=claim.lane)

@@ -79,7 +79,7 @@ class Runner:
         self._failures: list[BaseException] = []
         self._asked: set[Key] = set()
         self._asks: dict[Key, asyncio.Task[None]] = {}  # backends being asked whether they remember
-        self.drafts = DraftKeeper(conversation.log.recorder.draft_interval, self._keep_drafts)
+        self.drafts = DraftKeeper(conversation.log.recorder.drafts.interval, self._keep_drafts)
         self._queue: asyncio.Queue[StreamDelta | None] = asyncio.Queue()
         self._is_woken = False
         self._unprotected: list[tuple[Key, Claim]] = []  # stopped, as others may begin them
@@ -191,7 +191,7 @@ class Runner:
 
     def _begin(self, begin: Callable[[Journal], object]) -> None:
         self._ident = threading.get_ident()
-        presence = self.conversation.log.recorder.presence(self.conversation.log.edge.id())
+        presence = self.conversation.log.recorder.claims.presence(self.conversation.log.edge.id())
         try:
             self.journal = Journal(self.conversation, presence, self.agents, self.options)
         except BaseException:

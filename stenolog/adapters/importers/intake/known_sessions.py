@@ -42,18 +42,18 @@ def mark_of(id: str) -> str:
 def name_now(log: Log, mark: str) -> str | None:
     """Return an imported conversation's present name; None if there is none."""
     key = log.recorder.load_cursor(mark).position
-    return log.recorder.name_of(key) if key else None
+    return log.recorder.conversations.name_of(key) if key else None
 
 
 def is_deleted(log: Log, mark: str) -> bool:
     """Return whether the conversation imported under this mark is deleted."""
     key = log.recorder.load_cursor(mark).position
-    return key > 0 and log.recorder.name_of(key) is None
+    return key > 0 and log.recorder.conversations.name_of(key) is None
 
 
 def note(log: Log, place: Place) -> None:
     """Mark a logged conversation without a mark, such as one from its own export."""
-    key = log.recorder.find(place.name)
+    key = log.recorder.conversations.find(place.name)
     for mark in place.marks:
         if key is not None and name_now(log, mark) is None:
             log.recorder.save_cursor(mark, Cursor(key))

@@ -96,8 +96,8 @@ class _Plan:
 
     def write(self) -> None:
         """Write what is lacking, in one transaction. Raises `VersionConflictError`."""
-        there = {*self._log.recorder.blob_shas()}
-        shas = self._given.recorder.blob_shas()
+        there = {*self._log.recorder.blobs.shas()}
+        shas = self._given.recorder.blobs.shas()
         is_new = any(one.asked.last > one.asked.already for one in self.conversations)
         if is_new or not there.issuperset(shas):
             # A blob that is there may be collected at any moment, unless an entry names it.
@@ -106,7 +106,7 @@ class _Plan:
 
     def _parts(self, shas: list[str]) -> Iterator[ExportPart]:
         for sha in shas:
-            yield BlobContent(sha, self._given.recorder.blob(sha) or b"")
+            yield BlobContent(sha, self._given.recorder.blobs.get(sha) or b"")
         for found, held, asked in self.conversations:
             if found.appended:
                 yield asked
@@ -146,7 +146,7 @@ class _Plan:
         """Return whether neither it nor its fork's origin was deleted here since an earlier import."""
         if held.parent is not None and held.parent not in self._names:
             return False
-        is_back = self._log.recorder.find(held.name) is not None
+        is_back = self._log.recorder.conversations.find(held.name) is not None
         return self._again or is_back or not known_sessions.is_deleted(self._log, mark)
 
     def _already(self, held: ConversationRow, last: int, name: str) -> int:

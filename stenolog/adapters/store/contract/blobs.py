@@ -55,11 +55,11 @@ class Blobs(Mapping[str, bytes]):
         """Store several blobs in one transaction and return their sha256 names."""
         named = [(sha256(content).hexdigest(), content) for content in contents]
         # Also where the blob is there already: putting it pins it until an entry names it.
-        self._recorder.put_blobs(named)
+        self._recorder.blobs.put(named)
         return [sha for sha, _ in named]
 
     def __getitem__(self, sha: str) -> bytes:
-        content = self._recorder.blob(sha)
+        content = self._recorder.blobs.get(sha)
         if content is None:
             raise BlobNotFoundError(f"{self._recorder.path}: no blob with the sha256 {sha}")
         # The hash is what the entry says, so bytes that have another one are not what was put.
@@ -68,10 +68,10 @@ class Blobs(Mapping[str, bytes]):
         return content
 
     def __contains__(self, sha: object) -> bool:
-        return isinstance(sha, str) and self._recorder.has_blob(sha)
+        return isinstance(sha, str) and self._recorder.blobs.has(sha)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._recorder.blob_shas())
+        return iter(self._recorder.blobs.shas())
 
     def __len__(self) -> int:
-        return len(self._recorder.blob_shas())
+        return len(self._recorder.blobs.shas())

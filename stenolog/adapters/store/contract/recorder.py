@@ -15,7 +15,7 @@ for every method:
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -28,11 +28,10 @@ from stenolog.domain.errors import CallerError
 
 from .appends import Sources
 from .inspection import Inspection
-from .roles import ClaimRecorder, LiveRecorder
+from .roles import BlobStore, ClaimStore, ConversationStore, DraftStore, ErasureStore
 from .values import (
     EVERYWHERE,
     LAST,
-    Collected,
     CommittedRow,
     Cursor,
     ExportPart,
@@ -40,7 +39,6 @@ from .values import (
     Inserted,
     InTransaction,
     LogMoment,
-    Order,
     PendingEntry,
     PendingInsert,
     Row,
@@ -48,12 +46,11 @@ from .values import (
     Share,
     StoredEntries,
     Stream,
-    Which,
     Written,
 )
 
 
-class LogRecorder(ClaimRecorder, LiveRecorder, ProcessRecorder):
+class LogRecorder(ProcessRecorder):
     """The store of one log. `edge` gives times, ids and salts of events that the library hands over."""
 
     edge: Sources
@@ -65,8 +62,11 @@ class LogRecorder(ClaimRecorder, LiveRecorder, ProcessRecorder):
     """The path that the names of the files beside the log begin with; ":memory:" where it has none."""
     is_private: bool
     """True if no other process can open this log."""
-    collects_blobs: bool
-    """True if the store can tell whether a blob is in use."""
+    conversations: ConversationStore
+    erasure: ErasureStore
+    blobs: BlobStore
+    claims: ClaimStore
+    drafts: DraftStore
     checked: dict[int, tuple[int, int]]
     """By the key of a stream: the first and the last position whose digests a read has checked."""
 
@@ -220,6 +220,20 @@ class LogRecorder(ClaimRecorder, LiveRecorder, ProcessRecorder):
         """
 
     @abstractmethod
+    def appended(self, behind: Mapping[int, int], limit: int = 16) -> list[CommittedRow]:
+        """Return the next entries of streams, by key, behind a position of each: at most `limit` of each.
+
+        Those of one stream in the order of their positions. A stream that does not exist has none.
+        """
+
+    @abstractmethod
+    def listening(self, wake: Callable[[], object], *, drafts: bool = False) -> AbstractContextManager[None]:
+        """Have `wake` called soon after each commit of any process, perhaps without one, and at the end.
+
+        `drafts`: also after drafts; without it a store may leave these out.
+        """
+
+    @abstractmethod
     def committed_at(self, notifications: Sequence[int]) -> list[CommittedRow]:
         """Return the entries with these notification ids that exist."""
 
@@ -239,80 +253,6 @@ class LogRecorder(ClaimRecorder, LiveRecorder, ProcessRecorder):
     def deletions(self) -> int:
         """Return a number that is another one after each deletion, and comes back with a backup."""
 
-    # Conversations
-
-    @abstractmethod
-    def find(self, name: str) -> int | None:
-        """Return the key of the conversation of that name."""
-
-    @abstractmethod
-    def find_all(self, names: Collection[str]) -> dict[str, int]:
-        """Return the keys of those of the names that there are."""
-
-    @abstractmethod
-    def name_of(self, key: int) -> str | None:
-        """Return the name that a conversation has now; None when it was deleted."""
-
-    @abstractmethod
-    def names(self, which: Which, *, limit: int | None = None, order: Order = "oldest") -> list[str]:
-        """Return the names of some conversations, in an order."""
-
-    @abstractmethod
-    def count(self, which: Which) -> int:
-        """Return the number of conversations selected."""
-
-    @abstractmethod
-    def fork(self, parent: Stream, at: Head, name: str | None, items: Sequence[PendingEntry]) -> Stream:
-        """Return a new conversation that shares the entries up to `at` and continues with `items`, uncopied.
-
-        Without a name it gets the first free one of `<name>~1`, `~2` … Raises `ConversationExistsError`,
-        `ConversationNotFoundError`, `DuplicateIdError`.
-        """
-
-    @abstractmethod
-    def rename(self, key: int, name: str) -> None:
-        """Give a conversation a new name. Raises `ConversationExistsError`, `ConversationNotFoundError`."""
-
-    @abstractmethod
-    def archive(self, key: int, at: int | None) -> None:
-        """Archive at a time (microseconds since 1970), or with None no longer. Raises as `rename`."""
-
-    @abstractmethod
-    def delete(self, key: int, name: str) -> None:
-        """Delete a conversation. Raises as `rename`, where forks of it live too."""
-
-    # Erasing
-
-    @abstractmethod
-    def conversations_with(self, stream: Stream, position: int) -> dict[int, str]:
-        """Return the keys and names of the conversations that have the stream's entry: it and its forks."""
-
-    @abstractmethod
-    def erase(
-        self,
-        stream: Stream,
-        positions: Sequence[int],
-        having: Mapping[int, str],
-        written: Mapping[int, tuple[int, Sequence[PendingEntry]]],
-    ) -> dict[int, int]:
-        """Overwrite payloads, and what the store derives from them, in one transaction; keep each digest.
-
-        `having` are the conversations with the entries; each appends its `written` at that position. Returns
-        their last positions. Raises `VersionConflictError` if either changed. Renews `seal_key`.
-        """
-
-    @abstractmethod
-    def unfinished_erasures(self) -> tuple[set[int], set[str], int]:
-        """Return the streams and blobs whose erased words may be beside the log, and the last number."""
-
-    @abstractmethod
-    def end_erasures(self, upto: int) -> None:
-        """Note that nothing is left of those up to a number: others may have come since."""
-
-    @abstractmethod
-    def left_hash(self, key: int, position: int) -> str:
-        """Return the hash of what an erasure left of a stream's entry; empty for nothing."""
-
     # Imports
 
     @abstractmethod
@@ -328,40 +268,6 @@ class LogRecorder(ClaimRecorder, LiveRecorder, ProcessRecorder):
     @abstractmethod
     def save_cursor(self, name: str, to: Cursor, key: int = EVERYWHERE) -> None:
         """Note how far a follower has come."""
-
-    # Blobs
-
-    @abstractmethod
-    def put_blobs(self, named: Sequence[tuple[str, bytes]]) -> None:
-        """Keep blobs, given with their sha256, unless they are there; they stay while this process lives."""
-
-    @abstractmethod
-    def blob(self, sha: str) -> bytes | None:
-        """Return the bytes of a sha256, unchecked."""
-
-    @abstractmethod
-    def has_blob(self, sha: str) -> bool:
-        """Return whether there is a blob of that sha256."""
-
-    @abstractmethod
-    def blob_shas(self) -> list[str]:
-        """Return the sha256 of all blobs, in the order in which they came."""
-
-    @abstractmethod
-    def release_blobs(self, payload: bytes) -> None:
-        """Let the blobs go that this process has put and that a durable payload names."""
-
-    @abstractmethod
-    def blobs_named_by(self, key: int) -> set[str]:
-        """Return every text in the entries of a stream that looks like the sha256 of a blob."""
-
-    @abstractmethod
-    def delete_blobs(self, shas: Collection[str]) -> None:
-        """Remove blobs although entries name them: words that are to be erased are in them."""
-
-    @abstractmethod
-    def collect_blobs(self, candidates: Collection[str] | None = None) -> Collected:
-        """Remove the blobs that no entry names and no living process has put, all or some of them."""
 
     # The store as a whole
 

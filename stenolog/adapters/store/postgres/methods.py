@@ -1,4 +1,4 @@
-"""Rows beside the entries in PostgreSQL: conversations, cursors, blobs and claims."""
+"""The roles of a store in PostgreSQL: each method is a statement or two in one transaction."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from eventsourcing.persistence import Tracking
-
 from stenolog.adapters.store.contract.appends import make_records
 from stenolog.adapters.store.contract.blobs import shas_in
-from stenolog.adapters.store.contract.recorder import LogRecorder
+from stenolog.adapters.store.contract.roles import (
+    BlobStore,
+    ClaimStore,
+    ConversationStore,
+    DraftStore,
+    ErasureStore,
+)
 from stenolog.adapters.store.contract.values import (
-    EVERYWHERE,
     START,
     Claim,
     Collected,
-    CommittedRow,
-    Cursor,
     DraftRow,
     Head,
     Order,
@@ -47,42 +48,36 @@ from .statements import (
     erasure_rows,
     event_rows,
     followed,
-    tracking_rows,
 )
 
 
-class PostgresRows(LogRecorder):
-    """The methods of a `LogRecorder` that are a statement or two on one database; see there."""
+class PostgresConversations(ConversationStore):
+    """Conversations, by statements on `conversations` and `history`."""
 
-    datastore: PostgresLogDatastore
-    bell: Bell
-    _draft_writer: DraftWriter
-    lease: ProcessLease
-    _pinned: Counter[str]
-    """The number of times that this log has put each blob that no entry of it names yet."""
-
-    # Conversations
+    def __init__(self, datastore: PostgresLogDatastore, bell: Bell) -> None:
+        self._datastore = datastore
+        self._ring = bell.ring
 
     def find(self, name: str) -> int | None:
-        return self.datastore.read(lambda c: conversation_rows.find(c, name))
+        return self._datastore.read(lambda c: conversation_rows.find(c, name))
 
     def find_all(self, names: Collection[str]) -> dict[str, int]:
-        return self.datastore.read(lambda c: conversation_rows.find_all(c, names))
+        return self._datastore.read(lambda c: conversation_rows.find_all(c, names))
 
     def name_of(self, key: int) -> str | None:
-        return self.datastore.read(lambda c: conversation_rows.name_of(c, key))
+        return self._datastore.read(lambda c: conversation_rows.name_of(c, key))
 
     def names(self, which: Which, *, limit: int | None = None, order: Order = "oldest") -> list[str]:
-        return self.datastore.read(lambda c: conversation_rows.names(c, which, limit=limit, order=order))
+        return self._datastore.read(lambda c: conversation_rows.names(c, which, limit=limit, order=order))
 
     def count(self, which: Which) -> int:
-        return self.datastore.read(lambda c: conversation_rows.count(c, which))
+        return self._datastore.read(lambda c: conversation_rows.count(c, which))
 
     def fork(self, parent: Stream, at: Head, name: str | None, items: Sequence[PendingEntry]) -> Stream:
-        made = self.datastore.repeat(
+        made = self._datastore.repeat(
             lambda c, again: batches.fork(c, parent, at, name, items, again=again), [HISTORY]
         )
-        self.bell.ring()
+        self._ring()
         return made
 
     def rename(self, key: int, name: str) -> None:
@@ -94,16 +89,16 @@ class PostgresRows(LogRecorder):
                 raise ConversationExistsError(f"{name!r}: a conversation of this name exists already")
             conversation_rows.rename(connection, key, name)
 
-        self.datastore.repeat(rename, [HISTORY])
-        self.bell.ring()
+        self._datastore.repeat(rename, [HISTORY])
+        self._ring()
 
     def archive(self, key: int, at: int | None) -> None:
         def archive(connection: LogConnection, again: bool) -> None:
             if not (again and conversation_rows.is_archived(connection, key, at)):
                 conversation_rows.archive(connection, key, at)
 
-        self.datastore.repeat(archive, [HISTORY])
-        self.bell.ring()
+        self._datastore.repeat(archive, [HISTORY])
+        self._ring()
 
     def delete(self, key: int, name: str) -> None:
         def delete(connection: LogConnection, again: bool) -> None:
@@ -113,14 +108,20 @@ class PostgresRows(LogRecorder):
                 raise ConversationExistsError(f"{name!r}: forks of it exist: {', '.join(living[:5])}")
             conversation_rows.delete(connection, key)
 
-        self.datastore.repeat(delete, [HISTORY, key])
-        self.bell.ring()
+        self._datastore.repeat(delete, [HISTORY, key])
+        self._ring()
 
-    # Erasing
+
+class PostgresErasure(ErasureStore):
+    """Erasing, by statements on `stored_events` and `history`."""
+
+    def __init__(self, datastore: PostgresLogDatastore, bell: Bell) -> None:
+        self._datastore = datastore
+        self._ring = bell.ring
 
     def conversations_with(self, stream: Stream, position: int) -> dict[int, str]:
         key, name = _key(stream), stream.name
-        return self.datastore.read(lambda c: dict(erasure_rows.conversations_with(c, key, name, position)))
+        return self._datastore.read(lambda c: dict(erasure_rows.conversations_with(c, key, name, position)))
 
     def erase(
         self,
@@ -146,71 +147,54 @@ class PostgresRows(LogRecorder):
                     raise VersionConflictError(having[each], expected=position, found=head.position)
                 write_rows(connection, each, head, make_records(head, items))
 
-        self.datastore.repeat(erase, [HISTORY, *having])
+        self._datastore.repeat(erase, [HISTORY, *having])
         # Only once it is committed: a rollback keeps the old key.
-        self.datastore.seal_key = seal_key
-        self.bell.ring()
+        self._datastore.seal_key = seal_key
+        self._ring()
         return come_to
 
-    def unfinished_erasures(self) -> tuple[set[int], set[str], int]:
-        return self.datastore.read(erasure_rows.unfinished)
+    def unfinished(self) -> tuple[set[int], set[str], int]:
+        return self._datastore.read(erasure_rows.unfinished)
 
-    def end_erasures(self, upto: int) -> None:
-        self.datastore.write(lambda c: erasure_rows.end(c, upto))
+    def end(self, upto: int) -> None:
+        self._datastore.write(lambda c: erasure_rows.end(c, upto))
 
     def left_hash(self, key: int, position: int) -> str:
-        return self.datastore.read(lambda c: conversation_rows.left_hash(c, key, position))
+        return self._datastore.read(lambda c: conversation_rows.left_hash(c, key, position))
 
-    # Imports
 
-    def imported(self, key: int) -> tuple[int, int]:
-        return self.datastore.read(lambda c: conversation_rows.imported(c, key))
+class PostgresBlobs(BlobStore):
+    """Blobs in the table `blobs`, pinned by the lease of the process."""
 
-    # Cursors
+    can_collect = True
 
-    def insert_tracking(self, tracking: Tracking) -> None:
-        self.datastore.repeat(lambda c, again: tracking_rows.insert(c, tracking, again=again))
+    def __init__(self, datastore: PostgresLogDatastore, lease: ProcessLease) -> None:
+        self._datastore = datastore
+        self._lease = lease
+        self._pinned: Counter[str] = Counter()
 
-    def max_tracking_id(self, application_name: str) -> int | None:
-        return self.datastore.read(lambda c: tracking_rows.newest(c, application_name))
-
-    def has_tracking_id(self, application_name: str, notification_id: int | None) -> bool:
-        return notification_id is None or (self.max_tracking_id(application_name) or 0) >= notification_id
-
-    def load_cursor(self, name: str, key: int = EVERYWHERE) -> Cursor:
-        return self.datastore.read(lambda c: tracking_rows.load_cursor(c, name, key))
-
-    def save_cursor(self, name: str, to: Cursor, key: int = EVERYWHERE) -> None:
-        self.datastore.write(lambda c: tracking_rows.advance(c, name, to, key))
-
-    # Blobs
-
-    def put_blobs(self, named: Sequence[tuple[str, bytes]]) -> None:
+    def put(self, named: Sequence[tuple[str, bytes]]) -> None:
         for sha, content in named:
             if len(content) > blob_rows.MOST_BYTES:
                 raise InvalidEventError(
-                    f"{self.path}: expected a blob of at most {blob_rows.MOST_BYTES:,} bytes, "
+                    f"{self._datastore.path}: expected a blob of at most {blob_rows.MOST_BYTES:,} bytes, "
                     f"found {len(content):,} in {sha}"
                 )
-        process = self.lease.id
-        self.datastore.write(lambda c: blob_rows.put(c, named, process))
+        process = self._lease.id
+        self._datastore.write(lambda c: blob_rows.put(c, named, process))
         self._pinned.update(sha for sha, _ in named)
 
-    def delete_blobs(self, shas: Collection[str]) -> None:
-        keys = [bytes.fromhex(sha) for sha in shas]
-        self.datastore.write(lambda c: [c.run(blob_rows.REMOVE, (key,)) for key in keys])
+    def get(self, sha: str) -> bytes | None:
+        return self._datastore.read(lambda c: blob_rows.blob(c, sha))
 
-    def blob(self, sha: str) -> bytes | None:
-        return self.datastore.read(lambda c: blob_rows.blob(c, sha))
+    def has(self, sha: str) -> bool:
+        return self._datastore.read(lambda c: blob_rows.has(c, sha))
 
-    def has_blob(self, sha: str) -> bool:
-        return self.datastore.read(lambda c: blob_rows.has(c, sha))
-
-    def blob_shas(self) -> list[str]:
-        found = self.datastore.read(lambda c: c.run(blob_rows.ALL).fetchall())
+    def shas(self) -> list[str]:
+        found = self._datastore.read(lambda c: c.run(blob_rows.ALL).fetchall())
         return [digest.hex() for (digest,) in found]
 
-    def release_blobs(self, payload: bytes) -> None:
+    def release(self, payload: bytes) -> None:
         if self._pinned and (named := self._pinned.keys() & shas_in(payload)):
             # A blob that was put twice is still to be named once.
             self._pinned.subtract(named)
@@ -218,62 +202,77 @@ class PostgresRows(LogRecorder):
             self._pinned += Counter()
             # The entry is durable: a pin that stays is no reason to tell an error.
             with suppress(StenologError):
-                self.datastore.write(lambda c: c.run(blob_rows.UNPIN, (keys, self.lease.id)))
+                self._datastore.write(lambda c: c.run(blob_rows.UNPIN, (keys, self._lease.id)))
 
-    def blobs_named_by(self, key: int) -> set[str]:
-        return self.datastore.read(lambda c: blob_rows.named_by(c, key))
+    def named_by(self, key: int) -> set[str]:
+        return self._datastore.read(lambda c: blob_rows.named_by(c, key))
 
-    def collect_blobs(self, candidates: Collection[str] | None = None) -> Collected:
-        return blob_rows.collect(self.datastore, LEASE, candidates)
+    def delete(self, shas: Collection[str]) -> None:
+        keys = [bytes.fromhex(sha) for sha in shas]
+        self._datastore.write(lambda c: [c.run(blob_rows.REMOVE, (key,)) for key in keys])
 
-    # Claims
+    def collect(self, candidates: Collection[str] | None = None) -> Collected:
+        return blob_rows.collect(self._datastore, LEASE, candidates)
 
-    def take_claims(self, stream: Stream, wanted: Sequence[Claim], expected: int) -> list[Claim | None]:
+
+class PostgresClaims(ClaimStore):
+    """Claims in the table `claims`, and the leases of their owners."""
+
+    def __init__(self, datastore: PostgresLogDatastore, lease: ProcessLease) -> None:
+        self._datastore = datastore
+        self._lease = lease
+
+    def take(self, stream: Stream, wanted: Sequence[Claim], expected: int) -> list[Claim | None]:
         key, name = _key(stream), stream.name
-        return self.datastore.repeat(
+        return self._datastore.repeat(
             lambda c, again: claim_rows.take(c, key, name, wanted, expected, again=again)
         )
 
-    def claims(self, stream: Stream) -> list[Claim]:
+    def of(self, stream: Stream) -> list[Claim]:
         key = _key(stream)
-        return self.datastore.read(lambda c: claim_rows.of_stream(c, key))
+        return self._datastore.read(lambda c: claim_rows.of_stream(c, key))
 
-    def all_claims(self) -> list[tuple[str, Claim]]:
-        return self.datastore.read(claim_rows.everywhere)
+    def everywhere(self) -> list[tuple[str, Claim]]:
+        return self._datastore.read(claim_rows.everywhere)
 
-    def take_over_claim(self, stream: Stream, claim: Claim, owner: str) -> Claim | None:
+    def take_over(self, stream: Stream, claim: Claim, owner: str) -> Claim | None:
         key = _key(stream)
 
-        return self.datastore.repeat(
+        return self._datastore.repeat(
             lambda c, again: claim_rows.take_over(c, key, claim, owner, again=again), [key]
         )
 
-    def release_claim(self, claim: Claim) -> None:
-        self.datastore.write(lambda c: claim_rows.delete(c, claim.fence))
-
-    def add_drafts(self, said: Iterable[tuple[int, bytes]]) -> None:
-        if rows := list(said):
-            self._draft_writer.add(rows)
-            self.bell.ring(drafts=True)
-
-    def drafts(self, fence: int) -> list[bytes]:
-        return self.datastore.read(lambda c: claim_rows.drafts(c, fence))
-
-    # Following many
-
-    def appended(self, behind: Mapping[int, int], limit: int = 16) -> list[CommittedRow]:
-        return self.datastore.read(lambda c: followed.appended(c, behind, limit))
-
-    def drafted(self, keys: Collection[int], seen: Mapping[int, int]) -> list[DraftRow]:
-        return self.datastore.read(lambda c: followed.drafted(c, keys, seen))
-
-    # Whether runners live
+    def release(self, claim: Claim) -> None:
+        self._datastore.write(lambda c: claim_rows.delete(c, claim.fence))
 
     def presence(self, id: str) -> RunnerPresence:
-        return RunnerPresence(self.lease, id)
+        return RunnerPresence(self._lease, id)
 
     def owner_lives(self, owner: str) -> bool:
-        return self.lease.lives(owner)
+        return self._lease.lives(owner)
+
+
+class PostgresDrafts(DraftStore):
+    """Drafts in the table `drafts`."""
+
+    # A write costs no wait for the disk, and those of a process are made together.
+    interval = 0.03
+
+    def __init__(self, datastore: PostgresLogDatastore, bell: Bell) -> None:
+        self._datastore = datastore
+        self._ring = bell.ring
+        self._writer = DraftWriter(datastore)
+
+    def add(self, said: Iterable[tuple[int, bytes]]) -> None:
+        if rows := list(said):
+            self._writer.add(rows)
+            self._ring(drafts=True)
+
+    def of(self, fence: int) -> list[bytes]:
+        return self._datastore.read(lambda c: claim_rows.drafts(c, fence))
+
+    def since(self, keys: Collection[int], seen: Mapping[int, int]) -> list[DraftRow]:
+        return self._datastore.read(lambda c: followed.drafted(c, keys, seen))
 
 
 def _all_stand(connection: LogConnection, written: Mapping[int, tuple[int, Sequence[PendingEntry]]]) -> bool:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -24,9 +23,11 @@ from stenolog.adapters.store.contract.inspection import Inspection
 from stenolog.adapters.store.contract.recorder import LogRecorder
 from stenolog.adapters.store.contract.threads import LogSubscription
 from stenolog.adapters.store.contract.values import (
+    EVERYWHERE,
     LAST,
     START,
     CommittedRow,
+    Cursor,
     ExportPart,
     Head,
     Inserted,
@@ -48,26 +49,23 @@ from .appends import AskedAppend, Crowds
 from .connection import schema
 from .connection.bell import Bell
 from .connection.datastore import HISTORY, LogConnection, PostgresLogDatastore
-from .draft_writer import DraftWriter
 from .inspection import inspecting
-from .methods import PostgresRows
+from .methods import PostgresBlobs, PostgresClaims, PostgresConversations, PostgresDrafts, PostgresErasure
 from .presence import ProcessLease
 from .sidecars import sidecar_path
-from .statements import conversation_rows, event_rows, followed
+from .statements import conversation_rows, event_rows, followed, tracking_rows
 from .waiting import AppendQueue, PendingAppend
 
 CHUNK_ROWS = 64
 
 
-class PostgresLogRecorder(PostgresRows, PostgresApplicationRecorder):
+class PostgresLogRecorder(LogRecorder, PostgresApplicationRecorder):
     """The library's recorder on our tables; `datastore` is the database, which nothing above the store sees.
 
     See `LogRecorder` for what each method does.
     """
 
     datastore: PostgresLogDatastore
-    # A write costs no wait for the disk, and those of a process are made together.
-    draft_interval = 0.03
 
     def __init__(self, datastore: PostgresLogDatastore) -> None:
         # Past the library's own recorders, which would make other tables.
@@ -78,13 +76,15 @@ class PostgresLogRecorder(PostgresRows, PostgresApplicationRecorder):
         self.address = datastore.address.text
         self.sidecar_path = sidecar_path(datastore.id)
         self.is_private = False
-        self.collects_blobs = True
         self.lease = ProcessLease(datastore)
         self.bell = Bell(datastore)
-        self._draft_writer = DraftWriter(datastore)
+        self.conversations = PostgresConversations(datastore, self.bell)
+        self.erasure = PostgresErasure(datastore, self.bell)
+        self.blobs = PostgresBlobs(datastore, self.lease)
+        self.claims = PostgresClaims(datastore, self.lease)
+        self.drafts = PostgresDrafts(datastore, self.bell)
         self._crowds = Crowds()
         self._queue = AppendQueue(datastore, self._crowds, self.bell.ring)
-        self._pinned: Counter[str] = Counter()
         if datastore.version < schema.VERSION:
             _upgrade(datastore)
 
@@ -227,7 +227,7 @@ class PostgresLogRecorder(PostgresRows, PostgresApplicationRecorder):
     def resolve(self, stream: Stream) -> int | None:
         # Only a key that was found is kept: the conversation may begin at any moment.
         if stream.key is None:
-            stream.key = self.find(stream.name)
+            stream.key = self.conversations.find(stream.name)
         return stream.key
 
     def head(self, stream: Stream) -> Head:
@@ -276,6 +276,9 @@ class PostgresLogRecorder(PostgresRows, PostgresApplicationRecorder):
     ) -> list[CommittedRow]:
         return self.datastore.read(lambda c: followed.committed(c, after, upto=upto, key=key, limit=limit))
 
+    def appended(self, behind: Mapping[int, int], limit: int = 16) -> list[CommittedRow]:
+        return self.datastore.read(lambda c: followed.appended(c, behind, limit))
+
     def committed_at(self, notifications: Sequence[int]) -> list[CommittedRow]:
         return self.datastore.read(lambda c: followed.committed_at(c, notifications))
 
@@ -294,6 +297,26 @@ class PostgresLogRecorder(PostgresRows, PostgresApplicationRecorder):
 
     def listening(self, wake: Callable[[], object], *, drafts: bool = False) -> AbstractContextManager[None]:
         return self.bell.subscribe(wake, drafts=drafts)
+
+    def imported(self, key: int) -> tuple[int, int]:
+        return self.datastore.read(lambda c: conversation_rows.imported(c, key))
+
+    # Cursors of followers
+
+    def insert_tracking(self, tracking: Tracking) -> None:
+        self.datastore.repeat(lambda c, again: tracking_rows.insert(c, tracking, again=again))
+
+    def max_tracking_id(self, application_name: str) -> int | None:
+        return self.datastore.read(lambda c: tracking_rows.newest(c, application_name))
+
+    def has_tracking_id(self, application_name: str, notification_id: int | None) -> bool:
+        return notification_id is None or (self.max_tracking_id(application_name) or 0) >= notification_id
+
+    def load_cursor(self, name: str, key: int = EVERYWHERE) -> Cursor:
+        return self.datastore.read(lambda c: tracking_rows.load_cursor(c, name, key))
+
+    def save_cursor(self, name: str, to: Cursor, key: int = EVERYWHERE) -> None:
+        self.datastore.write(lambda c: tracking_rows.advance(c, name, to, key))
 
     # The store as a whole
 

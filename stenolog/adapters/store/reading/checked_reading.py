@@ -90,7 +90,7 @@ def check_row(recorder: LogRecorder, stream: Stream, row: Row, before: bytes | N
         if erased is not None:
             # Beside the mark of an erasure nothing else counts, but the effects that it left.
             (key,) = [one.key for one in recorder.lineage(stream) if one.after < position <= one.upto]
-            is_left = not (salt or state) or recorder.left_hash(key, position) == left_hash(state)
+            is_left = not (salt or state) or recorder.erasure.left_hash(key, position) == left_hash(state)
             content = erased if is_left else b""
         if before is None or chain(before, position, id, time, topic, length, content) == digest:
             return
@@ -232,7 +232,7 @@ class _Reading:
 
     def _is_left(self, position: int, topic: str, state: bytes) -> bool:
         """Return whether these bytes beside the mark of an erasure are the effects that it left."""
-        return topic == SWITCH and self.recorder.left_hash(self.key, position) == left_hash(state)
+        return topic == SWITCH and self.recorder.erasure.left_hash(self.key, position) == left_hash(state)
 
     def _damaged(self, row: Row) -> Iterator[Entry]:
         """Yield a stand-in for each row that is not as it was written."""

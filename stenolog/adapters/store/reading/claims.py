@@ -32,19 +32,19 @@ class Claims:
         They were decided on at the position `expected`: raises `VersionConflictError` where the log has moved
         on.
         """
-        return self._recorder.take_claims(self._stream, wanted, expected)
+        return self._recorder.claims.take(self._stream, wanted, expected)
 
     def all(self) -> list[Claim]:
         """Return every claim on the conversation's effects, the oldest first."""
-        return [] if self._stream.key is None else self._recorder.claims(self._stream)
+        return [] if self._stream.key is None else self._recorder.claims.of(self._stream)
 
     def take_over(self, claim: Claim, owner: str) -> Claim | None:
         """Return a dead owner's claim, under a new fence with its drafts; None if it is no longer there."""
-        return self._recorder.take_over_claim(self._stream, claim, owner)
+        return self._recorder.claims.take_over(self._stream, claim, owner)
 
     def release(self, claim: Claim) -> None:
         """Let an effect go that was not begun, or may be begun again."""
-        self._recorder.release_claim(claim)
+        self._recorder.claims.release(claim)
 
     def draft(self, said: Iterable[tuple[int, bytes]]) -> None:
         """Store the pieces streamed since the last time, for several claims at once: fences, and JSON.
@@ -52,11 +52,11 @@ class Claims:
         For a claim that is no longer there nothing is kept.
         """
         if rows := list(said):
-            self._recorder.add_drafts(rows)
+            self._recorder.drafts.add(rows)
 
     def drafted(self, claim: Claim) -> list[bytes]:
         """Return the streamed pieces saved for a claim, in order."""
-        return self._recorder.drafts(claim.fence)
+        return self._recorder.drafts.of(claim.fence)
 
 
 # The name of no runner, so that the next runner settles the claim as an orphan.
@@ -84,7 +84,7 @@ class OpenClaim(NamedTuple):
 def open_claims(log: LogHandle, conversation: str | None = None) -> list[OpenClaim]:
     """Return the claims of a log or a conversation, the oldest first. Raises `ConversationNotFoundError`."""
     _check_conversation(log, conversation)
-    found = log.recorder.all_claims()
+    found = log.recorder.claims.everywhere()
     return [_open_claim(log, name, claim) for name, claim in found if conversation in (None, name)]
 
 
@@ -114,6 +114,6 @@ def _open_claim(log: LogHandle, conversation: str, claim: Claim) -> OpenClaim:
         EPOCH + claim.at * MICROSECOND,
         owner.host,
         owner.pid,
-        log.recorder.owner_lives(claim.owner),
+        log.recorder.claims.owner_lives(claim.owner),
         owner.id,
     )

@@ -106,7 +106,7 @@ class LogHandle:
         self.application.close()
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and self.recorder.find(name) is not None
+        return isinstance(name, str) and self.recorder.conversations.find(name) is not None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())
@@ -141,7 +141,7 @@ class LogHandle:
         arguments.some_of("order", (order,), get_args(Order))
         which = self._which(archived, prefix, contains, (active_since, active_until), older_than)
         which = which._replace(by_time=order == "latest")
-        return self.recorder.names(which, limit=limit, order=order)
+        return self.recorder.conversations.names(which, limit=limit, order=order)
 
     def count(
         self,
@@ -158,7 +158,7 @@ class LogHandle:
         arguments.some_of("order", (order,), get_args(Order))
         which = self._which(archived, prefix, contains, (active_since, active_until), older_than)
         which = which._replace(by_time=order == "latest")
-        return self.recorder.count(which)
+        return self.recorder.conversations.count(which)
 
     @staticmethod
     def _which(
@@ -193,7 +193,7 @@ class LogHandle:
     def stream(self, name: str) -> Stream:
         """Return the stream of a conversation; without a key while nothing was appended to it."""
         check_name(name, what="conversation")
-        return self.remembered(Stream(name, self.recorder.find(name)))
+        return self.remembered(Stream(name, self.recorder.conversations.find(name)))
 
     def remembered(self, found: Stream) -> Stream:
         """Return the stream as this process knows it: all handles on it share the state of its head."""
@@ -209,12 +209,12 @@ class LogHandle:
 
     def rename(self, stream: Stream, name: str) -> None:
         """See `Conversation.rename`."""
-        self.recorder.rename(self.existing(stream), name)
+        self.recorder.conversations.rename(self.existing(stream), name)
         stream.name = name
 
     def archive(self, stream: Stream, *, at: int | None) -> None:
         """See `Conversation.archive`; `at` None takes it back."""
-        self.recorder.archive(self.existing(stream), at)
+        self.recorder.conversations.archive(self.existing(stream), at)
 
     def forget(self, key: int) -> None:
         """Forget the head of a stream, and the windows that were made of it."""
@@ -238,7 +238,7 @@ class LogHandle:
         # Where another process is in the way, the blobs and the log's rest stay for the next `collect`.
         with suppress(OperationalError, StoredDataError):
             if named:
-                self.recorder.collect_blobs(named)
+                self.recorder.blobs.collect(named)
         with suppress(OperationalError):
             self.recorder.compact()
 
@@ -250,7 +250,7 @@ class LogHandle:
         (always on a system other than Linux).
         """
         erasures.go_on(self)
-        found = self.recorder.collect_blobs()
+        found = self.recorder.blobs.collect()
         return found._replace(is_complete=self.recorder.compact())
 
     def existing(self, stream: Stream) -> int:

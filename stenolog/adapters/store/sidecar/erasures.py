@@ -37,7 +37,7 @@ class Files(Protocol):
 
 def finish(log: Files) -> bool:
     """Remove erased words from the files beside the log and from blobs; return whether all are removed."""
-    keys, named, number = log.recorder.unfinished_erasures()
+    keys, named, number = log.recorder.erasure.unfinished()
     if not (keys or named):
         return True
     # Folds of the whole log have seen the words, too.
@@ -50,12 +50,12 @@ def finish(log: Files) -> bool:
     delete_retired(log.recorder.sidecar_path)
     try:
         # Where another process is in the way, the marks stay: the next process to open the log tries again.
-        if named and log.recorder.collects_blobs and log.recorder.collect_blobs(named).kept:
+        if named and log.recorder.blobs.can_collect and log.recorder.blobs.collect(named).kept:
             return False
         if not log.recorder.compact():
             return False
         # Up to the number that was read: an erasure that came meanwhile keeps its marks.
-        log.recorder.end_erasures(number)
+        log.recorder.erasure.end(number)
     except (OperationalError, StoredDataError):
         return False
     return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
@@ -18,9 +18,11 @@ from stenolog.adapters.store.contract.inspection import Inspection
 from stenolog.adapters.store.contract.recorder import LogRecorder
 from stenolog.adapters.store.contract.threads import LogSubscription
 from stenolog.adapters.store.contract.values import (
+    EVERYWHERE,
     LAST,
     START,
     CommittedRow,
+    Cursor,
     ExportPart,
     Head,
     Inserted,
@@ -37,10 +39,10 @@ from stenolog.adapters.store.contract.values import (
 from stenolog.domain.entry import GENESIS, Record
 from stenolog.domain.errors import CallerError, StoreError
 
-from . import appends, blob_store, file_safety
+from . import appends, file_safety
 from .appends import Append, ExactAppend
-from .methods import SqliteRows
-from .statements import conversation_rows, event_rows
+from .methods import SqliteBlobs, SqliteClaims, SqliteConversations, SqliteDrafts, SqliteErasure
+from .statements import conversation_rows, event_rows, tracking_rows
 from .turn.database import LogDatastore
 from .turn.group_commit import PendingWrite
 
@@ -63,15 +65,13 @@ EVER_COMMITTED = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name =
 DIGEST_OF = "SELECT digest FROM stored_events WHERE rowid = ?"
 
 
-class SqliteLogRecorder(SqliteRows, SQLiteApplicationRecorder):
+class SqliteLogRecorder(LogRecorder, SQLiteApplicationRecorder):
     """The library's recorder on our tables; `datastore` is the database, which nothing above the store sees.
 
     See `LogRecorder` for what each method does.
     """
 
     datastore: LogDatastore
-    # The promise to who recovers is a quarter of a second, and the write, a commit, takes time as well.
-    draft_interval = 0.1
 
     def __init__(self, datastore: LogDatastore, events_table_name: str = "stored_events") -> None:
         super().__init__(datastore, events_table_name)
@@ -81,10 +81,11 @@ class SqliteLogRecorder(SqliteRows, SQLiteApplicationRecorder):
         self.address = datastore.file
         self.sidecar_path = datastore.file
         self.is_private = datastore.in_memory
-        self.collects_blobs = blob_store.PINS_SUPPORTED
-        lock = "" if datastore.in_memory else f"{datastore.file}-lock"
-        self.pins = blob_store.Pins(lock, datastore.file)
-        """The blobs that this log has put and that no entry of it names yet."""
+        self.conversations = SqliteConversations(datastore)
+        self.erasure = SqliteErasure(datastore)
+        self.blobs: SqliteBlobs = SqliteBlobs(datastore)
+        self.claims = SqliteClaims(datastore)
+        self.drafts = SqliteDrafts(datastore)
 
     def construct_create_table_statements(self) -> list[str]:
         return []  # `schema` makes the tables when the file is opened
@@ -224,7 +225,7 @@ class SqliteLogRecorder(SqliteRows, SQLiteApplicationRecorder):
     def resolve(self, stream: Stream) -> int | None:
         # Only a key that was found is kept: the conversation may begin at any moment.
         if stream.key is None:
-            stream.key = self.find(stream.name)
+            stream.key = self.conversations.find(stream.name)
         return stream.key
 
     def head(self, stream: Stream) -> Head:
@@ -275,6 +276,10 @@ class SqliteLogRecorder(SqliteRows, SQLiteApplicationRecorder):
         with self.datastore.reading() as connection:
             return event_rows.committed(connection, after, upto=upto, key=key, limit=limit)
 
+    def appended(self, behind: Mapping[int, int], limit: int = 16) -> list[CommittedRow]:
+        with self.datastore.reading() as connection:
+            return event_rows.appended(connection, behind, limit)
+
     def committed_at(self, notifications: Sequence[int]) -> list[CommittedRow]:
         with self.datastore.reading() as connection:
             return event_rows.committed_at(connection, notifications)
@@ -309,6 +314,27 @@ class SqliteLogRecorder(SqliteRows, SQLiteApplicationRecorder):
         # A commit of another process does not say what it has written.
         return self.datastore.commit_notifier.subscribe(wake)
 
+    def imported(self, key: int) -> tuple[int, int]:
+        with self.datastore.reading() as connection:
+            return conversation_rows.imported(connection, key)
+
+    # Cursors of followers
+
+    def insert_tracking(self, tracking: Tracking) -> None:
+        self.datastore.group.savepoint(lambda connection: tracking_rows.insert(connection, tracking))
+
+    def max_tracking_id(self, application_name: str) -> int | None:
+        with self.datastore.reading() as connection:
+            return tracking_rows.newest(connection, application_name)
+
+    def load_cursor(self, name: str, key: int = EVERYWHERE) -> Cursor:
+        with self.datastore.reading() as connection:
+            return tracking_rows.load_cursor(connection, name, key)
+
+    def save_cursor(self, name: str, to: Cursor, key: int = EVERYWHERE) -> None:
+        with self.datastore.writing() as connection:
+            tracking_rows.advance(connection, name, to, key)
+
     # The store as a whole
 
     @property
@@ -340,7 +366,7 @@ class SqliteLogRecorder(SqliteRows, SQLiteApplicationRecorder):
             copies.copy(source, path)
 
     def close(self) -> None:
-        self.pins.close()
+        self.blobs.close()
 
 
 def _lineage(connection: sqlite3.Connection, stream: Stream, last: int) -> tuple[Segment, ...]:

@@ -52,7 +52,7 @@ def forks_of(talk: Conversation) -> dict[int, list[str]]:
     recorder, found = talk.log.recorder, dict[int, list[str]]()
     if talk.key is None:
         return found
-    shared: Mapping[int, str] = recorder.conversations_with(talk.stream, 1)
+    shared: Mapping[int, str] = recorder.erasure.conversations_with(talk.stream, 1)
     for key, name in shared.items():
         segments = recorder.lineage(Stream(name, key))
         if len(segments) > 1 and segments[-2].key == talk.key:
