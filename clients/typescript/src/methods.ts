@@ -137,7 +137,7 @@ export abstract class ServiceMethods {
     return this.call("release", params);
   }
 
-  /** Tell that a runner is still at work on what it has claimed. */
+  /** Report that a runner is still at work on what it has claimed. */
   renew(params: RenewParams): Promise<Nothing> {
     return this.call("renew", params);
   }

@@ -306,13 +306,13 @@ export interface Effect {
   call: Call | null;
 }
 
-/** Entries, and the position that the conversation stands at, as far as was read. */
+/** Entries, and the position read up to. */
 export interface Entries {
   position: number;
   entries: Entry[];
 }
 
-/** The entries behind `after`, up to `at`. */
+/** The entries after `after`, up to `at`. */
 export interface EntriesParams {
   conversation: string;
   after?: number;
@@ -330,7 +330,7 @@ export type Entry = (Event | UnknownEvent) & {
   topic: string;
 };
 
-/** The failure of a model call, as the provider or the connection told it. */
+/** The failure of a model call, as the provider or the connection reported it. */
 export interface Failure {
   /**
    * One of the log's categories ("timeout", "network", ...); empty: found by status, code and
@@ -408,14 +408,14 @@ export interface JoinParams {
   conversation: string;
   agent: string;
   model?: string | null;
-  instructions?: string | null;
+  persona?: string | null;
   /** Tools in the form of OpenAI or Anthropic. */
   tools?: JsonObject[] | null;
   parameters?: JsonObject | null;
   policy?: JsonObject | null;
 }
 
-/** The mode switch that was appended; null where the agent took part with that card already. */
+/** The mode switch that was appended; null if the agent had that card already. */
 export interface Joined {
   entry: Entry | null;
 }
@@ -708,7 +708,7 @@ export type SubmitParams = (EventToWrite) & {
   id?: string | null;
 };
 
-/** The entries behind `after`; where there are none yet, those that come within `wait` seconds. */
+/** The entries after `after`; if there are none yet, those that come within `wait` seconds. */
 export interface TailParams {
   conversation: string;
   after: number;
@@ -816,7 +816,7 @@ export interface Transitions {
   transitions: JsonObject[];
 }
 
-/** The steps of the entries behind `after`. */
+/** The steps of the entries after `after`. */
 export interface TransitionsParams {
   conversation: string;
   at?: number | null;
@@ -901,7 +901,7 @@ export interface WorkflowRun {
   context?: string;
 }
 
-/** The entries that were written, or that stood there under the same ids. */
+/** The entries that were written, now or before under the same ids. */
 export interface WrittenEntries {
   /** The position of the last of them; where there is none, that of the conversation. */
   position: number;

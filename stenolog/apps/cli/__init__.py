@@ -26,7 +26,7 @@ NO_COMMAND: tuple[type[Exception], ...] = tuple(
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line; returns its exit code."""
+    """Run a command line; return its exit code."""
     as_json = "--json" in arguments
     try:
         status = app.main(list(arguments), prog_name="stenolog", standalone_mode=False)
@@ -55,7 +55,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _color(arguments: Sequence[str]) -> Color | None:
-    """Return the colours that a command line asks for, which may not have been parsed."""
+    """Return the colour option of a command line, which may not have been parsed."""
     options = " ".join(arguments).replace("--color=", "--color ").split()
     asked = [word for option, word in pairwise(options) if option == "--color"]
     return next((color for color in get_args(Color) if asked[-1:] == [color]), None)

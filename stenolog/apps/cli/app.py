@@ -1,7 +1,4 @@
-"""The tree of commands, found in the folders of `commands`, and the exit codes of errors.
-
-docs/reference/errors.md is drawn from the table of exit codes.
-"""
+"""The commands, found in the folders of `commands`, and the exit codes of errors."""
 
 from __future__ import annotations
 
@@ -81,9 +78,9 @@ zone), --color WHEN, --no-pager, --plugin MODULE, --traceback. Version: -V\
 
 
 class Commands(click.Group):
-    """A group whose commands are the modules of a package; each is imported when it is called.
+    """A group whose commands are a package's modules, imported when called.
 
-    Words that are no command are those of the `default` one, if there is one.
+    Other words are arguments of the `default` command, if there is one.
     """
 
     def __init__(self, package: str, help: str, *, example: str, default: str = "") -> None:
@@ -93,34 +90,34 @@ class Commands(click.Group):
         self.default = default
 
     def get_help_option(self, ctx: click.Context) -> click.Option | None:
-        """Return the option `--help`, which a help need not list."""
+        """Return the option `--help`, hidden."""
         if option := super().get_help_option(ctx):
             option.hidden = True
         return option
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names, in the order of the help."""
+        """Return the names, sorted."""
         return list(self.modules)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments, with the default command before words that are no command."""
+        """Parse the arguments, with the default command before other words."""
         if self.default and not (args and (args[0] in self.modules or args[0] in ctx.help_option_names)):
             args = [self.default, *args]
         return super().parse_args(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command of that name. Raises `UsageError` with the nearest for another one."""
+        """Return the command of that name. Raises `UsageError` with the nearest for another."""
         if cmd_name not in self.modules:
             raise click.UsageError(self.unknown(cmd_name), ctx)
         return command_in(self.modules[cmd_name], cmd_name)
 
     def unknown(self, written: str) -> str:
-        """Return what is wrong with a word that is no command."""
+        """Return what is wrong with an unknown word."""
         return f"no command {written!r} of {self.name}{did_you_mean(written, self.modules)}"
 
 
 def command_in(module: str, name: str) -> click.Command:
-    """Return the command of that name in a module of `commands`; of a package its group."""
+    """Return the command of that name in a module of `commands`, or a package's group."""
     values = vars(import_module(f"{PACKAGE}.{module}")).values()
     return next(each for each in values if isinstance(each, click.Command) and each.name == name)
 
@@ -134,14 +131,14 @@ class App(Commands):
         self.default = ""
 
     def unknown(self, written: str) -> str:
-        """Return what is wrong with a word that is no command: another program may have it."""
+        """Return what is wrong with an unknown word, which another program may have."""
         if written in MEANT:
             meant = " or ".join(f"stenolog {words}" for words in MEANT[written])
             return f"no command {written!r}; did you mean: {meant}?"
         return f"no command {written!r}{did_you_mean(written, MODULES)}"
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the help: a screen of forty lines, each command behind what it is for."""
+        """Write the help: forty lines, each command under its section."""
         formatter.write("Usage: stenolog COMMAND [ARGUMENTS]\n")
         formatter.write(f"{(self.help or '').strip()}\n")
         for title, section in SECTIONS.items():
@@ -167,7 +164,7 @@ class Terminated(KeyboardInterrupt):
 
 
 class Exit(NamedTuple):
-    """An exit code, what it means, and the errors that lead to it."""
+    """An exit code, its meaning, and its errors."""
 
     code: int
     meaning: str
@@ -212,7 +209,7 @@ EXITS = (OK, FAILED, USAGE, NOT_FOUND, CORRUPT, CONFLICT, ADAPTER, DEFECT, INTER
 
 
 def exit_of(error: BaseException) -> Exit:
-    """Return the exit of an error: that of the nearest class above it that the table names."""
+    """Return an error's exit: that of its nearest class in the table."""
     named = {cls: exit for exit in EXITS for cls in exit.errors}
     found = next((named[cls] for cls in type(error).__mro__ if cls in named), DEFECT)
     return ADAPTER if found is DEFECT and plugin_at_fault(error) else found

@@ -1,4 +1,4 @@
-"""Shared parts of every command: options, printing of results, and errors as exit codes."""
+"""Shared parts of commands: options, printing of results, and errors as exit codes."""
 
 from __future__ import annotations
 
@@ -34,10 +34,7 @@ MARKS = {"error": ("✗", "red"), "warning": ("!", "yellow"), "note": ("·", "cy
 def command(
     name: str, cls: type[click.Command] | None = None, *, example: str
 ) -> Callable[[Callable[..., CommandResult | None]], click.Command]:
-    """Make a command of a function that returns a `CommandResult`.
-
-    It returns None where it has printed its result itself.
-    """
+    """Make a command of a function that returns a `CommandResult`, or None if it has printed its own."""
 
     def build(function: Callable[..., CommandResult | None]) -> click.Command:
         @functools.wraps(function)
@@ -61,10 +58,10 @@ def command(
 
 
 class Command(click.Command):
-    """A command that takes `-1` for the position that it is meant as, which there is none of."""
+    """A command that explains `-1` as a wrong position, not as an option."""
 
     def get_help_option(self, ctx: click.Context) -> click.Option | None:
-        """Return the option `--help`, which its own help need not list."""
+        """Return the option `--help`, hidden."""
         if option := super().get_help_option(ctx):
             option.hidden = True
         return option
@@ -82,7 +79,7 @@ class Command(click.Command):
 
 
 def _shared(function: F) -> F:
-    """Add the options that every command takes; the help of `stenolog` itself describes them."""
+    """Add the options of every command; `stenolog --help` describes them."""
     options = (
         click.option("--json", "as_json", is_flag=True, hidden=True),
         click.option("--color", type=OneOf(["auto", "always", "never"]), default="auto", hidden=True),
@@ -105,7 +102,7 @@ def _shared(function: F) -> F:
 
 
 def _load_plugins(_context: click.Context, _parameter: click.Parameter, plugins: tuple[str, ...]) -> None:
-    """Load the named plugins before any other option is read, since an option may need them."""
+    """Load plugins before other options are read, which may need them."""
     from stenolog.adapters.plugins import load_plugin
 
     for plugin in plugins:
@@ -117,7 +114,7 @@ def _load_plugins(_context: click.Context, _parameter: click.Parameter, plugins:
 
 
 def show(answer: CommandResult, as_json: bool, color: Any, pager: bool) -> int:
-    """Print an answer, and say which exit code it is."""
+    """Print an answer, and return its exit code."""
     status = "failed" if answer.failed else "ok"
     if as_json:
         data: Any = answer.data() if callable(answer.data) else answer.data
@@ -135,7 +132,7 @@ def show(answer: CommandResult, as_json: bool, color: Any, pager: bool) -> int:
 def fail(error: BaseException, *, as_json: bool, trace: bool, color: Color | None = None) -> int:
     """Report an error, on stderr or as an envelope, and return the exit code.
 
-    `color` is for an error outside of a command, whose own option says it else.
+    `color` is for an error outside of a command, whose own option decides else.
     """
     exit = exit_of(error)
     if trace and exit not in (INTERRUPTED, TERMINATED):
@@ -153,13 +150,13 @@ def fail(error: BaseException, *, as_json: bool, trace: bool, color: Color | Non
 
 
 def _try_to_say(text: str, mark: str = "", style: str = "", color: Color | None = None) -> None:
-    """Write to stderr, and ignore a failure: there is no other place to report it."""
+    """Write to stderr, ignoring failures: there is no other place."""
     with suppress(OSError):
         say(text, mark=mark, style=style, color=color)
 
 
 def _printed(data: dict[str, Any]) -> bool:
-    """Print an envelope; whether that was possible."""
+    """Print an envelope; return whether that was possible."""
     try:
         click.echo(safe_json(data))
     except OSError:
@@ -168,12 +165,12 @@ def _printed(data: dict[str, Any]) -> bool:
 
 
 def _stdout_is_broken(error: BaseException) -> bool:
-    """Return whether the error may come from writing to stdout: an `OSError` of a file has its name."""
+    """Return whether the error may come from stdout: a file's `OSError` has a name."""
     return isinstance(error, OSError) and error.filename is None and error.errno in FULL
 
 
 def _let_go_of_stdout() -> None:
-    """Discard the output still to be written, because Python would try again when it ends."""
+    """Discard unwritten output, which Python would retry at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -198,6 +195,6 @@ def _message(error: BaseException, exit: Exit) -> str:
 
 
 def nobody_reads_on() -> int:
-    """Discard further output when the reader has gone: `stenolog log | head` is no error."""
+    """Discard further output after the reader has gone, as in `stenolog log | head`."""
     _let_go_of_stdout()
     return OK.code

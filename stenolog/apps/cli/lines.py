@@ -1,4 +1,4 @@
-"""Lines of a drawing, events in a few words, and results, drawn for people or printed as JSON."""
+"""Pieces of a drawing, and results of commands, drawn for people or printed as JSON."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ CODES = {
 
 
 class TextLine(NamedTuple):
-    """One line: its pieces, safe, each with its style (words of `CODES`); the last `kept` are never cut."""
+    """One line of safe pieces, each with its style (words of `CODES`); the last `kept` are never cut."""
 
     pieces: tuple[tuple[str, str], ...]
     kept: int = 0
 
     def rendered(self, width: int | None, *, coloured: bool) -> str:
-        """Return the line, cut with an ellipsis where it is wider than `width` cells; never with None."""
+        """Return the line, cut with an ellipsis at `width` cells; None: never cut."""
         text = "".join(words for words, _ in self.pieces)
         if width is not None and (len(text) > width or not text.isascii()):
             return self._cut(width, coloured)
@@ -75,9 +75,9 @@ class TextLine(NamedTuple):
 
 
 class Paragraph(NamedTuple):
-    """Text of any length, broken between words where a line would be too wide; nothing is left out.
+    """Text that wraps between words; nothing is left out.
 
-    `indent`: how many cells its lines stand to the right; `lead` is a title that stands there on the first.
+    Its lines begin after `indent` cells; `lead` is a title there on the first.
     """
 
     text: str
@@ -86,9 +86,9 @@ class Paragraph(NamedTuple):
     lead: str = ""
 
     def rendered(self, width: int | None, *, coloured: bool) -> Iterator[str]:
-        """Yield its lines, each made when it is asked for: a pager shows the first page of it at once.
+        """Yield its lines lazily, so that a pager shows the first page at once.
 
-        `width` is in cells; None: a line is as wide as its words.
+        `width` is in cells; None: no limit.
         """
         lead = f"{self.lead:<{self.indent}}"
         if coloured and self.lead:
@@ -100,7 +100,7 @@ class Paragraph(NamedTuple):
 
 
 def paragraph(text: str, style: str = "", *, indent: int = 0, lines: int | None = None) -> Paragraph:
-    """Return text that wraps; only its first `lines` lines if that is given."""
+    """Return text that wraps; only its first `lines` lines if given."""
     shown = safe(text).rstrip().expandtabs(4)
     more = 0 if lines is None else shown.count("\n") + 1 - lines
     if more > 0:
@@ -109,12 +109,12 @@ def paragraph(text: str, style: str = "", *, indent: int = 0, lines: int | None 
 
 
 def field(name: str, value: str, indent: int) -> Paragraph:
-    """Return a named value as a paragraph: its name, padded to `indent` cells, and its whole value."""
+    """Return a named value as a paragraph: its name, padded to `indent` cells, and its value."""
     return paragraph(value, indent=indent)._replace(lead=one_line(name))
 
 
 def _rows(text: str) -> Iterator[str]:
-    """Yield the lines of a text; unlike `split`, without holding all of them."""
+    """Yield the lines of a text without holding all of them, unlike `split`."""
     begin = 0
     while (end := text.find("\n", begin)) >= 0:
         yield text[begin:end]
@@ -123,7 +123,7 @@ def _rows(text: str) -> Iterator[str]:
 
 
 def _folded(row: str, room: int) -> Iterator[str]:
-    """Break a line after the last word that fits; a word that does not fit on a line is cut."""
+    """Break a line after the last word that fits; cut a word that does not."""
     begin = 0
     while (end := _fits(row, begin, room)) < len(row):
         blank = end if row[end] == " " else row.rfind(" ", begin, end)
@@ -137,7 +137,7 @@ def _folded(row: str, room: int) -> Iterator[str]:
 
 
 def _fits(row: str, begin: int, room: int) -> int:
-    """Return where the piece ends that begins there and has so many cells."""
+    """Return where a piece of so many cells ends."""
     if len(row) - begin <= room and row.isascii():
         return len(row)
     piece = row[begin : begin + 2 * room]
@@ -149,9 +149,9 @@ def _fits(row: str, begin: int, room: int) -> int:
 
 
 def line(*pieces: str | tuple[str, str], kept: int = 0) -> TextLine:
-    """Return a line of pieces, each with its style. Only blanks at the ends of a piece stay as they are.
+    """Return a line of pieces, each with its style. Only blanks at their ends stay.
 
-    Where the line is too wide, the last `kept` pieces stay whole, and what stands before them is cut.
+    If the line is too wide, the last `kept` pieces stay whole.
     """
     pairs = ((piece, "") if isinstance(piece, str) else piece for piece in pieces)
     return TextLine(tuple((_kept_blanks(words), style) for words, style in pairs if words), kept)
@@ -167,7 +167,7 @@ def _kept_blanks(words: str) -> str:
 
 
 def shortened(words: str, cells: int) -> str:
-    """Return one line of words with an ellipsis for its middle, if it has more than so many cells."""
+    """Return one line, with an ellipsis in the middle above so many cells."""
     whole = one_line(words)
     if len(whole) <= cells and whole.isascii():
         return whole
@@ -181,13 +181,13 @@ def shortened(words: str, cells: int) -> str:
 
 
 def styled(words: str, style: str) -> str:
-    """Return words that are safe already, in a style."""
+    """Return safe words in a style."""
     codes = ";".join(CODES[word] for word in style.split())
     return f"\x1b[{codes}m{words}\x1b[0m" if codes and words.strip() else words
 
 
 def counted(number: int, what: str, many: str = "") -> str:
-    """Return a number and its noun: 1 request, 12 requests; `many` if the plural is no mere `s`."""
+    """Return a number and its noun: 1 request, 12 requests; `many` is an irregular plural."""
     return f"{number:,} {what if number == 1 else many or f'{what}s'}"
 
 
@@ -205,7 +205,7 @@ def passes(answer: AssistantMessage, turns: TurnPolicy | None) -> bool:
 
 
 def pass_token(turns: TurnPolicy | None) -> str:
-    """Return the token by which an agent passes under a turn policy; empty if there is none."""
+    """Return the token by which an agent passes under a turn policy, or ""."""
     token = turns.options.get("pass_token") if turns is not None else None
     return token if isinstance(token, str) else ""
 
@@ -229,17 +229,16 @@ MENDED = (
 
 
 def nothing() -> Iterable[Piece]:
-    """Return the drawing of a command that has nothing to show."""
+    """Return an empty drawing."""
     return ()
 
 
 class CommandResult(NamedTuple):
     """Result of a command.
 
-    `data` is what `--json` shows, or a function that makes it when it is asked for. `draw` makes what a
-    person sees; a string in it is printed as it is. `failed`: the check that the command is there for has
-    failed. `streams`: the data comes piece by piece, each in an envelope of its own. `said`: what a
-    person is told in the place of the diagnostics, where that is less. `closing` stands below them.
+    `data` is for `--json`, or a function that makes it. `draw` makes what a person sees; a string is printed
+    as it is. `failed`: the command's check has failed. `streams`: data comes in pieces, each in its own
+    envelope. `messages` replace the diagnostics for a person. `closing` comes last.
     """
 
     data: object = None
@@ -252,7 +251,7 @@ class CommandResult(NamedTuple):
 
 
 def done(words: str, **data: object) -> CommandResult:
-    """Return the result of a command that succeeded: a confirmation, and its data."""
+    """Return the result of a success: a confirmation, and its data."""
 
     def draw() -> Iterator[Piece]:
         yield line(("✓ ", "green"), words)
@@ -271,7 +270,7 @@ SPANS = (
 
 
 def ago(time: datetime, now: datetime) -> str:
-    """Return how long before `now` a time was, in the largest unit that has passed: `3 d ago`."""
+    """Return how long before `now` a time was, in the largest unit: `3 d ago`."""
     seconds = (now - time).total_seconds()
     unit = next(((size, name) for size, name in reversed(SPANS) if seconds >= size), None)
     return "now" if unit is None else f"{seconds // unit[0]:.0f} {unit[1]} ago"

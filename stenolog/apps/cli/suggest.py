@@ -1,4 +1,4 @@
-"""Suggest what a misspelt word was meant to be."""
+"""Suggestions for misspelt words."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ LIKE = 0.6
 
 
 def closest(written: str, known: Iterable[str], most: int = 3) -> list[str]:
-    """Return the known words that are most like the written one, the most alike first.
+    """Return the known words most like the written one, the best first.
 
-    A known word may be meant by its beginning, so its first letters are compared too.
+    Beginnings of known words are compared too.
     """
     likeness = {word: max(_like(written, word), _like(written, word[: len(written)])) for word in known}
     alike = sorted((word for word in likeness if likeness[word] >= LIKE), key=lambda word: -likeness[word])
@@ -31,7 +31,7 @@ def _like(written: str, word: str) -> float:
 
 
 def did_you_mean(written: str, known: Iterable[str], most: int = 3) -> str:
-    """Return "; did you mean 'a' or 'b'?"; empty where nothing known is like the written word."""
+    """Return "; did you mean 'a' or 'b'?", or "" if nothing is alike."""
     alike = [repr(word) for word in closest(written, known, most)]
     if not alike:
         return ""
@@ -40,7 +40,7 @@ def did_you_mean(written: str, known: Iterable[str], most: int = 3) -> str:
 
 
 def where_the_position_goes(error: click.UsageError) -> str:
-    """Return how a command takes a position that was given the other way; empty for another mistake."""
+    """Return how a command takes a position that was given the other way, or ""."""
     if error.ctx is None:
         return ""
     command = error.ctx.command

@@ -1,4 +1,4 @@
-"""Console of the command line: answers on stdout, messages and progress on stderr, files in one piece."""
+"""Console of the command line: answers on stdout, messages and progress on stderr, files written whole."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ PATIENCE_S = 1.0
 
 
 def width() -> int | None:
-    """Return how many cells a line may have: those of the terminal; in a pipe COLUMNS.
+    """Return how many cells a line may have: the terminal's, or in a pipe COLUMNS.
 
-    None: as many as it needs, since a program that reads a pipe without COLUMNS wants all words.
+    None: no limit, for programs.
     """
     if sys.stdout.isatty():
         return shutil.get_terminal_size().columns
@@ -48,13 +48,13 @@ def width() -> int | None:
 
 
 def coloured(color: Color, *, stderr: bool = False) -> bool:
-    """Return whether to colour. `auto` does so on a terminal, unless NO_COLOR is set."""
+    """Return whether to colour; `auto` at a terminal, unless NO_COLOR is set."""
     terminal = (sys.stderr if stderr else sys.stdout).isatty() and os.environ.get("TERM") != "dumb"
     return color == "always" or (color == "auto" and terminal and not os.environ.get("NO_COLOR"))
 
 
 def console(color: Color = "auto", *, stderr: bool = False) -> Console:
-    """Return the one console. Nothing is markup, so that no stored text can style itself."""
+    """Return a console without markup, so that stored text cannot style itself."""
     from rich.console import Console
 
     colours = coloured(color, stderr=stderr)
@@ -71,7 +71,7 @@ def console(color: Color = "auto", *, stderr: bool = False) -> Console:
 
 
 def draw(drawing: Iterable[Piece], color: Color, *, page: bool) -> None:
-    """Print a drawing piece by piece; through a pager where it is taller than the terminal."""
+    """Print a drawing piece by piece, in a pager if taller than the terminal."""
     lines = _lines(drawing, color)
     if page and sys.stdout.isatty() and sys.stdin.isatty():
         first = list(islice(lines, shutil.get_terminal_size().lines - 1))
@@ -86,7 +86,7 @@ def draw(drawing: Iterable[Piece], color: Color, *, page: bool) -> None:
 
 
 def _lines(drawing: Iterable[Piece], color: Color) -> Iterator[str]:
-    """Yield the drawing line by line; rich is imported only for more than a line."""
+    """Yield the drawing line by line; import rich only for more than lines."""
     cells, colours = width(), coloured(color)
     screen: Console | None = None
     for piece in drawing:
@@ -105,20 +105,20 @@ def _lines(drawing: Iterable[Piece], color: Color) -> Iterator[str]:
 
 
 def _batched(rows: Iterator[str]) -> Iterator[str]:
-    """Join lines: a pipe takes many at once, which is ten times as fast."""
+    """Join lines, which a pipe takes ten times as fast."""
     while batch := "".join(islice(rows, BATCH)):
         yield batch
 
 
 def _drawn(screen: Console, piece: RenderableType, *, cut: bool) -> Iterator[str]:
-    """Yield the text that rich makes of a piece, without the blanks that it fills lines up with."""
+    """Yield rich's text of a piece, without trailing blanks."""
     with screen.capture() as captured:
         screen.print(piece, soft_wrap=not cut)
     return (FILLING.sub(r"\1", line, count=1) + "\n" for line in captured.get().split("\n")[:-1])
 
 
 def say(text: str, *, mark: str = "", style: str = "", color: Color | None = None) -> None:
-    """Print a line for the person on stderr; coloured as the command's `--color` says."""
+    """Print a line on stderr, coloured as `--color` says."""
     context = click.get_current_context(silent=True)
     chosen = color or (context.params.get("color") if context else None) or "auto"
     prefix = click.style(mark, fg=style or None) + " " if mark else ""
@@ -126,11 +126,11 @@ def say(text: str, *, mark: str = "", style: str = "", color: Color | None = Non
 
 
 class Declined(click.Abort):
-    """A question was answered with no, or not at all; `str` says what was therefore not done."""
+    """A question was not answered with yes; `str` says what was not done."""
 
 
 def ask(question: str, undone: str) -> None:
-    """Ask for a yes on the terminal. Raises `Declined` for a no, Ctrl-D and Ctrl-C."""
+    """Ask for a yes at the terminal. Raises `Declined` for a no, Ctrl-D and Ctrl-C."""
     try:
         agreed = click.confirm(question, err=True)
     except click.Abort:
@@ -141,9 +141,9 @@ def ask(question: str, undone: str) -> None:
 
 
 class Bar:
-    """Progress bar on stderr, if that is a terminal and the work takes over a second.
+    """Progress bar on stderr, at a terminal, after a second of work.
 
-    Called with what is done so far; `total` is None where nobody knows.
+    Called with what is done; `total` is None if unknown.
     """
 
     def __init__(self, label: str, total: int | None = None) -> None:
@@ -176,7 +176,7 @@ class Bar:
 
 
 def progress(items: Iterable[T], label: str, total: int | None = None) -> Iterator[T]:
-    """Yield the items, with a bar that shows their number."""
+    """Yield the items, with a bar of their number."""
     with Bar(label, total) as bar:
         for done, item in enumerate(items, 1):
             yield item
@@ -188,7 +188,7 @@ STEP = 256 * 1024
 
 
 class Bytes(Bar):
-    """A bar of the bytes of files that are read one after the other; `quiet` shows none."""
+    """A bar of the bytes of files read one after the other; `quiet` shows none."""
 
     def __init__(self, label: str, total: int, *, quiet: bool = False) -> None:
         super().__init__(label, total)
@@ -203,7 +203,7 @@ class Bytes(Bar):
             super().__call__(done)
 
     def counting(self, files: Sequence[Path]) -> Iterator[Path]:
-        """Yield the files, each counted when its turn comes."""
+        """Yield the files, counting each."""
         for number, file in enumerate(files, 1):
             self._files = f"{number} of {len(files)} files" if len(files) > 1 else ""
             if self._drawn is not None:
@@ -237,7 +237,7 @@ FILES = click.argument("files", metavar="FILE...", nargs=-1, required=True, type
 
 
 def there(path: Path) -> Path:
-    """Return a path that was given. Raises FileNotFoundError where nothing is at it."""
+    """Return a path. Raises FileNotFoundError if nothing is at it."""
     os.stat(path)
     return path
 
@@ -248,11 +248,10 @@ def _private(path: str, flags: int) -> int:
 
 @contextmanager
 def whole_or_not_at_all(path: Path) -> Iterator[TextIO]:
-    """Open a stream into a file that takes its name once everything is in it.
+    """Open a stream into a file that appears once it is complete.
 
-    A link stays, and what it leads to is written. What is there and is no regular file, a pipe or a device,
-    is written straight into. A new file is readable by its owner alone; an existing one keeps its
-    permissions. An `OSError` names the path that was given.
+    A link's target is written. Pipes and devices are written directly. A new file is readable only by its
+    owner; an existing one keeps its permissions. An `OSError` names the given path.
     """
     straight = path.exists() and not path.is_file()
     target = path if straight else path.resolve()

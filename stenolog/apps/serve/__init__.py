@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def application(log: Log, token: str) -> Starlette:
-    """Return a log as an application over HTTP, for whoever has the token; the log stays open after it.
+    """Return a log as an HTTP application, for holders of the token; the log stays open.
 
     Raises `MissingExtraError`.
     """
@@ -25,7 +25,7 @@ def application(log: Log, token: str) -> Starlette:
 
 
 def serve_stdio(log: Log, lines: BinaryIO, out: BinaryIO) -> None:
-    """Answer the JSON-RPC calls of a stream of lines, until it ends; the log stays open."""
+    """Answer the JSON-RPC calls in a stream of lines; the log stays open."""
     from . import service, stdio  # late: a program that wants HTTP needs neither
 
     stdio.serve(service.Service(log), lines, out)

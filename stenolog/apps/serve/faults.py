@@ -1,4 +1,4 @@
-"""Errors as other programs are told them: the name of the class, its words, and the numbers of protocols."""
+"""Errors as other programs get them: class name, message, and the protocols' numbers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ParseError(errors.CallerError, ValueError):
 
 
 class InvalidCallError(errors.CallerError, ValueError):
-    """A call is JSON, but no call."""
+    """A call is JSON, but not JSON-RPC."""
 
 
 class InvalidParamsError(errors.CallerError, ValueError):
@@ -34,7 +34,7 @@ class InvalidParamsError(errors.CallerError, ValueError):
 
 
 class TooManyCallsError(errors.CallerError, RuntimeError):
-    """More calls wait than the service has threads for."""
+    """More calls wait than the service has threads."""
 
 
 HTTP: tuple[tuple[type[BaseException], int], ...] = (
@@ -62,7 +62,7 @@ CODES: tuple[tuple[type[BaseException], int], ...] = (
 
 
 def http_status(error: BaseException) -> int:
-    """Return the HTTP status of an error: 500 for what is nobody's fault but ours."""
+    """Return the HTTP status of an error: 500 for our own."""
     return next((status for cls, status in HTTP if isinstance(error, cls)), 500)
 
 
@@ -72,7 +72,7 @@ def rpc_code(error: BaseException) -> int:
 
 
 def error_data(error: BaseException) -> dict[str, Any]:
-    """Return an error as JSON: `type`, `message`, and for a version conflict what was expected and found."""
+    """Return an error as JSON: `type`, `message`; for a version conflict what was expected and found."""
     if not isinstance(error, StenologError):
         plugin = plugin_at_fault(error)
         whose = f"the plugin {plugin}" if plugin else "a defect of stenolog"
@@ -86,7 +86,7 @@ def error_data(error: BaseException) -> dict[str, Any]:
 
 
 def invalid_params(error: ValidationError) -> InvalidParamsError:
-    """Return the first complaint about parameters: where, what was expected, what was found."""
+    """Return the first complaint about parameters: place, expected, found."""
     first = error.errors(include_url=False, include_context=False)[0]
     place = "".join(f"/{step}" for step in first["loc"])
     if first["type"] == "missing":

@@ -46,9 +46,9 @@ PATIENCE = 15.0
 
 
 def application(log: Log, token: str) -> Starlette:
-    """Return the log as an application, to be run by itself or mounted in another one.
+    """Return the log as an application, to be run by itself or mounted.
 
-    Whoever has the token may read and write everything in the log. The log stays open when it ends.
+    Holders of the token may read and write everything. The log stays open.
     """
     service = Service(log, is_leased=True)
     described, shown = to_json(document(service.methods)), page(service.methods)
@@ -110,14 +110,14 @@ def application(log: Log, token: str) -> Starlette:
 
 
 async def _sweep(service: Service) -> None:
-    """End lapsed owners for as long as the application runs."""
+    """End lapsed owners while the application runs."""
     while True:
         await asyncio.sleep(SWEEP)
         await run_in_threadpool(service.owners.end_lapsed)
 
 
 async def _body(request: Request) -> bytes:
-    """Return the body. Raises `InvalidParamsError` where it is too large."""
+    """Return the body. Raises `InvalidParamsError` if it is too large."""
     body = bytearray()
     async for piece in request.stream():
         body += piece
@@ -142,7 +142,7 @@ def _error(error: Exception) -> Response:
 
 
 def _tail_params(request: Request) -> TailParams:
-    """Return what a stream is asked for; a browser that comes back names the last id it has seen."""
+    """Return a stream's parameters; a browser that reconnects sends the last id it has."""
     last = request.headers.get("last-event-id") or request.query_params.get("after", "0")
     if not (last.isascii() and last.isdecimal() and len(last) <= LONGEST_NUMBER):
         raise InvalidParamsError(f"/after: expected a position, found {last!r:.60}")
@@ -155,7 +155,7 @@ def _tail_params(request: Request) -> TailParams:
 
 
 class _Stream(StreamingResponse):
-    """Entries as server-sent events; its place is given back however it ends."""
+    """Entries as server-sent events; its place is freed however it ends."""
 
     def __init__(self, service: Service, params: TailParams, places: Waiting) -> None:
         super().__init__(_events(service, params), media_type="text/event-stream")
@@ -169,7 +169,7 @@ class _Stream(StreamingResponse):
 
 
 async def _events(service: Service, params: TailParams) -> AsyncIterator[bytes]:
-    """Yield the entries behind a position as server-sent events, without end."""
+    """Yield the entries after a position as server-sent events, without end."""
     while True:
         found = await in_thread(partial(service.tail, params), "stenolog tail")
         for entry in found.entries:

@@ -66,14 +66,14 @@ class Entry(Message):
 
 
 class Entries(Message):
-    """Entries, and the position that the conversation stands at, as far as was read."""
+    """Entries, and the position read up to."""
 
     position: Position
     entries: list[Entry]
 
 
 class WrittenEntries(Message):
-    """The entries that were written, or that stood there under the same ids."""
+    """The entries that were written, now or before under the same ids."""
 
     position: Position
     """The position of the last of them; where there is none, that of the conversation."""
@@ -158,13 +158,13 @@ class JoinParams(InConversation):
 
 
 class Joined(Message):
-    """The mode switch that was appended; null where the agent took part with that card already."""
+    """The mode switch that was appended; null if the agent had that card already."""
 
     entry: Entry | None
 
 
 class EntriesParams(InConversation):
-    """The entries behind `after`, up to `at`."""
+    """The entries after `after`, up to `at`."""
 
     after: Position = 0
     at: Position | None = None
@@ -172,7 +172,7 @@ class EntriesParams(InConversation):
 
 
 class TailParams(InConversation):
-    """The entries behind `after`; where there are none yet, those that come within `wait` seconds."""
+    """The entries after `after`; if there are none yet, those that come within `wait` seconds."""
 
     after: Position
     wait: Annotated[float, Field(ge=0, le=LONGEST_WAIT, strict=False)] = 30.0
@@ -238,7 +238,7 @@ class Timeline(Message):
 
 
 class TransitionsParams(AtParams):
-    """The steps of the entries behind `after`."""
+    """The steps of the entries after `after`."""
 
     after: Position = 0
 

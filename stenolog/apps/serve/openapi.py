@@ -1,4 +1,4 @@
-"""JSON Schemas of the methods, the OpenAPI document that is made of them, and its page."""
+"""JSON Schemas of the methods, their OpenAPI document, and its page."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ERROR = {
 
 
 def schemas(methods: Iterable[Method], template: str = TEMPLATE) -> dict[str, Any]:
-    """Return the JSON Schema of every parameter and result, and of the events, by name."""
+    """Return the JSON Schema of every parameter, result and event, by name."""
     listed = [*methods]
     models = {model: None for method in listed for model in (method.params, method.result)}
     _, found = models_json_schema([(model, "validation") for model in models], ref_template=template)
@@ -96,7 +96,7 @@ td{overflow-wrap:anywhere}
 
 
 def page(methods: Mapping[str, Method]) -> str:
-    """Return the document as a page that needs no script and no other host."""
+    """Return the document as a page without scripts."""
     return "".join(_page([*methods.values()], schemas(methods.values())))
 
 
@@ -116,7 +116,7 @@ def _page(methods: Sequence[Method], found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _table(title: str, schema: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a table of the fields of a schema; nothing where it has none."""
+    """Yield a table of a schema's fields, if it has any."""
     if not (fields := schema.get("properties", {})):
         return
     yield f"<table><tr><th>{title}<th>type<th>meaning</tr>"
@@ -128,7 +128,6 @@ def _table(title: str, schema: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _linked(words: str) -> str:
-    """Return a type in words, in which the names of values are links to them."""
     return re.sub(r"\b[A-Z][A-Za-z]+\b(?! object)", r'<a href="#\g<0>">\g<0></a>', escape(words))
 
 

@@ -1,4 +1,4 @@
-"""Outcomes of model calls and tool calls, as other programs tell them, made into events."""
+"""Outcomes of model and tool calls, as other programs send them, made into events."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ KINDS = ("response", "chunks", "failure", "output", "events")
 
 
 class ModelCall(NamedTuple):
-    """A model call whose outcome is told: whose it was, what it answered, and its attempt.
+    """A model call with an outcome: its agent, and its attempt.
 
-    `retried`: the retry policy sets the time of the next attempt. `model` and `tools` are those of the card.
+    `retried`: the retry policy sets the next attempt's time. `model` and `tools` are the card's.
     """
 
     agent: str
@@ -56,7 +56,7 @@ class ModelCall(NamedTuple):
 
 
 def new_entries(events: Sequence[NewEvent]) -> list[NewEntry]:
-    """Return the events as entries to be appended. Raises `InvalidEventError`, with the place."""
+    """Return events as new entries. Raises `InvalidEventError`, with the place."""
     made = []
     for index, each in enumerate(events):
         try:
@@ -67,7 +67,7 @@ def new_entries(events: Sequence[NewEvent]) -> list[NewEntry]:
 
 
 def given_fields(outcome: Outcome) -> frozenset[str]:
-    """Return the given fields of an outcome. Raises `InvalidEventError` where they do not go together."""
+    """Return an outcome's fields. Raises `InvalidEventError` if they do not go together."""
     found = frozenset(name for name in KINDS if getattr(outcome, name) is not None)
     if len(found) != 1 and found != {"chunks", "failure"}:
         named = ", ".join(sorted(found)) or "none"
@@ -76,7 +76,7 @@ def given_fields(outcome: Outcome) -> frozenset[str]:
 
 
 def receipt_from(fields: Mapping[str, Any] | None) -> Receipt | None:
-    """Return the receipt that a request came with. Raises `InvalidEventError` for what is none."""
+    """Return a request's receipt. Raises `InvalidEventError`."""
     if fields is None:
         return None
     try:
@@ -94,10 +94,10 @@ def limits_from(fields: Mapping[str, Any] | None) -> Limits:
 
 
 def model_event(outcome: Outcome, call: ModelCall, now: datetime) -> AssistantMessage | LlmError:
-    """Return the event of a model call: the answer, or the failure with what had arrived.
+    """Return a model call's event: the answer, or the failure with what had arrived.
 
-    An answer with nothing in it, or a stream without an end, is a failure. Raises `InvalidEventError` where
-    the outcome is not that of a model, and `CallerError` for the JSON of no known provider.
+    An empty answer, or a stream without an end, is a failure. Raises `InvalidEventError` for another outcome,
+    and `CallerError` for JSON of no known provider.
     """
     found = given_fields(outcome)
     if not found <= {"response", "chunks", "failure"}:
@@ -122,7 +122,6 @@ def model_event(outcome: Outcome, call: ModelCall, now: datetime) -> AssistantMe
 
 
 def _model_error(failure: Failure) -> ModelError:
-    """Return the engine's error for a failure."""
     headers = {name.lower(): value for name, value in failure.headers.items()}
     found = provider_error(failure.status, failure.code, failure.message, headers=headers)
     if not failure.category:
@@ -147,9 +146,9 @@ def _retry_at(error: ModelError, call: ModelCall, now: datetime) -> datetime | N
 def tool_event(
     conversation: Conversation, output: CallOutput, call: ToolCall, where: CallRef, made: OpenCall | None
 ) -> ToolResult:
-    """Return the result of a tool call. A very long text is kept as a blob. Raises `InvalidEventError`.
+    """Return the result of a tool call; a very long text becomes a blob. Raises `InvalidEventError`.
 
-    `made` is the call as the state has it, None where it is closed by now.
+    `made` is the call in the state, None if closed.
     """
     if output.parts:
         fields = output.model_dump(exclude={"text", "duration_ms"}, exclude_defaults=True)

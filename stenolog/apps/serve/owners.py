@@ -1,4 +1,4 @@
-"""Owners of claims by name, each alive for as long as its connection, or its lease, lasts."""
+"""Named owners of claims, each alive as long as its connection or lease."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .runner import Runner
 
 
 class Owner:
-    """One owner of claims: the presence that shows that it lives, and its runners by conversation.
+    """An owner of claims: the presence that shows its life, and its runners by conversation.
 
-    `until` is the end of its lease, as the stopwatch counts, and `lease` its length in seconds.
+    `until` is the end of its lease on the stopwatch, `lease` its length in seconds.
     """
 
     def __init__(self, log: Log, lease: float) -> None:
@@ -30,12 +30,12 @@ class Owner:
             return self._runners.setdefault(conversation.name, Runner(conversation, self._presence))
 
     def close(self) -> None:
-        """End the owner: from now on its claims are those of a dead runner."""
+        """End the owner: its claims are those of a dead runner."""
         self._presence.close(keep=True)
 
 
 class Owners:
-    """The owners of claims by name. `is_leased`: one that does not call for the length of its lease is ended.
+    """The owners by name. `is_leased`: one that does not call during its lease is ended.
 
     `stopwatch` counts seconds.
     """
@@ -48,7 +48,7 @@ class Owners:
         self._turn = threading.Lock()
 
     def renew(self, name: str, lease: float | None = None) -> Owner:
-        """Return the owner of that name, which has just called; `lease` None keeps its lease's length."""
+        """Return the owner, which has just called; `lease` None keeps the length."""
         self.end_lapsed()
         with self._turn:
             owner = self._owners.get(name)
@@ -59,7 +59,7 @@ class Owners:
             return owner
 
     def leave(self, name: str) -> None:
-        """End an owner, where there is one."""
+        """End an owner, if there is one."""
         with self._turn:
             if owner := self._owners.pop(name, None):
                 owner.close()

@@ -1,7 +1,7 @@
-"""Runners in other languages: each claims effects, and tells their outcomes, through a journal of the engine.
+"""Runners in other languages: they claim effects and send outcomes through an engine's journal.
 
-The claims of one owner are shown to be alive by a file that this process has locked. When the owner goes, or
-its lease ends, or this process dies, the next runner settles them as those of a dead one.
+A locked file of this process shows that an owner lives. If the owner or this process ends, or its lease, the
+next runner settles its claims.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from .runner_messages import ClaimParams, Outcome
 
 
 class RemoteModel(Model):
-    """A model that the other program calls: here it is the form of its requests."""
+    """A model that the other program calls; here only the form of its requests."""
 
     def __init__(self, name: str, api: str) -> None:
         self.name = name
@@ -51,7 +51,7 @@ class RemoteModel(Model):
 
 
 class RemoteTool(BaseTool):
-    """A tool that the other program runs, and whose calls may run twice."""
+    """A tool that the other program runs, possibly twice."""
 
     repeat = "keyed"
 
@@ -64,7 +64,7 @@ class RemoteTool(BaseTool):
 
 
 class Runner:
-    """One owner at work on one conversation. Any thread may call it; calls take turns."""
+    """One owner at work on one conversation. Safe for threads; calls take turns."""
 
     def __init__(self, conversation: Conversation, presence: Presence) -> None:
         self.conversation = conversation
@@ -77,10 +77,9 @@ class Runner:
         return Journal(self.conversation, self._presence, {}, Options())
 
     def claim(self, params: ClaimParams) -> tuple[tuple[ClaimedEffect, ...], Poll, int]:
-        """Claim effects that are due, for the agents asked for; those of dead runners are settled before.
+        """Claim due effects of these agents, after settling those of dead runners.
 
-        Returns the claimed effects, the poll, and the position that they were decided on.
-        Raises `AgentNotFoundError`.
+        Returns the claims, the poll, and the position that they were decided on. Raises `AgentNotFoundError`.
         """
         with self._turn:
             journal = self._journal
@@ -102,7 +101,7 @@ class Runner:
             return claimed, poll, journal.state.position
 
     def _release_forgotten(self, at_work: list[int] | None) -> None:
-        """Release the owner's claims that it does not know of, for the answer with them was lost."""
+        """Release the owner's claims whose answer was lost."""
         claims = self._journal.claims.all() if at_work is not None else []
         for claim in claims:
             if claim.owner == self._presence.owner and claim.fence not in (at_work or ()):
@@ -126,7 +125,7 @@ class Runner:
         }
 
     def _allowed(self, claimed: Iterable[ClaimedEffect]) -> Iterable[ClaimedEffect]:
-        """Yield the effects; a call of a tool that this mode withholds is answered, and not run."""
+        """Yield the effects; a call of a tool that this mode withholds is answered, not run."""
         journal = self._journal
         for each in claimed:
             call = each.call
@@ -142,7 +141,7 @@ class Runner:
     def settle(self, fence: int, outcome: Outcome, id: str | None) -> list[Entry]:
         """Append the outcome of a claimed effect, and return its entries. With an id it may be repeated.
 
-        Raises `ClaimLostError` where another runner has taken the effect over, and `InvalidEventError`.
+        Raises `ClaimLostError` if another runner has taken over, and `InvalidEventError`.
         """
         with self._turn:
             journal = self._journal
@@ -161,13 +160,13 @@ class Runner:
                 return entries
 
     def release(self, fence: int) -> None:
-        """Let an effect go that was not begun, or may be begun again. Raises `ClaimLostError`."""
+        """Release an effect that was not begun, or may be repeated. Raises `ClaimLostError`."""
         with self._turn:
             self._journal.claims.release(self._claim(fence))
             self._forget(fence)
 
     def draft(self, fence: int, text: str) -> None:
-        """Keep text that has streamed, for the case that the runner dies. Raises `ClaimLostError`."""
+        """Keep streamed text in case the runner dies. Raises `ClaimLostError`."""
         with self._turn:
             self._claim(fence)
             draft = self._drafts.setdefault(fence, StreamDraft(fence))
@@ -186,7 +185,7 @@ class Runner:
         raise ClaimLostError(f"claim {fence} was settled, released or taken over: nothing is appended for it")
 
     def _events(self, claim: Claim, outcome: Outcome) -> Sequence[Event | NewEntry]:
-        """Return the events of the outcome, as they are where the log does not want the effect any more."""
+        """Return the outcome's events, unchanged if the log no longer wants the effect."""
         if "events" in given_fields(outcome):
             return new_entries(outcome.events or ())
         if claim.effect == MODEL:
@@ -213,7 +212,7 @@ class Runner:
         return events_for(event, claim.fence not in journal.unwanted and _is_due(journal.state, claim))
 
     def _call(self, claim: Claim) -> tuple[AssistantMessage, CallRef, RunTool | None]:
-        """Return the answer with the call of a claim, its name, and the effect where it is still open."""
+        """Return the answer with a claim's call, its name, and the effect if still open."""
         position, _, nth = claim.effect.removeprefix("tool ").partition("/")
         entry = self.conversation.entry(int(position))
         assert isinstance(entry.event, AssistantMessage), "calls are of answers"
@@ -236,6 +235,5 @@ def _with_id(journal: Journal, events: Sequence[Event | NewEntry], id: str | Non
 
 
 def _is_due(state: State, claim: Claim) -> bool:
-    """Return whether the log still asks for the effect of a claim."""
     wanted = (claim.lane, claim.effect, claim.cause)
     return any((*key(effect), effect.cause) == wanted for effect in effects(state))

@@ -21,7 +21,7 @@ from .messages import (
 
 
 class Failure(Message):
-    """The failure of a model call, as the provider or the connection told it."""
+    """The failure of a model call, as the provider or the connection reported it."""
 
     category: str = ""
     """One of the log's categories ("timeout", "network", ...); empty: found by status, code and message."""

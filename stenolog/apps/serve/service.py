@@ -1,6 +1,6 @@
-"""Methods of the service: each takes one object of `messages`, and returns another.
+"""Methods of the service: each takes an object of `messages`, and returns another.
 
-Any thread may call a method. `Service.methods` are all of them, by name; the transports call nothing else.
+Any thread may call a method. `Service.methods` are all of them, by name.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SLICE = 0.5
 
 
 class Method(NamedTuple):
-    """A method: its name, the classes of its parameters and its result, and what does it."""
+    """A method: name, classes of parameters and result, and its function."""
 
     name: str
     params: type[m.Message]
@@ -50,7 +50,7 @@ class Method(NamedTuple):
 
 
 class Service:
-    """A log, served. `is_leased`: owners of claims that do not call for a while are ended (see `Owners`)."""
+    """A log, served. `is_leased`: owners of claims that do not call are ended (see `Owners`)."""
 
     def __init__(
         self, log: Log, *, is_leased: bool = False, stopwatch: Callable[[], float] = time.monotonic
@@ -61,7 +61,7 @@ class Service:
         self.methods: Mapping[str, Method] = {name: _method(self, name) for name in METHODS}
 
     def call(self, name: str, params: bytes) -> m.Message:
-        """Call a method with its parameters as JSON. Raises whatever the method does, and `CallerError`."""
+        """Call a method with its parameters as JSON. Raises the errors of the method, and `CallerError`."""
         method = self.methods.get(name)
         if method is None:
             meant = closest(name, [*self.methods])
@@ -74,7 +74,7 @@ class Service:
         return method.call(given)
 
     def close(self) -> None:
-        """End the calls that wait, and the owners of claims; the log stays open."""
+        """End waiting calls, and the owners of claims; the log stays open."""
         self._is_closing.set()
         self.owners.close()
 
@@ -141,7 +141,7 @@ class Service:
         return self._read(self._conversation(params), params.after, params.at, params.limit)
 
     def tail(self, params: m.TailParams) -> m.Entries:
-        """Return the entries behind a position, as soon as there are any; none if none came in time."""
+        """Return the entries after a position, as soon as there are any; none if none came in time."""
         conversation = self._conversation(params)
         if conversation.position <= params.after:
             self._wait(conversation, params.after, params.wait)
@@ -233,7 +233,7 @@ class Service:
         return m.Nothing()
 
     def renew(self, params: r.RenewParams) -> m.Nothing:
-        """Tell that a runner is still at work on what it has claimed."""
+        """Report that a runner is still at work on what it has claimed."""
         self.owners.renew(params.owner, params.lease)
         return m.Nothing()
 
@@ -264,7 +264,7 @@ class Service:
         return self.owners.renew(owner).runner(self._conversation(params))
 
     def _wait(self, conversation: Conversation, after: int, seconds: float) -> None:
-        """Wait until an entry stands behind a position, the time is over, or the service is closed."""
+        """Wait for an entry after a position, the time's end, or the service's."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0 and not self._is_closing.is_set():
             if any(True for _ in islice(conversation.tail(after, timeout=min(left, SLICE)), 1)):
@@ -307,7 +307,6 @@ WRITES = frozenset(("append", "submit", "join", "answer", "settle", "draft", "re
 
 
 def _written_under(conversation: Conversation, id: str | None) -> m.WrittenEntries | None:
-    """Return the entry that stands under an id."""
     entry = None if id is None else conversation.entry_by_id(id)
     return None if entry is None else written_message([entry])
 

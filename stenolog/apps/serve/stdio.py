@@ -3,9 +3,9 @@
     {"jsonrpc": "2.0", "id": 1, "method": "about", "params": {}}
     {"jsonrpc": "2.0", "id": 1, "result": {"stenolog": "0.1.0", "protocol": 1, "methods": [...]}}
 
-Calls are done side by side, and answered in the order in which they end; those that write to one conversation
-are done in the order in which they came. A call without an id is done and not answered. When the input ends,
-all that came is done, and the claims of this process are given up.
+Calls run in parallel, and are answered as they end; those that write to one conversation run in order. A call
+without an id is not answered. At the end of the input all calls are finished, and this process's claims
+released.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Answer: TypeAlias = dict[str, Any]
 
 
 def serve(service: Service, lines: BinaryIO, out: BinaryIO) -> None:
-    """Answer the calls of a stream of lines, until it ends."""
+    """Answer the calls in a stream of lines."""
     turn = threading.Lock()
 
     def write(answer: Answer) -> None:
@@ -52,7 +52,7 @@ def serve(service: Service, lines: BinaryIO, out: BinaryIO) -> None:
 
 
 class _Queues:
-    """Queues of calls by conversation: each is done in order, all of them side by side."""
+    """Queues of calls by conversation, each in order, all in parallel."""
 
     def __init__(self, threads: ThreadPoolExecutor, waiting: ThreadPoolExecutor) -> None:
         self.threads, self._waiting_threads = threads, waiting
@@ -61,7 +61,7 @@ class _Queues:
         self._waiting: dict[str, deque[Callable[[], None]]] = {}
 
     def add(self, name: str, work: Callable[[], None]) -> None:
-        """Have work done behind what waits under the same name."""
+        """Queue work under a name."""
         with self._turn:
             queue = self._waiting.get(name)
             if queue is None:
@@ -71,7 +71,7 @@ class _Queues:
                 queue.append(work)
 
     def wait(self, work: Callable[[], None]) -> None:
-        """Have work done that may take minutes. Raises `TooManyCallsError`."""
+        """Do work that may take minutes. Raises `TooManyCallsError`."""
         self._places.take()
         self._waiting_threads.submit(self._places.done, work)
 
@@ -89,7 +89,7 @@ class _Queues:
 
 
 def _begin(service: Service, line: bytes, write: Callable[[Answer], None], queues: _Queues) -> None:
-    """Begin the call of a line, or answer why there is none."""
+    """Begin the call of a line, or answer with its error."""
     try:
         call = _parse(line)
     except (ParseError, InvalidCallError) as error:
@@ -109,7 +109,6 @@ def _begin(service: Service, line: bytes, write: Callable[[Answer], None], queue
 
 
 def _answer(service: Service, call: dict[str, Any], write: Callable[[Answer], None]) -> None:
-    """Do one call, and write its answer."""
     try:
         answer: Answer = {"result": service.call(call["method"], to_json(call.get("params", {})))}
     except Exception as error:

@@ -27,7 +27,7 @@ def written_message(entries: list[Entry]) -> m.WrittenEntries:
 
 
 def request_message(request: Request, *, text: bool = False, explained: bool = False) -> m.AgentRequest:
-    """Return a request; with its text and its explanation where they are wanted."""
+    """Return a request, with its text and its explanation if wanted."""
     explanation = (
         {name: plain(getattr(request, name)) for name in ("size", "parts", "omissions")}
         if explained

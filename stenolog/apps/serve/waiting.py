@@ -1,4 +1,4 @@
-"""Places for the calls that wait: they have threads of their own, so that no other call waits for them."""
+"""Threads for waiting calls, so that no other call waits for them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Waiting:
-    """The places of one service; any thread may use it."""
+    """The places of one service. Safe for threads."""
 
     def __init__(self) -> None:
         self._free = threading.BoundedSemaphore(MOST_WAITING)
@@ -33,7 +33,7 @@ class Waiting:
         self._free.release()
 
     def done(self, work: Callable[[], T]) -> T:
-        """Return the result of work that has a place, and give it back."""
+        """Return the result of work that has a place, and free it."""
         try:
             return work()
         finally:

@@ -16,12 +16,12 @@ killed there, or the power failed.
 | gap | JSON: reason, exchanges that were not recorded or in part, since (ns); its exchange is its own |
 
 Reasons of an end: "" for an answer that is complete, client-closed, upstream-closed, tap-ended and
-relay-stopped; with a text behind a colon upstream-failed, request-not-understood, answer-not-understood
+relay-stopped; with a text after a colon upstream-failed, request-not-understood, answer-not-understood
 and not-recorded.
-An `end` may stand alone: of an exchange whose request was lost in a gap.
+An `end` may be the only record of an exchange whose request was lost in a gap.
 
 The reader yields every record at least once. A process that was killed reads the exchanges again that it
-had not marked as done, and some that it had: an exchange number is unique in its run, so it can tell.
+had not marked as done, and some that it had: an exchange number is unique in its run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The agent that a command is about, and its request: options, and the request as data."""
+"""Options for an agent and its request."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ AGENT = "agent, or agent/task"
 
 
 def takes_agent_else(otherwise: str) -> Callable[[F], F]:
-    """Add the option `--agent`: `agent` or `agent/task`, or None."""
+    """Add the option `--agent`: `agent`, `agent/task`, or None."""
 
     def decorate(function: F) -> F:
         @functools.wraps(function)
@@ -50,20 +50,20 @@ def takes_api(function: F) -> F:
 
 
 def takes_conditions(function: F) -> F:
-    """Add the options `--api` and `--policy`: the conditions under which requests are built."""
+    """Add the options `--api` and `--policy`."""
     written = click.option("--policy", metavar="POLICY", help="Such as last:50+tokens:16k; else its own.")
     return takes_api(written(function))
 
 
 def address(written: str | None, option: str) -> str | None:
-    """Return the address that an option gives. Raises `UsageError` for an empty name in it."""
+    """Return the address that an option gives. Raises `UsageError` for an empty name."""
     if written is not None and not all(written.split("/", 1)):
         raise click.UsageError(f"{option}: expected an {AGENT}, found an empty name")
     return written
 
 
 def known_agent(conversation: Conversation, written: str) -> str:
-    """Return the address if the conversation has such an agent, or no agent yet.
+    """Return the address if the conversation has such an agent, or none yet.
 
     Raises `AgentNotFoundError`.
     """
@@ -78,21 +78,21 @@ def known_agent(conversation: Conversation, written: str) -> str:
 
 
 def agent_or_only(conversation: Conversation, written: str | None, position: int) -> str:
-    """Return the agent that was named, or else the only or main one.
+    """Return the named agent, or else the only or main one.
 
-    Raises `AgentNotFoundError` for one that is not there, `InvalidEventError` if there are none or several.
+    Raises `AgentNotFoundError` for an unknown one, `InvalidEventError` for none or several.
     """
     return known_agent(conversation, written) if written else only_agent(conversation, position)
 
 
 def say_on_stderr(notes: Iterable[Diagnostic]) -> None:
-    """Print what is said beside an output that has to stay as it is."""
+    """Print notes beside an output that must stay exact."""
     for note in notes:
         say(note.message, mark="!", style="yellow")
 
 
 def print_raw(request: Request) -> None:
-    """Print the exact bytes of the body into a pipe; on a terminal, the same JSON made safe for it."""
+    """Print the exact bytes of the body; at a terminal its JSON, made safe."""
     from stenolog.projections.terminal_text import safe_json
 
     if sys.stdout.isatty():

@@ -1,4 +1,4 @@
-"""The database that a command is about: a file, or a database on a server."""
+"""The database of a command: a file, or on a server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stenolog.domain.errors import InvalidEventError
 
 
 class ServerDatabase:
-    """A database on a server. Its text has no password, unlike `address`, which opens it."""
+    """A database on a server. Its text has no password; `address` may."""
 
     def __init__(self, text: str) -> None:
         self.address = text
@@ -35,10 +35,10 @@ Database: TypeAlias = Path | ServerDatabase
 
 
 class DatabaseParameter(click.Path):
-    """The path of a file, or an address; see `database_of`."""
+    """A file's path, or an address; see `database_of`."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return a `Database`. Fails for an address of another kind."""
+        """Return a `Database`. Fails for another kind of address."""
         try:
             found = database_of(value)
         except InvalidEventError as error:
@@ -47,15 +47,15 @@ class DatabaseParameter(click.Path):
 
 
 def database_of(text: str | Path) -> Database:
-    """Return the database of a path or an address. Raises `InvalidEventError` for another address."""
+    """Return the database of a path or an address. Raises `InvalidEventError` for another."""
     checked = address.checked(text)
     return ServerDatabase(checked) if address.is_postgres(checked) else Path(checked)
 
 
 def file_of(db: Database, instead: str) -> Path:
-    """Return the file of a database, for a command about files alone.
+    """Return the file of a database, for a command that needs one.
 
-    Raises `InvalidEventError` for one on a server; `instead` is what to do there.
+    Raises `InvalidEventError` for a server; `instead` is what to do there.
     """
     if isinstance(db, ServerDatabase):
         raise InvalidEventError(f"expected a database in an SQLite file, found {db}: {instead}")

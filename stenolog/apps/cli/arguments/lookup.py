@@ -1,4 +1,4 @@
-"""Open the database that a command is about, and find the conversation that was meant."""
+"""The database and the conversation that a command line means."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MAKE_ONE = "begin with `stenolog demo` or `stenolog import FILE`, or name anothe
 def open_log(db: Database, *, create: bool = False) -> Log:
     """Open the log of a database until the command ends.
 
-    Raises FileNotFoundError where there is none, unless it is to be created.
+    Raises FileNotFoundError if there is none, unless `create`.
     """
     return click.get_current_context().with_resource(opened(db, create=create))
 
@@ -57,7 +57,7 @@ def opened(db: Database, *, create: bool = False, **options: Any) -> Log:
 
 
 def find_conversation(log: Log, written: str) -> Conversation:
-    """Return the conversation that was meant; where none was named, the newest, which stderr tells."""
+    """Return the conversation that is meant; without a name the newest, named on stderr."""
     if not written:
         return log[_newest(log)]
     if written in log:
@@ -73,7 +73,7 @@ def find_conversation(log: Log, written: str) -> Conversation:
 
 
 def _fork_meant(log: Log, written: str) -> str:
-    """Return the fork `0ab1c2d3-…~1` that is written as `0ab1c2d3~1`; empty where there is no such one."""
+    """Return the fork `0ab1c2d3-…~1` that `0ab1c2d3~1` means, or ""."""
     begins, mark, number = written.partition("~")
     known = log.names(archived=True, prefix=begins) if begins and mark else []
     found = [name for name in known if name.partition("~")[1:] == (mark, number)]
@@ -81,7 +81,7 @@ def _fork_meant(log: Log, written: str) -> str:
 
 
 def _command_meant(written: str) -> str:
-    """Return which command of the group was meant; the word may be a slip in its name."""
+    """Return which command of the group a misspelt word means."""
     group = getattr(click.get_current_context().parent, "command", None)
     if not isinstance(group, click.Group) or not group.name or group.name == "stenolog":
         return ""
@@ -90,9 +90,9 @@ def _command_meant(written: str) -> str:
 
 
 def find_both(log: Log, words: Sequence[str], default: str | None = None) -> tuple[Conversation, str]:
-    """Return the conversation and the word behind it; a conversation that is left out is the newest.
+    """Return the conversation, the newest if left out, and the word after it.
 
-    Where the word may be left out too, `default`, a single word is a position if it looks like one and no
+    If the word may be left out too (`default`), a single word is a position if it looks like one and no
     conversation has exactly that name.
     """
     if not words and default is None:
@@ -111,20 +111,20 @@ def find_both(log: Log, words: Sequence[str], default: str | None = None) -> tup
 
 
 def _are_swapped(log: Log, first: str, second: str) -> bool:
-    """Return whether a position stands where the conversation belongs, and the conversation behind it."""
+    """Return whether a position is in the conversation's place, and the other way round."""
     if "POSITION" not in _wanted() or not POSITION.fullmatch(first) or POSITION.fullmatch(second):
         return False
     return first not in log and bool(log.names(archived=True, prefix=second, limit=1))
 
 
 def _wanted() -> str:
-    """Return the arguments of this command, as its help shows them."""
+    """Return the command's arguments, as its help shows them."""
     ctx = click.get_current_context()
     return " ".join(param.make_metavar(ctx) for param in ctx.command.params if param.name == "words")
 
 
 def _newest(log: Log) -> str:
-    """Return the name of the conversation with the latest entry; archived ones come after all others."""
+    """Return the conversation with the latest entry; archived ones come last."""
     known = log.names(limit=2, order="latest") or log.names(archived=True, limit=2, order="latest")
     if not known:
         raise ConversationNotFoundError("no conversation yet: `stenolog import FILE` brings one in")
@@ -134,5 +134,5 @@ def _newest(log: Log) -> str:
 
 
 def find_conversations(log: Log, written: str) -> list[Conversation]:
-    """Return the conversation that was meant, or all of them where none was named."""
+    """Return the conversation that is meant, or all without a name."""
     return [find_conversation(log, written)] if written else [log[name] for name in log.names(archived=True)]

@@ -1,4 +1,4 @@
-"""Options and arguments that several commands take, each with one spelling."""
+"""Options and arguments of several commands, each with one spelling."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ SHORT = {kind: short for short, kind in KINDS.items()}
 
 
 class OneOf(_Choice):
-    """One of some words; the error of another one names the nearest."""
+    """One of some words; an error names the nearest."""
 
     def get_missing_message(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        """Return nothing: the message names the words already."""
+        """Return "": the message names the words already."""
         return ""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -53,7 +53,7 @@ class OneOf(_Choice):
 
 
 class RegisteredName(_ParamType):
-    """The name of something in a registry, which is read when the command runs: plugins add to it."""
+    """A name in a registry, read when the command runs, since plugins add to it."""
 
     name = "name"
 
@@ -61,11 +61,11 @@ class RegisteredName(_ParamType):
         self.registry = registry
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        """Return the names, as a choice is shown."""
+        """Return the names, as choices are shown."""
         return f"[{'|'.join(self.registry)}]"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the name. Fails with the names that are known, and how a plugin is loaded."""
+        """Return the name. Fails with the known names and how to load a plugin."""
         if value not in self.registry:
             known = ", ".join(self.registry)
             meant = did_you_mean(str(value), self.registry, most=1)
@@ -75,12 +75,12 @@ class RegisteredName(_ParamType):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Return the names that begin so."""
+        """Return the names with this beginning."""
         return [CompletionItem(each) for each in self.registry if each.startswith(incomplete)]
 
 
 class _Kind(OneOf):
-    """A kind of entries by its short name, or by the one that is shown; it becomes the latter."""
+    """A kind of entries by its short or its full name."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the kind."""
@@ -88,7 +88,7 @@ class _Kind(OneOf):
 
 
 def names(ctx: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
-    """Return the conversations whose name begins so, for the shell's completion."""
+    """Return the conversations with this beginning, for shell completion."""
     try:
         db = ctx.params.get("db") or database_of(default_database())
         if isinstance(db, Path) and not db.exists():
@@ -115,7 +115,7 @@ def takes_db(function: F) -> F:
 
 
 def typed(db: Database, *words: str) -> str:
-    """Return a command as a person types it, with `--db` unless the database is the default."""
+    """Return a command as typed, with `--db` unless the database is the default."""
     elsewhere = () if db == database_of(default_database()) else ("--db", str(db))
     return shlex.join(["stenolog", *words, *elsewhere])
 
@@ -137,7 +137,7 @@ def takes_kinds(function: F) -> F:
 
 
 def takes_conversation(function: F) -> F:
-    """Add the option `--db` and a conversation; where it is left out, it is the newest."""
+    """Add `--db` and an optional conversation."""
     argument = click.argument(
         "target", metavar="[CONVERSATION]", required=False, default="", shell_complete=names
     )
@@ -145,7 +145,7 @@ def takes_conversation(function: F) -> F:
 
 
 def takes_conversation_and(metavar: str) -> Callable[[F], F]:
-    """Add the option `--db`, a conversation and one word more, as `words`: see `lookup.find_both`."""
+    """Add `--db`, an optional conversation and another word, as `words`: see `lookup.find_both`."""
 
     def decorate(function: F) -> F:
         written = f"[CONVERSATION] {metavar}"

@@ -1,9 +1,9 @@
-"""Positions and names of conversations as a person writes them on the command line.
+"""Positions and names of conversations, as typed.
 
 12               position 12                    @~3              3 before the last
 @                the last                       @{error}         the last error
 @call:toolu_01   where that call was made       @{error}~1       the entry before it
-2026-11-20       the last entry up to that time (with or without hours; UTC where no zone is given), or 2h
+2026-11-20       the last entry up to that time (with or without hours; UTC without a zone), or 2h
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LISTED = "; `stenolog ls` lists those that there are"
 
 
 class ConversationArgument(Protocol):
-    """Methods of a conversation that resolving a position needs."""
+    """Methods of a conversation that resolve a position."""
 
     @property
     def name(self) -> str: ...
@@ -39,10 +39,9 @@ class ConversationArgument(Protocol):
 
 
 def resolve(conversation: ConversationArgument, written: str, least: int = 1) -> int:
-    """Return the position that was written, from `least` to the last one.
+    """Return the position that is written, from `least` to the last one.
 
-    Raises `InvalidEventError` for what is no position at all, `PositionNotFoundError` for one that is not
-    there.
+    Raises `InvalidEventError` for what is no position, `PositionNotFoundError` for a missing one.
     """
     head = conversation.position
     anchor, back = _split(written)
@@ -88,10 +87,10 @@ def _last(conversation: ConversationArgument, head: int, anchor: str, wanted: Ca
 
 
 def full_name(names: Iterable[str], written: str) -> str:
-    """Return the conversation that was meant: by its whole name, or by a beginning that only one of them has.
+    """Return the conversation with this name, or the only one with this beginning.
 
-    A conversation and its forks (`talk~1`) count as one: the beginning means the conversation.
-    Raises `ConversationNotFoundError`, naming the nearest, and `InvalidEventError` where several begin so.
+    A conversation and its forks (`talk~1`) count as one. Raises `ConversationNotFoundError`, naming the
+    nearest, and `InvalidEventError` if several match.
     """
     known = list(names)
     if written in known:

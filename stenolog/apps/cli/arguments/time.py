@@ -1,4 +1,4 @@
-"""Times as a person writes them on the command line, and as they are shown: in UTC, or with --local here.
+"""Times as typed and as shown: in UTC, or with --local in this zone.
 
 2026-11-20             that day               45m, 2h, 3d, 1w    so long ago
 2026-11-20T09:30       that minute            today, yesterday   that day
@@ -22,23 +22,23 @@ LONGEST_DAY = len("2026-11-20")
 
 
 def in_zone(time: datetime) -> datetime:
-    """Return a time in the zone that times are shown in: UTC, or that of this machine with --local."""
+    """Return a time in the zone that times are shown in."""
     return time.astimezone(_zone())
 
 
 def _zone() -> tzinfo | None:
-    """Return UTC; None, which stands for the zone of this machine, with --local."""
+    """Return UTC; with --local None, which means this machine's zone."""
     ctx = click.get_current_context(silent=True)
     return None if ctx is not None and ctx.params.get("local") else UTC
 
 
 def now() -> datetime:
-    """Return the present time, from which `2h` and `yesterday` are counted."""
+    """Return the present time."""
     return datetime.now(UTC)
 
 
 def moment(written: str, expected: str = A_TIME, *, to_its_end: bool) -> datetime:
-    """Return the time that was written; a day means its end, or its beginning.
+    """Return the time that is written; a day means its end, or its beginning.
 
     Raises `InvalidEventError`, naming what was expected.
     """
@@ -65,7 +65,7 @@ class Period(NamedTuple):
 
 
 def period(since: str | None, until: str | None) -> Period:
-    """Return the period between two written times. Raises `InvalidEventError` as `moment` does."""
+    """Return the period between two written times. Raises `InvalidEventError`."""
     return Period(
         None if since is None else moment(since, to_its_end=False),
         None if until is None else moment(until, to_its_end=True),
@@ -73,7 +73,7 @@ def period(since: str | None, until: str | None) -> Period:
 
 
 def _read(written: str) -> tuple[datetime, bool]:
-    """Return the time, and whether it is a whole day. Raises ValueError, OverflowError."""
+    """Return the time, and whether it is a day. Raises ValueError, OverflowError."""
     if written in DAYS_AGO:
         day = in_zone(now()).date() - timedelta(days=DAYS_AGO[written])
         return datetime.combine(day, time.min), True

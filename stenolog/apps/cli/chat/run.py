@@ -1,6 +1,6 @@
-"""Session of a person with a team at work in an event loop of its own, shared by `chat` and `run`.
+"""A person's session with a team in an event loop of its own, shared by `chat` and `run`.
 
-It prints entries as they come, and asks the person about calls that need approval.
+It prints entries as they come, and asks about calls that need approval.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ TICK = 1.0
 
 
 def summary_of(over: int | None) -> AutoSummary | None:
-    """Return what summarises requests of more than `over` tokens, each by the agent that it is for."""
+    """Return what summarises requests of more than `over` tokens, each for its agent."""
     return None if over is None else AutoSummary(over=over)
 
 
@@ -57,8 +57,8 @@ class Watching(Protocol):
 class BackgroundRun:
     """Runs a team on a conversation.
 
-    Ctrl-C stops the run where it stands, and the next goes on from there. `cancels`: pressed once, it cancels
-    what the agents do, and the log says so.
+    Ctrl-C stops the run, and the next continues it. `cancels`: the first cancels the agents' work, and is
+    logged.
     """
 
     def __init__(self, team: Team, conversation: Conversation, watching: Watching, *, cancels: bool) -> None:
@@ -90,7 +90,7 @@ class BackgroundRun:
                 signal.signal(number, handler)
 
     def _terminate(self, *_: object) -> None:
-        """Shut down in good order, once: stop a run as the last Ctrl-C does."""
+        """Shut down in good order, once."""
         if self._is_terminated:
             return
         self._is_terminated = True
@@ -99,7 +99,7 @@ class BackgroundRun:
         self._run.get_loop().call_soon_threadsafe(self._run.cancel)
 
     def do(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Do one thing in the event loop. Raises KeyboardInterrupt where it was stopped by Ctrl-C."""
+        """Run one coroutine in the event loop. Raises KeyboardInterrupt after Ctrl-C."""
         try:
             return self._runner.run(coroutine)
         except asyncio.CancelledError:
@@ -107,7 +107,7 @@ class BackgroundRun:
             raise (Terminated if self._is_terminated else KeyboardInterrupt) from None
 
     def go(self, message: Message | None = None, to: Iterable[str] = ()) -> None:
-        """Say something, if anything is given, and go on until only a person can."""
+        """Send a message, if any, and run until only a person can go on."""
         self.watching.begin(message.text if isinstance(message, UserMessage) else message or "")
         self.do(self._go(message, to))
 
@@ -139,7 +139,7 @@ class BackgroundRun:
 async def _pressed(
     press: Callable[[int, asyncio.Task[Any]], asyncio.Task[None] | None],
 ) -> AsyncIterator[None]:
-    """Call `press` at each Ctrl-C, with the number of times that it was pressed."""
+    """Call `press` at each Ctrl-C, with its count."""
     loop, run = asyncio.get_running_loop(), asyncio.current_task()
     assert run is not None, "this is a task"
     presses: list[asyncio.Task[None] | None] = []
@@ -157,8 +157,6 @@ async def _pressed(
 
 @asynccontextmanager
 async def _ticking(tick: Callable[[], None]) -> AsyncIterator[None]:
-    """Call `tick` every second."""
-
     async def ticks() -> None:
         while True:
             await asyncio.sleep(TICK)
@@ -172,7 +170,7 @@ async def _ticking(tick: Callable[[], None]) -> AsyncIterator[None]:
 
 
 class JsonPrinter:
-    """A run as a program follows it: an envelope for each entry, on a line of its own."""
+    """A run for a program: an envelope a line for each entry."""
 
     def __init__(self, conversation: Conversation) -> None:
         self.conversation = conversation
@@ -183,7 +181,7 @@ class JsonPrinter:
         self.catch_up()
 
     def take(self, happened: RunEvent) -> None:
-        """Print an entry; streamed pieces are in their entry in the end."""
+        """Print an entry; streamed pieces are in their entry."""
         if not isinstance(happened, StreamDelta) and happened.entry.position > self._position:
             self._position = happened.entry.position
             click.echo(safe_json(envelope("ok", happened.entry)))
@@ -195,7 +193,7 @@ class JsonPrinter:
         """End the run."""
 
     def catch_up(self, instead: str = "") -> None:
-        """Print the entries that were not printed yet."""
+        """Print the entries that are not printed yet."""
         for entry in self.conversation.entries(after=self._position):
             click.echo(safe_json(envelope("ok", entry)))
             self._position = entry.position
@@ -207,7 +205,7 @@ ARGUMENTS = "  arguments, as a JSON object: "
 
 
 class Verdict(NamedTuple):
-    """Decision of a person about a call: `reason` explains a refusal, `arguments` replace the agent's own."""
+    """A person's decision on a call: `reason` explains a refusal, `arguments` replace the agent's."""
 
     approved: bool
     reason: str = ""
@@ -215,9 +213,9 @@ class Verdict(NamedTuple):
 
 
 class Approvals:
-    """Asks a person about the calls that wait for one; `later` tells of those that are left open.
+    """Asks a person about waiting calls; `later` says how to return to open ones.
 
-    `yes` approves all of them. Where nobody can be asked they are refused; `leave` leaves them open instead.
+    `yes` approves all. If nobody can be asked they are refused, or with `leave` left open.
     """
 
     def __init__(
@@ -232,7 +230,7 @@ class Approvals:
         self._always: set[tuple[str, str]] = set()
 
     def judge(self) -> bool:
-        """Ask about each call that waits; return whether one was approved or refused."""
+        """Ask about each waiting call; return whether one was decided."""
         judged = False
         for lane, call in list(awaiting(self.work.conversation.state(), self.work.team.agents)):
             verdict = self._verdict(lane, call)
@@ -246,7 +244,7 @@ class Approvals:
         return judged
 
     def _verdict(self, lane: LaneState, call: OpenCall) -> Verdict | None:
-        """Return a person's decision on the call, of which everything is shown; None leaves it open."""
+        """Return a person's decision on a call shown whole; None leaves it open."""
         made = call_of(self.work.conversation, call)
         words = f"{lane.address}: {whole_call(made)}"
         if self.yes or (lane.agent, call.name) in self._always:
@@ -288,7 +286,7 @@ class Approvals:
         return verdict
 
     def _read(self, begin: str, made: ToolCall) -> Verdict | None:
-        """Show all of a call, page by page; a refusal where it was refused before its end."""
+        """Show a call page by page; return the refusal if it comes before the end."""
         first, *others = pages_of(made)
         self.paper.text(f"{begin}{first}", "bold")
         for nth, page in enumerate(others):
@@ -302,7 +300,7 @@ class Approvals:
         return None
 
     def _edited(self, call: OpenCall) -> str:
-        """Return the arguments that a person gives; empty where they are none that fit."""
+        """Return the arguments that a person gives; empty if none fit."""
         given = self.lines.reply(ARGUMENTS) or ""
         try:
             return approval(self.work.conversation, ref(call), given).arguments if given.strip() else ""
@@ -314,7 +312,7 @@ class Approvals:
 def _verdict_message(
     conversation: Conversation, lane: LaneState, call: OpenCall, verdict: Verdict
 ) -> UserMessage:
-    """Return the verdict as an event, with its reason for the agent."""
+    """Return the verdict as an event, with its reason."""
     if verdict.approved:
         return UserMessage(control=approval(conversation, ref(call), verdict.arguments or None))
     control = Control(action="refuse", call=ref(call))
@@ -325,7 +323,7 @@ def _verdict_message(
 
 @dataclass(frozen=True)
 class RunSession:
-    """A team on a conversation, and what a person reads, writes and decides."""
+    """A team on a conversation, and a person's reading, writing and deciding."""
 
     hints: Hints
     work: BackgroundRun
@@ -345,23 +343,23 @@ class RunSession:
         return self.work.conversation
 
     def go(self, text: Message | None = None, to: Iterable[str] = ()) -> None:
-        """Say something, if anything is given, and let the agents work until only a person can go on."""
+        """Send a message, if any, and run until only a person can go on."""
         self.work.go(text, to)
         while self.approvals.judge():
             self.work.go()
 
     def entitle(self, title: str) -> None:
-        """Give the conversation a title, where it has another."""
+        """Give the conversation a title, if it has another."""
         if title and self.conversation.settings().title != title:
             mode = UNCHANGED if self.conversation.position else self.team.mode
             self.conversation.submit(ModeSwitch(title=title, mode=mode))
 
     def status(self) -> list[str]:
-        """Return lines about calls that wait for a person, failures and interruptions."""
+        """Return lines about waiting calls, failures and interruptions."""
         return list(describe_status(self.conversation, self.team.agents, self.hints))
 
     def outcome(self) -> CommandResult:
-        """Return the state of the conversation now; failed if a lane of the team has failed."""
+        """Return the conversation's state; failed if an agent of the team has failed."""
         state = self.conversation.state()
         lanes: dict[str, Any] = {where: lane.status for where, lane in state.lanes.items()}
         data = {"conversation": self.conversation.name, "position": state.position, "lanes": lanes}
@@ -372,9 +370,9 @@ class RunSession:
 def open_session(
     conversation: Conversation, team: Team, hints: Hints, *, yes: bool, cancels: bool, leave: bool
 ) -> Iterator[RunSession]:
-    """Open a session with the command's options; the team is closed at the end.
+    """Open a session with the command's options, and close the team at the end.
 
-    For the rest see `BackgroundRun` and `Approvals`.
+    See `BackgroundRun` and `Approvals`.
     """
     options = click.get_current_context().params
     paper = TerminalWriter(options["color"], plain=options["as_json"])

@@ -1,4 +1,4 @@
-"""A chat at a terminal or over a pipe: read a message, let agents work, ask for approvals, run commands."""
+"""A chat at a terminal or over a pipe: messages, agents' work, approvals and commands."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .terminal import message, minute
 
 
 class Chat:
-    """One conversation with a team, at a terminal or over a pipe."""
+    """A conversation with a team, at a terminal or over a pipe."""
 
     def __init__(self, desk: RunSession, to: Collection[str] = ()) -> None:
         self.desk = desk
@@ -48,7 +48,7 @@ class Chat:
         self.desk.go(text, to)
 
     def submit(self, switch: ModeSwitch, words: str = "") -> None:
-        """Change a setting, and show it, in these words if there are any."""
+        """Change a setting, and show it, in these words if given."""
         self.conversation.submit(switch)
         self.desk.watching.catch_up(words)
 
@@ -62,7 +62,7 @@ ONCE_MORE = "Ctrl-C once more ends; so does Ctrl-D"
 
 
 def loop(chat: Chat) -> None:
-    """Talk until the person ends it. Raises KeyboardInterrupt where that was by Ctrl-C."""
+    """Chat until the person ends it. Raises KeyboardInterrupt after Ctrl-C."""
     _greet(chat)
     pressed = False
     while True:
@@ -85,7 +85,7 @@ def loop(chat: Chat) -> None:
 
 
 def _take(chat: Chat, typed: str) -> None:
-    """Take a message or a command. At a terminal a mistake is shown, and the conversation continues."""
+    """Take a message or a command. At a terminal a mistake is shown, and the chat continues."""
     try:
         if typed.startswith("/") and not typed.startswith("//"):
             call(chat, typed[1:])
@@ -98,7 +98,6 @@ def _take(chat: Chat, typed: str) -> None:
 
 
 def _greet(chat: Chat) -> None:
-    """Say where the conversation ends."""
     if chat.paper.live:
         names = ", ".join(
             f"{name} ({agent.llm.name})" if agent.llm else name for name, agent in chat.team.agents.items()
@@ -120,7 +119,7 @@ SHOWN = 20
 
 
 class QuitError(Exception):
-    """The conversation at the terminal is over."""
+    """The end of the chat."""
 
 
 def command(function: Command) -> Command:
@@ -178,7 +177,7 @@ def why(chat: Chat, rest: str) -> None:
 
 
 def _last_request(chat: Chat, lane: str) -> tuple[str, int | None]:
-    """Return the lane whose request was sent last, and where it was built; now, where none was sent yet."""
+    """Return the agent whose request was sent last, and its position; now, if none was."""
     if lane and lane.partition("/")[0] not in chat.team.agents:
         raise InvalidEventError(f"expected one of {', '.join(chat.team.agents)}; found {lane!r}")
     for entry in backwards(chat.conversation, chat.conversation.position):

@@ -1,4 +1,4 @@
-"""Status of a conversation for the terminal: calls to approve, failed or stopped lanes, and the next step."""
+"""Status of a conversation at a terminal: calls to approve, failed or stopped agents, and next steps."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ LONGEST_WORDS = 200
 
 
 class Hints(NamedTuple):
-    """The commands that the status lines suggest to a person.
+    """Commands that the status lines suggest.
 
-    They approve a call, return to a call left open, continue an interrupted lane, retry a failed one, and
-    shorten a request that is too long.
+    They approve a call, return to one, continue an agent, retry, and shorten a request.
     """
 
     approve: str = "/approve"
@@ -32,7 +31,7 @@ class Hints(NamedTuple):
     shorter: str = "/undo, /reset, or another policy"
 
     def out_of(self, error: LlmError) -> str:
-        """Return the advice to a person after an error that is not retried."""
+        """Return the advice after an error that is not retried."""
         if error.category == "unauthorized":
             return f"set the key and start again; {self.again} tries again then"
         if error.category == "context_length":
@@ -41,19 +40,19 @@ class Hints(NamedTuple):
 
 
 def not_called(error: LlmError) -> bool:
-    """Return whether no model was called, because the engine asks a person first."""
+    """Return whether the engine asked a person before calling the model."""
     return error.category == "process_exited" and error.receipt is None
 
 
 def awaiting(state: State, agents: Agents) -> Iterator[tuple[LaneState, OpenCall]]:
-    """Yield the calls that a person must approve before these agents go on."""
+    """Yield the calls to approve before these agents continue."""
     for lane, call in state.open_calls():
         if call.approval and lane.status == "awaiting_approval" and lane.agent in agents:
             yield lane, call
 
 
 def at_work(state: State, agents: Agents) -> str:
-    """Describe the current work of these agents in a few words; empty if they are idle."""
+    """Describe these agents' current work in a few words; empty if idle."""
     doing = []
     for lane in state.lanes.values():
         match decision(state, lane).do if lane.agent in agents else "wait":
@@ -67,12 +66,12 @@ def at_work(state: State, agents: Agents) -> str:
 
 
 def failed(state: State, agents: Agents) -> list[str]:
-    """Return the lanes of these agents that have failed."""
+    """Return these agents' failed lanes."""
     return [where for where, lane in state.lanes.items() if lane.status == "failed" and lane.agent in agents]
 
 
 def stopped(conversation: Conversation, agents: Agents) -> list[str]:
-    """Return the lanes of these agents that were stopped before they had answered a person's last words."""
+    """Return these agents' lanes that were stopped before they answered a person."""
     words = next(
         (entry.position for entry in backwards(conversation, conversation.position) if is_words(entry)), 0
     )
@@ -83,13 +82,13 @@ def stopped(conversation: Conversation, agents: Agents) -> list[str]:
 
 
 def is_words(entry: Entry) -> bool:
-    """Return whether the entry is a message of a person."""
+    """Return whether a person said it."""
     event = entry.event
     return isinstance(event, UserMessage) and event.control is None and event.author_kind == "person"
 
 
 def last_exchange(conversation: Conversation) -> list[str]:
-    """Return the beginning of the last message by a person, and of the last one to that person."""
+    """Return the beginning of a person's last message, and of the last one to that person."""
     answer, hidden = "", conversation.settings().hides
     for entry in backwards(conversation, conversation.position):
         if any(entry.position in span for span in hidden):
@@ -112,7 +111,7 @@ def _short(words: str) -> str:
 
 
 def describe_status(conversation: Conversation, agents: Agents, hints: Hints) -> Iterator[str]:
-    """Describe a resumed conversation: calls that wait, lanes that failed, lanes that were interrupted."""
+    """Describe a resumed conversation: waiting calls, failures, interruptions."""
     state = conversation.state()
     for where, lane in state.lanes.items():
         match lane.status if lane.agent in agents else "idle":

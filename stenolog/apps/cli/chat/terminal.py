@@ -1,8 +1,8 @@
-"""Terminal of a conversation: messages as they are typed, and agents' words and acts as they stream.
+"""Terminal of a conversation: typed messages, and agents' streaming words and acts.
 
-On a terminal all of it is one text. Elsewhere stdout has what the agents say, and stderr the rest.
+A terminal shows all as one text. Elsewhere stdout has the agents' words, stderr the rest.
 
-A line that ends with a backslash goes on on the next one; lines between two of `\"""` are one message.
+A line that ends with a backslash continues; lines between two of `\"""` are one message.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ CLEARED = "\r\x1b[2K"
 
 
 class StreamWrapper:
-    """Text as it streams, broken between words where a line would be too long.
+    """Streaming text, broken between words.
 
-    What a terminal would obey is spelled out. A word is held back until it is whole.
+    Terminal codes are spelled out. A word is held back until it is complete.
     """
 
     def __init__(self, write: Callable[[str], None], room: int | None) -> None:
@@ -98,10 +98,9 @@ class StreamWrapper:
 
 
 class TerminalWriter:
-    """The terminal or pipe that a conversation is written to.
+    """The terminal or pipe of a conversation.
 
-    `live`: it is a terminal, with a status line that comes and goes. A `plain` terminal is treated as a
-    pipe.
+    `live`: a terminal with a status line. A `plain` terminal is treated as a pipe.
     """
 
     def __init__(self, color: Color, *, plain: bool = False) -> None:
@@ -112,12 +111,12 @@ class TerminalWriter:
         self._moves = self.live and os.environ.get("TERM") != "dumb"
 
     def flow(self, style: str = "", *, aside: bool = False) -> StreamWrapper:
-        """Begin a text: the words of an agent, or a remark beside them."""
+        """Begin a text: an agent's words, or a remark."""
         room = width() if self.live else None
         return StreamWrapper(partial(self._put, style=style, aside=aside), room)
 
     def text(self, words: str, style: str = "", *, indent: str = "") -> None:
-        """Write words that wrap onto the next line if they are too long for one."""
+        """Write words that wrap."""
         whole: list[str] = []
         flow = StreamWrapper(whole.append, max(1, (width() or 0) - len(indent)) if self.live else None)
         flow.add(words)
@@ -126,18 +125,18 @@ class TerminalWriter:
         self._put("".join(f"{indent}{row}" for row in rows), style, aside=True)
 
     def line(self, *pieces: str | tuple[str, str], aside: bool = True) -> None:
-        """Write a line, made safe for a terminal, and cut where it is too long."""
+        """Write a line, made safe, and cut if too long."""
         stream, colours = self._target(aside)
         self._send(stream, f"{line(*pieces).rendered(width(), coloured=colours)}\n")
 
     def drawn(self, drawing: Iterable[Piece]) -> None:
-        """Write the drawing of a command into the conversation, without a pager."""
+        """Write a command's drawing, without a pager."""
         self.status("")
         with redirect_stdout(sys.stderr if self.plain else sys.stdout):
             draw(drawing, self.color, page=False)
 
     def status(self, words: str) -> None:
-        """Show the current status until other text is written; on a terminal only."""
+        """Show the status until other text is written; only at a terminal."""
         if not self._moves or words == self._status:
             return
         self._status = words
@@ -149,7 +148,6 @@ class TerminalWriter:
         self._send(stream, styled(text, style) if colours else text)
 
     def _target(self, aside: bool) -> tuple[TextIO, bool]:
-        """Return the stream to write to, and whether to write in colours."""
         stderr = aside and not self.live
         return sys.stderr if stderr else sys.stdout, coloured(self.color, stderr=stderr)
 
@@ -160,7 +158,7 @@ class TerminalWriter:
 
 
 def lasted(seconds: float) -> str:
-    """Return a time in few characters: 12 ms, 1.3 s, 2 min 5 s."""
+    """Return a time in short: 12 ms, 1.3 s, 2 min 5 s."""
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 60:
@@ -176,7 +174,7 @@ class Stopwatch:
 
     @property
     def seconds(self) -> float:
-        """So many seconds by now."""
+        """Return the elapsed seconds."""
         return time.monotonic() - self._begun
 
 
@@ -186,7 +184,7 @@ LONGEST_CALL = 10_000
 
 
 def call_words(call: ToolCall) -> str:
-    """Return a call with its arguments, each in few characters: `read_file path=a.py limit=3`."""
+    """Return a call with its arguments, shortened: `read_file path=a.py limit=3`."""
     return f"{call.name} {arguments(call.arguments)}".rstrip()
 
 
@@ -198,13 +196,13 @@ def whole_call(call: ToolCall) -> str:
 
 
 def pages_of(call: ToolCall) -> list[str]:
-    """Return all of a call, page by page, for the person who decides about it."""
+    """Return a whole call page by page, for the person who decides."""
     words = shown_call(call.name, call.arguments)
     return [words[at : at + LONGEST_CALL] for at in range(0, len(words), LONGEST_CALL)]
 
 
 def arguments(raw: str) -> str:
-    """Return a call's arguments in a few words; as they came, where they are no object."""
+    """Return a call's arguments in short; as they came if they are no object."""
     try:
         given = json.loads(raw)
     except ValueError:
@@ -253,7 +251,7 @@ def minute(time: datetime) -> str:
 
 
 def used_words(tally: UsageTotals, prices: Prices) -> str:
-    """Describe usage in a few words: 2 answers · 1,204 tokens in, 32 out · $0.0021."""
+    """Describe usage: 2 answers · 1,204 tokens in, 32 out · $0.0021."""
     tokens, price = tally.sum, tally.known_cost(prices)
     answers = counted(tally.answers, "answer")
     if tally.untold == tally.answers:
@@ -274,14 +272,14 @@ class Lines(Protocol):
     """True if a person is there who can be asked."""
 
     def line(self, prompt: str) -> str | None:
-        """Return the next line, without its end; None where there is none any more."""
+        """Return the next line, without its end; None at the end."""
 
     def reply(self, prompt: str) -> str | None:
-        """Return the next line that is typed once the prompt is shown; lines typed before it are kept."""
+        """Return the next line typed after the prompt; earlier ones are kept."""
 
 
 class Keyboard:
-    """A person at a terminal, with a history where readline is there."""
+    """A person at a terminal, with a history if readline is available."""
 
     asks = True
 
@@ -299,7 +297,7 @@ class Keyboard:
         return self._typed(prompt)
 
     def reply(self, prompt: str) -> str | None:
-        """Return the next line that is typed from now on."""
+        """Return the next line typed from now on."""
         while select.select([sys.stdin], [], [], 0)[0]:
             read = os.read(sys.stdin.fileno(), 65536).decode(errors="replace")
             self._ahead += read.splitlines()
@@ -316,7 +314,7 @@ class Keyboard:
 
 
 class Piped:
-    """A file or a pipe: nothing is drawn for it, and nobody can be asked."""
+    """A file or a pipe: nothing is drawn, and nobody can be asked."""
 
     asks = False
 
@@ -326,17 +324,17 @@ class Piped:
         return text.rstrip("\r\n") if text else None
 
     def reply(self, prompt: str) -> str | None:
-        """Return None: there is no person to ask."""
+        """Return None: there is nobody to ask."""
         return None
 
 
 def lines(*, asks: bool = True) -> Lines:
-    """Return the terminal, if there is one to read from and to write on, and questions are allowed."""
+    """Return the terminal, if there is one for reading and writing and questions are allowed."""
     return Keyboard() if asks and sys.stdin.isatty() and sys.stdout.isatty() else Piped()
 
 
 def message(source: Lines, prompt: str, more: str) -> str | None:
-    """Return the next message; None at the end. An empty one is empty."""
+    """Return the next message; None at the end."""
     first = source.line(prompt)
     if first is None:
         return None

@@ -1,4 +1,4 @@
-"""A run as a person follows it: one voice at a time, tools as cards, errors with what happens next."""
+"""A run for a person: one agent's words at a time, tools, and errors with what follows."""
 
 from __future__ import annotations
 
@@ -35,10 +35,9 @@ STYLES = {"thought": "dim", "said": ""}
 
 
 class RunPrinter:
-    """Writes down what a run tells of.
+    """Prints what a run reports.
 
-    While an answer streams it has the floor; what else happens meanwhile is held back until it is whole.
-    `hints` say how one that has failed is made to go on.
+    While an answer streams, other output is held back. `hints` say how to resume a failed agent.
     """
 
     def __init__(
@@ -66,11 +65,11 @@ class RunPrinter:
 
     @property
     def state(self) -> State:
-        """The conversation's state after the entries shown so far."""
+        """The conversation's state after the entries shown."""
         return self.used.state
 
     def begin(self, mine: str = "") -> None:
-        """Begin a run; `mine` are the entries written here, which are not repeated."""
+        """Begin a run; `mine` are entries written here, which are not repeated."""
         self.catch_up()
         self.used = Usage(state=self.state)
         self._mine, self._speaker, self._watch = mine, "", Stopwatch()
@@ -78,7 +77,7 @@ class RunPrinter:
         self._acts.clear()
 
     def catch_up(self, instead: str = "") -> None:
-        """Show the entries that were not shown yet; `instead` are other words for a setting."""
+        """Show the entries not shown yet; `instead` are other words for a setting."""
         self._instead = instead
         for entry in self.conversation.entries(after=self.state.position):
             self.take(EntryAppended(entry))
@@ -100,7 +99,7 @@ class RunPrinter:
             self.paper.status(f"… {doing} · {self._watch.seconds:.0f} s")
 
     def take(self, happened: RunEvent) -> None:
-        """Write one event, or hold it back while another lane has the floor."""
+        """Write an event, or hold it back while another agent's words stream."""
         if isinstance(happened, EntryAppended):
             if happened.entry.position <= self.state.position:
                 return  # it was shown already
@@ -111,7 +110,6 @@ class RunPrinter:
             self._show(happened)
 
     def _follow(self, entry: Entry) -> None:
-        """Update the conversation's state by an entry."""
         before = self.state
         if isinstance(entry.event, ToolResult) and (found := find_call(before, entry.event)):
             self._calls[entry.position] = call_words(call_of(self.conversation, found[1]))
@@ -130,7 +128,7 @@ class RunPrinter:
             self._stream(happened)
 
     def _act(self, delta: StreamDelta) -> None:
-        """Show an action that a program does by itself once, such as a call of its own tools."""
+        """Show what a program does by itself once, such as its own tool calls."""
         line = act_in_words(delta.text)
         if line and (shown := (delta.lane, delta.part, line)) not in self._acts:
             self._acts.add(shown)
@@ -149,7 +147,7 @@ class RunPrinter:
             self._write_said()
 
     def _write_said(self) -> None:
-        """Write the text that was held back while it might have been nothing but a pass."""
+        """Write the text held back while it might have been only a pass."""
         words, self._written = self._said[self._written :], len(self._said)
         if words:
             self._write("said", words)
@@ -169,7 +167,7 @@ class RunPrinter:
         self._flow, self._kind = None, ""
 
     def _leave_floor(self) -> None:
-        """Free the floor, so that the lanes that waited are shown, one after the other."""
+        """Stop holding back, and show what waited."""
         self._end_flow()
         self._floor, self._said, self._written = "", "", 0
         held, self._held = self._held, []
@@ -180,7 +178,7 @@ class RunPrinter:
                 self._show(happened)
 
     def _introduce(self, who: str) -> None:
-        """Print the speaker's name if it changed; in a pipe only if there are several agents."""
+        """Print the speaker's name if it changed; in a pipe only for several agents."""
         if who != self._speaker and (self.paper.live or len(self.agents) > 1):
             self.paper.line((who, "bold cyan"), aside=False)
         self._speaker = who
@@ -252,7 +250,7 @@ class RunPrinter:
         self.paper.text(what_next(error, entry.time) or self.hints.out_of(error), "dim", indent="  ")
 
     def _cancelled(self, lanes: Iterable[str]) -> None:
-        """Show a cancelled lane once: the person's command and its result are two entries."""
+        """Show a cancelled agent once: the command and its result are two entries."""
         for where in lanes:
             if where not in self._told:
                 self.paper.line((f"■ {where} was stopped", "yellow"))
@@ -277,7 +275,7 @@ def _is_cancel(entry: Entry) -> bool:
 
 
 def _lane(happened: RunEvent) -> str:
-    """Return the address of the speaking lane; empty for other events."""
+    """Return the speaking agent's address; empty for other events."""
     if isinstance(happened, StreamDelta):
         return happened.lane
     event = happened.entry.event

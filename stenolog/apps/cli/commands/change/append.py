@@ -1,4 +1,4 @@
-"""`append`: events from the shell, as JSON or in a few words, into a conversation."""
+"""Command `append`."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def append_command(
 
 
 def _values(events: Sequence[str]) -> Iterator[Placed]:
-    """Yield the JSON values that were given as arguments, or on stdin."""
+    """Yield the JSON values given as arguments, or on stdin."""
     if not events and sys.stdin.isatty():
         raise click.UsageError("expected --user TEXT or the like, an EVENT as JSON, or JSON Lines on stdin")
     if events in ((), (STDIN,)):
@@ -88,7 +88,7 @@ def _values(events: Sequence[str]) -> Iterator[Placed]:
 
 
 def _in_words(author: str | None, to: tuple[str, ...], **given: Any) -> list[Placed]:
-    """Return the event that is said by options, as JSON; nothing where there is none."""
+    """Return the event that options describe, as JSON, or nothing."""
     said = [name for name in IN_WORDS if given[name] is not None]
     if len(said) > 1:
         raise click.UsageError(f"expected one of --{', --'.join(IN_WORDS)}, found {len(said)}")
@@ -119,7 +119,6 @@ def _text(content: bytes) -> str:
 
 
 def _appended(log: Log, name: str, entries: list[NewEntry], expected: int | None) -> CommandResult:
-    """Append the entries in one transaction, and report on it."""
     conversation = log[name]
     is_new = name not in log
     items = conversation.prepared(entries)

@@ -1,4 +1,4 @@
-"""`archive`: out of lists."""
+"""Command `archive`."""
 
 from __future__ import annotations
 

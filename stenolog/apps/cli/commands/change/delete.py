@@ -1,4 +1,4 @@
-"""`delete`: no conversation any more."""
+"""Command `delete`."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def delete_command(db: Database, target: str, yes: bool) -> CommandResult:
 
 
 def _brought_back_by(conversation: Conversation) -> str:
-    """Say what brings back a conversation that came from a file; a fork was made here."""
+    """Say how to import the conversation again, if it came from a file."""
     shared = conversation.log.recorder.lineage(conversation.stream)[-1].after
     own = islice(conversation.entries(after=shared), LOOKED_AT)
     came = any(getattr(entry.event, "source", None) for entry in own)
@@ -59,10 +59,7 @@ def _brought_back_by(conversation: Conversation) -> str:
 
 
 def _entry_count(conversation: Conversation) -> tuple[int, str]:
-    """Return the number of a conversation's own entries, and that in words.
-
-    Entries that a fork shares stay with its parent.
-    """
+    """Return the number of a conversation's own entries, also in words."""
     shared = conversation.log.recorder.lineage(conversation.stream)[-1].after
     own = conversation.position - shared
     return own, counted(own, "entry", "entries") + (" of its own" if shared else "")

@@ -1,4 +1,4 @@
-"""`erase`: entries without their words."""
+"""Command `erase`."""
 
 from __future__ import annotations
 
@@ -62,7 +62,6 @@ def erase_command(
 
 
 def _still_there(conversation: Conversation, quoted: Sequence[int]) -> tuple[Diagnostic, ...]:
-    """Return a warning that other entries quote what was erased."""
     if not quoted:
         return ()
     where = f"{counted(len(quoted), 'other entry', 'other entries')}: {', '.join(map(str, quoted))}"

@@ -1,4 +1,4 @@
-"""`export`: a conversation, or one request of it, in the forms that others read."""
+"""Command `export`."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def export_command(
 def _redacted(
     conversation: Conversation, exporter: Exporter, redaction: Redaction
 ) -> tuple[str, list[Taken]]:
-    """Return the export without what is to be taken out, and the list of that."""
+    """Return the redacted export, and what was removed."""
     if exporter.write_redacted is None:
         forms = ", ".join(name for name in EXPORTERS if EXPORTERS[name].write_redacted)
         raise click.UsageError(f"--redact and --redact-key are for --as {forms}")
@@ -126,7 +126,6 @@ def _redacted(
 
 
 def _redaction_notes(taken: Sequence[Taken]) -> Iterator[Diagnostic]:
-    """Yield what was taken out, place by place."""
     if not taken:
         yield Diagnostic("warning", "nothing-redacted", "nothing was found that is to be taken out")
     for each in taken:
@@ -139,7 +138,7 @@ def _write_text(text: str, stream: TextIO) -> None:
 
 
 def _check_options(exporter: Exporter, given: Mapping[str, str | None]) -> None:
-    """Raise `UsageError` for an option that the form has no use for."""
+    """Raise `UsageError` for an option that the form does not use."""
     if exporter.write_moment is not None:
         return
     for option in (option for option, value in given.items() if value is not None):
@@ -162,7 +161,6 @@ def _writing(
     api: str | None,
     policy: str | None,
 ) -> tuple[Callable[[TextIO], object], tuple[Diagnostic, ...]]:
-    """Return the function that writes to a stream, and what is to be said beside it."""
     if position is not None:
         named = agent_or_only(conversation, agent, position)
         text = moment(conversation, named, position, exporter.name, api=api, policy=policy_of(policy))

@@ -1,4 +1,4 @@
-"""`fork`: a conversation with a shared beginning."""
+"""Command `fork`."""
 
 from __future__ import annotations
 

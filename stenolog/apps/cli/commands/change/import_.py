@@ -1,4 +1,4 @@
-"""`import`: conversations from other programs, and the result of each file."""
+"""Command `import`."""
 
 from __future__ import annotations
 
@@ -96,9 +96,9 @@ def import_command(
 
 
 def _paths(given: tuple[Path, ...], others: list[Path]) -> list[Path]:
-    """Return the files to be imported; the `others` in folders are added to those that are passed over.
+    """Return the files to import; files in folders that are skipped by name are added to `others`.
 
-    Raises `UnknownFormatError` where there is nothing in a folder, FileNotFoundError for a path of nothing.
+    Raises `UnknownFormatError` if folders have none, FileNotFoundError for a missing path.
     """
     paths = [file for path in given for file in files_in(there(path), passed_over=others.append)]
     if not paths:
@@ -110,7 +110,7 @@ def _paths(given: tuple[Path, ...], others: list[Path]) -> list[Path]:
 def _imported(
     log: Log, paths: list[Path], name: str | None, options: dict[str, Any]
 ) -> Iterator[Report | Refused]:
-    """Import the files and yield each outcome; a single file that cannot be imported is an error."""
+    """Import the files and yield each outcome; a single file's refusal is an error."""
     quiet = bool(click.get_current_context().params["as_json"])
     with Bytes("importing", sum(map(size_of, paths)), quiet=quiet) as bar:
         files = bar.counting(paths)
@@ -137,7 +137,6 @@ def _say_how_far(done: list[Report | Refused], files: int) -> None:
 
 
 def _key_and_name(given: str) -> tuple[str, str]:
-    """Return the key and the name in `KEY=NAME`."""
     key, is_there, name = given.partition("=")
     if not (key and is_there and name):
         raise click.UsageError(f"--key: expected KEY=NAME, found {given!r}")
@@ -177,7 +176,7 @@ def _answer(done: list[Report | Refused], passed_over: int, *, verbose: bool) ->
 
 
 def _write_team(report: Report) -> Piece:
-    """Write the file of a team that a file describes, here; a file that is there stays, and is an error."""
+    """Write a team's file here. Raises `UsageError` if one exists."""
     path = Path(report.file).with_suffix(".toml").name
     try:
         with open(path, "x", encoding="utf-8") as file:
@@ -202,7 +201,7 @@ NAMED = 5
 
 
 def diagnostics(report: Report) -> Iterator[Diagnostic]:
-    """Yield the records that could not be imported, and the repairs that were made."""
+    """Yield the records that could not be imported, and the repairs."""
     for conversation in report.conversations:
         if conversation.failed:
             yield Diagnostic(
@@ -235,7 +234,7 @@ def diagnostics(report: Report) -> Iterator[Diagnostic]:
 
 
 def said_of(refused: Iterable[Refused]) -> Iterator[Diagnostic]:
-    """Yield the refusals, those for one reason as one; the known formats are listed once."""
+    """Yield the refusals, one for each reason, and the known formats once."""
     expected = f"expected {supported()}, "
     alike: dict[tuple[str, str], list[str]] = {}
     for file, error, _ in refused:
@@ -254,7 +253,7 @@ def _some(files: Sequence[str]) -> str:
 
 
 def lines(reports: Iterable[Report], *, verbose: bool) -> Iterator[Piece]:
-    """Yield each conversation, and below it its parts that are kept elsewhere, or not as messages."""
+    """Yield each conversation, its forks, and what became no messages."""
     for report in reports:
         for conversation in report.conversations:
             yield line(
@@ -281,14 +280,13 @@ def _status(conversation: Imported) -> tuple[str, str]:
 
 
 def _counts(conversation: Imported) -> str:
-    """Describe the result for a conversation; one without messages is not made."""
     if not (conversation.appended or conversation.already or conversation.failed):
         return NOTHING
     return new_entries(conversation.appended, conversation.already)
 
 
 def summary(reports: Sequence[Report], refused: Sequence[Refused], passed_over: int, more: str = "") -> Piece:
-    """Return the line for all files together; `more` says how the rest is shown."""
+    """Return the line for all files together; `more` says how to see the rest."""
     conversations = [conversation for report in reports for conversation in report.conversations]
     total = Imported(
         "",

@@ -1,4 +1,4 @@
-"""`rename`: another name."""
+"""Command `rename`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`watch`: folders of transcripts, imported again whenever a file changes."""
+"""Command `watch`."""
 
 from __future__ import annotations
 
@@ -64,13 +64,12 @@ def pause(seconds: float) -> None:
 
 
 def _imported(log: Log, quiet: bool, files: Sequence[Path]) -> list[Report | Refused]:
-    """Import files, with a bar where there is much to read."""
+    """Import files, with a bar if that takes long."""
     with Bytes("importing", sum(map(size_of, files)), quiet=quiet) as bar:
         return [*import_files(log, bar.counting(files), progress=bar)]
 
 
 def _is_news(done: Iterable[Report | Refused]) -> bool:
-    """Return whether anything was appended, refused or left out."""
     return any(
         isinstance(each, Refused)
         or each.left_out
@@ -88,9 +87,9 @@ def _data(done: Sequence[Report | Refused]) -> dict[str, Any]:
 
 
 def _lines(done: Sequence[Report | Refused], told: set[str]) -> Iterator[Piece]:
-    """Yield a line for the round, and one for each reason for which files were refused or left out.
+    """Yield a line for the round, and one for each reason of refusal or omission.
 
-    `told` are the marks of the deleted conversations that were told of; the new ones are added.
+    `told` holds the deleted conversations that were named before; new ones are added.
     """
     grown = [one for each in done if isinstance(each, Report) for one in each.conversations if one.appended]
     if grown:

@@ -31,7 +31,7 @@ def cached(
     at: str | None,
     verbose: bool,
 ) -> CommandResult:
-    """Show what the requests of conversations read from the cache; those that missed it, or all."""
+    """Show what requests read from the prompt cache: misses, or all."""
     table = prices_of(prices)
     found = [
         (each.name, calls_of(each, None if at is None else resolve(each, at), agent))
@@ -111,7 +111,7 @@ def _drawn(
 
 
 def _is_worth_a_line(call: CacheCall) -> bool:
-    """Return whether a call missed the cache, by its tokens or by what the provider says."""
+    """Return whether a call missed the cache, by its tokens or by the provider."""
     return call.is_miss or call.is_confirmed is not None
 
 

@@ -64,7 +64,7 @@ def planned(
 
 
 def _policies(written: Iterable[str]) -> list[Policy]:
-    """Return the policies of all the options: several in one are divided by commas, JSON is one."""
+    """Return the policies of all options: separated by commas, or one as JSON."""
     pieces = (
         piece
         for option in written

@@ -1,4 +1,4 @@
-"""`cost`: what was used, what it cost, and how long it took."""
+"""Command `cost`."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def cost_command(
 
 
 def _imported(conversations: Sequence[Conversation]) -> tuple[Diagnostic, ...]:
-    """Return a note if other programs sent the requests: what was billed is more than the log has of them."""
+    """Return a note if other programs sent the requests: more was billed than the log has of them."""
     systems = {each.name: system for each in conversations if (system := _program(each))}
     if not systems:
         return ()
@@ -154,7 +154,7 @@ def _imported(conversations: Sequence[Conversation]) -> tuple[Diagnostic, ...]:
 
 
 def _program(conversation: Conversation) -> str:
-    """Return the program that a conversation was imported from; empty where stenolog wrote it."""
+    """Return the program that a conversation was imported from; empty for stenolog's own."""
     origin = origin_of(conversation)
     return origin.system if origin is not None else ""
 
@@ -169,7 +169,7 @@ def _check_views(*, plan: bool, cache: bool, verbose: bool, has_times: bool) -> 
 
 
 def _newest_first(log: Log, rows: Sequence[tuple[str, UsageTotals]]) -> Sequence[tuple[str, UsageTotals]]:
-    """Return the rows in the order of `ls`; of very many, those that it has no order for come last."""
+    """Return the rows in the order of `ls`; unknown ones last."""
     places = {name: at for at, name in enumerate(log.names(archived=True, order="latest"))}
     return sorted(rows, key=lambda row: places.get(row[0], len(places)))
 
@@ -177,19 +177,18 @@ def _newest_first(log: Log, rows: Sequence[tuple[str, UsageTotals]]) -> Sequence
 def _in_order(
     rows: Sequence[tuple[str, UsageTotals]], by: str, table: Prices | None
 ) -> Sequence[tuple[str, UsageTotals]]:
-    """Return days and weeks by their time, all other rows by their costs, then by their calls."""
+    """Return days and weeks by time, other rows by cost, then calls."""
     if by in DAYS:
         return sorted(rows, key=lambda row: row[0])
     return sorted(rows, key=lambda row: (-(row[1].known_cost(table) if table else 0), -row[1].calls))
 
 
 def _shared(conversation: Conversation) -> int:
-    """Return the last position that a fork shares with its parent, which has the entries up to there."""
+    """Return the last position that a fork shares with its parent, whose usage it is."""
     return conversation.log.recorder.lineage(conversation.stream)[-1].after
 
 
 def _used(conversation: Conversation, at: str | None, times: Period, after: int) -> Usage:
-    """Return the usage of the entries behind a position."""
     position = None if at is None else resolve(conversation, at)
     if not any(times) and not after:
         return conversation.fold(usage, position)
@@ -201,7 +200,7 @@ def _used(conversation: Conversation, at: str | None, times: Period, after: int)
 def _used_by_day(
     conversation: Conversation, at: str | None, times: Period, after: int, form: str
 ) -> Iterator[tuple[str, Usage]]:
-    """Yield the usage of each day, or week, of the entries behind a position."""
+    """Yield the usage of each day or week after a position."""
     position = None if at is None else resolve(conversation, at)
     days = {
         entry.position: f"{in_zone(entry.time):{form}}"
@@ -220,7 +219,7 @@ def _is_among(positions: Collection[int], entry: Entry) -> bool:
 
 
 def _rows(used: Iterable[tuple[str, Usage]], by: str) -> Sequence[tuple[str, UsageTotals]]:
-    """Return a tally for each name, over all conversations, without unused ones."""
+    """Return a tally for each name, without unused ones."""
     rows: dict[str, list[UsageTotals]] = {}
     for name, tally in _each(used, by):
         rows.setdefault(name, []).append(tally)
@@ -236,7 +235,7 @@ def _each(used: Iterable[tuple[str, Usage]], by: str) -> Iterator[tuple[str, Usa
 
 
 def _data(name: str, tally: UsageTotals, prices: Prices) -> dict[str, Any]:
-    """Return a tally as JSON: tokens, milliseconds, and the cost in millionths of a dollar."""
+    """Return a tally as JSON: tokens, milliseconds, and millionths of a dollar."""
     shown = {
         "name": name,
         "calls": tally.calls,

@@ -1,4 +1,4 @@
-"""`stats`: a conversation in numbers, and the context of an agent over time."""
+"""Command `stats`."""
 
 from __future__ import annotations
 

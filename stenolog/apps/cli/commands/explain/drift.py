@@ -1,4 +1,4 @@
-"""`drift`: what a vendor's new release changed in its system prompts and tools, from recorded traffic."""
+"""Command `drift`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,6 @@ def drift_command(db: Database, client: str, verbose: bool) -> CommandResult:
 
 
 def _recorded(log: Log) -> Iterator[tuple[str, Iterable[Entry]]]:
-    """Yield the conversations that a tap recorded, with their settings and answers."""
     names = log.names(archived=True)
     for name in progress(names, "reading agents", len(names)):
         conversation = log[name]

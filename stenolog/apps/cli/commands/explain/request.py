@@ -1,4 +1,4 @@
-"""`request`: what an agent's model is sent, why, and what it would be sent otherwise. No model is called."""
+"""Command `request`."""
 
 from __future__ import annotations
 
@@ -120,7 +120,6 @@ def request_command(
 
 
 def _real(asked: AskedRequest) -> CommandResult:
-    """Show the request with its parts, and the bill beside it."""
     request = asked.request()
     entries = list(asked.conversation.entries())
     billed = bill_of(asked.conversation, request, entries)
@@ -134,7 +133,7 @@ def _real(asked: AskedRequest) -> CommandResult:
 
 
 def _reasons(asked: AskedRequest, message: int | None) -> CommandResult:
-    """Show the reason for every part, or for those of one message."""
+    """Show the reason for every part, or for one message's."""
     from stenolog.projections.analysis.explain import left_out, why
 
     request = asked.request()
@@ -156,7 +155,6 @@ def _reasons(asked: AskedRequest, message: int | None) -> CommandResult:
 
 
 def _dropped(asked: AskedRequest) -> CommandResult:
-    """Show what was left out."""
     from stenolog.projections.analysis.budget import budget_room
     from stenolog.projections.analysis.explain import left_out
 
@@ -175,7 +173,7 @@ def _dropped(asked: AskedRequest) -> CommandResult:
 def _difference(
     asked: AskedRequest, before: str | None, other: str | None, *, exit_code: bool
 ) -> CommandResult:
-    """Show what differs from the request at another position, or of another agent."""
+    """Show the difference from another position's or agent's request."""
     earlier = asked._replace(agent=other or asked.agent)
     if before == "call":
         earlier = at_call_before(earlier)

@@ -1,4 +1,4 @@
-"""`chat`: a conversation with agents at the terminal, taken down in the log."""
+"""Command `chat`."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def chat_command(
 
 
 def _serve(channel: str, team: Team, log: Log, options: tuple[str, ...]) -> None:
-    """Serve a channel until it ends or is interrupted. An option is read as JSON where it is any."""
+    """Serve a channel until it ends or is interrupted. Options are read as JSON if they are any."""
     import asyncio
     import json
     from contextlib import suppress
@@ -129,7 +129,6 @@ def _serve(channel: str, team: Team, log: Log, options: tuple[str, ...]) -> None
 
 
 def _model(model: str | None, cli: str | None) -> Model:
-    """Return the model that `--model` or `--cli` names."""
     import os
 
     from stenolog.adapters.models.model_names import model_from_string
@@ -152,7 +151,7 @@ def _model(model: str | None, cli: str | None) -> Model:
 def _policy(card: AgentCard, llm: Model) -> Policy | None:
     """Return the card's policy.
 
-    `SinceLastTurn` was the default of a model that remembered its session, and is for such models alone.
+    `SinceLastTurn` was the default of models that remember their session; only those keep it.
     """
     from stenolog.domain.policy import policy
 
@@ -173,9 +172,9 @@ def _single(
     tools: tuple[str, ...],
     **_: Any,
 ) -> tuple[Team, tuple[str, ...]]:
-    """Return a team of one, and whom the messages are for: it alone, where others take part who are not here.
+    """Return a team of one, and whom the messages are for: only it, if absent agents take part.
 
-    What the agent's card says of its persona and its policy stays, unless given.
+    Persona and policy of its card stay, unless given.
     """
     from stenolog.adapters.engine.agent import Agent
     from stenolog.adapters.engine.team.team import Team

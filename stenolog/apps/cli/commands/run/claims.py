@@ -1,4 +1,4 @@
-"""`claims`: model calls and tools under way."""
+"""Command `claims`."""
 
 from __future__ import annotations
 

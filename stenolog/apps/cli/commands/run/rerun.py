@@ -1,4 +1,4 @@
-"""`rerun`: a recorded conversation once more."""
+"""Command `rerun`."""
 
 from __future__ import annotations
 
@@ -44,10 +44,7 @@ def rerun_command(db: Database, target: str, team: Path | None) -> CommandResult
 
 
 def _now(conversation: Conversation, file: Path) -> Team:
-    """Return the team of a file.
-
-    The tools of MCP servers are as they were recorded: no server is started.
-    """
+    """Return the team of a file, with MCP tools as recorded: no server is started."""
     from stenolog.adapters.engine.replay import Replay
     from stenolog.adapters.engine.team_file import load
     from stenolog.adapters.tools.base import BaseTool

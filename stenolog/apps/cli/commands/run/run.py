@@ -1,4 +1,4 @@
-"""`run`: a team from a file."""
+"""Command `run`."""
 
 from __future__ import annotations
 

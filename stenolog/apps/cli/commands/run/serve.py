@@ -1,4 +1,4 @@
-"""`serve`: the log as a service for programs in other languages."""
+"""Command `serve`."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def serve_command(db: Database, stdio: bool, host: str, port: int) -> CommandRes
 
 
 def _serve_http(log: Log, host: str, port: int, out: TextIO) -> None:
-    """Serve until the process is told to end. Raises `MissingExtraError`, and OSError for a taken port."""
+    """Serve until told to end. Raises `MissingExtraError`, and OSError for a taken port."""
     try:
         from stenolog.apps.serve.http import application
         from stenolog.apps.servers.web import web_server

@@ -1,4 +1,4 @@
-"""`submit`: a message for a team of workers."""
+"""Command `submit`."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def submit_command(
 def _only_one(
     message: str | None, cancel: bool, approve: str | None, refuse: str | None, described: bool
 ) -> bool:
-    """Return whether a command was given, and no text; `described` is one with `--to` or `--id`."""
+    """Return whether a command was given instead of a text; `described`: with `--to` or `--id`."""
     given = (message is not None) + cancel + (approve is not None) + (refuse is not None)
     if given != 1:
         raise click.UsageError(f"expected one of MESSAGE, --cancel, --approve and --refuse, found {given}")
@@ -103,7 +103,7 @@ def _only_one(
 def _decided(
     conversation: Conversation, approve: str | None, refuse: str | None, team: str
 ) -> dict[str, Any]:
-    """Decide about the call that is meant; return the conversation that it is in, and the position there."""
+    """Decide about a call; return its conversation and position."""
     from stenolog.apps.workers import submitting
 
     call = _call_meant(conversation, (approve if refuse is None else refuse) or "")
@@ -113,7 +113,7 @@ def _decided(
 
 
 def _call_meant(conversation: Conversation, written: str) -> PendingApproval:
-    """Return the call whose answer is at a position, or whose code that is; nothing written: the only one."""
+    """Return the call whose answer is at a position, or with that code; without either the only one."""
     calls = [*_pending(conversation)]
     meant = [call for at, call in calls if written in ("", str(at), call.code)]
     if len(meant) == 1:
@@ -125,7 +125,7 @@ def _call_meant(conversation: Conversation, written: str) -> PendingApproval:
 
 
 def _pending(conversation: Conversation) -> Iterator[tuple[int, PendingApproval]]:
-    """Yield the calls that wait for a person, those of delegates too, each with its answer's position."""
+    """Yield the calls that wait for a person, also those of delegates, with their answers' positions."""
     from stenolog.adapters.engine.approvals import waiting
 
     for call in waiting(conversation):
@@ -139,7 +139,7 @@ def _in_words(call: PendingApproval) -> str:
 
 
 def _open_approvals(db: Database, conversation: Conversation, team: str) -> Iterator[Diagnostic]:
-    """Yield a sentence for each call that a person has to decide about, with the line that approves it."""
+    """Yield a sentence for each call to decide about, with the command that approves it."""
     calls = [*_pending(conversation)]
     places = [at for at, _ in calls]
     for at, call in calls:
@@ -152,9 +152,9 @@ def _open_approvals(db: Database, conversation: Conversation, team: str) -> Iter
 
 
 def _answers(conversation: Conversation, position: int, *, acted: bool) -> Iterator[tuple[str, str]]:
-    """Yield the answers behind a position, until every lane rests, or waits for a person.
+    """Yield the answers after a position, until every agent rests or waits for a person.
 
-    `acted`: an answer or an error need not come first, since the state is that behind a command.
+    `acted`: no answer or error need come first, since the state already follows a command.
     """
     from stenolog.adapters.engine.approvals import only_waits
     from stenolog.domain.events import AssistantMessage, LlmError, UserMessage
@@ -180,7 +180,7 @@ def _answers(conversation: Conversation, position: int, *, acted: bool) -> Itera
 
 
 def _is_busy(state: State) -> bool:
-    """Return whether an agent has anything to do that needs no person."""
+    """Return whether an agent has work that needs no person."""
     lanes = state.lanes.values()
     return any(lane.status in BUSY and lane.status != "awaiting_approval" for lane in lanes)
 

@@ -1,4 +1,4 @@
-"""`tap`: a recording proxy between any agent and its provider."""
+"""Command `tap`."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def tap_command(
 
 
 def _summarise(db: Database, tap: Tap, run: str, began: datetime) -> None:
-    """Say what a run has recorded, and what it could not record."""
+    """Say what a run has recorded, and what it could not."""
     # Late: the command waits for none of it.
     from stenolog.adapters.conversation.log import open as open_log
     from stenolog.apps.tap.recording.summary import recorded_in
@@ -141,7 +141,7 @@ def _say_secrets(recorded: Recorded) -> None:
 
 
 def _address(listen: str) -> tuple[str, int]:
-    """Return host and port. Raises `InvalidEventError` for an address that other machines reach."""
+    """Return host and port. Raises `InvalidEventError` for one that other machines reach."""
     if listen.startswith(UNIX):
         return listen, 0
     host, _, port = (listen or "127.0.0.1:0").rpartition(":")
@@ -156,7 +156,7 @@ def _address(listen: str) -> tuple[str, int]:
 
 
 def _beside(db: Database) -> Path:
-    """Return the path beside which the journal is: the database's, or the home one's for a server's."""
+    """Return the path that the journal is beside: the database's, or the home one's for a server."""
     if isinstance(db, Path):
         return db.absolute()
     found = default_database()

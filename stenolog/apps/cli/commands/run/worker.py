@@ -1,4 +1,4 @@
-"""`worker`: a team that serves what is submitted."""
+"""Command `worker`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`workers`: living workers and their queue."""
+"""Command `workers`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`demo`: a conversation with all that happens to agents, and what stenolog makes of it. No key, no network.
-
-Its times, ids and salts are fixed, so that everybody sees the same digests.
-"""
+"""Command `demo`: a conversation with all that happens to agents, with fixed times, ids and salts."""
 
 from __future__ import annotations
 
@@ -49,9 +46,9 @@ HERE = Path("docs", "examples")
 def record(
     conversation: Conversation, events: Sequence[Event] = BEGINNING + GOING_ON, first: int = 1
 ) -> None:
-    """Append the demo's events, answers with their receipts, as far as they are not there.
+    """Append the demo's events and receipts that are missing.
 
-    `first` is the position of the first of them. Nothing is written behind entries that are not the demo's.
+    `first` is the position of the first. Nothing is appended after foreign entries.
     """
     for position, event in enumerate(events, first):
         if position <= conversation.position:
@@ -70,7 +67,7 @@ def record(
 def record_all(log: Log) -> Conversation:
     """Record the demo and its fork, and return the demo.
 
-    Raises `ConversationExistsError` where another conversation has the name.
+    Raises `ConversationExistsError` if another conversation has the name.
     """
     demo = log[NAME]
     if demo.position and not _is_ours(demo, 1):
@@ -90,7 +87,6 @@ def _id(name: str, position: int) -> str:
 
 
 def _is_ours(conversation: Conversation, position: int) -> bool:
-    """Return whether the demo's own entry stands there."""
     return position <= conversation.position and conversation.entry(position).id == _id(
         conversation.name, position
     )
@@ -151,7 +147,7 @@ def _has_pages() -> bool:
 
 
 def has_browser() -> bool:
-    """Return whether this machine has a screen and a browser that does not run in the terminal."""
+    """Return whether this machine has a screen and a graphical browser."""
     has_screen = any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
     if os.environ.get("SSH_CONNECTION") or not (has_screen or sys.platform in ("darwin", "win32")):
         return False
@@ -189,13 +185,13 @@ def _render_demo(conversation: Conversation, db: Database) -> Iterator[Piece]:
 
 
 def _section(words: str, *about: str) -> Iterator[Piece]:
-    """Yield the heading of a section: a command that shows the same, and what to look at."""
+    """Yield a section's heading: a command that shows the same, and what to look at."""
     yield heading(f"$ {words}")
     yield paragraph(" ".join(about), "dim")
 
 
 def write_example_files() -> bool:
-    """Copy the files to `docs/examples`, all of them or none; return False where the folder exists."""
+    """Copy the files to `docs/examples`, all or none; return False if the folder exists."""
     if HERE.exists():
         return False
     HERE.parent.mkdir(exist_ok=True)
@@ -209,6 +205,6 @@ def write_example_files() -> bool:
 
 
 def _packaged() -> Path:
-    """Return the folder of the files: in the wheel below the package, in a checkout beside it."""
+    """Return the folder of the files: in a wheel below the package, in a checkout beside it."""
     package = Path(stenolog._version.__file__).parent
     return next(at for at in (package / "examples", package.parent / HERE) if at.is_dir())

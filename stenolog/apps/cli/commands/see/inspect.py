@@ -1,4 +1,4 @@
-"""`inspect`: pages on this machine that show what each agent was sent, and why."""
+"""Command `inspect`."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def inspect_command(
 def serve(
     log: Log, name: str, host: str = "127.0.0.1", port: int = 0, *, opens: bool, allow_fork: bool = False
 ) -> None:
-    """Serve the pages until the process is told to end; `opens` the one of a conversation, "": of them all.
+    """Serve the pages until told to end; `opens` a conversation's page, "" the list.
 
     Raises OSError for a taken port, and `MissingExtraError`.
     """
@@ -60,7 +60,7 @@ def serve(
 
 
 def run_server(app: Starlette, host: str, port: int, path: str, *, opens: bool) -> None:
-    """Serve an application until the process is told to end; print its URL, which ends with `path`."""
+    """Serve an application until told to end; print its URL, which ends with `path`."""
     from stenolog.apps.servers.web import web_server
 
     with server_socket(host, port) as (bound, origin):

@@ -1,4 +1,4 @@
-"""`ls`: the conversations of a database."""
+"""Command `ls`."""
 
 from __future__ import annotations
 
@@ -91,14 +91,14 @@ def ls_command(
 
 
 def _with_part(log: Log, part: str, which: dict[str, Any]) -> Iterator[str]:
-    """Yield the conversations that have the part in their name, project folder, branch or title."""
+    """Yield the conversations with the part in their name, folder, branch or title."""
     for name in log.names(**which, order="latest"):
         if has_part(listed(log[name]), part):
             yield name
 
 
 def _none(log: Log, part: str, which: dict[str, Any], asked: dict[str, str | None]) -> tuple[Diagnostic, ...]:
-    """Explain an empty list: no conversation has such a part, or none passes the filters."""
+    """Explain an empty list: no such part, or none passes the filters."""
 
     def count(*, archived: bool) -> int:
         if not part:
@@ -115,14 +115,13 @@ def _none(log: Log, part: str, which: dict[str, Any], asked: dict[str, str | Non
 
 
 def _examples(rows: Iterable[dict[str, Any]]) -> tuple[Diagnostic, ...]:
-    """Return a note where a cost is by example prices, which are not what anyone has to pay."""
+    """Return a note if a cost is by example prices."""
     if not any(row["cost_is_by_example_prices"] for row in rows):
         return ()
     return (Diagnostic("note", "example-prices", f"USD at {source()}"),)
 
 
 def _more(oldest: str, many: int) -> tuple[Diagnostic, ...]:
-    """Return a note on how to list the older conversations."""
     if many <= 0:
         return ()
     return (

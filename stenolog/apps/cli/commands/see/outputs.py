@@ -1,4 +1,4 @@
-"""`outputs`: what tools gave back, listed, shown, written as files or served."""
+"""Command `outputs`."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def outputs_command(
 
 
 def _target_and_alias(words: tuple[str, ...]) -> tuple[str, str]:
-    """Return the conversation and the alias, each empty where it is left out."""
+    """Return conversation and alias, empty if left out."""
     if len(words) > 2:
         raise click.UsageError(f"expected [CONVERSATION] [ALIAS], found {len(words)} words")
     if len(words) == 1:
@@ -90,7 +90,7 @@ def _target_and_alias(words: tuple[str, ...]) -> tuple[str, str]:
 
 
 def _listed(conversation: Conversation, directory: Path | None) -> CommandResult:
-    """List the outputs, and write them where a directory is given."""
+    """List the outputs, and write them if a directory is given."""
     written = [] if directory is None else conversation.outputs.write_files(directory)
     rows = [_row(output, _content(conversation.outputs, output)) for output in conversation.outputs.listed()]
     data = {
@@ -135,7 +135,7 @@ def _excerpt(read: Excerpt) -> Iterable[Piece]:
 
 
 def outputs_drawn(rows: Sequence[Mapping[str, Any]]) -> Iterator[Piece]:
-    """Draw the outputs: with short aliases and their first words, or in a pipe with whole aliases."""
+    """Draw the outputs: with short aliases and first words; in a pipe with whole aliases."""
     from stenolog.apps.cli.draw.layout import table
 
     if width() is None:
@@ -152,7 +152,7 @@ def _cells(row: Mapping[str, Any]) -> tuple[Cell, ...]:
 
 
 def short_aliases(aliases: Sequence[str]) -> dict[str, str]:
-    """Return a short alias for each: `@` and as much of the entry's id as no other has; else the alias."""
+    """Return a short alias for each: `@` and a unique end of its entry's id; else the alias."""
     ids = {alias: entry_of(alias) for alias in aliases}
     known = {id for id in ids.values() if id}
     length = next(long for long in count(SHORTEST) if len({id[:long] for id in known}) == len(known))
@@ -160,9 +160,9 @@ def short_aliases(aliases: Sequence[str]) -> dict[str, str]:
 
 
 def full_alias(outputs: Outputs, written: str) -> str:
-    """Return the alias that was meant: a whole one, or a short one as the list has it.
+    """Return the alias that a short or whole one means.
 
-    Raises `InvalidEventError` for a short one that several outputs have.
+    Raises `InvalidEventError` for an ambiguous one.
     """
     if "/" in written or not written.startswith("@"):
         return written

@@ -1,4 +1,4 @@
-"""`search`: what was said in any conversation, by its words."""
+"""Command `search`."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ ASKED = 100
 
 
 class Search(Command):
-    """A command that takes `-word` for what must not be there, and not for options."""
+    """A command that takes `-word` as a word to exclude, not as options."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Return the arguments, parsed: a blank before such a word tells it from an option."""
+        """Return the arguments, parsed: a blank before such a word marks it."""
         options = [option for option in self.get_params(ctx) if isinstance(option, click.Option)]
         known = {name for option in options for name in option.opts}
         valued = {name for option in options if not option.is_flag for name in option.opts}
@@ -138,7 +138,7 @@ def _more(hits: Sequence[Hit], limit: int) -> tuple[Diagnostic, ...]:
 
 
 def _syntax(words: str) -> tuple[Diagnostic, ...]:
-    """Return a warning if the words are looked for otherwise than they seem to be meant."""
+    """Return a warning if the words are searched otherwise than they look."""
     faults = {
         "the quote is not closed: a phrase has one at each end": words.count('"') % 2 == 1,
         "OR stands between two words": bool(DANGLING.search(words)),
@@ -147,7 +147,7 @@ def _syntax(words: str) -> tuple[Diagnostic, ...]:
 
 
 def _unknown(log: Log, conversation: str | None, agent: str) -> tuple[Diagnostic, ...]:
-    """Return a note that there is no such agent, if the conversations searched can tell."""
+    """Return a note if there is no such agent."""
     searched = (
         log.names(archived=True, limit=ASKED, order="newest") if conversation is None else [conversation]
     )
@@ -165,7 +165,6 @@ def _unknown(log: Log, conversation: str | None, agent: str) -> tuple[Diagnostic
 
 
 def _in_groups(hits: Sequence[Hit], titles: Mapping[str, str], log: Log) -> Iterator[Piece]:
-    """Draw the hits under the conversations that they are in, the one with the first hit first."""
     from stenolog.apps.cli.draw.layout import wrapped
 
     digits = max((len(str(hit.position)) for hit in hits), default=0)
@@ -178,7 +177,7 @@ def _in_groups(hits: Sequence[Hit], titles: Mapping[str, str], log: Log) -> Iter
 
 
 def _in_lines(hits: Sequence[Hit]) -> Iterator[Piece]:
-    """Draw each hit by itself, as a program that reads a pipe wants it."""
+    """Draw each hit by itself, for a program."""
     for hit in hits:
         yield line((f"{hit.conversation}@{hit.position}", "bold"), *_heading(hit))
         yield line("    ", *_marked(hit))
@@ -190,7 +189,6 @@ def _heading(hit: Hit) -> tuple[str | tuple[str, str], ...]:
 
 
 def _marked(hit: Hit) -> Iterable[str | tuple[str, str]]:
-    """Yield the snippet, its hits in bold."""
     at = 0
     for first, end in hit.marks:
         yield hit.snippet[at:first]

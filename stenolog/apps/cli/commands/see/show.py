@@ -1,4 +1,4 @@
-"""`show`: one entry whole."""
+"""Command `show`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`state`: the agents' status, and what is configured."""
+"""Command `state`."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def state_command(db: Database, target: str, at: str, steps: bool, agent: str | 
 
 
 def _settings_among(conversation: Conversation, steps: Iterable[Transition]) -> dict[int, str]:
-    """Return the mode switches that move no lane, and only carry settings of a program; by position."""
+    """Return, by position, the mode switches that only carry a program's settings."""
     idle = {step.position for step in steps if not step.lane and step.kind == ModeSwitch.kind}
     if not idle:
         return {}

@@ -1,4 +1,4 @@
-"""`tail`: a conversation as it grows."""
+"""Command `tail`."""
 
 from __future__ import annotations
 

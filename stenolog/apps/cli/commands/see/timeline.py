@@ -1,4 +1,4 @@
-"""`timeline`: a conversation as a person reads it."""
+"""Command `timeline`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`completion`: what makes a shell complete a command line."""
+"""Command `completion`."""
 
 from __future__ import annotations
 

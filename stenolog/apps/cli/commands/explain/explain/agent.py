@@ -1,4 +1,4 @@
-"""`explain agent`: what an agent knows."""
+"""Command `explain agent`."""
 
 from __future__ import annotations
 

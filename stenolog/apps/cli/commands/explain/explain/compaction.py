@@ -1,4 +1,4 @@
-"""`explain compaction`: what a summary, a rewind or a reset took out of an agent's requests."""
+"""Command `explain compaction`."""
 
 from __future__ import annotations
 
@@ -54,7 +54,6 @@ def explain_compaction_command(
 
 
 def _drawn(agent: str, found: list[Compaction], chosen: CompactedRequest | None) -> Iterator[Piece]:
-    """Yield the compactions, and one of them entry by entry."""
     from stenolog.apps.cli.draw.layout import table, wrapped
     from stenolog.apps.cli.draw.views import spans
 

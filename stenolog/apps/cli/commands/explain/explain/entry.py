@@ -1,4 +1,4 @@
-"""`explain entry`: what became of an entry."""
+"""Command `explain entry`."""
 
 from __future__ import annotations
 
@@ -56,7 +56,6 @@ def explain_entry_command(
 
 
 def _bytes_of(conversation: Conversation, log: list[Entry], position: int) -> CommandResult:
-    """Yield the byte ranges of the request that an answer answers."""
     from stenolog.projections.analysis.byte_ranges import byte_ranges, sent_request
 
     request, transport = sent_request(log, position, **means(conversation))

@@ -1,4 +1,4 @@
-"""`explain text`: where a text went."""
+"""Command `explain text`."""
 
 from __future__ import annotations
 

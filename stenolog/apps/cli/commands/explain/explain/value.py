@@ -1,4 +1,4 @@
-"""`explain value`: where a value is still found."""
+"""Command `explain value`."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def explain_value_command(db: Database, text: str) -> CommandResult:
 
 
 def _first(log: Log, reached: Iterable[Reached]) -> tuple[Reached, Entry] | None:
-    """Return the earliest entry that a text reached, with the place in it; None where it is in no entry."""
+    """Return the earliest entry that a text reached, with the place in it, or None."""
     firsts: dict[str, Reached] = {}
     for one in reached:
         if one.what == "entry":
@@ -62,7 +62,7 @@ def _first(log: Log, reached: Iterable[Reached]) -> tuple[Reached, Entry] | None
 
 
 def _first_words(one: Reached, entry: Entry) -> tuple[str | tuple[str, str], ...]:
-    """Say which entry had a text first, and whose words it was or which setting it set."""
+    """Say which entry had a text first, and who said or set it."""
     who, field = describe(entry).who.partition(" → ")[0], one.where.removeprefix("/event/")
     match entry.event:
         case ModeSwitch():

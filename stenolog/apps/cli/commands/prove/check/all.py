@@ -1,4 +1,4 @@
-"""`check` alone: the log as it was written, and every agent's request by its provider's laws."""
+"""Command `check all`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`check file`: what is wrong with a transcript, and the request as it should be. Nothing is kept."""
+"""Command `check file`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ OUTCOMES = {"imported": "green", "no conversation": "yellow", "refused": "red"}
 
 
 class Finding(NamedTuple):
-    """The doctor's findings on one file; `requests` are those of its lanes, by conversation."""
+    """Findings in one file; `requests` are those of its agents, by conversation."""
 
     file: str
     format: str
@@ -105,7 +105,7 @@ def _examined_or_refused(file: Path, api: str | None) -> Finding:
 
 
 def _examined(file: Path, api: str | None) -> Finding:
-    """Import the file into a log in memory, and ask for every lane's request."""
+    """Import the file into a log in memory, and build every agent's request."""
     with open_log(":memory:") as log, Bytes(f"examining {file.name}", size_of(file)) as bar:
         report = import_file(log, file, progress=bar)
         conversations = [log[found.name] for found in report.conversations if found.name in log]
@@ -125,7 +125,7 @@ def _examined(file: Path, api: str | None) -> Finding:
 
 
 def _closed(conversation: Conversation) -> Iterator[Diagnostic]:
-    """Close the calls that a later message of a person has made obsolete, and yield all that are closed."""
+    """Close the calls that a person's later message has made obsolete, and yield all closed ones."""
     entries = list(conversation.entries())
     spoken = max((entry.position for entry in entries if is_words(entry)), default=0)
     left = [call for _, call in conversation.state().open_calls() if call.position < spoken]
@@ -158,7 +158,7 @@ def _anomalies(conversation: Conversation) -> Iterator[Diagnostic]:
 
 
 def _repairs(file: Path, request: Request) -> Iterator[Diagnostic]:
-    """Yield the repairs made for the provider; repairs of one rule at one entry count as one."""
+    """Yield the repairs made for the provider, one for each rule and entry."""
     for part in request.repairs:
         position = part.first if isinstance(part, Omission) else min(part.positions, default=None)
         where = f" at {position}" if position else ""
@@ -168,7 +168,7 @@ def _repairs(file: Path, request: Request) -> Iterator[Diagnostic]:
 
 
 def _choose(found: Finding, agent: str | None) -> tuple[tuple[Entry, ...], Request] | None:
-    """Return the request to show: of the agent asked for, or of the first."""
+    """Return the request of the agent asked for, or of the first."""
     if agent is None:
         return next(iter(found.requests), None)
     known = {_lane(request): (entries, request) for entries, request in found.requests}
@@ -206,7 +206,7 @@ def _all_sections(found: Finding, shown: tuple[tuple[Entry, ...], Request] | Non
 
 
 def _preview(request: Request) -> str:
-    """Return why nobody would send the request, and whether a note closes it; empty if it may be sent."""
+    """Return why nobody would send the request, and whether a note closes it; empty if sendable."""
     if request.ready:
         return ""
     closed = any(part.rule == PREVIEW for part in request.parts)
@@ -215,7 +215,7 @@ def _preview(request: Request) -> str:
 
 
 def _table(found: list[Finding]) -> Iterator[Piece]:
-    """Yield a line for each file, and how many there were of each format and outcome."""
+    """Yield a line for each file, and the counts by format and outcome."""
     from stenolog.apps.cli.draw.layout import heading
 
     for one in found:
@@ -233,12 +233,11 @@ def _table(found: list[Finding]) -> Iterator[Piece]:
 
 
 def _end_of(file: str) -> str:
-    """Return the end of a path, which tells more than its beginning."""
     return file if len(file) <= LONGEST_FILE else f"…{file[1 - LONGEST_FILE :]}"
 
 
 def _in_short(found: Finding) -> str:
-    """Return the reason for a refusal, or the number of problems of each kind."""
+    """Return the reason for a refusal, or the number of each problem."""
     if found.outcome == "refused":
         reason = found.notes[0].message.removeprefix(f"{found.file}: ")
         return reason.partition(", found ")[2] or reason

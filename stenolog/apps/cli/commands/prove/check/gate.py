@@ -1,4 +1,4 @@
-"""`check gate`: would today's code still build the requests of a corpus as they were built?"""
+"""Command `check gate`."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def check_gate_command(
 
 
 def _logs(dbs: Iterable[Database]) -> dict[str, Log]:
-    """Return the logs by the names of their files, or by their addresses, in order."""
+    """Return the logs by file name or address, in order."""
     found: dict[str, Log] = {}
     for name, db in sorted(((_name(db), db) for db in dbs), key=itemgetter(0)):
         if name in found:
@@ -100,12 +100,11 @@ def _name(db: Database) -> str:
 
 
 def _of_apis(then: Header, apis: tuple[str, ...]) -> Header:
-    """Return the older header, for the APIs that were asked for."""
     return then._replace(apis={n: version for n, version in then.apis.items() if not apis or n in apis})
 
 
 def _same_question(then: Header, chosen: Policy | None) -> Header:
-    """Return the older file's policy and its APIs. Raises `NotRegisteredError` for one that is not here."""
+    """Return the older file's policy and APIs. Raises `NotRegisteredError` for an unknown one."""
     if chosen is not None and chosen.json != then.policy:
         theirs = "each agent's own" if then.policy is None else then.policy
         raise InvalidEventError(f"expected the policy of the older file, {theirs}, found {chosen.json}")
@@ -129,7 +128,6 @@ def _digests(older: TextIO, file: Path) -> Iterator[Digest]:
 
 @contextmanager
 def _naming(file: Path) -> Iterator[None]:
-    """Add the file's name to errors in its lines."""
     try:
         yield
     except InvalidEventError as error:
@@ -137,7 +135,7 @@ def _naming(file: Path) -> Iterator[None]:
 
 
 def _requests(logs: dict[str, Log], head: Header, passed: SkippedConversations) -> Iterator[Fresh]:
-    """Yield every request of the corpus that can be built, in the order of their places, with one bar."""
+    """Yield every request that can be built, in the order of their places."""
     return progress(_built(logs, head, passed), "building requests")
 
 
@@ -160,7 +158,7 @@ def _built(logs: dict[str, Log], head: Header, passed: SkippedConversations) -> 
 
 
 def _written(requests: Iterable[Fresh], head: Header, out: Path) -> Iterator[Fresh]:
-    """Yield the requests, each written down as it passes by; the file is there once all have."""
+    """Yield the requests, and write each; the file appears once all are written."""
     with whole_or_not_at_all(out) as file:
         file.write(f"{regression.header_line(head)}\n")
         for request in requests:
@@ -169,8 +167,6 @@ def _written(requests: Iterable[Fresh], head: Header, out: Path) -> Iterator[Fre
 
 
 def _streamed(head: Header, digests: Sequence[Digest], passed: SkippedConversations) -> CommandResult:
-    """Return the lines of a file as the result."""
-
     def data() -> Iterator[dict[str, Any]]:
         yield regression.header_data(head)
         yield from map(regression.data, digests)
@@ -191,7 +187,7 @@ def _answer(
     *,
     compared: bool,
 ) -> CommandResult:
-    """Return the outcome of every request; only those that differ are listed."""
+    """Return the outcome of every request; only differing ones are listed."""
     counts: Counter[str] = Counter()
     listed: dict[str, list[Compared]] = {"changed": [], "vanished": [], "new": []}
     for one in found:
@@ -223,7 +219,6 @@ def _flat(one: Compared) -> dict[str, Any]:
 
 
 def _lines(listed: dict[str, list[Compared]]) -> Iterator[Piece]:
-    """Yield each request that differs."""
     several = len({one.place.db for some in listed.values() for one in some}) > 1
     for what, some in listed.items():
         for one in some:
@@ -236,7 +231,7 @@ def _lines(listed: dict[str, list[Compared]]) -> Iterator[Piece]:
 
 
 def _outcome(data: dict[str, Any], compared: bool) -> Iterator[str]:
-    """Yield the number of requests, the number compared, and the outcome."""
+    """Yield the counts and the outcome."""
     if compared:
         yield f"{counted(data['compared'], 'request')} compared"
         for what in ("changed", "vanished", "new"):

@@ -1,4 +1,4 @@
-"""`check log`: digests and structure."""
+"""Command `check log`."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def checked_log(
     jobs: int | None = None,
     verbose: bool = False,
 ) -> CommandResult:
-    """Return what is wrong with the log, or with one conversation of it."""
+    """Return what is wrong with the log, or with one conversation."""
     from stenolog.apps.views.checks import log_check
 
     subject = find_conversation(log, target) if target else log

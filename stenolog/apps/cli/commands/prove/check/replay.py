@@ -1,4 +1,4 @@
-"""`check replay`: the fold from zero."""
+"""Command `check replay`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Replay(NamedTuple):
-    """A fold from zero: every transition, the state it led to, and whether the log says the same."""
+    """A fold from zero: every transition, the final state, and whether the log has the same."""
 
     conversation: str
     transitions: tuple[Transition, ...]
@@ -30,7 +30,7 @@ class Replay(NamedTuple):
 
 
 def replayed(conversation: Conversation) -> Replay:
-    """Fold the conversation from its first entry, and compare with the state that the log gives."""
+    """Fold the conversation from its first entry, and compare the states."""
     state: State = INITIAL
     made: list[Transition] = []
     for entry in progress(conversation.entries(), f"replaying {conversation.name}", conversation.position):
@@ -59,7 +59,7 @@ def check_replay_command(db: Database, target: str) -> CommandResult:
 
 
 def replay_lines(replay: Replay, erased: Collection[int] = ()) -> Iterator[Piece]:
-    """Yield the transitions, and the results of the comparison."""
+    """Yield the transitions, and the comparison."""
     yield from step_lines(replay.transitions, erased)
     state = replay.state
     mark = ("✓ ", "green") if replay.equal else ("✗ ", "red")

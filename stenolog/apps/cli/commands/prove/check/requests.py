@@ -1,4 +1,4 @@
-"""`check requests`: laws of the providers' APIs."""
+"""Command `check requests`."""
 
 from __future__ import annotations
 
@@ -77,9 +77,9 @@ def checked_requests(
 
 
 class RequestsFound(NamedTuple):
-    """A conversation: how many of its requests were checked, how many break a law, and each violation.
+    """A conversation: its checked requests, how many break a law, and each violation.
 
-    `whole`: every one that there could be was built; where a policy or an entry forbids that, a note says so.
+    `whole`: every request was built; else a note says what prevented it.
     """
 
     conversation: str
@@ -90,7 +90,6 @@ class RequestsFound(NamedTuple):
 
 
 def _watched(found: Iterable[CheckedRequests], total: int) -> Iterator[CheckedRequests]:
-    """Yield the findings and show a bar with the number of positions checked."""
     done = 0
     with Bar("checking", total) as bar:
         for one in found:
@@ -100,7 +99,7 @@ def _watched(found: Iterable[CheckedRequests], total: int) -> Iterator[CheckedRe
 
 
 def _by_conversation(found: Iterable[CheckedRequests]) -> list[RequestsFound]:
-    """Combine the findings of each conversation, up to the first request that cannot be built."""
+    """Combine each conversation's findings, up to the first request that cannot be built."""
     return [_together(name, parts) for name, parts in groupby(found, lambda one: one.conversation)]
 
 

@@ -1,4 +1,4 @@
-"""`db backup`: a copy."""
+"""Command `db backup`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`db gc`: unused blobs."""
+"""Command `db gc`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`db path`: where the database is."""
+"""Command `db path`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`db restore`: a copy in its place."""
+"""Command `db restore`."""
 
 from __future__ import annotations
 
@@ -53,6 +53,6 @@ def db_restore_command(db: Database, file: Database) -> CommandResult:
 
 
 def _may_hold_erased(moved: Iterable[str], backup: Path) -> str:
-    """Say which files may hold words that were erased since the backup; empty where none was moved aside."""
+    """Say which files may hold words erased since the backup; empty if none was moved aside."""
     files = [*moved, str(backup)]
     return f"{' and '.join(files)} may still hold erased words" if len(files) > 1 else ""

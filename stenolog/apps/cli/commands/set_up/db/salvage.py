@@ -1,4 +1,4 @@
-"""`db salvage`: what is intact."""
+"""Command `db salvage`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`db schema`: JSON Schemas."""
+"""Command `db schema`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def db_schema_command(name: str | None) -> CommandResult:
 
 
 def envelope_schema() -> dict[str, Any]:
-    """Return the JSON Schema of the envelope, as it is checked in."""
+    """Return the JSON Schema of the envelope, as checked in."""
     text = files(__package__).joinpath("envelope.schema.json").read_text(encoding="utf-8")
     schema: dict[str, Any] = json.loads(text)
     return schema
