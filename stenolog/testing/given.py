@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from stenolog.domain import parts, values
 from stenolog.domain.card import AgentCard
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.entry import GENESIS, Entry, NewEntry, Record, make_record, microseconds, to_entry
@@ -24,27 +25,6 @@ from stenolog.domain.events import (
     ModeSwitch,
     ToolResult,
     UserMessage,
-)
-from stenolog.domain.parts import (
-    FilePart,
-    ImagePart,
-    ProviderPart,
-    ReasoningPart,
-    RefusalPart,
-    TextPart,
-    ToolCall,
-)
-from stenolog.domain.values import (
-    CallRef,
-    Control,
-    ConversationRef,
-    Origin,
-    PositionRange,
-    Receipt,
-    Tool,
-    TurnPolicy,
-    Usage,
-    WorkflowRun,
 )
 
 START = datetime(2026, 1, 1, 9, tzinfo=UTC)
@@ -85,8 +65,8 @@ def examples() -> dict[str, Known]:
 
 def example_conversation() -> list[Event]:
     """Return a conversation with all five kinds, two agents, approvals, a retry, a cancel, and joins."""
-    shell = Tool(name="shell", description="Run a command.", parameters={"type": "object"})
-    deploy = Tool(name="deploy", description="Ship it.", parameters={"type": "object"}, approval=True)
+    shell = values.Tool(name="shell", description="Run a command.", parameters={"type": "object"})
+    deploy = values.Tool(name="deploy", description="Ship it.", parameters={"type": "object"}, approval=True)
     return [
         ModeSwitch(
             mode="chat",
@@ -104,7 +84,7 @@ def example_conversation() -> list[Event]:
         ToolResult(call_id="c1", name="shell", text="1 failed", is_error=True),
         LlmError(agent="coder", category="overloaded", retry_at=START + timedelta(minutes=1)),
         LlmError(agent="coder", category="timeout", message="no token for 60 s", text="It is", attempt=2),
-        UserMessage(control=Control(action="continue", agent="coder")),
+        UserMessage(control=values.Control(action="continue", agent="coder")),
         AssistantMessage(agent="coder", text="It is test_dates. Reviewer?", to=["reviewer"]),
         AssistantMessage(agent="reviewer", text="The parser reads local time."),
         ModeSwitch(mode="agent"),
@@ -117,44 +97,46 @@ def example_conversation() -> list[Event]:
                 _call("c2", "shell", "ls"),
             ],
         ),
-        UserMessage(control=Control(action="approve", call=CallRef(entry="e12", index=0))),
-        UserMessage(control=Control(action="refuse", call=CallRef(entry="e12", index=1))),
-        ToolResult(call_id="d1", call=CallRef(entry="e12", index=1), text="Refused.", is_error=True),
+        UserMessage(control=values.Control(action="approve", call=values.CallRef(entry="e12", index=0))),
+        UserMessage(control=values.Control(action="refuse", call=values.CallRef(entry="e12", index=1))),
+        ToolResult(call_id="d1", call=values.CallRef(entry="e12", index=1), text="Refused.", is_error=True),
         ToolResult(call_id="d1", text="Shipped."),
         ToolResult(call_id="c2", text="README.md"),
         AssistantMessage(agent="coder", text="Now the docs.", tool_calls=[_call("c3", "shell", "make docs")]),
-        ToolResult(call_id="c3", call=CallRef(entry="e18"), text="Cancelled.", is_error=True),
-        UserMessage(control=Control(action="cancel")),
+        ToolResult(call_id="c3", call=values.CallRef(entry="e18"), text="Cancelled.", is_error=True),
+        UserMessage(control=values.Control(action="cancel")),
         AssistantMessage(
             agent="coder",
             purpose="summary",
-            covers=[PositionRange(first=2, last=9)],
+            covers=[values.PositionRange(first=2, last=9)],
             text="test_dates fails.",
         ),
         ModeSwitch(leaves=["reviewer"]),
         UserMessage(text="Thank you, all."),
         AssistantMessage(agent="coder", text="You are welcome."),
-        ModeSwitch(joins=["reviewer"], hides=[PositionRange(first=23, last=24)]),
+        ModeSwitch(joins=["reviewer"], hides=[values.PositionRange(first=23, last=24)]),
     ]
 
 
-def _call(id: str, name: str, command: str) -> ToolCall:
-    return ToolCall(id=id, name=name, arguments=json.dumps({"cmd": command}))
+def _call(id: str, name: str, command: str) -> parts.ToolCall:
+    return parts.ToolCall(id=id, name=name, arguments=json.dumps({"cmd": command}))
 
 
 def _user_message() -> UserMessage:
     return UserMessage(
         parts=(
-            TextPart(text="What is on the picture?"),
-            ImagePart(media_type="image/jpeg", blob=SHA256, url="https://example.org/cat.jpg"),
-            FilePart(
+            parts.TextPart(text="What is on the picture?"),
+            parts.ImagePart(media_type="image/jpeg", blob=SHA256, url="https://example.org/cat.jpg"),
+            parts.FilePart(
                 name="cat.pdf", media_type="application/pdf", blob=SHA256, url="https://example.org/cat.pdf"
             ),
         ),
         author="Ada",
         author_kind="agent",
         to=("coder", "coder/docs"),
-        control=Control(action="approve", call=CallRef(entry="e3", index=1), agent="coder", task="docs"),
+        control=values.Control(
+            action="approve", call=values.CallRef(entry="e3", index=1), agent="coder", task="docs"
+        ),
         cause=1,
         replaces=2,
         **_common(),
@@ -166,19 +148,19 @@ def _assistant_message() -> AssistantMessage:
         agent="coder",
         task="docs",
         parts=(
-            ReasoningPart(text="Hm.", provider="openai", id="r1", signature="c2ln", encrypted="ZW5j"),
-            TextPart(text="I look at it."),
-            ToolCall(id="c1", name="look", arguments='{"at": "cat"}'),
-            RefusalPart(text="I would rather not."),
-            ProviderPart(provider="openai", model="gpt-5", raw='{"type":"web_search_call"}'),
+            parts.ReasoningPart(text="Hm.", provider="openai", id="r1", signature="c2ln", encrypted="ZW5j"),
+            parts.TextPart(text="I look at it."),
+            parts.ToolCall(id="c1", name="look", arguments='{"at": "cat"}'),
+            parts.RefusalPart(text="I would rather not."),
+            parts.ProviderPart(provider="openai", model="gpt-5", raw='{"type":"web_search_call"}'),
         ),
         cause=2,
         purpose="summary",
-        covers=(PositionRange(first=1, last=1),),
+        covers=(values.PositionRange(first=1, last=1),),
         to=("tester",),
         model="gpt-5",
         finish_reason="tool_calls",
-        usage=Usage(input=100, output=20, cache_read=64, cache_write=32, reasoning=8),
+        usage=values.Usage(input=100, output=20, cache_read=64, cache_write=32, reasoning=8),
         duration_ms=1500,
         first_token_ms=300,
         session="s1",
@@ -191,10 +173,10 @@ def _assistant_message() -> AssistantMessage:
 def _tool_result() -> ToolResult:
     return ToolResult(
         call_id="c1",
-        call=CallRef(entry="e2", index=0),
+        call=values.CallRef(entry="e2", index=0),
         to=("coder",),
         name="look",
-        parts=(TextPart(text="A cat."),),
+        parts=(parts.TextPart(text="A cat."),),
         is_error=True,
         blob=SHA256,
         duration_ms=12,
@@ -208,12 +190,12 @@ def _llm_error() -> LlmError:
         task="docs",
         category="timeout",
         message="no token for 60 s",
-        parts=(TextPart(text="The cat is"),),
+        parts=(parts.TextPart(text="The cat is"),),
         cause=2,
         model="gpt-5",
         attempt=2,
         retry_at=START,
-        usage=Usage(input=100),
+        usage=values.Usage(input=100),
         duration_ms=60_000,
         session="s1",
         receipt=_receipt(),
@@ -222,7 +204,7 @@ def _llm_error() -> LlmError:
 
 
 def _mode_switch() -> ModeSwitch:
-    look = Tool(name="look", description="Look at it.", parameters={"type": "object"}, approval=True)
+    look = values.Tool(name="look", description="Look at it.", parameters={"type": "object"}, approval=True)
     card = AgentCard(
         model="gpt-5",
         provider="openai",
@@ -238,22 +220,22 @@ def _mode_switch() -> ModeSwitch:
         joins=("coder",),
         leaves=("tester",),
         scope="addressed",
-        active_run=WorkflowRun(
+        active_run=values.WorkflowRun(
             id="r7", directive="Find the cat.", node="n1", brief="Look.", context="A garden."
         ),
         handoff="The cat is yours.",
-        turns=TurnPolicy(rule="round_robin", options={"pass_token": "....."}),
+        turns=values.TurnPolicy(rule="round_robin", options={"pass_token": "....."}),
         title="Cats",
         context_from=2,
-        hides=(PositionRange(first=1, last=1),),
-        parent=ConversationRef(conversation="pets", position=4, digest=SHA256),
+        hides=(values.PositionRange(first=1, last=1),),
+        parent=values.ConversationRef(conversation="pets", position=4, digest=SHA256),
         fork=True,
         **_common(),
     )
 
 
-def _receipt() -> Receipt:
-    return Receipt(
+def _receipt() -> values.Receipt:
+    return values.Receipt(
         view=2,
         sha256=SHA256,
         api="openai-chat@1",
@@ -272,5 +254,5 @@ def _common() -> dict[str, Any]:
         "run": "r7",
         "node": "n1",
         "in_context": False,
-        "source": Origin(system="openai-messages", id="m1", role="assistant", lines=("m1", "m2")),
+        "source": values.Origin(system="openai-messages", id="m1", role="assistant", lines=("m1", "m2")),
     }

@@ -10,28 +10,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from acp import PROTOCOL_VERSION, RequestError, connect_to_agent, text_block
-from acp.schema import (
-    AgentMessageChunk,
-    AgentThoughtChunk,
-    AllowedOutcome,
-    ClientCapabilities,
-    ContentChunk,
-    Cost,
-    DeniedOutcome,
-    Implementation,
-    InitializeResponse,
-    NewSessionRequest,
-    PermissionOption,
-    PromptResponse,
-    RequestPermissionResponse,
-    TextContentBlock,
-    ToolCallProgress,
-    ToolCallStart,
-    ToolCallUpdate,
-    UsageUpdate,
-)
-from acp.schema import Usage as Counted
+from acp import PROTOCOL_VERSION, RequestError, connect_to_agent, schema, text_block
 from pydantic import BaseModel, ValidationError
 
 from stenolog._version import __version__
@@ -53,7 +32,7 @@ def servers(given: Sequence[Mapping[str, Any]]) -> list[Any]:
     found: list[Any] = []
     for number, server in enumerate(given):
         one = {"cwd": "/", "mcpServers": [server]}
-        found += NewSessionRequest.model_validate(one).mcp_servers  # which leaves out a bad one
+        found += schema.NewSessionRequest.model_validate(one).mcp_servers  # which leaves out a bad one
         if len(found) == number:
             known = "name, command, args and env, or type, name, url and headers"
             raise CallerError(f"mcp_servers/{number}: expected {known}, found {', '.join(server)}")
@@ -88,8 +67,8 @@ class Session(AgentSession):
         try:
             greeted = await self._agent.initialize(
                 protocol_version=PROTOCOL_VERSION,
-                client_capabilities=ClientCapabilities(),
-                client_info=Implementation(name="stenolog", version=__version__),
+                client_capabilities=schema.ClientCapabilities(),
+                client_info=schema.Implementation(name="stenolog", version=__version__),
             )
             if greeted.protocol_version != PROTOCOL_VERSION:
                 found = f"found version {greeted.protocol_version}"
@@ -138,7 +117,7 @@ class Session(AgentSession):
                 await self._agent.close()
 
     async def _takes_up(
-        self, greeted: InitializeResponse, cwd: str, servers: list[Any], session: str
+        self, greeted: schema.InitializeResponse, cwd: str, servers: list[Any], session: str
     ) -> bool:
         """Return whether the agent resumed the session; a history that it replays is ignored."""
         can = greeted.agent_capabilities
@@ -155,7 +134,7 @@ class Session(AgentSession):
             return False
         return True
 
-    def _end(self, turn: ResponseBuilder, response: PromptResponse) -> None:
+    def _end(self, turn: ResponseBuilder, response: schema.PromptResponse) -> None:
         """End the turn by the agent's last message. After a refusal the session forgets the turn."""
         if response.stop_reason == "refusal":
             turn.fail("the agent refused to go on", "refused")
@@ -164,7 +143,7 @@ class Session(AgentSession):
         turn.finish_reason = response.stop_reason
         turn.finish()
 
-    async def _hush(self, call: asyncio.Future[PromptResponse]) -> None:
+    async def _hush(self, call: asyncio.Future[schema.PromptResponse]) -> None:
         self._client.withdraw()
         try:
             if self.alive:
@@ -197,7 +176,7 @@ class Session(AgentSession):
         raise ModelError("process_exited", self._process.end) from None
 
 
-def _counted(told: Counted | None, turn: ResponseBuilder) -> Usage | None:
+def _counted(told: schema.Usage | None, turn: ResponseBuilder) -> Usage | None:
     """Return the tokens of one turn, with its cost.
 
     The schema means the whole session; claude-agent-acp and opencode, which alone send usage, send the
@@ -257,8 +236,12 @@ class Client:
             self.news.set()
 
     async def request_permission(
-        self, session_id: str, tool_call: ToolCallUpdate, options: list[PermissionOption], **_: Any
-    ) -> RequestPermissionResponse:
+        self,
+        session_id: str,
+        tool_call: schema.ToolCallUpdate,
+        options: list[schema.PermissionOption],
+        **_: Any,
+    ) -> schema.RequestPermissionResponse:
         """Return the decision about a permission, as one of the agent's options."""
         call = self._call_details(tool_call)
         allowed = await self._decision(call)
@@ -269,33 +252,33 @@ class Client:
         for kind in () if allowed is None else ANSWERS[allowed]:
             for option in options:
                 if option.kind == kind:
-                    chosen = AllowedOutcome(outcome="selected", option_id=option.option_id)
-                    return RequestPermissionResponse(outcome=chosen)
-        return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
+                    chosen = schema.AllowedOutcome(outcome="selected", option_id=option.option_id)
+                    return schema.RequestPermissionResponse(outcome=chosen)
+        return schema.RequestPermissionResponse(outcome=schema.DeniedOutcome(outcome="cancelled"))
 
     def _tell(self, turn: ResponseBuilder, update: object) -> None:
         match update:
-            case AgentMessageChunk() | AgentThoughtChunk():
+            case schema.AgentMessageChunk() | schema.AgentThoughtChunk():
                 if update.message_id != self._message:
                     turn.break_part()
                 self._message = update.message_id
                 self._chunk(turn, update)
-            case ToolCallStart() | ToolCallProgress():
+            case schema.ToolCallStart() | schema.ToolCallProgress():
                 turn.add_note(self._call_details(update), update.tool_call_id)
-            case UsageUpdate(cost=Cost(amount=amount, currency="USD")):
+            case schema.UsageUpdate(cost=schema.Cost(amount=amount, currency="USD")):
                 turn.costs(amount)
             case _:
                 pass  # plans, modes, commands: for a screen of the agent's own
 
-    def _chunk(self, turn: ResponseBuilder, chunk: ContentChunk) -> None:
-        if not isinstance(chunk.content, TextContentBlock):
+    def _chunk(self, turn: ResponseBuilder, chunk: schema.ContentChunk) -> None:
+        if not isinstance(chunk.content, schema.TextContentBlock):
             turn.add_note(_dumped(chunk.content))
-        elif isinstance(chunk, AgentThoughtChunk):
+        elif isinstance(chunk, schema.AgentThoughtChunk):
             turn.add_reasoning(chunk.content.text)
         else:
             turn.add_text(chunk.content.text)
 
-    def _call_details(self, call: ToolCallStart | ToolCallUpdate) -> dict[str, Any]:
+    def _call_details(self, call: schema.ToolCallStart | schema.ToolCallUpdate) -> dict[str, Any]:
         """Return all that the agent has sent about a call."""
         known = self._calls.setdefault(call.tool_call_id, {})
         known |= _dumped(call)

@@ -11,14 +11,7 @@ import asyncio
 from collections.abc import AsyncIterable, Awaitable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
-from stenolog.adapters.models.by_hand import (
-    Recording,
-    Retries,
-    answer_from,
-    error_from,
-    model_error,
-    recording,
-)
+from stenolog.adapters.models import by_hand
 from stenolog.domain.errors import CallerError, ModelError
 from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.lanes.state import State, address
@@ -69,25 +62,29 @@ class CallRecorder:
     """
 
     def __init__(
-        self, conversation: Destination, request: Request, attempt: int | None, retries: Retries | None
+        self,
+        conversation: Destination,
+        request: Request,
+        attempt: int | None,
+        retries: by_hand.Retries | None,
     ) -> None:
         self._conversation = conversation
         self._request = request
         self._attempt = attempt
         self._retries = retries
         self._said: AssistantMessage | None = None
-        self._stream: Recording[Any] | None = None
+        self._stream: by_hand.Recording[Any] | None = None
         self._draft: LoopDraft | None = None
         self._has_begun = False
 
     def answer(self, answer: object) -> AssistantMessage:
         """Return the event of a whole answer; see `answer_from`. Raises `ModelError` and `CallerError`."""
-        self._said = answer_from(answer, self._request)
+        self._said = by_hand.answer_from(answer, self._request)
         return self._said
 
-    def stream(self, stream: Iterable[C] | AsyncIterable[C]) -> Recording[C]:
+    def stream(self, stream: Iterable[C] | AsyncIterable[C]) -> by_hand.Recording[C]:
         """Return a stream that passes each chunk on and keeps it; see `Recording`."""
-        kept: Recording[C] = recording(stream, self._request, keep=self._keep)
+        kept: by_hand.Recording[C] = by_hand.recording(stream, self._request, keep=self._keep)
         self._stream = kept
         return kept
 
@@ -155,7 +152,7 @@ class CallRecorder:
 
     def _error(self, error: BaseException | None, state: State) -> LlmError:
         assert error is not None, "a call without an answer has failed"
-        failed = model_error(error)
+        failed = by_hand.model_error(error)
         attempt = self._attempt
         if attempt is None:
             before = state.lane(address(self._request.agent, self._request.task)).attempt
@@ -163,7 +160,7 @@ class CallRecorder:
             attempt = before + (failed.category != "cancelled")
         if self._stream is not None:
             return self._stream.error(failed, attempt=attempt, retries=self._retries)
-        return error_from(failed, self._request, attempt=attempt, retries=self._retries)
+        return by_hand.error_from(failed, self._request, attempt=attempt, retries=self._retries)
 
 
 def calling(
@@ -171,7 +168,7 @@ def calling(
     request: Request,
     *,
     attempt: int | None = None,
-    retries: Retries | None = None,
+    retries: by_hand.Retries | None = None,
 ) -> CallRecorder:
     """Return a block for one model call, at whose end the answer or the error is appended.
 

@@ -23,7 +23,7 @@ from stenolog.domain.lanes.effects import ref
 from stenolog.domain.lanes.state import OpenCall, address
 from stenolog.domain.parts import TextPart, ToolCall
 
-from .base import Attachment, BaseTool, ToolContext, ToolOutput, in_thread
+from . import base
 from .calls import as_approved, call_at, with_metadata
 from .execute import execute
 from .functions import ToolLike, as_runnables, by_name
@@ -87,22 +87,22 @@ async def run_calls_async(
 ) -> list[Entry]:
     """Run the agent's calls without a result; see `run_calls`."""
     known, talk = _repeatable(_tools(tools)), await conversation.sync()
-    calls = await in_thread(partial(_open, talk, agent, task), "open calls")
+    calls = await base.in_thread(partial(_open, talk, agent, task), "open calls")
     return [await _settle(call, known, talk, made, address(agent, task)) for made, call in calls]
 
 
-def _tools(given: Iterable[ToolLike]) -> dict[str, BaseTool]:
+def _tools(given: Iterable[ToolLike]) -> dict[str, base.BaseTool]:
     """Return the tools by name. Raises `CallerError`, also for a toolset that would have to be opened."""
     tools: Sequence[object] = as_runnables(given)
     for each in tools:
-        if not isinstance(each, BaseTool):
+        if not isinstance(each, base.BaseTool):
             raise CallerError(
                 f"expected functions and tools, found {each!r:.100}; of a toolset give what open() returns"
             )
-    return by_name(each for each in tools if isinstance(each, BaseTool))
+    return by_name(each for each in tools if isinstance(each, base.BaseTool))
 
 
-def _repeatable(tools: dict[str, BaseTool]) -> dict[str, BaseTool]:
+def _repeatable(tools: dict[str, base.BaseTool]) -> dict[str, base.BaseTool]:
     """Return the tools. Raises `CallerError` for one that must not run again."""
     for name, each in tools.items():
         if each.must_not_repeat:
@@ -124,13 +124,13 @@ def _open(conversation: Conversation, agent: str, task: str) -> list[tuple[OpenC
 
 
 async def _settle(
-    call: ToolCall, known: dict[str, BaseTool], conversation: Conversation, made: OpenCall, lane: str
+    call: ToolCall, known: dict[str, base.BaseTool], conversation: Conversation, made: OpenCall, lane: str
 ) -> Entry:
     """Run a call and append its result. Raises `CancelledError` after that, if cancelled meanwhile."""
     task = asyncio.current_task()
     before = task.cancelling() if task else 0
     result = await _result(call, known, conversation, made, lane)
-    entry = await in_thread(partial(conversation.append, result), "result")
+    entry = await base.in_thread(partial(conversation.append, result), "result")
     # A tool may return a result although Ctrl-C cancelled it; the program is to stop all the same.
     if task and task.cancelling() > before:
         raise asyncio.CancelledError
@@ -139,13 +139,13 @@ async def _settle(
 
 async def _result(
     call: ToolCall,
-    tools: dict[str, BaseTool],
+    tools: dict[str, base.BaseTool],
     conversation: Conversation | None,
     made: OpenCall | None = None,
     lane: str = "",
 ) -> ToolResult:
     """Run a call and return its result; its bytes go to the conversation's log."""
-    context = ToolContext(
+    context = base.ToolContext(
         name=call.name,
         arguments=call.arguments,
         key=f"{made.entry}:{made.nth}" if made else call.id,
@@ -166,12 +166,12 @@ async def _result(
     edge, put = conversation.log.edge, conversation.log.blobs.put
     output = redacted_output(output, edge.redact) if edge.redact else output
     where = None if made is None else ref(made)
-    return await in_thread(partial(result_of, output, call.id, where, call.name, put, took), "result")
+    return await base.in_thread(partial(result_of, output, call.id, where, call.name, put, took), "result")
 
 
-def _text_result(output: ToolOutput, call: ToolCall, took: int) -> ToolResult:
+def _text_result(output: base.ToolOutput, call: ToolCall, took: int) -> ToolResult:
     """Return a result that needs no blob, and so no log."""
-    if any(isinstance(item, Attachment) for item in output.content):
+    if any(isinstance(item, base.Attachment) for item in output.content):
         output = failed(NOWHERE)
     return ToolResult(
         call_id=call.id,

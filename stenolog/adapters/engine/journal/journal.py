@@ -19,6 +19,7 @@ from stenolog.adapters.store.contract.values import Claim
 from stenolog.adapters.store.reading.claims import Claims
 from stenolog.adapters.tools.calls import as_approved
 from stenolog.domain.entry import Entry, microseconds
+from stenolog.domain.erasure import is_erased
 from stenolog.domain.errors import CallerError, InvalidEventError, InvalidPolicyError, VersionConflictError
 from stenolog.domain.events import AssistantMessage, ErrorCategory, Event, LlmError
 from stenolog.domain.lanes.effects import (
@@ -30,6 +31,7 @@ from stenolog.domain.lanes.effects import (
     needs_confirmation,
     unknown_outcome,
 )
+from stenolog.domain.lanes.lifecycle import BUSY
 from stenolog.domain.lanes.limits import LaneUsage, Tokens, limit_reached
 from stenolog.domain.lanes.state import OpenCall, address
 from stenolog.domain.parts import ToolCall
@@ -39,7 +41,7 @@ from stenolog.projections.prices import known_cost, unpriced
 from stenolog.projections.requests import Request
 
 from .effect_names import Key, key, model_key, tool_key
-from .live_state import LiveState
+from .live_state import LiveState, dequeue
 
 RECEIPT = folds.Json(Receipt)
 Outcome: TypeAlias = Callable[[bool], Sequence[Event]]
@@ -144,6 +146,19 @@ class Journal(LiveState):
             unasked=tuple(each for name in unasked if isinstance(each := todo[name], CallModel)),
             due=min(filter(None, waits.values()), default=None),
         )
+
+    def append_queued(self) -> bool:
+        """Append the oldest queued message again, if all lanes are at rest; return whether there was one."""
+        members = self.state.members or tuple(self.agents)
+        lanes = (lane for lane in self.state.lanes.values() if lane.agent in members)
+        if not self.queue or any(lane.status in BUSY for lane in lanes):
+            return False
+        waited = self.conversation.entry(self.queue[0])
+        if is_erased(waited.event):  # since the last poll
+            self.catch_up()
+        else:
+            self.settle(lambda _: (dequeue(waited),) if waited.position in self.queue else ())
+        return True
 
     def orphans(self) -> list[Claim]:
         """Take over and return the claims of dead processes."""

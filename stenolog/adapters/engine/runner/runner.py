@@ -27,20 +27,16 @@ from stenolog.adapters.engine.approvals import are_delegates, only_waits
 from stenolog.adapters.engine.journal import recovery
 from stenolog.adapters.engine.journal.effect_names import Key, key
 from stenolog.adapters.engine.journal.journal import ClaimedEffect, Instead, Journal, Outcome, Poll
-from stenolog.adapters.engine.journal.live_state import dequeue
 from stenolog.adapters.engine.model_calls.model_call import DraftKeeper, StreamDraft, keep_drafts
 from stenolog.adapters.engine.options import EntryAppended, Options, RunEvent, StreamDelta
 from stenolog.adapters.store.contract.values import Claim
 from stenolog.adapters.tools.base import BaseTool
 from stenolog.domain.entry import Entry
-from stenolog.domain.erasure import is_erased
 from stenolog.domain.errors import ClaimLostError, InvalidEventError, StoreTimeoutError
 from stenolog.domain.events import Event
 from stenolog.domain.lanes.decide import decide
 from stenolog.domain.lanes.effects import CallModel, effects
-from stenolog.domain.lanes.lifecycle import BUSY
 
-from .commit_listener import CommitListener
 from .cuts import CutWarnings
 from .effects import auto_approvals, do, why_lost
 from .upkeep_schedule import UpkeepSchedule
@@ -98,7 +94,7 @@ class Runner:
 
     async def run(self, patience: float = float("inf")) -> AsyncGenerator[RunEvent, None]:
         """Work until every lane waits for a person, has stopped, or waits longer than `patience` seconds."""
-        with self.conversation.log.recorder.listening(self._listener()):
+        with self.conversation.log.recorder.listening(CommitListener(self.wake, self._ident, self.gather)):
             # Not empty, so that the first poll recovers: whose claims there are is not known yet.
             held: Collection[Key] = (("", ""),)
             while True:
@@ -123,7 +119,7 @@ class Runner:
     async def advance(self) -> list[Entry]:
         """Do one effect, and return the appended entries; none if nothing is due."""
         most = 1
-        with self.conversation.log.recorder.listening(self._listener()):
+        with self.conversation.log.recorder.listening(CommitListener(self.wake, self._ident, self.gather)):
             while True:
                 poll = await self._poll(most, recover=bool(most))
                 most = 0 if self._tasks else most  # one has begun: from now on this only polls
@@ -183,9 +179,6 @@ class Runner:
         if not self._is_woken:
             self._is_woken = True
             self._queue.put_nowait(None)
-
-    def _listener(self) -> Callable[[], None]:
-        return CommitListener(self.wake, self._ident, self.gather)
 
     # In the runner's thread.
 
@@ -254,20 +247,6 @@ class Runner:
 
         return events
 
-    def _append_queued(self) -> bool:
-        """Append the oldest queued message if all lanes are at rest; return whether there was one."""
-        journal = self.journal
-        members = journal.state.members or tuple(self.agents)
-        lanes = (lane for lane in journal.state.lanes.values() if lane.agent in members)
-        if not journal.queue or any(lane.status in BUSY for lane in lanes):
-            return False
-        waited = self.conversation.entry(journal.queue[0])
-        if is_erased(waited.event):  # since the last poll
-            journal.catch_up()
-            return True
-        journal.settle(lambda _: (dequeue(waited),) if waited.position in journal.queue else ())
-        return True
-
     def _release(self) -> None:
         """Close the work under way, and release everything."""
         if not hasattr(self, "journal"):  # it was never opened
@@ -310,7 +289,7 @@ class Runner:
     async def _dequeue(self, poll: Poll) -> bool:
         if self.is_draining or self._is_at_work(poll) or not self.journal.queue:
             return False
-        return await self.write(self._append_queued)
+        return await self.write(self.journal.append_queued)
 
     def _is_at_work(self, poll: Poll, patience: float = float("inf")) -> bool:
         """Return whether anything is under way, here or elsewhere, or due within `patience` seconds."""
@@ -388,3 +367,32 @@ class Runner:
         if waits:
             await self.options.world.sleep(min(waits))
             self.wake()
+
+
+class CommitListener:
+    """Listener that calls `wake` in the event loop after commits of others.
+
+    It gathers news for `gather` seconds first; 0: each wakes at once.
+    """
+
+    def __init__(self, wake: Callable[[], None], own_thread: int, gather: float) -> None:
+        self._wake = wake
+        self._own_thread = own_thread
+        self._gather = gather
+        self._loop = asyncio.get_running_loop()
+        self._is_due = False
+
+    def __call__(self) -> None:
+        # What this runner's own thread writes is no news, and must not wake it without end.
+        if threading.get_ident() == self._own_thread or self._is_due:
+            return
+        self._is_due = self._gather > 0
+        self._loop.call_soon_threadsafe(self._later if self._is_due else self._wake)
+
+    def _later(self) -> None:
+        self._loop.call_later(self._gather, self._ring)
+
+    def _ring(self) -> None:
+        # Before the look: what is committed during it is met by the next one.
+        self._is_due = False
+        self._wake()

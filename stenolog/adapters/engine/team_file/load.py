@@ -41,18 +41,7 @@ from stenolog.domain.policy_text import policy_of
 from stenolog.domain.values import TurnPolicy
 from stenolog.projections.prices import price_table
 
-from .schema import (
-    AgentTable,
-    MemoryTable,
-    RecallTable,
-    ScoreTable,
-    ServerTable,
-    SummaryTable,
-    TeamFileSchema,
-    UseTable,
-    checked,
-    plain,
-)
+from . import schema
 
 T = TypeVar("T")
 RETRIES: TypeAdapter[RetryPolicy] = TypeAdapter(RetryPolicy)
@@ -78,7 +67,7 @@ def load(path: Path, *, keys: bool = True, summary: AutoSummary | None = None) -
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise CallerError(f"{path}: expected TOML: {error}") from None
-    file = checked(data, path)
+    file = schema.checked(data, path)
     reading = TeamFileReader(path, file, keys)
     shared = summary or reading.value("summary", reading.summary, file.summary)
     team = Team(
@@ -99,7 +88,7 @@ def load(path: Path, *, keys: bool = True, summary: AutoSummary | None = None) -
 class TeamFileReader:
     """Reader that turns tables into values."""
 
-    def __init__(self, path: Path, file: TeamFileSchema, keys: bool) -> None:
+    def __init__(self, path: Path, file: schema.TeamFileSchema, keys: bool) -> None:
         self.path = path
         self.folder = path.resolve().parent
         self.file = file
@@ -113,16 +102,16 @@ class TeamFileReader:
         try:
             yield
         except CallerError as error:
-            raise CallerError(f"{self.path}: {place}: {plain(str(error))}") from None
+            raise CallerError(f"{self.path}: {place}: {schema.plain(str(error))}") from None
         except ValidationError as error:
             fault = error.errors(include_url=False)[0]
             key = ".".join(map(str, fault["loc"]))
-            words = f"{plain(fault['msg'])}, found {fault['input']!r:.60}"
+            words = f"{schema.plain(fault['msg'])}, found {fault['input']!r:.60}"
             raise CallerError(f"{self.path}: {place}.{key}: {words}") from None
         except OSError as error:
             raise CallerError(f"{self.path}: {place}: {error.strerror or error}: {error.filename}") from None
 
-    def agent(self, name: str, given: AgentTable, table: str = "agents") -> Agent:
+    def agent(self, name: str, given: schema.AgentTable, table: str = "agents") -> Agent:
         """Return an agent."""
         make = partial(self._value, f"{table}.{name}")
         summary = make("summary", self.summary, given.summary)
@@ -162,7 +151,7 @@ class TeamFileReader:
         with self.at(place):
             return make(*given)
 
-    def _model(self, use: UseTable, given: AgentTable) -> Model:
+    def _model(self, use: schema.UseTable, given: schema.AgentTable) -> Model:
         """Return an agent's model; equal ones are shared, unless they are scripts."""
         timeouts = given.timeouts.options
         key = repr((use, sorted(timeouts.items())))
@@ -177,22 +166,22 @@ class TeamFileReader:
             self._models[key] = model_from_string(use.use, folder=self.folder, keys=self.keys, **options)
         return self._models[key]
 
-    def summary(self, given: SummaryTable | None) -> AutoSummary | None:
+    def summary(self, given: schema.SummaryTable | None) -> AutoSummary | None:
         """Return what makes summaries."""
         if given is None:
             return None
         by = self._helper(given.by) if given.by else None
         return AutoSummary(by, given.over, given.keep, given.task or TASK)
 
-    def _memory(self, given: MemoryTable | None) -> AutoMemory | None:
+    def _memory(self, given: schema.MemoryTable | None) -> AutoMemory | None:
         if given is None:
             return None
         return AutoMemory(self._helper(given.by), given.every, given.task or REMEMBER)
 
-    def _score(self, given: ScoreTable | None) -> AutoScore | None:
+    def _score(self, given: schema.ScoreTable | None) -> AutoScore | None:
         return AutoScore(self._helper(given.by), given.task or JUDGE) if given else None
 
-    def _recall(self, given: RecallTable | None) -> AutoRecall | None:
+    def _recall(self, given: schema.RecallTable | None) -> AutoRecall | None:
         if given is None:
             return None
         rules = [load_object(given.rule, self.folder)] if given.rule else []
@@ -206,17 +195,17 @@ class TeamFileReader:
             raise CallerError(f"by: expected a helper or an agent of this file ({known}), found {name!r}")
         return name
 
-    def _persona(self, given: AgentTable) -> str:
+    def _persona(self, given: schema.AgentTable) -> str:
         if not given.persona_file:
             return given.persona
         if given.persona:
             raise CallerError("expected persona or persona_file, found both")
         return (self.folder / given.persona_file).read_text(encoding="utf-8").strip()
 
-    def _tools(self, given: AgentTable) -> Sequence[ToolLike]:
+    def _tools(self, given: schema.AgentTable) -> Sequence[ToolLike]:
         return as_runnables(one for use in given.tools for one in tools_of(use.use, self.folder, use.options))
 
-    def _boxes(self, given: AgentTable) -> list[MCPServer]:
+    def _boxes(self, given: schema.AgentTable) -> list[MCPServer]:
         return [self._server(name) for name in given.mcp]
 
     def _server(self, name: str) -> MCPServer:
@@ -230,7 +219,7 @@ class TeamFileReader:
         return self._servers[name]
 
 
-def _server(given: ServerTable, folder: Path, keys: bool) -> MCPServer:
+def _server(given: schema.ServerTable, folder: Path, keys: bool) -> MCPServer:
     if bool(given.command) == bool(given.url):
         raise CallerError(f"expected command or url, found {'both' if given.url else 'neither'}")
     own = {"command", "url", "env", "headers", "cwd"}
@@ -247,7 +236,7 @@ def _policy(given: Any) -> Policy | None:
     return policy_of(given, "") if isinstance(given, str) else policy(given) if given else None
 
 
-def _check_kept(given: AgentTable, summary: object, memory: object) -> None:
+def _check_kept(given: schema.AgentTable, summary: object, memory: object) -> None:
     """Raise `CallerError` for a policy that shows summaries or memories which nobody makes."""
     chosen = _policy(given.policy)
     # What a new session is told may be the last messages alone.
@@ -263,7 +252,7 @@ def _check_kept(given: AgentTable, summary: object, memory: object) -> None:
         )
 
 
-def _check_cut(given: AgentTable) -> None:
+def _check_cut(given: schema.AgentTable) -> None:
     """Raise `CallerError` for a summary that is never due, since the policy cuts nothing."""
     chosen = _policy(given.policy)
     cuts = chosen is not None and (chosen.budget is not None or chosen.history.window[0] is not None)

@@ -13,15 +13,7 @@ from hashlib import sha256
 
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.engine.agent import Agent, Upkeep
-from stenolog.adapters.tools.recall import (
-    MayRecall,
-    Passage,
-    RecallScope,
-    any_of,
-    key_words,
-    recalled,
-    recalled_in,
-)
+from stenolog.adapters.tools import recall
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError, DuplicateIdError, VersionConflictError
 from stenolog.domain.events import AssistantMessage, UserMessage
@@ -41,14 +33,14 @@ class AutoRecall(Upkeep):
     conversations.
     """
 
-    def __init__(self, *where: str | MayRecall, limit: int = 3) -> None:
+    def __init__(self, *where: str | recall.MayRecall, limit: int = 3) -> None:
         if not where:
             raise CallerError("expected conversations that may be recalled, or a function, found none")
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
             raise CallerError(f"limit: expected a whole number from 1 on, found {limit!r:.40}")
         self.by = None
         self.limit = limit
-        self._scope = RecallScope(*where)
+        self._scope = recall.RecallScope(*where)
 
     async def apply(self, conversation: Conversation, agent: str, worker: Agent) -> object:
         return await asyncio.to_thread(self._recall, conversation, agent)
@@ -70,20 +62,20 @@ class AutoRecall(Upkeep):
             purpose="memory",
             text="\n\n".join([TITLE, *map(str, found)]),
             cause=asking.position,
-            meta=recalled(found),
+            meta=recall.recalled(found),
         )
         try:
             conversation.append(made, id=mark, expected=state.position)
         except (DuplicateIdError, VersionConflictError):
             return  # another runner was first, or something was said: the next look decides anew
 
-    def _passages(self, conversation: Conversation, agent: str, text: str) -> list[Passage]:
+    def _passages(self, conversation: Conversation, agent: str, text: str) -> list[recall.Passage]:
         """Return the passages with enough of the words that the conversation does not have yet."""
-        words, known = key_words(text), set(conversation.fold(RECALLED).get(agent, ()))
+        words, known = recall.key_words(text), set(conversation.fold(RECALLED).get(agent, ()))
         if not words:
             return []
         found = self._scope.passages(
-            conversation, agent, any_of(text), self.limit + len(known) + SPARE, elsewhere=True
+            conversation, agent, recall.any_of(text), self.limit + len(known) + SPARE, elsewhere=True
         )
         enough = min(LEAST_WORDS, len(words))
         return [
@@ -107,5 +99,5 @@ def RECALLED(known: dict[str, list[str]], entry: Entry) -> dict[str, list[str]]:
     event = entry.event
     if not isinstance(event, AssistantMessage) or event.purpose != "memory":
         return known
-    places = [f"{conversation} {position}" for conversation, position in recalled_in(event)]
+    places = [f"{conversation} {position}" for conversation, position in recall.recalled_in(event)]
     return known | {event.agent: [*known.get(event.agent, []), *places]} if places else known

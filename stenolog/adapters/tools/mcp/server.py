@@ -11,15 +11,7 @@ from urllib.parse import urlsplit
 
 from stenolog.adapters.providers.failures import hide
 from stenolog.adapters.tool_specs.signatures import json_object
-from stenolog.adapters.tools.base import (
-    LIMIT,
-    TIMEOUT,
-    BaseTool,
-    RetrySafety,
-    ToolContext,
-    ToolOutput,
-    Toolset,
-)
+from stenolog.adapters.tools import base
 from stenolog.adapters.tools.functions import Approval, checked
 from stenolog.adapters.tools.results import error_text
 from stenolog.domain.errors import CallerError, InvalidEventError, MissingExtraError, ToolError
@@ -54,14 +46,14 @@ class Options(TypedDict, total=False):
     prefix: str
     tools: Collection[str] | None
     approval: Approval | Collection[str]
-    repeat: RetrySafety
+    repeat: base.RetrySafety
     timeout: float | None
     limit: int
     trust_hints: bool
     connect: float
 
 
-class MCPServer(Toolset):
+class MCPServer(base.Toolset):
     """Tools of an MCP server: `MCPServer.stdio(...)` or `MCPServer.http(...)`, which take `Options`.
 
     It belongs to the event loop that opened it, until it is closed. Characters that a provider's tool names
@@ -80,7 +72,7 @@ class MCPServer(Toolset):
         self.secrets = secrets
         self._connect = connect
         self._last_words = last_words
-        self._options: Options = {"timeout": TIMEOUT, "limit": LIMIT} | options
+        self._options: Options = {"timeout": base.TIMEOUT, "limit": base.LIMIT} | options
         checked(shown, options.get("repeat", "never"), self._options["timeout"], self._options["limit"])
         self._link: Link | None = None
 
@@ -132,7 +124,7 @@ class MCPServer(Toolset):
     def __repr__(self) -> str:
         return f"<MCPServer {self._shown}>"
 
-    async def open(self) -> Sequence[BaseTool]:
+    async def open(self) -> Sequence[base.BaseTool]:
         """Connect, unless connected, and list the tools as they are now. Raises `ToolError`."""
         fresh = self._link is None or not self._link.usable
         link = self._linked()
@@ -149,7 +141,7 @@ class MCPServer(Toolset):
             link.end()
             await link.ended()
 
-    async def call(self, name: str, call: ToolContext) -> ToolOutput:
+    async def call(self, name: str, call: base.ToolContext) -> base.ToolOutput:
         """Call a tool by the server's own name. Raises `ToolError`, with details."""
         arguments = json_object(call.arguments)
         link = self._linked()
@@ -191,7 +183,7 @@ class MCPServer(Toolset):
         return ToolError(f"MCP server {self._shown}: {hide(str(what), self.secrets)}")
 
 
-class MCPTool(BaseTool):
+class MCPTool(base.BaseTool):
     """Tool of an MCP server; it stays usable over a reconnection."""
 
     def __init__(self, server: MCPServer, theirs: TheirTool, options: Options) -> None:
@@ -217,7 +209,7 @@ class MCPTool(BaseTool):
         if self.repeat == "never" and options.get("trust_hints", False) and _harmless(theirs):
             self.repeat = "safe"
 
-    async def run(self, call: ToolContext) -> ToolOutput:
+    async def run(self, call: base.ToolContext) -> base.ToolOutput:
         return await self._server.call(self._name, call)
 
 
