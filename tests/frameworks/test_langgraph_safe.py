@@ -1,18 +1,27 @@
-"""What stands in a log can name no code: values, imported checkpoints, damaged threads."""
+"""A saver that loses nothing: killed processes, damage, and the official tests."""
 
 from __future__ import annotations
 
+import asyncio
 import json
+import subprocess
+import sys
+import time
 from base64 import b64encode
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import Annotated, Any, TypedDict
 
 import ormsgpack
 import pytest
 from langchain_core.agents import AgentAction
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
-from langgraph.checkpoint.base import CheckpointTuple, empty_checkpoint
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple, empty_checkpoint
+from langgraph.checkpoint.conformance import checkpointer_test, validate
+from langgraph.checkpoint.conformance.capabilities import Capability
+from langgraph.checkpoint.conformance.spec import __path__ as suites
 from langgraph.checkpoint.serde.jsonplus import (
     EXT_CONSTRUCTOR_POS_ARGS,
     EXT_CONSTRUCTOR_SINGLE_ARG,
@@ -29,7 +38,9 @@ from stenolog.contrib.crewagent import export_crewagent
 from stenolog.contrib.langgraph import LangGraphSaver
 from stenolog.errors import CallerError, CorruptLogError, InvalidEventError
 from stenolog.importers import export_jsonl, import_file
+from tests.examples.harness import ROOT, clean
 from tests.frameworks.langgraph_graphs import ONE, talking
+from tests.frameworks.langgraph_killed import CONFIG, TURNS
 
 GIFT: Any = {"configurable": {"thread_id": "gift"}}
 ASKED: Any = {"messages": [HumanMessage("Hello")]}
@@ -267,3 +278,63 @@ def test_an_erasure_of_words_that_checkpoints_hold_is_refused_before_anything_is
     assert messages
     assert log["one"].position == before
     assert log["one"].erase(own.position).positions == (own.position,)
+
+
+def test_the_official_conformance_suite_passes_in_full(tmp_path: Path) -> None:
+    made = iter(range(100))
+
+    async def saver() -> AsyncGenerator[BaseCheckpointSaver[int], None]:
+        with stenolog.open(tmp_path / f"{next(made)}.db", synchronous="normal") as log:
+            yield LangGraphSaver(log)
+
+    report = asyncio.run(validate(checkpointer_test(name="stenolog")(saver)))
+
+    assert {name: result.failures for name, result in report.results.items()} == {
+        capability.value: [] for capability in Capability
+    }
+    assert [result.tests_skipped for result in report.results.values()] == [0] * len(Capability)
+    assert all(result.tests_passed >= 5 for result in report.results.values())
+    assert len(list(Path(suites[0]).glob("test_*.py"))) == len(Capability)
+
+
+def started(path: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-m", "tests.frameworks.langgraph_killed", str(path)], cwd=ROOT)
+
+
+def dies(path: Path, within: float) -> bool:
+    """Kill the program `within` seconds after it has opened the file; whether it was still at work."""
+    process = started(path)
+    wal = path.with_name(f"{path.name}-wal")
+    while not wal.exists() and process.poll() is None:
+        time.sleep(0.005)
+    time.sleep(within)
+    process.kill()
+    return process.wait() != 0
+
+
+def ended(path: Path) -> tuple[list[str], list[str]]:
+    """Return the words of the graph's last state, and those that the log tells."""
+    with stenolog.open(path) as log:
+        found = LangGraphSaver(log).get_tuple(CONFIG)
+        assert found is not None
+        told = [
+            item for item in log["talk"].timeline() if item.kind in ("message", "tool") and not item.hidden
+        ]
+        words = [item.text for item in told if item.text and item.call is None]
+        return [m.content for m in found.checkpoint["channel_values"]["messages"]], words
+
+
+@pytest.mark.slow
+def test_a_graph_that_is_killed_at_any_instant_ends_as_one_that_was_not(tmp_path: Path) -> None:
+    path, chance = tmp_path / "talk.db", Random(5)
+
+    kills = sum(dies(path, chance.uniform(0.02, 0.35)) for _ in range(5))
+    assert started(path).wait() == 0
+
+    state, told = ended(path)
+    looked = ["a cat in the hat", "a cat in the box"]
+    answered = ["Let me see.", *looked, "I know: a cat in the box."]
+    assert kills >= 3
+    assert state == [words for turn in range(TURNS) for words in (f"Where is {turn}?", *answered)]
+    assert told == [words for words in state if words not in looked]
+    clean(path)

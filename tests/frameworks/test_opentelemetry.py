@@ -1,13 +1,16 @@
-"""The spans of a log, through OpenTelemetry's own SDK."""
+"""Spans and metrics of OpenTelemetry."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
@@ -16,10 +19,11 @@ from opentelemetry.semconv._incubating.attributes import gen_ai_attributes as co
 from opentelemetry.trace import SpanKind, StatusCode
 
 import stenolog
-from stenolog import AssistantMessage, LlmError, ToolCall, ToolResult
+from stenolog import AssistantMessage, LlmError, Log, ToolCall, ToolResult, UserMessage
+from stenolog.context import LastN
 from stenolog.engine import Agent, Team, regenerate
 from stenolog.errors import ConversationNotFoundError, OperationalError
-from stenolog.frameworks import export_spans
+from stenolog.frameworks import export_spans, measure_requests
 from stenolog.models import Scripted
 from tests.engine.given import Clock, opened, run, worked
 
@@ -163,3 +167,79 @@ def test_a_conversation_that_does_not_exist_is_refused(tmp_path: Path) -> None:
         pytest.raises(ConversationNotFoundError, match="nobody"),
     ):
         export_spans(log["nobody"], InMemorySpanExporter())
+
+
+NAMES = ("duration", "messages", "size", "window")
+
+
+@pytest.fixture
+def reader() -> Iterator[InMemoryMetricReader]:
+    made = InMemoryMetricReader()
+    yield made
+    made.shutdown()
+
+
+def measured(log: Any, reader: InMemoryMetricReader) -> Any:
+    return measure_requests(log, MeterProvider([reader]))
+
+
+def points(reader: InMemoryMetricReader) -> dict[str, list[Any]]:
+    """Return the data points of each histogram, by the last part of its name."""
+    data = reader.get_metrics_data()
+    found = [m for r in data.resource_metrics for s in r.scope_metrics for m in s.metrics] if data else []
+    return {metric.name.rpartition(".")[2]: [*metric.data.data_points] for metric in found}
+
+
+def sources(reader: InMemoryMetricReader) -> dict[str, int]:
+    return {p.attributes["stenolog.request.source"]: p.count for p in points(reader).get("duration", [])}
+
+
+def spoken(log: Log, number: int = 3) -> None:
+    log["demo"].extend(
+        event
+        for n in range(number)
+        for event in (
+            UserMessage(text=f"Question {n}", to=["coder"]),
+            AssistantMessage(agent="coder", text="Yes."),
+        )
+    )
+
+
+def test_building_time_sizes_and_cache_hits_are_measured_once_that_is_switched_on(
+    tmp_path: Path, reader: InMemoryMetricReader
+) -> None:
+    with stenolog.open(tmp_path / "t.db") as log:
+        spoken(log)
+        log["demo"].request("coder")
+        assert points(reader) == {}
+        end = measured(log, reader)
+        log["demo"].append(UserMessage(text="More.", to=["coder"]))
+        request = log["demo"].request("coder")
+        log["demo"].request("coder", policy=LastN(2))
+        end()
+        log["demo"].request("coder")
+
+        assert sources(reader) == {"memory": 1, "log": 1}
+        by_name = {name: point for name, (point, *_) in points(reader).items()}
+        assert sorted(by_name) == sorted(NAMES)
+        assert dict(by_name["size"].attributes) == {
+            "gen_ai.agent.name": "coder",
+            "stenolog.request.api": request.api,
+            "stenolog.request.source": "memory",
+        }
+        sums = [by_name[name].sum for name in ("messages", "size", "window")]
+        assert sums == [7, len(request.bytes), 7]
+        assert by_name["duration"].sum > 0
+
+
+def test_a_window_that_another_process_left_a_snapshot_of_is_told_apart(
+    tmp_path: Path, reader: InMemoryMetricReader
+) -> None:
+    with stenolog.open(tmp_path / "t.db") as log:
+        spoken(log, 400)
+        log["demo"].request("coder", policy=LastN(2))
+    with stenolog.open(tmp_path / "t.db") as log:
+        measured(log, reader)
+        log["demo"].request("coder", policy=LastN(2))
+
+    assert sources(reader) == {"snapshot": 1}
