@@ -349,7 +349,7 @@ def test_a_line_that_the_reader_does_not_expect_is_an_invalid_response(tmp_path:
     [
         ("", {}, "expected a command, found none"),
         ("a", {"mode": "twice"}, "mode: expected one-shot or long-lived, found 'twice'"),
-        ("a {prompt}", {"mode": "long-lived"}, "mode: a long-lived process is told its prompts on stdin"),
+        ("a {prompt}", {"mode": "long-lived"}, "mode: a long-lived process gets its prompts on stdin"),
         ("a", {"end": " "}, "end: expected one line that is not blank, found ' '"),
         (
             "a",

@@ -278,7 +278,7 @@ def test_an_agent_that_shows_summaries_which_nobody_makes_is_told_of_once(
     with opened(tmp_path / "t.db") as conversation, caplog.at_level(logging.WARNING):
         talk(conversation, Team([coder(policy=SummaryAndRecent(4))]), 12)
 
-    assert caplog.text.count("nobody summarises it: give the agent summary=AutoSummary(by=…)") == 1
+    assert caplog.text.count("no summary replaces it: give the agent summary=AutoSummary(by=…)") == 1
 
 
 @pytest.mark.parametrize("policy", [SummaryAndRecent(4), LastN(4)])
@@ -290,7 +290,7 @@ def test_nothing_is_said_of_summaries_to_who_makes_them_by_hand_or_wants_none(
         run(compact(conversation, "coder", scribe(), over=1, keep=2))
         talk(conversation, Team([coder(policy=policy)]), 8)
 
-    assert "nobody summarises" not in caplog.text
+    assert "no summary replaces" not in caplog.text
 
 
 def test_who_summarises_is_asked_as_by_a_user_and_not_by_an_agent_of_the_talk(tmp_path: Path) -> None:
@@ -346,4 +346,4 @@ def test_facts_written_in_a_room_with_turns_warn_of_nobody_who_is_absent(
         talk(conversation, Team(agents, turns=RoundRobin(max_rounds=1)), 2)
 
         assert kept(conversation, "memory")
-        assert "whom this team does not have" not in caplog.text
+        assert "which this team does not have" not in caplog.text

@@ -90,7 +90,7 @@ class TestBreaker:
                 failed, held_back = errors(conversation, agent)
                 assert (failed.attempt, failed.message) == (1, "busy")
                 assert (held_back.attempt, held_back.receipt) == (1, None)
-                assert "left alone for 29 s more" in held_back.message
+                assert "the next try is in 29 s" in held_back.message
             assert sorted(made.agent for made in answers(conversation)) == ["coder", "other"]
         assert len(asked) == 4
         assert 30 <= (clock.now - begun).total_seconds() < 32

@@ -270,7 +270,7 @@ def test_what_a_persons_words_have_taken_the_place_of_is_refused(room: Conversat
 
 @pytest.mark.parametrize("position", [0, -1, 99, 2**70])
 def test_a_position_that_is_not_there_is_unknown(conversation: Conversation, position: int) -> None:
-    with pytest.raises(PositionNotFoundError, match=f"'mails' has no position {position}: it stands at 8"):
+    with pytest.raises(PositionNotFoundError, match=f"'mails' has no position {position}: its last one is 8"):
         asyncio.run(regenerate(conversation, position, writer()))
 
 

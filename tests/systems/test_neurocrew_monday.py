@@ -81,9 +81,9 @@ def test_a_turn_that_nobody_here_can_take_is_a_warning_once(
     with caplog.at_level(logging.WARNING, "stenolog"):
         run(["run", str(file), "And a lost password?", "--conversation", "chat", "--db", str(db)])
 
-    told = [record.getMessage() for record in caplog.records if "the turn is with" in record.getMessage()]
+    told = [record.getMessage() for record in caplog.records if "it is the turn of" in record.getMessage()]
     assert len(told) == 1
-    assert "'Frontend Dev', whom this team does not have" in told[0]
+    assert "'Frontend Dev', which this team does not have" in told[0]
 
 
 RECENT = """

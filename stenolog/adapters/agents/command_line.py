@@ -235,7 +235,7 @@ def _check(mode: str, command: Command, end: str | None, idle_ends: float | None
         raise CallerError(f"mode: expected one-shot or long-lived, found {mode!r}")
     if mode == "long-lived" and command.takes_prompt:
         raise CallerError(
-            "mode: a long-lived process is told its prompts on stdin, found {prompt} in its command"
+            "mode: a long-lived process gets its prompts on stdin, found {prompt} in its command"
         )
     if end is not None and (not end.strip() or "\n" in end):
         raise CallerError(f"end: expected one line that is not blank, found {end!r}")

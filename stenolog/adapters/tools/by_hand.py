@@ -30,7 +30,7 @@ from .functions import ToolLike, as_runnables, by_name
 from .results import failed, redacted_output, result_of
 
 T = TypeVar("T")
-NOWHERE = "a picture or a file came of it, which is kept in a log alone: give run_call conversation="
+NOWHERE = "the tool returned a picture or a file, which needs a log: pass conversation= to run_call"
 
 
 class AsyncTalk(Protocol):

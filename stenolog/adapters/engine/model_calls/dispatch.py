@@ -22,7 +22,7 @@ from stenolog.projections.requests.transport import Outgoing, Transport
 SAMPLED = 0.01
 """The share of calls that are checked where not all are."""
 BODY = Transport()
-DIFFERS = "not asked: the request built again from the log differs from the one about to be sent"
+DIFFERS = "not sent: the request, built again from the log, differs"
 
 
 def rebuilt(conversation: Conversation, request: Request, api: str | Format) -> Request:

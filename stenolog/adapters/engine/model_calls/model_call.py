@@ -216,7 +216,7 @@ class OngoingModelCall:
             task=lane.task,
             cause=self.effect.cause,
             category="overloaded",
-            message=f"not asked: its last calls have failed; left alone for {seconds:.0f} s more",
+            message=f"not called: its last calls have failed; the next try is in {seconds:.0f} s",
             model=self.model,
             # No provider was asked, so it is no attempt.
             attempt=self.effect.attempt - 1,

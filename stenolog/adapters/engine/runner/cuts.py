@@ -15,7 +15,7 @@ from stenolog.projections.requests import Request
 from stenolog.projections.views.timeline import cut_of
 
 LOGGER = logging.getLogger("stenolog.engine")
-UNSUMMARISED = "nobody summarises it: give the agent summary=AutoSummary(by=…), or call compact()"
+UNSUMMARISED = "no summary replaces it: give the agent summary=AutoSummary(by=…), or call compact()"
 
 
 def last_cut(request: Request, context_from: int) -> int:

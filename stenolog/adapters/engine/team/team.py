@@ -305,8 +305,8 @@ class Team:
         for name in {*holders} - {agent for where, agent in self._missed if where == conversation}:
             self._missed.add((conversation, name))
             LOGGER.warning(
-                "%s: the turn is with %r, whom this team does not have: nobody speaks until another program "
-                "does its work, or it leaves (exclusive = true)",
+                "%s: it is the turn of %r, which this team does not have. Run a team that has it, or take it "
+                "out of the conversation (exclusive = true)",
                 conversation,
                 name,
             )

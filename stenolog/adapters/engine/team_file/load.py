@@ -243,11 +243,11 @@ def _check_kept(given: schema.AgentTable, summary: object, memory: object) -> No
     keeps = chosen.history.keeps if chosen and not chosen.history.delta else ()
     if "summary" in keeps and not summary:
         raise CallerError(
-            'it shows summaries, and nobody makes any: add summary = { by = "…" }, or choose last:N'
+            'it shows summaries, but none is ever made: add summary = { by = "…" }, or choose last:N'
         )
     if "memory" in keeps and not (memory or given.recall or any(use.use == REMEMBERS for use in given.tools)):
         raise CallerError(
-            f"it shows memories, and nobody keeps any: "
+            f"it shows memories, but none is ever kept: "
             f'add memory = {{ by = "…" }}, or tools = ["{REMEMBERS}"]'
         )
 

@@ -135,7 +135,7 @@ def _old(conversation: Conversation, position: int, agent: str) -> _Old:
     log = [*conversation.entries()]
     if not 1 <= position <= len(log):
         raise PositionNotFoundError(
-            f"{conversation.name!r} has no position {position}: it stands at {len(log)}"
+            f"{conversation.name!r} has no position {position}: its last one is {len(log)}"
         )
     last = log[position - 1]
     lane = LaneState(agent, getattr(last.event, "task", ""))
