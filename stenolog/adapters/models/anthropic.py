@@ -14,7 +14,7 @@ from stenolog.projections.requests.transport import Transport
 
 from .base import ModelRequest, Timeouts
 from .egress import behaviour
-from .http_model import Clients, Diagnosis, SdkModel, Sending, shut
+from .http_model import Diagnosis, SdkModel, Sending
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
@@ -45,19 +45,12 @@ class Anthropic(SdkModel):
         diagnose: bool = False,
         **options: Any,
     ) -> None:
-        try:
+        with self.importing():
             import anthropic
-        except ImportError:
-            raise self.missing() from None
-        self.name = name
-        self.timeouts = timeouts
+        super().__init__(name, timeouts, client)
         self.diagnosis = Diagnosis() if diagnose else None
-        # The engine retries, and notes each attempt; the SDK would do so unseen.
-        self.given = client and client.with_options(max_retries=0)
-        # All other timeouts are the engine's, which knows when the first token came.
-        timeout = anthropic.Timeout(None, connect=timeouts.connect)
-        options = {"api_key": api_key, "base_url": base_url, "timeout": timeout} | options
-        self.clients = Clients(lambda: anthropic.AsyncAnthropic(**options, max_retries=0), shut)
+        options = {"api_key": api_key, "base_url": base_url} | options
+        self.clients = self.made_by(anthropic, anthropic.AsyncAnthropic, options)
 
     def reader(self) -> AnthropicStream:
         return AnthropicStream()

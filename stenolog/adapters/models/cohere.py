@@ -48,13 +48,10 @@ class Cohere(SdkModel):
         timeout: float | None = None,
         **options: Any,
     ) -> None:
-        try:
+        with self.importing():
             import cohere
             import httpx2
-        except ImportError:
-            raise self.missing() from None
-        self.name = name
-        self.timeouts = timeouts
+        super().__init__(name, timeouts)
         self.timeout = httpx2.Timeout(timeout, connect=timeouts.connect)
         if base_url is not None:
             options["base_url"] = base_url

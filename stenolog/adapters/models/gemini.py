@@ -49,13 +49,9 @@ class Gemini(SdkModel):
         client: Client | None = None,
         **options: Any,
     ) -> None:
-        try:
+        with self.importing():
             from google import genai
-        except ImportError:
-            raise self.missing() from None
-        self.name = name
-        self.timeouts = timeouts
-        self.given = client
+        super().__init__(name, timeouts, client)
         own = genai.types.HttpOptions.model_validate(options.pop("http_options", None) or {})
         http = own.model_copy(update={"base_url": base_url or own.base_url})
         self.clients = Clients(lambda: _sdk_client(http, timeouts.connect, api_key=api_key, **options), _shut)

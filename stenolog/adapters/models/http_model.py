@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import aclosing, contextmanager
 from typing import Any, Generic, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -19,7 +19,7 @@ from stenolog.projections.formats.streaming import StreamReader
 from stenolog.projections.messages.json_fields import Json
 from stenolog.projections.requests.transport import Outgoing
 
-from .base import Model, ModelRequest, Progress, StreamItem
+from .base import Model, ModelRequest, Progress, StreamItem, Timeouts
 from .egress import unchanged
 
 C = TypeVar("C")
@@ -138,15 +138,28 @@ class Sending(NamedTuple):
 class SdkModel(HttpModel):
     """A model that is asked through its provider's SDK."""
 
-    given: Any = None
-    """A client of the caller's own."""
+    def __init__(self, name: str, timeouts: Timeouts, client: Any = None) -> None:
+        self.name = name
+        self.timeouts = timeouts
+        self.given = client
 
     @classmethod
-    def missing(cls) -> MissingExtraError:
-        """Return the error for an SDK that is not installed."""
-        endpoint = format_of(cls.api).endpoint
-        assert endpoint is not None
-        return MissingExtraError(endpoint.sdk.extra, endpoint.sdk.package)
+    @contextmanager
+    def importing(cls) -> Iterator[None]:
+        """Import the SDK in this block. Raises `MissingExtraError`."""
+        try:
+            yield
+        except ImportError:
+            endpoint = format_of(cls.api).endpoint
+            assert endpoint is not None
+            raise MissingExtraError(endpoint.sdk.extra, endpoint.sdk.package) from None
+
+    def made_by(self, sdk: Any, make: Callable[..., Any], options: Mapping[str, Any]) -> Clients[Any]:
+        """Return clients that leave retries and timeouts to the engine, as one of the caller's does."""
+        # The engine notes each attempt, and knows when the first token came; the SDK does so unseen.
+        self.given = self.given and self.given.with_options(max_retries=0)
+        given = {"timeout": sdk.Timeout(None, connect=self.timeouts.connect)} | {**options}
+        return Clients(lambda: make(**given, max_retries=0), shut)
 
     @abstractmethod
     def keys(self, client: Any) -> Iterable[str | None]:

@@ -19,7 +19,7 @@ from stenolog.projections.requests.transport import Transport
 
 from .base import ModelRequest, Timeouts
 from .egress import behaviour
-from .http_model import Clients, Diagnosis, SdkModel, Sending, shut
+from .http_model import Diagnosis, SdkModel, Sending
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -50,21 +50,14 @@ class OpenAIModel(SdkModel):
         client: AsyncOpenAI | None = None,
         **options: Any,
     ) -> None:
-        try:
+        with self.importing():
             import openai
-        except ImportError:
-            raise self.missing() from None
-        self.name = name
-        self.timeouts = timeouts
-        # The engine retries, and notes each attempt; the SDK would do so unseen.
-        self.given = client and client.with_options(max_retries=0)
+        super().__init__(name, timeouts, client)
         own_server = base_url or os.environ.get("OPENAI_BASE_URL")
         if own_server and not api_key and not os.environ.get("OPENAI_API_KEY"):
             api_key = NO_KEY
-        # All other timeouts are the engine's, which knows when the first token came.
-        timeout = openai.Timeout(None, connect=timeouts.connect)
-        options = {"api_key": api_key, "base_url": base_url, "timeout": timeout} | options
-        self.clients = Clients(lambda: openai.AsyncOpenAI(**options, max_retries=0), shut)
+        options = {"api_key": api_key, "base_url": base_url} | options
+        self.clients = self.made_by(openai, openai.AsyncOpenAI, options)
 
     def added(self, prompt: ModelRequest) -> dict[str, Any]:
         """Return the fields that ask for the answer as a stream."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import Any, ClassVar
 
 from stenolog.domain.parts import FilePart, ImagePart, Part, ToolCall
@@ -253,3 +253,25 @@ def arguments_are_objects(at: str, message: Body) -> Iterator[checks.Finding]:
                 yield f"{place}/custom/input", f"{call['custom'].get('input')!r:.60}"
         elif not checks.is_object(call["function"]["arguments"]):
             yield f"{place}/function/arguments", f"{call['function']['arguments']!r:.60}"
+
+
+@checks.law
+def tools_declared(body: Body) -> Iterator[checks.Finding]:
+    """Tools are a list that is not empty, and nothing chooses among tools, or binds them, without them."""
+    if body.get("tools") == []:
+        yield "/tools", "an empty list"
+    for key in ("tool_choice", "parallel_tool_calls", "strict_tools"):
+        if key in body and not body.get("tools"):
+            yield f"/{key}", "no tools"
+
+
+def known_roles(roles: Set[str]) -> checks.Law:
+    """Return the law that a message has one of these roles."""
+
+    @checks.per_message
+    def known_roles(at: str, message: Body) -> Iterator[checks.Finding]:
+        """A message has one of the known roles."""
+        if message.get("role") not in roles:
+            yield f"{at}/role", repr(message.get("role"))
+
+    return known_roles

@@ -12,6 +12,7 @@ from hashlib import sha256
 from typing import Any
 
 from stenolog.domain.entry import LONGEST_NAME
+from stenolog.domain.parts import ImagePart
 
 Json = Any
 LARGEST = 2**53 - 1
@@ -128,6 +129,12 @@ def keep_base64(data: str, blobs: Blobs) -> str | None:
         return keep(base64.b64decode(data, validate=True), blobs)
     except (binascii.Error, ValueError):
         return None
+
+
+def linked_picture(url: str, blobs: Blobs) -> ImagePart:
+    """Return a picture by its URL, which may hold its bytes."""
+    kept = keep_data_url(url, blobs)
+    return ImagePart(url=url) if kept is None else ImagePart(media_type=kept[0], blob=kept[1])
 
 
 def keep_data_url(url: str, blobs: Blobs) -> tuple[str, str] | None:

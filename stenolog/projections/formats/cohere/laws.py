@@ -11,23 +11,17 @@ from stenolog.projections.formats.chats import (
     ends_with_a_user_turn,
     every_call_answered,
     every_result_has_its_call,
+    known_roles,
     media_from_the_user,
     messages_present,
     tool_names,
+    tools_declared,
 )
 
 from ..checks import Body, Finding, Law, blank, law, per_message
 
-ROLES = frozenset({"system", "user", "assistant", "tool"})
 STOPS = 5
 """The most texts in `stop_sequences`."""
-
-
-@per_message
-def known_roles(at: str, message: Body) -> Iterator[Finding]:
-    """A message has one of the known roles."""
-    if message.get("role") not in ROLES:
-        yield f"{at}/role", repr(message.get("role"))
 
 
 @per_message
@@ -35,16 +29,6 @@ def plan_with_calls(at: str, message: Body) -> Iterator[Finding]:
     """Only an answer with calls has a plan, which is not blank."""
     if "tool_plan" in message and (not message.get("tool_calls") or blank(message["tool_plan"])):
         yield f"{at}/tool_plan", f"{message['tool_plan']!r:.60}"
-
-
-@law
-def tools_declared(body: Body) -> Iterator[Finding]:
-    """Tools are a list that is not empty, and nothing chooses among tools, or binds them, without them."""
-    if body.get("tools") == []:
-        yield "/tools", "an empty list"
-    for key in ("tool_choice", "strict_tools"):
-        if key in body and not body.get("tools"):
-            yield f"/{key}", "no tools"
 
 
 @law
@@ -64,7 +48,7 @@ def few_stop_sequences(body: Body) -> Iterator[Finding]:
 
 LAWS: tuple[Law, ...] = (
     messages_present,
-    known_roles,
+    known_roles({"system", "user", "assistant", "tool"}),
     every_call_answered,
     every_result_has_its_call,
     call_ids,

@@ -7,7 +7,6 @@ from typing import Any
 
 from stenolog.domain.parts import (
     AssistantPart,
-    ImagePart,
     ProviderPart,
     ReasoningPart,
     TextPart,
@@ -24,7 +23,7 @@ from stenolog.projections.messages.json_fields import (
     as_list,
     as_str,
     compact_json,
-    keep_data_url,
+    linked_picture,
 )
 
 from ..reading import (
@@ -121,8 +120,7 @@ def _user_part(part: Json, blobs: Blobs) -> UserPart:
         case str() | {"type": "text", "text": str()}:
             return TextPart(text=part if isinstance(part, str) else part["text"])
         case {"type": "image_url", "image_url": {"url": str(url)}}:
-            kept = keep_data_url(url, blobs)
-            return ImagePart(url=url) if kept is None else ImagePart(media_type=kept[0], blob=kept[1])
+            return linked_picture(url, blobs)
         case _:
             return ProviderPart(provider=NAME, raw=compact_json(part))
 

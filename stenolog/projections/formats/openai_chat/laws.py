@@ -11,9 +11,11 @@ from stenolog.projections.formats.chats import (
     ends_with_a_user_turn,
     every_call_answered,
     every_result_has_its_call,
+    known_roles,
     media_from_the_user,
     messages_present,
     tool_names,
+    tools_declared,
 )
 from stenolog.projections.formats.checks import (
     Body,
@@ -23,20 +25,10 @@ from stenolog.projections.formats.checks import (
     collected,
     conversation,
     law,
-    per_message,
     says_json,
 )
 
 from .write import too_many_tools
-
-ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
-
-
-@per_message
-def known_roles(at: str, message: Body) -> Iterator[Finding]:
-    """A message has one of the known roles."""
-    if message.get("role") not in ROLES:
-        yield f"{at}/role", repr(message.get("role"))
 
 
 def _thoughts(at: str, message: Body) -> Iterator[Finding]:
@@ -65,16 +57,6 @@ def reasoning_with_every_answer(body: Body, thoughts: Sequence[Finding]) -> Iter
 
 
 @law
-def tools_declared(body: Body) -> Iterator[Finding]:
-    """Tools are a list that is not empty, and nothing chooses among tools if there are none."""
-    if body.get("tools") == []:
-        yield "/tools", "an empty list"
-    for key in ("tool_choice", "parallel_tool_calls"):
-        if key in body and not body.get("tools"):
-            yield f"/{key}", "no tools"
-
-
-@law
 def json_is_said(body: Body) -> Iterator[Finding]:
     """An answer that is to be a JSON object needs the word json among the messages."""
     if asks_for_json_object(body.get("response_format")) and not says_json(conversation(body, "messages")):
@@ -89,7 +71,7 @@ def tools_number(body: Body) -> Iterator[Finding]:
 
 LAWS: tuple[Law, ...] = (
     messages_present,
-    known_roles,
+    known_roles({"system", "developer", "user", "assistant", "tool"}),
     every_call_answered,
     every_result_has_its_call,
     call_ids,

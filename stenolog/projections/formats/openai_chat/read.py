@@ -8,7 +8,6 @@ from typing import Any
 from stenolog.domain.parts import (
     AssistantPart,
     FilePart,
-    ImagePart,
     ProviderPart,
     ReasoningPart,
     RefusalPart,
@@ -39,6 +38,7 @@ from stenolog.projections.messages.json_fields import (
     compact_json,
     keep_base64,
     keep_data_url,
+    linked_picture,
 )
 
 PROVIDER = "openai"
@@ -154,8 +154,7 @@ def _user_part(part: dict[str, Any], raw: Json, blobs: Blobs) -> UserPart:
         case "text" if isinstance(part.get("text"), str):
             return TextPart(text=part["text"])
         case "image_url" if isinstance(url := as_dict(part.get("image_url")).get("url"), str):
-            kept = keep_data_url(url, blobs)
-            return ImagePart(url=url) if kept is None else ImagePart(media_type=kept[0], blob=kept[1])
+            return linked_picture(url, blobs)
         case "file" if part.get("file"):
             file = as_dict(part.get("file"))
             name, url = as_str(file.get("filename")), as_str(file.get("file_data"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from stenolog.projections.formats.chats import tools_declared
 from stenolog.projections.formats.checks import (
     END,
     Body,
@@ -22,7 +23,7 @@ from stenolog.projections.formats.checks import (
     stateful,
     unfit,
 )
-from stenolog.projections.formats.openai_chat.laws import tools_declared, tools_number
+from stenolog.projections.formats.openai_chat.laws import tools_number
 from stenolog.projections.messages.identifiers import fits_id, fits_tool_name
 
 CALLS = frozenset({"function_call", "custom_tool_call", "tool_search_call"})

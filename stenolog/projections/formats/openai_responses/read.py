@@ -9,7 +9,6 @@ from typing import Any
 from stenolog.domain.parts import (
     AssistantPart,
     FilePart,
-    ImagePart,
     ProviderPart,
     ReasoningPart,
     RefusalPart,
@@ -41,6 +40,7 @@ from stenolog.projections.messages.json_fields import (
     as_str,
     compact_json,
     keep_data_url,
+    linked_picture,
     rest_of,
 )
 
@@ -94,8 +94,7 @@ def user_part(part: dict[str, Any], blobs: Blobs) -> UserPart:
     """Return one part of a message or an output; a part of an unknown type is kept as its JSON."""
     match part.get("type"):
         case "input_image" | "computer_screenshot" if url := as_str(part.get("image_url")):
-            kept = keep_data_url(url, blobs)
-            return ImagePart(url=url) if kept is None else ImagePart(media_type=kept[0], blob=kept[1])
+            return linked_picture(url, blobs)
         case "input_file" if url := as_str(part.get("file_data")) or as_str(part.get("file_url")):
             kept = keep_data_url(url, blobs)
             name = as_str(part.get("filename"))
