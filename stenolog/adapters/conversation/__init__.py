@@ -1,1 +1,1 @@
-"""The log and its conversations: appending, reading, searching, erasing and verifying, on a store."""
+"""The log and its conversations, on a store: append, read, search, erase, verify."""

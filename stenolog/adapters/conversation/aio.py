@@ -55,7 +55,7 @@ BATCH = 128
 
 
 def documented_by(original: type) -> Callable[[type[T]], type[T]]:
-    """Give each method without a docstring the one of the same name in `original`, for `help`."""
+    """Give methods without a docstring that of the same name in `original`, for `help`."""
 
     def document(kind: type[T]) -> type[T]:
         for name, method in vars(kind).items():
@@ -67,13 +67,13 @@ def documented_by(original: type) -> Callable[[type[T]], type[T]]:
 
 
 def open_async(path: str | os.PathLike[str] | None = None, **options: Any) -> AsyncLog:
-    """Return the log at `path`, opened by `async with` or `await`. Path and options are those of `open`."""
+    """Return the log at `path`, opened by `async with` or `await`. Path and options as `open`."""
     return AsyncLog(lambda: logs.open(path, **options))
 
 
 @documented_by(Log)
 class AsyncLog:
-    """`Log`, awaited. It belongs to the event loop that it is used in."""
+    """`Log`, awaited. It belongs to one event loop."""
 
     def __init__(self, opening: Callable[[], Log]) -> None:
         self._opening = opening
@@ -114,7 +114,7 @@ class AsyncLog:
         return AsyncConversation(self, name)
 
     async def names(self, **which: Any) -> list[str]:
-        """Return the names of the conversations, the oldest first; `which` of them as for `Log.names`."""
+        """Return the names of the conversations, oldest first; `which` as for `Log.names`."""
         return await self.run(self.sync.names, **which)
 
     async def count(self, **which: Any) -> int:
@@ -129,7 +129,7 @@ class AsyncLog:
         return await self.run(self.sync.__contains__, name)
 
     async def put_blob(self, content: bytes) -> str:
-        """Keep some bytes beside the entries, for them to name; return their sha256."""
+        """Store bytes that entries can name; return their sha256."""
         return await self.run(self.sync.blobs.put, content)
 
     async def blob(self, sha: str) -> bytes:
@@ -153,7 +153,7 @@ class AsyncLog:
         return await self._landing.write(self.sync.recorder, items, stream, expected)
 
     async def each(self, entries: Callable[[], Iterator[T]]) -> AsyncIterator[T]:
-        """Yield the items of an iterator of the log, fetched in batches."""
+        """Yield the items of a log's iterator, fetched in batches."""
         iterator = await self.run(entries)
         while batch := await self.run(lambda: list(islice(iterator, BATCH))):
             for entry in batch:
@@ -162,7 +162,7 @@ class AsyncLog:
 
 @documented_by(Conversation)
 class AsyncConversation:
-    """`Conversation`, awaited: see there for what each of these does and raises."""
+    """`Conversation`, awaited, with the same results and errors."""
 
     def __init__(self, log: AsyncLog, name: str, conversation: Conversation | None = None) -> None:
         self.log = log
@@ -218,7 +218,7 @@ class AsyncConversation:
         return self.log.each(lambda: self._sync().records(after, at))
 
     async def tail(self, after: int | None = None, timeout: float | None = None) -> AsyncIterator[Entry]:
-        """Yield the entries behind `after`, then each new one; see `Conversation.tail`."""
+        """Yield the entries after `after`, then new ones; see `Conversation.tail`."""
         mark = await self.position() if after is None else after
         loop, woken = asyncio.get_running_loop(), asyncio.Event()
         with self.log.sync.recorder.listening(lambda: loop.call_soon_threadsafe(woken.set)):
@@ -331,25 +331,25 @@ class AsyncConversation:
         await self._run(lambda conversation: conversation.delete())
 
     async def sync(self) -> Conversation:
-        """Return the conversation underneath, for code that runs in threads of its own."""
+        """Return the underlying conversation, for code in its own threads."""
         return await self.log.run(self._sync)
 
     def _sought(self) -> Conversation:
-        """Return the conversation without reading the log; its first append looks it up there."""
+        """Return the conversation without reading the log; its first append looks it up."""
         return Conversation(self.log.sync, Stream(check_name(self._name, what="conversation")))
 
     async def _run(self, call: Callable[[Conversation], T]) -> T:
         return await self.log.run(lambda: call(self._sync()))
 
     def _sync(self) -> Conversation:
-        """Return the conversation underneath. Runs in a thread, since finding it reads the log."""
+        """Return the underlying conversation. Runs in a thread, since it reads the log."""
         if self._conversation is None:
             self._conversation = self.log.sync[self._name]
         return self._conversation
 
 
 class LoopBridge:
-    """The handover from the writing thread to the event loop, with one wake-up per transaction."""
+    """Handover from the writing thread to the event loop, with one wake-up per transaction."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
@@ -371,7 +371,7 @@ class LoopBridge:
             self.loop.call_soon_threadsafe(self._tell)
 
     def _tell(self) -> None:
-        """Do the jobs in the event loop's own thread, in the order in which they were queued."""
+        """Run the queued jobs in order, in the event loop's thread."""
         while self._asked and self._asked[0][0].done:
             _, future = self._asked.popleft()
             if not future.done():  # it may have been cancelled

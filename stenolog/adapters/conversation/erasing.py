@@ -1,4 +1,4 @@
-"""Erase the payload of entries, whose headers and digests stay, so the chain holds; delete a conversation."""
+"""Erasing of entries' payloads, with headers and digests kept, and deletion of conversations."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ SHORTEST = 4
 
 
 class Erased(NamedTuple):
-    """The positions that were erased, by whom and why.
+    """The erased positions, by whom and why.
 
-    `recorded_at` has the positions of the entries that say so, by conversation: forks that have the entries
-    get one too. `is_complete` is False while other processes keep words from being removed from the
-    write-ahead log or the blobs: opening the log later, or `Log.collect`, goes on with that.
+    `recorded_at` has the positions of the entries that record it, by conversation: forks with the entries get
+    one too. `is_complete` is False while other processes keep words in the write-ahead log or blobs; opening
+    the log later, or `Log.collect`, continues.
     """
 
     positions: tuple[int, ...]
@@ -83,7 +83,7 @@ def erase(conversation: StreamHandle, positions: Sequence[int], *, reason: str, 
 
 
 def _is_erasable(conversation: StreamHandle, position: int) -> bool:
-    """Return whether an entry has words to be erased. Raises `InvalidEventError` for one that must stay."""
+    """Return whether an entry has words to erase. Raises `InvalidEventError` for one that must stay."""
     conversation.checked(position, least=1)
     (entry,) = conversation.entries(position - 1, position)
     if is_erased(entry.event) or is_effects(entry.event):
@@ -110,7 +110,7 @@ def _user() -> str:
 def _write(
     conversation: StreamHandle, key: int, positions: Sequence[int], reason: str, by: str
 ) -> dict[str, int]:
-    """Erase the entries, in one transaction with what mends the gap; return the positions that record it."""
+    """Erase the entries, append records and repairs in one transaction; return the records' positions."""
     log = conversation.log
     found = log.recorder.erasure.conversations_with(conversation.stream, positions[0])
     now = log.edge.clock()
@@ -131,11 +131,11 @@ def _write(
 
 
 def _repairs(conversation: StreamHandle, positions: Sequence[int]) -> tuple[int, list[Event]]:
-    """Return the conversation's last position, and the events that keep agents from going by the gap.
+    """Return the conversation's last position, and the events that keep agents from acting on the gap.
 
     A cancellation for each lane that the erasure would ask: without an answer its question would be asked
-    again. A summary without words for each that is erased: what it covers would be sent again without it.
-    Raises `ConversationExistsError` while a call of one of the entries has no result.
+    again. An empty summary for each erased one: what it covers would be sent again. Raises
+    `ConversationExistsError` while a call of one of the entries has no result.
     """
     before: State = INITIAL
     after: State = INITIAL
@@ -183,10 +183,10 @@ def delete(conversation: StreamHandle) -> None:
 
 
 def _blobs_with(conversation: StreamHandle, positions: Sequence[int]) -> set[str]:
-    """Return the blobs in receipts of the conversation and its forks that hold words of these entries.
+    """Return blobs in receipts of the conversation and its forks with words of these entries.
 
-    What a receipt cannot say by reference is in a blob: a text of the program's own, or the bytes of a
-    whole request. Without the blob such a request can no longer be proved.
+    A blob has what a receipt cannot reference: a program's own text, or a whole request's bytes. Without it
+    the request cannot be proved.
     """
     log = conversation.log
     entries = (each for at in positions for each in conversation.entries(at - 1, at))
@@ -228,7 +228,7 @@ def _texts(entry: Entry) -> Iterator[str]:
 
 
 def _forms(text: str) -> Iterator[bytes]:
-    """Yield a text as it may stand in a body: as it is, and as JSON writes it."""
+    """Yield a text as a body may have it: plain, and as JSON."""
     if len(text.strip()) >= SHORTEST:
         yield text.encode("utf-8", "replace")
         yield json.dumps(text, ensure_ascii=False)[1:-1].encode("utf-8", "replace")

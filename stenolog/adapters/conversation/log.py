@@ -59,23 +59,22 @@ def open(
     deadline: float = DEADLINE,
     redact: Iterable[str] = (),
 ) -> Log:
-    """Open the log in the file at `path`, or make one; ":memory:" keeps it in memory.
+    """Open the log in the file at `path`, created if missing; ":memory:" keeps it in memory.
 
-    `postgresql://user@host/database` is the address of one in PostgreSQL, for the processes of any number of
-    machines; `?schema=` names the schema of its tables, else "stenolog". It needs the extra `postgres`.
+    `postgresql://user@host/database` is a log in PostgreSQL, for processes on any number of machines;
+    `?schema=` names its schema, else "stenolog". It needs the extra `postgres`.
 
-    Without a path it is the database that the command line uses: that of the environment variable
-    `STENOLOG_DB`, else `~/.local/share/stenolog/talks.db` (below `XDG_DATA_HOME` where that is set).
+    Without a path, the command line's database: `STENOLOG_DB`, else `~/.local/share/stenolog/talks.db` (below
+    `XDG_DATA_HOME` if set).
 
-    `synchronous` "full": an append that has returned survives a power cut; "normal" can lose the last
-    ones then, though never after a mere `kill -9`. No call waits longer than `deadline` seconds for others
-    that write. `redact` names keys, in letters of either case, whose values are replaced by "[redacted]"
-    before anything is stored: in `meta`, in arguments of tool calls, and in tool results that are JSON.
-    `clock`, `ids` and `entropy` give times, entry ids and random bytes. The first call in a
-    process loads the installed plugins and those that `STENOLOG_PLUGINS` names.
+    `synchronous` "full": a returned append survives a power cut; "normal" can lose the last ones then, but
+    not after `kill -9`. No call waits longer than `deadline` seconds for other writers. `redact` names keys,
+    in any case, whose values become "[redacted]" before storage: in `meta`, in arguments of tool calls, and
+    in JSON results. `clock`, `ids` and `entropy` give times, entry ids and random bytes. The first call in a
+    process loads installed plugins and those in `STENOLOG_PLUGINS`.
 
     Raises `PluginError` for one of the latter, `NotADatabaseError`, `UnsupportedVersionError`,
-    `CorruptLogError`, `StoreTimeoutError`, `StoreError`; of an address `InvalidEventError`,
+    `CorruptLogError`, `StoreTimeoutError`, `StoreError`; for an address `InvalidEventError`,
     `MissingExtraError`.
     """
     if path is None:
@@ -87,13 +86,13 @@ def open(
 
 
 def open_existing(address: str, *, deadline: float = DEADLINE) -> Log:
-    """Open the log at an address as `open` does, but make none: raises `StoreError` where there is none."""
+    """Open the log at an address as `open`; raises `StoreError` if there is none."""
     load_plugins()
     return Log(open_application(address, Sources(now, new_id, os.urandom), deadline=deadline, make=False))
 
 
 def _keys(redact: Iterable[str]) -> frozenset[str]:
-    """Return the keys to be redacted. Raises `InvalidEventError` if they are no list of texts."""
+    """Return the keys to redact. Raises `InvalidEventError` unless they are a list of texts."""
     keys = [redact] if isinstance(redact, str) else list(redact)
     if isinstance(redact, str) or not all(isinstance(key, str) and key for key in keys):
         raise InvalidEventError(f"redact: expected a list of keys, found {redact!r:.60}")
@@ -101,17 +100,17 @@ def _keys(redact: Iterable[str]) -> frozenset[str]:
 
 
 class Log(LogHandle):
-    """The conversations of one file, by name: `log["demo"]`; iterating gives the names, the oldest first.
+    """The conversations of a log, by name: `log["demo"]`; iterates over names, oldest first.
 
     `application` is the same log as an application of the `eventsourcing` library.
     """
 
     def __getitem__(self, name: str) -> Conversation:
-        """Return the conversation of that name; one that does not exist yet is made by its first append."""
+        """Return the conversation of that name; its first append creates it."""
         return Conversation(self, self.stream(name))
 
     def handle(self, found: Stream) -> Conversation:
-        """Return a handle on a stream; its head is remembered for the handles after it."""
+        """Return a handle on a stream; later handles know its head."""
         return Conversation(self, self.remembered(found))
 
     def search(
@@ -127,17 +126,14 @@ class Log(LogHandle):
         newest: bool = False,
         progress: Callable[[int], object] = lambda _: None,
     ) -> list[Hit]:
-        """Return the entries of any conversation, archived ones too, that contain these words.
+        """Return the entries of any conversation, archived ones too, with all these words.
 
-        They are the best of the newest 2,000 of them first, or the newest first.
+        Best first among the newest 2,000, or newest first. Query: `"a phrase"`, `begin*`, `this OR that`,
+        `-without`; case and accents do not matter. `conversation` includes inherited entries; `agent` is the
+        speaker; `kinds` are kinds of event, or one; `since` and `until` are aware times. The first search
+        indexes the log, later ones what is new; `progress` is called with notification ids.
 
-        Words are looked for together; `"a phrase"`, `begin*`, `this OR that`, `-without`. Case and accents
-        do not matter. `conversation` finds what it inherits, too; `agent` what that agent said; `kinds` are
-        those of events, or one; `since` and `until` are aware times. The first search of a log indexes it, a
-        later one what was appended; `progress` is told how far that has come, in notification ids.
-
-        Raises `InvalidEventError` for a query without a word and whatever else cannot be looked for, and
-        `ConversationNotFoundError`.
+        Raises `InvalidEventError` for an invalid query, and `ConversationNotFoundError`.
         """
         from .search import lookup  # late: a program that looks for nothing need not wait for it
 
@@ -156,7 +152,7 @@ class Log(LogHandle):
         return list(islice(found, arguments.number("limit", limit)))
 
     def claims(self, conversation: str | None = None) -> list[OpenClaim]:
-        """Return the effects that runners are at, in a conversation or everywhere, the oldest first.
+        """Return running effects of a conversation or of all, oldest first.
 
         Raises `ConversationNotFoundError`.
         """
@@ -165,11 +161,11 @@ class Log(LogHandle):
         return claims_module.open_claims(self, conversation)
 
     def take_claims(self, conversation: str, owner: str | int | None = None) -> list[OpenClaim]:
-        """Take the effects of a conversation from the runners that are at them, and return them.
+        """Take a conversation's running effects from their runners, and return them.
 
-        For a process that hangs: what it appends of these effects later is refused, and the next runner
-        settles them as those of a dead one. `owner`: only those of this process id, or of this runner.
-        Raises `ConversationNotFoundError`.
+        For a hanging process: its later appends for these effects are refused, and the next runner settles
+        them as a dead one's. `owner`: only those of this process id or runner. Raises
+        `ConversationNotFoundError`.
         """
         from stenolog.adapters.store.reading import claims as claims_module  # late, as above
 
@@ -177,12 +173,12 @@ class Log(LogHandle):
 
 
 class Conversation(ReadableConversation):
-    """A handle on one conversation of a log; it begins to exist with its first append.
+    """A handle on one conversation of a log; the first append creates it.
 
-    The handle stays with the conversation when it is renamed. It is a sequence of entries: `for entry in
-    conversation`, `len(conversation)`, `conversation[-1]`. A position counts from 1; 0 is before the first
-    entry. `at` is a position too: the conversation as it stood there; None is now. One that it has not come
-    to raises `PositionNotFoundError`.
+    It stays valid when the conversation is renamed. It is a sequence of entries: `for entry in conversation`,
+    `len(conversation)`, `conversation[-1]`. Positions count from 1; 0 is before the first entry. `at` is a
+    position too: the conversation at that time; None is now. One after the end raises
+    `PositionNotFoundError`.
     """
 
     log: Log
@@ -195,15 +191,15 @@ class Conversation(ReadableConversation):
         time: datetime | None = None,
         expected: int | None = None,
     ) -> Entry:
-        """Write one event behind the last entry; it is durable when this returns.
+        """Append one event; it is durable on return.
 
-        `id` names the entry, unique in its conversation: an append repeated with the same id and event
-        returns the entry that stands there. `time` is an aware time. Both are made here when omitted.
-        `expected` is the position that the conversation must stand at: a mode switch, and whatever was
-        decided from what was read, is appended with it.
+        `id`, unique in the conversation, names the entry: repeating an append with the same id and event
+        returns the existing entry. `time` is an aware time. Both are generated if omitted. `expected` is the
+        position that the conversation must be at: use it for mode switches and whatever was decided from what
+        was read.
 
-        Raises `VersionConflictError` when someone else was first, `DuplicateIdError` when the id stands there
-        with another event, `InvalidEventError`, `StoreTimeoutError`, `StoreError`. Nothing is written then.
+        Raises `VersionConflictError` if another append was first, `DuplicateIdError` if the id has another
+        event, `InvalidEventError`, `StoreTimeoutError`, `StoreError`. Then nothing is written.
         """
         new = NewEntry(event, id, time)
         item = appends.prepare(self.log.edge, new)
@@ -218,10 +214,10 @@ class Conversation(ReadableConversation):
         fence: int | None = None,
         also: InTransaction | None = None,
     ) -> list[Entry]:
-        """Append several events in one transaction: all of them or none. Otherwise as `append`.
+        """Append several events in one transaction; otherwise as `append`.
 
-        `fence` is the engine's claim that they settle; raises `ClaimLostError` where somebody else has it
-        now. `also`, in PostgreSQL alone, is called with the connection and the conversation's key in that
+        `fence` is the engine's claim that they settle; raises `ClaimLostError` if another process has it.
+        `also`, only in PostgreSQL, is called with the connection and the conversation's key in that
         transaction, if anything is written.
         """
         new = new_entries(events)
@@ -240,9 +236,9 @@ class Conversation(ReadableConversation):
         return [self._entry(*pair) for pair in zip(records, new, strict=True)]
 
     def tail(self, after: int | None = None, timeout: float | None = None) -> Iterator[Entry]:
-        """Yield the entries behind `after` (None: only new ones), then each one that any process appends.
+        """Yield the entries after `after` (None: only new ones), then each new one of any process.
 
-        It ends after `timeout` seconds without a new entry (None: never), and when the log is closed.
+        Ends after `timeout` seconds without a new entry (None: never), and when the log is closed.
         """
         mark = self.position if after is None else after
         return follow(self._recorder, self._unread, mark, timeout)
@@ -258,7 +254,7 @@ class Conversation(ReadableConversation):
         limit: int = 20,
         newest: bool = False,
     ) -> list[Hit]:
-        """Return the entries that say these words, the best first; otherwise as `Log.search`."""
+        """Return the entries with these words, best first; otherwise as `Log.search`."""
         return self.log.search(
             query,
             conversation=self.name,
@@ -281,13 +277,12 @@ class Conversation(ReadableConversation):
         parameters: Mapping[str, Any] | None = None,
         policy: PolicyLike = None,
     ) -> Entry | None:
-        """Have an agent take part with this card: append one mode switch, or nothing if it does already.
+        """Add an agent with this card: append a mode switch, or nothing if unchanged.
 
-        What is left out stays as it is on the agent's card; `persona=""`, `tools=[]`, `parameters={}`
-        and `policy={}` empty it. `tools` are functions, `Tool`s, and dictionaries of OpenAI's or Anthropic's;
-        `parameters` are the provider's own (temperature, max_tokens …); `policy` is a value of
-        `stenolog.context`. Raises `InvalidEventError`, and `CallerError` for what is no tool; otherwise as
-        `append`.
+        What is omitted stays as on the agent's card; `persona=""`, `tools=[]`, `parameters={}` and
+        `policy={}` empty it. `tools` are functions, `Tool`s, and dictionaries of OpenAI's or Anthropic's;
+        `parameters` are the provider's (temperature, max_tokens …); `policy` is one of `stenolog.context`.
+        Raises `InvalidEventError`, and `CallerError` for an invalid tool; otherwise as `append`.
         """
         from stenolog.adapters.tool_specs.given import (
             card_fields,  # late: most programs read a log, or have a team
@@ -304,11 +299,11 @@ class Conversation(ReadableConversation):
                 continue
 
     def submit(self, command: Event, *, id: str | None = None) -> list[Entry]:
-        """Record a command if the conversation's state allows it, with its additional events.
+        """Append a command and its consequences, if the state allows it.
 
-        Decided on the state, and appended at exactly that position; where somebody else was first, it is
-        decided again. With an `id`, that of the command's entry, a repeated call writes nothing.
-        Raises `IllegalCommandError` and `UnsupportedVersionError`; otherwise as `append`.
+        Decided on the state, and appended at that position; decided again if another append was first. With
+        an `id`, that of the command's entry, a repeated call writes nothing. Raises `IllegalCommandError` and
+        `UnsupportedVersionError`; otherwise as `append`.
         """
         while True:
             state = self.state()
@@ -323,12 +318,11 @@ class Conversation(ReadableConversation):
     def fork(
         self, after: int | None = None, name: str | None = None, pending: Pending = "close"
     ) -> Conversation:
-        """Return a new conversation that shares the entries up to `after` (None: all), then has its own.
+        """Return a new conversation that shares the entries up to `after` (None: all).
 
-        No entry is copied. Tool calls that are open there are closed with "not run in this fork";
-        `pending="keep"` leaves them open. The name is `<name>~1` and so on unless it is given. Raises
-        `ConversationNotFoundError`, `PositionNotFoundError`, and `ConversationExistsError` for a name that is
-        taken.
+        No entry is copied. Open tool calls are closed with "not run in this fork"; `pending="keep"` leaves
+        them open. The default name is `<name>~1` and so on. Raises `ConversationNotFoundError`,
+        `PositionNotFoundError`, and `ConversationExistsError` for a name in use.
         """
         from .queries import forks  # late: few programs fork
 
@@ -339,7 +333,7 @@ class Conversation(ReadableConversation):
         self.log.rename(self.stream, check_name(name, what="conversation"))
 
     def archive(self) -> None:
-        """Leave the conversation out of the list of names; it is read and appended to as before."""
+        """Hide the conversation from the list of names; it is still read and appended to."""
         self.log.archive(self.stream, at=microseconds(self.log.edge.clock()))
 
     def unarchive(self) -> None:
@@ -347,28 +341,28 @@ class Conversation(ReadableConversation):
         self.log.archive(self.stream, at=None)
 
     def erase(self, *positions: int, reason: str = "", by: str | None = None) -> Erased:
-        """Erase what entries say, for good: they are read as erased events, and every digest still holds.
+        """Erase what entries say, permanently; every digest stays valid.
 
-        An entry is appended, here and in the forks that have them, that says who erased what, when and why;
-        `by` None is the system's user. Tables in the log's database, drafts, checkpoints, the search index
-        and blobs that nothing else names lose the words too. A process that is killed meanwhile has erased
-        nothing, or whoever opens the log next finishes it. A lane that would be set to work by the erasure
-        is cancelled. Of a mode switch the effects stay. Another process that has the conversation open may
-        have the words in memory until it ends. An entry that is erased already stays as it is.
+        An entry is appended, here and in forks that have them, with who erased what, when and why; `by` None
+        is the system's user. Tables in the log's database, drafts, checkpoints, the search index and blobs
+        named nowhere else lose the words too. If the process is killed, nothing is erased, or the next to
+        open the log finishes it. A lane that the erasure would start is cancelled. A mode switch keeps its
+        effects. Other processes with the conversation open may have the words in memory until they end.
+        Erased entries stay as they are.
 
-        Raises `PositionNotFoundError`, `InvalidEventError` for a record of an erasure and for an entry that
-        a fork inherits, and `ConversationExistsError` while a call of an entry has no result.
+        Raises `PositionNotFoundError`, `InvalidEventError` for a record of an erasure and for an entry that a
+        fork inherits, and `ConversationExistsError` while a call of an entry has no result.
         """
         from .erasing import erase  # late: few programs need it
 
         return erase(self, positions, reason=reason, by=by)
 
     def delete(self) -> None:
-        """Remove the conversation and all its entries for good, with the blobs that no other entry names.
+        """Delete the conversation, all its entries, and blobs that no other entry names.
 
-        No word of them stays in the log's files, unless another process is just reading: then the
-        write-ahead log has them until `Log.collect`, the next deletion, or the last process to close the log.
-        Backups keep what they have. Raises `ConversationExistsError` while forks of it exist.
+        No word stays in the log's files, unless another process is reading: then the write-ahead log has them
+        until `Log.collect`, the next deletion, or the last close. Backups keep them. Raises
+        `ConversationExistsError` while forks of it exist.
         """
         from .erasing import delete  # late, as above
 

@@ -1,4 +1,4 @@
-"""The application under a log, of its path or address: in an SQLite file, in memory, or in PostgreSQL."""
+"""The application of a log's path or address: an SQLite file, memory, or PostgreSQL."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def open_application(
     deadline: float = DEADLINE,
     make: bool = True,
 ) -> LogApplication:
-    """Return the log at a path or an address, opened; otherwise as `stenolog.open`.
+    """Return the opened log of a path or address; otherwise as `stenolog.open`.
 
-    `make` False: in PostgreSQL, raises FileNotFoundError, a `StoreError` too, where there is no log yet. For
-    a file the caller looks.
+    `make` False: in PostgreSQL, raises FileNotFoundError, a `StoreError` too, if there is no log. For a file
+    the caller checks.
     """
     text = checked(path)
     if not is_postgres(text):

@@ -1,1 +1,1 @@
-"""Queries on a conversation: folds, requests, outputs and forks, with argument checks and caches."""
+"""Queries on a conversation: folds, requests, outputs, forks, with argument checks and caches."""

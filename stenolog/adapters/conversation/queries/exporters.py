@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Exporter:
-    """A format that a conversation is written in: to a stream, or into a folder; or one request of it.
+    """A format to which a conversation, or one request of it, is written.
 
-    `write(conversation, stream, agent)` writes text; `agent` is the one whose messages are wanted, empty
-    where `of_one_agent` is False. `write_folder(conversation, folder)` returns the file that it wrote.
-    `write_moment(moment)` returns one request as text, with what it is made of: a `Moment`.
-    `write_redacted(conversation, stream, redaction)` writes what a `Redaction` leaves.
+    `write(conversation, stream, agent)` writes text; `agent` is whose messages to write, empty if
+    `of_one_agent` is False. `write_folder(conversation, folder)` returns the file written.
+    `write_moment(moment)` returns a request as text. `write_redacted(conversation, stream, redaction)` writes
+    what a `Redaction` leaves.
     """
 
     name: str
@@ -57,11 +57,10 @@ def export(
     api: str | None = None,
     policy: PolicyLike = None,
 ) -> str:
-    """Return a conversation as text, or the request of an agent at a position, in a form of a moment.
+    """Return a conversation as text, or an agent's request at a position.
 
-    Raises `NotRegisteredError` for a form that no exporter has, and `CallerError` for one that is written
-    into a folder, for one agent where several take part and none is named, and for a position, an API or a
-    policy with a form that is of the whole conversation.
+    Raises `NotRegisteredError` for an unknown form, and `CallerError` for a form that is a folder, for a
+    missing agent among several, and for a position, API or policy with a form of the whole conversation.
     """
     exporter = EXPORTERS[form]
     if exporter.write_moment is not None:
@@ -85,10 +84,10 @@ def moment(
     api: str | None = None,
     policy: PolicyLike = None,
 ) -> str:
-    """Return the request of `agent` or `agent/task` at a position as text; None is the last position.
+    """Return the request of `agent` or `agent/task` at a position as text; None is the last.
 
-    `api` and `policy` are by default those that it was sent by. Raises `NotRegisteredError`, `CallerError`
-    for a form that is of no moment or cannot write the API, and as `read_moment`.
+    `api` and `policy` default to those it was sent by. Raises `NotRegisteredError`, `CallerError` for a form
+    that is not of a request or cannot write the API, and as `read_moment`.
     """
     write = EXPORTERS[form].write_moment
     if write is None:

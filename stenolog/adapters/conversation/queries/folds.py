@@ -49,7 +49,7 @@ BATCH = 32
 
 @dataclass(frozen=True)
 class PersistentFold(Generic[S]):
-    """A fold whose state can be written down and read back: `load(dump(state)) == state`."""
+    """A fold whose state can be stored: `load(dump(state)) == state`."""
 
     fold: Fold[S]
     dump: Callable[[S], bytes]
@@ -57,29 +57,29 @@ class PersistentFold(Generic[S]):
 
     @property
     def version(self) -> str:
-        """The version that a checkpoint must match: the fold's own, and `rules_version()`."""
+        """Return the version that a checkpoint must match: the fold's and `rules_version()`."""
         return f"{self.fold.version} of {rules_version()}"
 
 
 def rules_version() -> str:
-    """Return the release, and the name and version of each rule of plugins: others may fold otherwise."""
+    """Return the release and the versions of plugins' rules, which may change folds."""
     return " ".join((__version__, *turns.TURN_RULES.additions(), *HISTORIES.additions()))
 
 
 def persistent(fold: Fold[S]) -> PersistentFold[S]:
-    """Return a fold that names the type of its state, with that state written as JSON by pydantic."""
+    """Return a fold with its state stored as JSON by pydantic."""
     json = json_of(fold.state)
     return PersistentFold(fold, json.dump, json.load)
 
 
 @cache
 def json_of(kind: Any) -> Json[Any]:
-    """Return a type as JSON; each has one adapter in a process."""
+    """Return a type as JSON, with one adapter per process."""
     return Json(kind)
 
 
 class Json(Generic[S]):
-    """A type as JSON. Pydantic's adapter is built when it is first needed: it takes milliseconds."""
+    """A type as JSON. Pydantic's adapter is built at first use: it takes milliseconds."""
 
     def __init__(self, kind: type[S]) -> None:
         self.kind = kind
@@ -102,7 +102,7 @@ SETTINGS = persistent(Fold("settings", NOTHING, configure, kinds=(ModeSwitch,), 
 
 
 def fold_at(conversation: StreamHandle, kept: PersistentFold[S], at: int | None = None) -> S:
-    """Return the state of the fold at `at`: from a checkpoint that matches the log, and later entries."""
+    """Return the fold's state at `at`, from a matching checkpoint and later entries."""
     state: S
     (state,) = folds_at(conversation, (kept,), at)
     return state
@@ -111,14 +111,14 @@ def fold_at(conversation: StreamHandle, kept: PersistentFold[S], at: int | None 
 def folds_at(
     conversation: StreamHandle, folds: Sequence[PersistentFold[Any]], at: int | None = None
 ) -> list[Any]:
-    """Return the states of several folds at one position, by one reading of the entries."""
+    """Return several folds' states at a position, reading the entries once."""
     return [each.state for each in open_folds(conversation, folds, at)]
 
 
 def open_folds(
     conversation: StreamHandle, folds: Sequence[PersistentFold[Any]], at: int | None = None
 ) -> list[FoldCursor[Any]]:
-    """Fold the entries up to `at` and return cursors that can be advanced from there."""
+    """Fold entries up to `at`; return cursors that can advance from there."""
     digests: Digests = {}
     foldings = [FoldCursor(conversation, kept, at, digests) for kept in folds]
     after = min(each.position for each in foldings)
@@ -135,7 +135,7 @@ def open_folds(
 def _read(
     conversation: StreamHandle, folds: Sequence[PersistentFold[Any]], after: int, at: int | None
 ) -> Iterator[Entry | Head]:
-    """Yield the entries that any of the folds looks at, and the positions of the reading between them."""
+    """Yield the entries that any fold needs, and the positions between."""
     if all(kept.fold.kinds for kept in folds):
         kinds = {kind for kept in folds for kind in kept.fold.kinds}
         return reader_module.of_kinds(conversation.log.recorder, conversation.stream, kinds, after, at)
@@ -143,9 +143,9 @@ def _read(
 
 
 class FoldCursor(Generic[S]):
-    """A fold on its way through a conversation.
+    """A fold that advances through a conversation.
 
-    Each state that it reaches is stored, in runs; of states too large for that, one in so many positions.
+    States are stored as it passes, large ones less often.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class FoldCursor(Generic[S]):
         self._changed = False
 
     def take(self, read: Entry | Head) -> None:
-        """Take in the next entry, or note that others were skipped; no entry is taken in twice."""
+        """Read the next entry, or skip some; none is read twice."""
         if read.position <= self.position:
             return
         self.position = read.position
@@ -183,7 +183,7 @@ class FoldCursor(Generic[S]):
             self._keep(read)
 
     def finish(self, read: Entry | Head, *, at_head: bool) -> None:
-        """Write the remaining states; at the head also the last position, if it is far enough."""
+        """Write remaining states; at the head also the last position, if far enough."""
         if at_head and self.position - self._begun >= WORTH_KEEPING and self.position > self._kept_at:
             self._keep(read)
         self._write()
@@ -213,18 +213,17 @@ class FoldCursor(Generic[S]):
 
 
 def is_snapshot_position(entry: Entry) -> bool:
-    """Return whether the state at an entry is stored for good, so that past states load quickly too."""
+    """Return whether an entry's state is stored permanently, so that past states load quickly."""
     return entry.position % SPACING == SPACING - 1
 
 
 def load_checkpoint(
     conversation: StreamHandle, kept: PersistentFold[S], at: int | None, digests: Digests | None = None
 ) -> tuple[S, int]:
-    """Return the state and position of the last usable checkpoint, or the initial state and 0.
+    """Return state and position of the last usable checkpoint, or the initial state and 0.
 
-    A fork begins at the checkpoints of the conversation that it was forked from. A checkpoint of another log,
-    or one that `dump` does not write, is deleted with all others of its conversation. `digests`: those that
-    were read just now, which this adds to.
+    A fork starts with its parent's checkpoints. A checkpoint of another log, or one that `dump` does not
+    write, is deleted with all of its conversation. `digests` have been read already; this adds to them.
     """
     digests = {} if digests is None else digests
     checkpoints, recorder = conversation.log.checkpoints, conversation.log.recorder

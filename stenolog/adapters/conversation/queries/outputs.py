@@ -1,11 +1,9 @@
-"""Tool outputs in full, by the aliases that requests show, and as read-only files of a workspace.
+"""Whole tool outputs, by the aliases that requests show, and as read-only files.
 
     conversation.outputs["@state/logs/tool-results/8f3a1b2c4d5e6f70.json"]
 
-An alias is looked up in the log and never joined to a path.
-
-The path of a file is walked folder by folder, each opened in the one before, and a symbolic link is never
-followed: no file can come to lie outside the root.
+An alias is looked up in the log, never joined to a path. A file's path is walked folder by folder, each
+opened in the previous one, without following links: no file can be outside the root.
 """
 
 from __future__ import annotations
@@ -52,7 +50,7 @@ READ = 3_000
 
 
 class Excerpt(NamedTuple):
-    """Some of a text, from the character `offset` up to `end`, of `total` characters."""
+    """Part of a text, from the character `offset` to `end`, of `total` characters."""
 
     text: str
     offset: int
@@ -66,10 +64,10 @@ class Excerpt(NamedTuple):
 
 
 class Output(NamedTuple):
-    """The content behind an alias: a tool result, or the last version of an artifact.
+    """An alias's content: a tool result, or an artifact's last version.
 
-    `position` is that of the entry, `name` that of the tool, or an artifact's media type. `blob` is the
-    sha256 of the content; where there is none, `text` is all of it.
+    `position` is the entry's, `name` the tool's, or an artifact's media type. `blob` is the content's sha256;
+    without it, `text` has all.
     """
 
     alias: str
@@ -80,11 +78,11 @@ class Output(NamedTuple):
 
 
 class Outputs(Mapping[str, str]):
-    """The texts of a conversation's tool results and artifacts by their aliases.
+    """A conversation's tool results and artifacts by alias.
 
-    `outputs[alias]` raises `CallerError` for what is no alias (and for content that is no text),
-    `PositionNotFoundError` where no entry has it, `BlobNotFoundError` where the content is gone. Iterating
-    gives the results in the order of their entries, then the artifacts.
+    `outputs[alias]` raises `CallerError` for an invalid alias (and for content that is not text),
+    `PositionNotFoundError` if no entry has it, `BlobNotFoundError` if the content is gone. Iterates over
+    results in order, then artifacts.
     """
 
     def __init__(self, conversation: StreamHandle) -> None:
@@ -117,7 +115,7 @@ class Outputs(Mapping[str, str]):
         return sum(1 for _ in self.listed())
 
     def listed(self) -> Iterator[Output]:
-        """Yield all outputs that have an alias; a result without a name has that of its call's tool."""
+        """Yield all outputs with an alias; a result without a name has its tool's."""
         calls = ToolCallIndex()
         for entry in self._talk.entries():
             pair = calls.take(entry)
@@ -129,7 +127,7 @@ class Outputs(Mapping[str, str]):
             yield Output(name, *artifact)
 
     def find(self, path: object) -> Output:
-        """Return the output behind an alias. Raises `CallerError` and `PositionNotFoundError`."""
+        """Return an alias's output. Raises `CallerError` and `PositionNotFoundError`."""
         id = entry_of(path) if isinstance(path, str) else None
         is_alias = id is not None or (isinstance(path, str) and is_artifact(path))
         found = None if id is None else self._result(str(path), id)
@@ -145,7 +143,7 @@ class Outputs(Mapping[str, str]):
         return found
 
     def no_entry(self, path: object) -> str:
-        """Say that an alias is nobody's."""
+        """Return the message for an unknown alias."""
         return f"{self._talk.name!r}: no entry has the alias {path}"
 
     def content(self, output: Output) -> bytes:
@@ -158,9 +156,9 @@ class Outputs(Mapping[str, str]):
             raise BlobNotFoundError(f"{output.alias}: {error}") from None
 
     def read(self, path: str, offset: int = 0, limit: int | None = READ) -> Excerpt:
-        """Return up to `limit` characters (None: all) from `offset` on; `next` is where the next ones begin.
+        """Return up to `limit` characters (None: all) from `offset`; `next` is where the rest begins.
 
-        Raises what `outputs[path]` raises, and `CallerError` for an offset behind the end.
+        Raises as `outputs[path]`, and `CallerError` for an offset after the end.
         """
         text = self[path]
         if not 0 <= offset <= len(text):
@@ -173,11 +171,10 @@ class Outputs(Mapping[str, str]):
         return Excerpt(text[offset:end], offset, end, len(text))
 
     def write_files(self, root: str | os.PathLike[str]) -> list[str]:
-        """Write every output as a read-only file under a workspace root; the aliases of those written.
+        """Write every output as a read-only file under a root; return the aliases written.
 
-        What is there already stays as it is. A new version of an artifact takes the place of the one
-        before. Raises `CallerError` where a file stands that was not made so, or where a link leads
-        elsewhere, `BlobNotFoundError` and `StoreError`.
+        Existing files stay; a new version of an artifact replaces the previous one. Raises `CallerError` for
+        other existing files and links out of the root, `BlobNotFoundError` and `StoreError`.
         """
         versions: dict[str, set[str]] = {}
         for entry in self._talk.entries():
@@ -202,7 +199,7 @@ class Outputs(Mapping[str, str]):
         return next(found, None)
 
     def _with_alias(self, path: str) -> Output | None:
-        """Return the latest result to which another program has given this alias."""
+        """Return the latest result with this alias of another program."""
         found = [each for each in self.listed() if each.alias == path]
         return found[-1] if found else None
 
@@ -219,10 +216,10 @@ def _output(entry: Entry, result: ToolResult) -> Output:
 def store_large(
     log: LogHandle, event: ToolResult, over: int | None = None, counter: Counter = ESTIMATE
 ) -> ToolResult:
-    """Return the result to append for one that may be large.
+    """Return the result to append for a possibly large one.
 
-    Of more than `over` tokens (1,000 unless given) only a preview stays in its parts; the whole text is a
-    blob of the log, which `conversation.outputs` reads.
+    Above `over` tokens (default 1,000) its parts keep a preview; the whole text becomes a blob, which
+    `conversation.outputs` reads.
     """
     whole = redacted(event, log.edge.redact) if log.edge.redact else event
     assert isinstance(whole, ToolResult), "it is what it was, but for values"
@@ -232,7 +229,7 @@ def store_large(
 def offload_large(
     event: ToolResult, put: Callable[[bytes], str], over: int | None = None, counter: Counter = ESTIMATE
 ) -> ToolResult:
-    """Do as `store_large`, with a function that keeps bytes and returns their sha256."""
+    """Do as `store_large`, with a function that stores bytes and returns their sha256."""
     if event.blob or event.name == READ_OUTPUT:
         return event
     shorter = shortened(
@@ -249,10 +246,10 @@ _NO_FOLDER = (errno.ELOOP, errno.ENOTDIR)
 
 
 def write_workspace_file(root: Path, path: str, content: bytes, earlier: Container[str] = ()) -> bool:
-    """Write the content at `path` under the root, all or nothing; False if it is there already.
+    """Write the content at `path` under the root, all or nothing; return False if already there.
 
-    Another content is replaced only if its sha256 is among `earlier`. Raises `CallerError` where it is
-    not, or where something else than a folder or a file stands on the way, and `StoreError`.
+    Other content is replaced only if its sha256 is in `earlier`. Raises `CallerError` if it is not, or if the
+    path has something other than folders and a file, and `StoreError`.
     """
     if os.open not in os.supports_dir_fd:
         raise StoreError(f"{root}: files are written on POSIX systems alone")
@@ -280,7 +277,7 @@ def write_workspace_file(root: Path, path: str, content: bytes, earlier: Contain
 
 @contextmanager
 def _opened(root: Path, folders: list[str]) -> Iterator[int]:
-    """Open the last of the folders as a descriptor; each one is created in the one before if missing."""
+    """Open the last folder as a descriptor, creating each within the previous one."""
     root.mkdir(0o700, parents=True, exist_ok=True)
     here = os.open(root, os.O_RDONLY)
     try:
@@ -296,7 +293,7 @@ def _opened(root: Path, folders: list[str]) -> Iterator[int]:
 
 
 def _read(folder: int, name: str) -> bytes | None:
-    """Return the bytes of a file; None if there is no such file."""
+    """Return a file's bytes; None if missing."""
     try:
         found = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
     except FileNotFoundError:
@@ -311,7 +308,7 @@ def _read(folder: int, name: str) -> bytes | None:
 
 
 def _write_file(folder: int, name: str, content: bytes, *, replace: bool) -> None:
-    """Write a file that takes its name once everything is in it; without `replace` never that of another."""
+    """Write a file that gets its name once complete; without `replace` never another's."""
     part = f".stenolog-{os.urandom(8).hex()}.part"
     made = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, READ_ONLY, dir_fd=folder)
     try:

@@ -19,7 +19,7 @@ BEGINNING = 50
 
 
 class ListedConversation(NamedTuple):
-    """A conversation as a list shows it; `last` is its last entry but for records of erasures, or None."""
+    """A conversation in a list; `last` is its last entry without records of erasures, or None."""
 
     name: str
     settings: Settings
@@ -30,7 +30,7 @@ class ListedConversation(NamedTuple):
 
     @property
     def title(self) -> str:
-        """The title that was set, else the first words of a person."""
+        """Return the title, else a person's first words."""
         return self.settings.title or self.overview.words
 
     @property
@@ -42,7 +42,7 @@ class ListedConversation(NamedTuple):
 
     @property
     def models(self) -> list[str]:
-        """The models that answered, the busiest first; where none did, those on the agents' cards."""
+        """Return the answering models, busiest first, else those on cards."""
         models = self.overview.models
         if models:
             return sorted(models, key=lambda model: (-models[model], model))
@@ -50,7 +50,7 @@ class ListedConversation(NamedTuple):
 
     @property
     def is_dated(self) -> bool:
-        """Return whether the last entry has a time: an import gives one without it that of 1970."""
+        """Return whether the last entry has a time: imports without one have 1970."""
         return self.last is not None and self.last.time != EPOCH
 
 
@@ -64,7 +64,7 @@ def _last(conversation: StreamHandle, position: int) -> Entry | None:
 
 
 def title_of(conversation: StreamHandle) -> str:
-    """Return the title that was set, else the first words of a person."""
+    """Return the title, else a person's first words."""
     if title := fold_at(conversation, SETTINGS).title:
         return title
     # They stand at the beginning, as a rule, and the rest need not be read for them.

@@ -1,4 +1,4 @@
-"""Values of the library as plain JSON, for the command line and for programs in other languages, and back."""
+"""Values of the library to and from plain JSON, for the command line and other languages."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def plain(value: object) -> Any:
 
 
 def entry_data(entry: Entry) -> dict[str, Any]:
-    """Return an entry as JSON: its place, its kind, and the event's fields as they are stored."""
+    """Return an entry as JSON: place, kind, and fields as stored."""
     if isinstance(entry.event, Damaged):
         topic, payload = DAMAGED, entry.event.reason.encode()
     else:
@@ -66,14 +66,14 @@ def entry_data(entry: Entry) -> dict[str, Any]:
 
 
 def when(time: datetime) -> str:
-    """Return a time as text: ISO, UTC, to the microsecond where there are any."""
+    """Return a time as text: ISO, UTC, with microseconds if any."""
     return time.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def event_from_json(kind: str, fields: Mapping[str, Any]) -> Event:
-    """Return the event of a kind ("user_message") whose fields are as they are stored.
+    """Return the event of a kind ("user_message") with stored fields.
 
-    `text` stands for parts with that one text. Raises `InvalidEventError` with the place of the first fault.
+    `text` means parts with that text. Raises `InvalidEventError` with the place of the first fault.
     """
     cls: Any = KINDS.get(kind)
     if cls is None:

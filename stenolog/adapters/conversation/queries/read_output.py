@@ -1,4 +1,4 @@
-"""The tool `read_output`, by which an agent reads on in an output that was shown as a preview."""
+"""The tool `read_output`, by which an agent reads more of an output shown as a preview."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 def read_output_tool() -> Tool:
-    """Return the tool that an agent reads the rest of a large output with, for its card."""
+    """Return the tool for an agent's card that reads the rest of large outputs."""
     return Tool(
         name=READ_OUTPUT,
         description="Read a tool output or an artifact that was shown as a preview, piece by piece.",
@@ -47,10 +47,10 @@ def read_output_tool() -> Tool:
 
 
 def run_read_output(conversation: StreamHandle, arguments: str, address: str) -> str:
-    """Run `read_output` with a call's arguments (raw JSON); return the text and a line on how to go on.
+    """Run `read_output` with a call's arguments (raw JSON); return text and how to continue.
 
-    `address` is that of the lane that asks, `agent` or `agent/task`: it may read what it may see. Raises
-    `CallerError` for arguments that the tool does not take, and the errors of `Outputs.read`.
+    `address` is the asking lane, `agent` or `agent/task`, which may read what it may see. Raises
+    `CallerError` for invalid arguments, and as `Outputs.read`.
     """
     given = _arguments(arguments)
     limit = min(_argument(given, "limit", READ), LONGEST_READ)
@@ -63,7 +63,7 @@ def run_read_output(conversation: StreamHandle, arguments: str, address: str) ->
 
 
 def _may_read(conversation: StreamHandle, output: Output, address: str) -> bool:
-    """Return whether a lane may read an output: what it may see, and files that are in nobody's request."""
+    """Return whether a lane may read an output: what it may see, and files in no request."""
     agent, _, task = address.partition("/")
     entry = conversation.entry(output.position)
     match entry.event:
@@ -74,9 +74,9 @@ def _may_read(conversation: StreamHandle, output: Output, address: str) -> bool:
 
 
 def read_output(conversation: StreamHandle, call: ToolCall, address: str) -> ToolResult:
-    """Return the result of a call of `read_output`, ready to append; a failure is reported to the agent.
+    """Return the result of a `read_output` call, ready to append; failures are reported to the agent.
 
-    `address` is that of the lane that made the call: `agent` or `agent/task`.
+    `address` is the calling lane, `agent` or `agent/task`.
     """
     try:
         text, failed = run_read_output(conversation, call.arguments, address), False

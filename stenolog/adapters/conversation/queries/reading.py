@@ -37,22 +37,22 @@ S = TypeVar("S")
 
 
 class ReadableConversation(StreamHandle):
-    """The entries of one conversation, in order, and the projections of them.
+    """The entries of one conversation, and projections of them.
 
-    A position counts from 1; 0 is before the first entry. `at` is a position too: the conversation as it
-    stood there; None is now. One that it has not come to raises `PositionNotFoundError`.
+    Positions count from 1; 0 is before the first entry. `at` is a position too: the conversation at that
+    time; None is now. One after the end raises `PositionNotFoundError`.
     """
 
     def __iter__(self) -> Iterator[Entry]:
-        """Yield the entries, read in pages; what is appended meanwhile is read too."""
+        """Yield the entries in pages, including those appended meanwhile."""
         return self.entries()
 
     def __len__(self) -> int:
-        """Return the number of entries, which is the position of the last one."""
+        """Return the number of entries, the last one's position."""
         return self.position
 
     def _repr_html_(self) -> str:
-        """Return the first and the last entries as a table, for a notebook."""
+        """Return the first and last entries as a table, for a notebook."""
         from stenolog.projections.html_table import table  # late: few programs show one
 
         def cells(entry: Entry) -> tuple[object, ...]:
@@ -67,7 +67,7 @@ class ReadableConversation(StreamHandle):
         )
 
     def __bool__(self) -> bool:
-        """Return True: a handle is no empty list before its first entry."""
+        """Return True: a handle without entries is no empty list."""
         return True
 
     @overload
@@ -77,7 +77,7 @@ class ReadableConversation(StreamHandle):
     def __getitem__(self, index: int | slice) -> Entry | list[Entry]:
         """Return entries as a list would: the first is 0, the last -1. By position: `entry(5)`.
 
-        Raises `IndexError`, and `InvalidEventError` for what is neither an integer nor a slice of them.
+        Raises `IndexError`, and `InvalidEventError` for anything but an integer or a slice of them.
         """
         if isinstance(index, slice):
             wanted = range(len(self))[index]
@@ -101,7 +101,7 @@ class ReadableConversation(StreamHandle):
         return folds.fold_at(self, folds.SETTINGS, self._at(at))
 
     def fold(self, fold: Fold[S], at: int | None = None) -> S:
-        """Return the state of a fold, from a stored checkpoint where the fold names its state's type."""
+        """Return a fold's state, from a checkpoint if the fold names its state's type."""
         checked = self._at(at)
         if fold.state is None:
             return fold(self.entries(at=checked))
@@ -124,12 +124,12 @@ class ReadableConversation(StreamHandle):
         task: str = "",
         policy: PolicyLike = None,
     ) -> Request:
-        """Return the agent's request at a position: the exact body, and the origin of every part.
+        """Return the agent's request at a position: the exact body, and each part's origin.
 
-        An agent that is new has an empty card; a name that may be a slip for a known one is refused. `policy`
-        is a value of `stenolog.context`, or its JSON; None: the one on the agent's card. `api` is one of
-        `stenolog.requests.FORMATS`. Raises `ConversationNotFoundError`, `AgentNotFoundError`,
-        `PositionNotFoundError`, `InvalidPolicyError`, and `UnsupportedVersionError` where an entry needs one.
+        A new agent has an empty card; a likely slip for a known name is refused. `policy` is a value of
+        `stenolog.context`, or its JSON; None: the card's. `api` is one of `stenolog.requests.FORMATS`. Raises
+        `ConversationNotFoundError`, `AgentNotFoundError`, `PositionNotFoundError`, `InvalidPolicyError`, and
+        `UnsupportedVersionError` if an entry needs one.
         """
         from .requests import (
             building,  # late: a program that builds no request need not wait for it
@@ -145,11 +145,10 @@ class ReadableConversation(StreamHandle):
         raise arguments.missing(self.name, self.log.path)
 
     def bill(self, agent: str, at: int | None = None, *, task: str = "") -> Bill:
-        """Return the provider's bill for the agent's request at a position, beside the tokens rebuilt.
+        """Return the provider's bill for the agent's request at a position, with rebuilt tokens.
 
-        Its `note` says what is not known of the request, where the answers came from another program; it is
-        empty where stenolog sent it. Without an answer yet it is the bill of the request before. Raises as
-        `request`.
+        If another program gave the answers, `note` says what is unknown of the request. Before an answer it
+        is the previous request's bill. Raises as `request`.
         """
         from .requests import bills  # late, as above
 
@@ -157,11 +156,10 @@ class ReadableConversation(StreamHandle):
         return bills.bill_at(self, agent, task, at)
 
     def context_curve(self, agent: str, at: int | None = None, *, task: str = "") -> ContextCurve:
-        """Return the context of an agent over time: the tokens of each request, and what made it smaller.
+        """Return an agent's context over time: tokens of each request, and what reduced it.
 
-        `samples` has one for each call of its model: rebuilt from the log, as billed, and read from the
-        provider's cache; `svg()` is the picture. Raises `ConversationNotFoundError`, `AgentNotFoundError`,
-        `PositionNotFoundError`.
+        `samples` has each model call: rebuilt, billed, and read from the provider's cache; `svg()` is the
+        picture. Raises `ConversationNotFoundError`, `AgentNotFoundError`, `PositionNotFoundError`.
         """
         from .requests import curves  # late, as above
 
@@ -189,13 +187,12 @@ class ReadableConversation(StreamHandle):
         api: str | None = None,
         policy: PolicyLike = None,
     ) -> str:
-        """Return the conversation as text: "jsonl", "openai", or a form that a plugin registers.
+        """Return the conversation as text: "jsonl", "openai", or a plugin's form.
 
-        `agent` names whose messages are wanted, for a form of one agent in a conversation of several. The
-        forms "json", "curl", "python" and "pytest" are of one request: that of the agent at a position, on
-        the API and under the policy that it was sent by, or on others.
-        Raises `NotRegisteredError`, `CallerError`, `AgentNotFoundError`, `BlobNotFoundError` and, with an
-        agent, `ConversationNotFoundError`; for one request, as `request`.
+        `agent` is whose messages to write, for a form of one agent among several. "json", "curl", "python"
+        and "pytest" write the agent's request at a position, on the API and policy it was sent by, or on
+        others. Raises `NotRegisteredError`, `CallerError`, `AgentNotFoundError`, `BlobNotFoundError` and,
+        with an agent, `ConversationNotFoundError`; for a request, as `request`.
         """
         from .exporters import export  # late, as above
 
@@ -205,7 +202,7 @@ class ReadableConversation(StreamHandle):
 
     @property
     def outputs(self) -> Outputs:
-        """The whole of large tool output and artifacts, by the aliases that requests name them by."""
+        """Return whole tool outputs and artifacts, by the aliases that requests show."""
         from .outputs import Outputs  # late, as above
 
         return Outputs(self)

@@ -1,4 +1,4 @@
-"""Visibility of entries: the one question that `recall`, and all that hands out stored words, asks."""
+"""Visibility of entries, for `recall` and all that returns stored words."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def EDITED(known: tuple[int, ...], entry: Entry) -> tuple[int, ...]:
 
 
 def visible_to(there: StreamHandle, agent: str, task: str = "") -> Callable[[Entry], bool]:
-    """Return whether a lane may see an entry of a conversation; it may see none if it cannot be read.
+    """Return whether a lane may see an entry; never if the conversation cannot be read.
 
-    It may see what it would be sent with its whole history, and what summaries hide from it there. It may not
-    see what is erased, hidden, reset, edited away, addressed to others, or another lane's memory or summary;
-    nor what the transforms on its card there omit or reword.
+    It sees what its whole history would send, and what summaries hide. It does not see what is erased,
+    hidden, reset, edited away, for others, or another lane's memory or summary; nor what its card's
+    transforms omit or reword.
     """
     try:
         own = policy(folds.fold_at(there, folds.SETTINGS).card_of(agent).policy).rewrites or Transforms()

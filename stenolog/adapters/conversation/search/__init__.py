@@ -1,1 +1,1 @@
-"""Full-text search: what was said in any conversation, by its words. A projection, kept beside the log."""
+"""Full-text search of all conversations: a projection, kept beside the log."""

@@ -1,4 +1,4 @@
-"""Upkeep of the search index: entries go in with the next search, deleted ones go, and all can be checked."""
+"""Upkeep of the search index: a search adds new entries, deletions remove, and checks compare."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BATCH_ROWS = 4_000
 
 
 class Source(NamedTuple):
-    """The sources of an index: a log, and the blobs with the full text of its long outputs."""
+    """Sources of an index: a log, and blobs with whole long outputs."""
 
     recorder: LogRecorder
     blobs: Mapping[str, bytes]
@@ -48,9 +48,9 @@ def version() -> str:
 def catch_up(
     source: Source, connection: IndexConnection, end: End, progress: Callable[[int], object]
 ) -> None:
-    """Index the entries since the last time, up to the `newest` of a moment ago.
+    """Index the entries since the last time, up to a recent `newest`.
 
-    `progress` is told the notification ids come to.
+    `progress` is called with notification ids.
     """
     mark = search_index.index_position(connection)
     if mark.sheds:
@@ -64,7 +64,7 @@ def catch_up(
 
 
 def _next(source: Source, connection: IndexConnection) -> int:
-    """Index the next batch; the notification id come to, 0 where nothing was left."""
+    """Index the next batch; return its last notification id, 0 if nothing was left."""
     with search_index.changing(connection):
         mark = _checked(source, connection)
         rows = source.recorder.committed(mark.end.id, limit=BATCH_ROWS)
@@ -77,10 +77,10 @@ def _next(source: Source, connection: IndexConnection) -> int:
 
 
 def _checked(source: Source, connection: IndexConnection) -> IndexMark:
-    """Return the mark, if it belongs to this log.
+    """Return the mark if it belongs to this log.
 
-    The entry that was indexed last must be there with its digest, and no entry before it may have been
-    deleted since, or restored from a backup.
+    The entry last indexed must exist with its digest, and none before it may have been deleted since, or
+    restored from a backup.
     """
     mark = search_index.index_position(connection)
     end = newest(source, mark.end.id)
@@ -90,12 +90,12 @@ def _checked(source: Source, connection: IndexConnection) -> IndexMark:
 
 
 def newest(source: Source, at: int = LAST) -> End:
-    """Return the log's last entry up to a notification id, and the count of its deletions."""
+    """Return the last entry up to a notification id, and the log's count of deletions."""
     return End(*source.recorder.last_committed(at), source.recorder.deletions())
 
 
 def worded(source: Source, rows: Iterable[CommittedRow]) -> tuple[list[tuple[int, str]], list[IndexPlace]]:
-    """Return the words of the entries and their places; those that have none are left out."""
+    """Return the entries' words and places, without empty ones."""
     words: list[tuple[int, str]] = []
     places: list[IndexPlace] = []
     for row in rows:
@@ -108,7 +108,7 @@ def worded(source: Source, rows: Iterable[CommittedRow]) -> tuple[list[tuple[int
 
 
 def decoded(topic: str, payload: bytes | None) -> Event | None:
-    """Return the event; None where its payload was erased, or is damaged: `check log` says where."""
+    """Return the event; None if erased or damaged, which `check log` reports."""
     if payload is None:
         return None
     try:
@@ -118,7 +118,7 @@ def decoded(topic: str, payload: bytes | None) -> Event | None:
 
 
 def words_of(event: Event, blobs: Mapping[str, bytes]) -> str:
-    """Return the words of an event as they are indexed; of a long output the whole, where it is text."""
+    """Return an event's words to index; of a long output the whole text."""
     text = searchable_text(event)
     if isinstance(event, ToolResult) and event.blob:
         text = f"{text}\n{_text(blobs, event.blob)}"
@@ -134,9 +134,9 @@ def _text(blobs: Mapping[str, bytes], sha: str) -> str:
 
 @contextmanager
 def forgetting(found: Index, source: Source, key: int) -> Iterator[None]:
-    """Take a conversation out of the index, if the block deletes it, and shed its bytes.
+    """Remove a conversation from the index, with its bytes, if the block deletes it.
 
-    Where that fails, the next search sheds them.
+    If that fails, the next search does it.
     """
     if not found.is_there:
         yield
@@ -155,7 +155,7 @@ def forgetting(found: Index, source: Source, key: int) -> Iterator[None]:
 
 
 def _without(found: Index, source: Source, key: int) -> IndexConnection | None:
-    """Return the index without the conversation, in a transaction; None where it had to be thrown away."""
+    """Return the index without the conversation, in a transaction; None if it was dropped."""
     try:
         connection = found.open()
         search_index.begin(connection)
@@ -178,7 +178,7 @@ def _shed(found: Index) -> None:
 
 
 def _end(found: Index, source: Source, connection: IndexConnection) -> None:
-    """Commit. If the entry that was indexed last was deleted, the one before it is the mark."""
+    """Commit. If the entry last indexed was deleted, the previous one is the mark."""
     try:
         mark = search_index.index_position(connection)
         search_index.advance(connection, IndexMark(newest(source, mark.end.id), version(), mark.sheds + 1))
@@ -188,9 +188,9 @@ def _end(found: Index, source: Source, connection: IndexConnection) -> None:
 
 
 def check_index(log: LogHandle) -> bool:
-    """Return whether the index agrees with the log. One that does not is deleted; the next search makes it.
+    """Return whether the index agrees with the log; a wrong one is deleted, and rebuilt by a search.
 
-    True also where there is none, and where it cannot be read just now.
+    True also without an index, or if it cannot be read now.
     """
     found = log.index
     if not found.is_there:
@@ -211,7 +211,7 @@ def check_index(log: LogHandle) -> bool:
 
 
 def _batches(source: Source, upto: int) -> Iterator[Indexed]:
-    """Yield the entries that an index which has come so far must hold."""
+    """Yield the entries that an index up to there must hold."""
     last = 0
     while rows := source.recorder.committed(last, upto=upto, limit=BATCH_ROWS):
         last = rows[-1].notification

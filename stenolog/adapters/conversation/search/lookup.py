@@ -1,4 +1,4 @@
-"""Full-text search over the entries of a log, with a snippet around each hit."""
+"""Full-text search of a log's entries, with a snippet for each hit."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ PAGE = 100
 
 
 class Hit(NamedTuple):
-    """An entry that contains the words.
+    """An entry with the words.
 
-    `time` is aware UTC; `who` wrote it, and to whom; `snippet` is a line of the text around them, and `marks`
-    are their ranges in it: first character, and the one behind.
+    `time` is aware UTC; `who` wrote it, and to whom; `snippet` is the line of text around them, `marks` their
+    ranges in it, ends exclusive.
     """
 
     conversation: str
@@ -83,7 +83,7 @@ def search(
 
 
 def _scope(log: LogHandle, conversation: str | None) -> Scope | None:
-    """Return the scope of a search: a conversation with all that it inherits; None for the whole log."""
+    """Return the scope of a search: a conversation with inherited entries; None for the whole log."""
     if conversation is None:
         return None
     stream = Stream(arguments.text("conversation", conversation))
@@ -105,7 +105,7 @@ def _entries(source: Source, ids: Sequence[int]) -> dict[int, Entry]:
 
 
 def _hit(entry: Entry, shown: Snippet, conversation: str | None) -> Hit:
-    """Make a hit. A search within a conversation names that conversation, also for an inherited entry."""
+    """Return a hit. A search in a conversation names it, also for an inherited entry."""
     where = conversation or entry.conversation
     return Hit(where, entry.position, entry.time, entry.event.kind, describe(entry).who, *shown)
 
@@ -127,14 +127,14 @@ SNIPPET = (
 
 
 class Snippet(NamedTuple):
-    """A few words on one line. `marks`: the first character of each hit, and the one behind it."""
+    """Some words on one line. `marks`: the ranges of hits, ends exclusive."""
 
     text: str
     marks: tuple[tuple[int, int], ...]
 
 
 def snippets(query: str, said: Iterable[tuple[int, str]]) -> dict[int, Snippet]:
-    """Return the snippets of those folded texts that match, by their numbers."""
+    """Return snippets of the folded texts that match, by number."""
     match, found = expression(query), {}
     short: list[tuple[int, str]] = []
     for number, text in said:
@@ -146,9 +146,9 @@ def snippets(query: str, said: Iterable[tuple[int, str]]) -> dict[int, Snippet]:
 
 
 def _of_long(text: str, match: str, any_word: str) -> Snippet:
-    """Return the snippet of the first window that matches; else of the first that has one of the words.
+    """Return the snippet of the first matching window, else of the first with one of the words.
 
-    A window that is cut has an ellipsis, though its snippet may begin or end where the window does.
+    A cut window has an ellipsis, even if the snippet ends with it.
     """
     windows = dict(enumerate(_windows(text)))
     for wanted in (match, any_word):
@@ -162,7 +162,7 @@ def _of_long(text: str, match: str, any_word: str) -> Snippet:
 
 
 def _windows(text: str) -> Iterator[str]:
-    """Yield overlapping pieces of at most `LONG` characters, cut at blanks where there are any near."""
+    """Yield overlapping pieces of at most `LONG` characters, cut at nearby blanks."""
     begin = 0
     while begin < len(text):
         end = begin + LONG
@@ -176,7 +176,7 @@ def _windows(text: str) -> Iterator[str]:
 
 
 def _snippet(marked: str) -> Snippet:
-    """Return the snippet, its marks counted in characters instead of standing in it."""
+    """Return the snippet with its marks as ranges."""
     before, *hits = _cut(" ".join(marked.split())).split(BEGIN)
     text, marks = unfolded(before), []
     for hit in hits:
@@ -189,7 +189,7 @@ def _snippet(marked: str) -> Snippet:
 
 
 def _cut(marked: str) -> str:
-    """Return the marked text, cut to the surroundings of its first hit if it is too long for a line."""
+    """Return the marked text around its first hit if too long for a line."""
     if len(marked) <= LONGEST:
         return marked
     first = max(0, marked.index(BEGIN) - LONGEST // 4)

@@ -1,1 +1,1 @@
-"""Checks of a whole log: chains, history, search index, receipts. What passes is restored, or salvaged."""
+"""Checks of a whole log: chains, history, search index, receipts; restore and salvage."""

@@ -1,7 +1,7 @@
-"""Integrity of a log: every digest, link, payload and checkpoint computed again; also before a restore.
+"""Integrity of a log: digests, links, payloads and checkpoints recomputed; also before a restore.
 
-Finds edits, bit rot, reordering and holes. A cut tail, or a chain that was recomputed as a whole, it
-cannot find by itself: give it a head digest that was kept elsewhere.
+Finds edits, bit rot, reordering and gaps. A truncated end, or a chain recomputed as a whole, needs a head
+digest kept elsewhere.
 """
 
 from __future__ import annotations
@@ -49,13 +49,12 @@ def verify(
     watch: Watch | None = None,
     jobs: int | None = 1,
 ) -> Report:
-    """Check a conversation, or a whole log with its file and its blobs.
+    """Check a conversation, or a whole log with its file and blobs.
 
-    `head` is a digest kept elsewhere, which must stand somewhere in what is checked; or, for a whole log, the
-    `head` of an earlier report, which must be that of the log at that time. `watch` is given the
-    entries of one conversation, or the conversations of a log, to pass on, with a label and their number
-    where it is known: it may show progress. `jobs` is a number of processes that check conversations side by
-    side; None takes one for each processor, where that pays. What is damaged is reported, never raised.
+    `head` is a digest kept elsewhere, which must be in what is checked; or, for a whole log, an earlier
+    report's `head`. `watch` gets an iterable of entries or conversations, with a label and their number if
+    known, and may show progress. `jobs` is a number of processes; None: one per processor, if worthwhile.
+    Damage is reported, never raised.
     """
     log = subject if isinstance(subject, Log) else subject.log
     only = None if isinstance(subject, Log) else subject.name
@@ -118,7 +117,7 @@ def _in_one(
 
 
 def _run(check: Check) -> None:
-    """Check one conversation. Whatever its rows hold is a problem of the conversation, never an error."""
+    """Check one conversation. Whatever its rows hold is its problem, never an error."""
     try:
         check.run()
     # Others were in the way, or the server went away: the log is not at fault.
@@ -132,7 +131,7 @@ def _run(check: Check) -> None:
 
 
 def _check_index(log: Log, found: Findings) -> None:
-    """Note an index that had other words than the log and was deleted; it is no problem of the log."""
+    """Note a search index that differed and was deleted; no problem of the log."""
     from stenolog.adapters.conversation.search import indexing  # late: most logs have none
 
     if not indexing.check_index(log):
@@ -140,7 +139,7 @@ def _check_index(log: Log, found: Findings) -> None:
 
 
 def _check_blobs(inspection: Inspection, found: Findings, *, everything: bool) -> None:
-    """Check that every named blob is there and intact; with `everything`, also every other blob."""
+    """Check that named blobs exist and are intact; with `everything`, all others too."""
     whole = dict(inspection.blobs() if everything or found.named_blobs else ())
     found.blobs = len(whole)
     for sha, (conversation, position, pointer) in found.named_blobs.items():
@@ -153,7 +152,7 @@ def _check_blobs(inspection: Inspection, found: Findings, *, everything: bool) -
 
 
 def check_history(inspection: Inspection, found: Findings, only: str | None = None) -> None:
-    """Check the names of conversations; of one conversation, its own. Of a whole log, its head too."""
+    """Check conversations' names; for one conversation, its own. For a whole log, its head too."""
     with inspection.at_one_moment():
         _check(inspection, found, only)
 
@@ -193,7 +192,7 @@ def _check(inspection: Inspection, found: Findings, only: str | None) -> None:
 
 
 def _check_newest(inspection: Inspection, history: History, newest: int, found: Findings) -> None:
-    """Check that the last entries are there, unless they were deleted with their conversation."""
+    """Check that the last entries exist, unless deleted with their conversation."""
     given = inspection.newest_given()
     if given != newest and not (isinstance(given, int) and newest < given <= history.deleted_up_to):
         found.problems.append(
@@ -238,7 +237,7 @@ def _compare_erasures(inspection: Inspection, history: History, found: Findings,
 
 
 def _not_erased(names: Mapping[int, str], place: tuple[int, int], expected: str, there: str) -> Problem:
-    """Return the problem of an entry that was not erased as the history says."""
+    """Return the problem of an entry not erased as the history says."""
     stream, position = place
     return Problem(names.get(stream, ""), position, "/event", "erased", expected, there)
 
@@ -276,7 +275,7 @@ def _check_head(
 
 
 def _head(inspection: Inspection, number: int, newest: int, digest: bytes, keys: Iterable[int]) -> LogHead:
-    """Return the head of the log when its newest entry had this notification id."""
+    """Return the log's head when its newest entry had this notification id."""
     heads = ((key, *(inspection.head_until(key, newest))) for key in sorted(keys))
     return log_head(number, newest, digest, heads)
 
@@ -286,7 +285,7 @@ def _problem(name: str, pointer: str, expected: str, found: str, code: Code = "h
 
 
 class Restored(NamedTuple):
-    """A log that was restored: its conversations, their entries, and where the files went that were there."""
+    """A restored log: conversations, entries, and where the previous files went."""
 
     path: str
     conversations: int
@@ -297,14 +296,13 @@ class Restored(NamedTuple):
 def restore(
     backup: str | os.PathLike[str], path: str | os.PathLike[str], *, deadline: float = DEADLINE
 ) -> Restored:
-    """Put a backup in the place of the log at `path`, once it is verified; the backup stays as it is.
+    """Replace the log at `path` by a verified backup, which stays unchanged.
 
-    The files of the log that is there are moved aside and never deleted: `<path>.before-<time>`, which can
-    be opened as a log. Only what is derived from its entries is deleted: checkpoints and the search index.
-    Where there is no log, the backup becomes one.
+    Existing files are renamed `<path>.before-<time>`, which can be opened as a log. Only derived files are
+    deleted: checkpoints and the search index.
 
     Raises `StoreTimeoutError` while any process has the log open, `CorruptLogError` and `NotADatabaseError`
-    for a backup that is damaged or none, `UnsupportedVersionError`, `StoreError`. The log is as it was then.
+    for a damaged or invalid backup, `UnsupportedVersionError`, `StoreError`. Then the log is unchanged.
     """
     source, target = Path(backup).absolute(), Path(path).absolute()
     if not source.is_file():

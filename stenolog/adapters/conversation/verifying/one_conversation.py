@@ -1,4 +1,4 @@
-"""Check one conversation: every digest, link, payload and checkpoint, computed again from its first entry."""
+"""Check of a conversation: digests, links, payloads and checkpoints, recomputed from the start."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Watch: TypeAlias = Callable[[Iterable[Any], str, int | None], Iterable[Any]]
 
 
 class Place(NamedTuple):
-    """A position of a stream that some of the conversations were forked at."""
+    """A stream's position at which conversations were forked."""
 
     key: int
     position: int
@@ -47,9 +47,9 @@ class Reached(NamedTuple):
 
 
 class Forks:
-    """Remembers what was reached where conversations are forked, for the check of each fork.
+    """Results at fork positions, for the check of each fork.
 
-    Without it a chain of forks would be folded again from its beginning for each of them.
+    Without it a chain of forks would be folded again for each of them.
     """
 
     def __init__(self, held: Iterable[ConversationRow]) -> None:
@@ -68,7 +68,7 @@ class Forks:
 
 
 class Check:
-    """One conversation, from its first entry. What a fork inherits is only followed, unless `whole`."""
+    """One conversation from its first entry. Inherited entries are only followed, unless `whole`."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class Check:
         self.found.checked.append(Checked(self.held.name, self.position, head, self.entries))
 
     def _go_on_from_parent(self) -> None:
-        """Begin behind the fork, where its parent was checked already."""
+        """Start after the fork if its parent was checked."""
         held = self.held
         if self.forks is None or held.parent is None:
             return
@@ -139,7 +139,7 @@ class Check:
                 yield DamagedRow(segment.upto, "/position", "the entry that was forked from", "nothing")
 
     def _lost(self, place: DamagedRow) -> None:
-        """Note a missing entry: neither the next digest nor a later checkpoint can be compared."""
+        """Note a missing entry: the next digest and later checkpoints cannot be compared."""
         self._problem(place.pointer, "unreadable", place.expected, place.found, place.position)
         self.position = max(self.position, place.position)
         self.previous = None
@@ -174,7 +174,7 @@ class Check:
                 self._problem("/digest", "digest", digest.hex(), record.digest.hex(), record.position)
 
     def _decoded(self, record: Record, *, own: bool) -> Entry | None:
-        """Return the entry, once its event decodes and gives the same bytes again."""
+        """Return the entry, once its event decodes and gives the same bytes."""
         try:
             entry = to_entry(self.held.name, record)
             topic, payload = REGISTRY.dump(entry.event)
@@ -192,7 +192,7 @@ class Check:
         return entry
 
     def _stream_of(self, position: int) -> int:
-        """Return the stream that holds a position: the conversation's own, or that of an ancestor."""
+        """Return the stream of a position: the conversation's or an ancestor's."""
         if position > self.held.fork:
             return self.held.key
         segments = self.inspection.lineage(self.held.key)
@@ -204,7 +204,7 @@ class Check:
         self._problem(f"/event{pointer}", "payload", expected, found, record.position)
 
     def _follow(self, entry: Entry, *, own: bool) -> None:
-        """Take the entry into the folds, and compare them with the checkpoints there."""
+        """Fold the entry, and compare with its checkpoints."""
         self.state, moves = step(self.state, entry)
         self.settings = configure(self.settings, entry)
         for _, _, window in self.windows:
@@ -242,7 +242,7 @@ class Check:
                 self._check_checkpoints(kept, kepts, told, window.snapshot, entry.position)
 
     def _check_link(self, entry: Entry) -> None:
-        """Check that a fork's opening names the position of its row in the table."""
+        """Check that a fork's first event names its row's position."""
         link = entry.event.parent if isinstance(entry.event, ModeSwitch) else None
         stands = getattr(link, "position", None)
         if stands != self.held.fork:
@@ -251,7 +251,7 @@ class Check:
     def _check_checkpoints(
         self, kept: PersistentFold[Any], kepts: Kepts, told: list[bytes], folded: Any, position: int
     ) -> None:
-        """Compare a checkpoint with the fold from zero; of several that differ, the first is reported."""
+        """Compare a checkpoint with the fold from zero; report the first that differs."""
         true = kept.dump(folded)
         for state in told:
             different = None if state == true else first_difference(json.loads(true), json.loads(state))
@@ -266,7 +266,7 @@ class Check:
 
 
 class Kepts:
-    """A fold's checkpoints, position by position, without those of another log, which are never used."""
+    """A fold's checkpoints by position, without those of another log, which are never used."""
 
     def __init__(self, log: Log, inspection: Inspection, key: int, kept: PersistentFold[Any]) -> None:
         self._inspection = inspection
@@ -276,7 +276,7 @@ class Kepts:
         self._here: list[CheckpointRun] = []
 
     def at(self, position: int) -> list[bytes]:
-        """Return the checkpoints at a position; positions are asked for in order."""
+        """Return the checkpoints at a position; positions must increase."""
         while self._next is not None and self._next.first <= position:
             if position <= self._next.last and self._agrees(self._next):
                 self._here.append(self._next)
@@ -285,7 +285,7 @@ class Kepts:
         return [state for run in self._here if (state := run.at(position)) is not None]
 
     def clear(self) -> None:
-        """Tell nothing any more."""
+        """Return nothing from now on."""
         self._next, self._here = None, []
 
     @cached_property
@@ -298,7 +298,7 @@ class Kepts:
 
 
 def blobs_of(event: Event) -> Iterator[tuple[str, str]]:
-    """Yield the blobs that an event names, each with its JSON pointer."""
+    """Yield an event's blobs, each with its JSON pointer."""
     if sha := getattr(event, "blob", ""):
         yield "/event/blob", sha
     for at, part in enumerate(getattr(event, "parts", ())):

@@ -1,7 +1,6 @@
-"""Work on a log by several processes, one for each processor; what they find is handed back in order.
+"""Work on a log in one process per processor, with results in order.
 
-A `Log` is not carried over into another process: each opens the file itself. A log in memory, and work that
-is over sooner than a process has started, stay in this one.
+Each process opens the file itself. A log in memory, and short work, stay in this one.
 """
 
 from __future__ import annotations
@@ -31,22 +30,22 @@ AHEAD = 4
 
 
 class Chunk(NamedTuple):
-    """A part of the work on a log: some positions of a conversation."""
+    """Part of the work on a log: some positions of a conversation."""
 
     conversation: str
     positions: range
 
 
 def heads(log: Log, names: Iterable[str]) -> dict[str, int]:
-    """Return the last position of each conversation; 0 where damage has left no number there."""
+    """Return conversations' last positions; 0 if damaged."""
     found = {name: log[name].position for name in names}
     return {name: last if isinstance(last, int) else 0 for name, last in found.items()}
 
 
 def shares(heads: Mapping[str, int], size: int, *, split: bool = True) -> Iterator[list[Chunk]]:
-    """Yield conversations, each with its last position, in tasks of about `size` positions.
+    """Yield conversations with last positions, in tasks of about `size` positions.
 
-    Short ones go together; a long one is done in several tasks, unless `split` is false.
+    Short ones together; a long one in several tasks, unless `split` is false.
     """
     task: list[Chunk] = []
     held = 0
@@ -71,10 +70,10 @@ def cores() -> int:
 
 
 def run_in_processes(log: Log, work: Callable[[Log, T], R], tasks: Iterable[T], jobs: int) -> Iterator[R]:
-    """Yield the results of `work` on each task, in order, computed by `jobs` processes.
+    """Yield the results of `work` on each task, in order, from `jobs` processes.
 
-    With more than one, `work` is a function of a module, and all that it takes and gives can be pickled.
-    Raises what the work raises, and `OperationalError` where a process was killed.
+    With more than one, `work` is a module's function with picklable arguments and results. Raises its errors,
+    and `OperationalError` if a process was killed.
     """
     if jobs < 2 or log.recorder.is_private:
         yield from (work(log, task) for task in tasks)
@@ -112,7 +111,7 @@ _opened: list[Log] = []
 
 
 def _begin(address: str, plugins: Sequence[str]) -> None:
-    """Begin in a process of the pool: Ctrl-C ends it at once and silently, and so does its parent's end."""
+    """Start in a pool's process: Ctrl-C or its parent's end ends it silently."""
     for each in plugins:
         load_plugin(each)
     signal.signal(signal.SIGINT, signal.SIG_DFL)

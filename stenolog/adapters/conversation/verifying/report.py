@@ -1,4 +1,4 @@
-"""The report of a check: what was checked, and each problem that was found."""
+"""Report of a check: what was checked, and the problems found."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Code: TypeAlias = Literal[
 
 
 class Problem(NamedTuple):
-    """Something that is not as it was written.
+    """A difference to what was written.
 
-    `pointer` is a JSON pointer into the entry at `position` (`/digest`, `/event/parts/0/text`), or into
-    the checkpoint there. A problem of the file as a whole has no conversation and no position.
+    `pointer` is a JSON pointer into the entry at `position` (`/digest`, `/event/parts/0/text`), or its
+    checkpoint. A problem of the whole file has no conversation or position.
     """
 
     conversation: str
@@ -38,7 +38,7 @@ class Problem(NamedTuple):
 
 
 class Anomaly(NamedTuple):
-    """An entry that came out of order: the log is whole, and what it tells is odd."""
+    """An entry out of order: the log is intact, its content odd."""
 
     conversation: str
     position: int
@@ -47,9 +47,9 @@ class Anomaly(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """A conversation that was checked: where its head stands, and how many entries were checked.
+    """A checked conversation: its head, and the number of entries checked.
 
-    With a whole log, what a fork inherits is checked once, as its parent's.
+    In a whole log, inherited entries are checked once, as the parent's.
     """
 
     conversation: str
@@ -59,7 +59,7 @@ class Checked(NamedTuple):
 
 
 class WithoutReceipt(NamedTuple):
-    """Answers of an agent, on one day, that have no receipt: nobody can prove what they answer.
+    """An agent's answers of one day without a receipt: their requests cannot be proved.
 
     Imported answers, which never had one here, are not counted.
     """
@@ -72,8 +72,8 @@ class WithoutReceipt(NamedTuple):
 class Report(NamedTuple):
     """The result of `verify`.
 
-    `notes` name what cannot be proved: kinds that this release does not know, and erased entries. `head` is
-    the head of the log, where all of it was checked.
+    `notes` name what cannot be proved: unknown kinds and erased entries. `head` is the log's, if all of it
+    was checked.
     """
 
     conversations: tuple[Checked, ...]
@@ -93,10 +93,10 @@ Severity: TypeAlias = Literal["none", "housekeeping", "integrity"]
 
 
 def severity(report: Report, outcomes: Iterable[str] = ()) -> Severity:
-    """Return how bad it is, from a report and the outcomes of the requests that were built again.
+    """Return the severity of a report and of rebuilt requests.
 
-    `integrity`: the log or a request is not what it was. `housekeeping`: something cannot be proved, or came
-    out of order, and nothing says that it was changed.
+    `integrity`: the log or a request is not what it was. `housekeeping`: something cannot be proved or is out
+    of order, without signs of a change.
     """
     found = {*outcomes}
     if report.problems or "differs" in found:

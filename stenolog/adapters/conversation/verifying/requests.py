@@ -1,4 +1,4 @@
-"""Requests of a log, checked in several processes: those sent are the same again, the others are valid."""
+"""Check of a log's requests in several processes: sent ones are the same, others are valid."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ WORTH, WORTH_AT_ENDS = 500, 50_000
 
 
 class CheckedRequests(NamedTuple):
-    """The result of checking some positions: the number of requests, and those that break a law.
+    """Result for some positions: the number of requests, and broken laws.
 
-    `error` is the reason that the other requests could not be built.
+    `error` is the reason that further requests could not be built.
     """
 
     conversation: str
@@ -48,11 +48,10 @@ def check(
     all_prefixes: bool = False,
     jobs: int | None = 1,
 ) -> Iterator[CheckedRequests]:
-    """Check the requests of conversations, in order; a long one is found in several parts.
+    """Check conversations' requests in order; a long one in several parts.
 
-    `apis` are names of APIs, every registered one where it is None. `jobs` is a number of processes; None
-    takes one for each processor, where that pays. With more than one the main module of the program is
-    imported in each.
+    `apis` are names of APIs, None for all. `jobs` is a number of processes; None: one per processor, if
+    worthwhile. With more than one the program's main module is imported in each.
     """
     found, chosen = heads(log, names), tuple(FORMATS if apis is None else apis)
     if jobs is None:
@@ -68,7 +67,7 @@ def _checked(
 
 
 def _found(log: Log, share: Chunk, apis: Sequence[str], all_prefixes: bool) -> CheckedRequests:
-    """Check one share, and report any error: the other shares must be checked all the same."""
+    """Check a share; report errors, so that other shares are checked."""
     name, positions = share
     requests, invalid, error = 0, list[Checked](), None
     try:
@@ -108,10 +107,10 @@ class Proved(NamedTuple):
 def prove(
     subject: Log | Conversation, *, counters: Mapping[str, Counter] = COUNTERS, jobs: int | None = 1
 ) -> Iterator[Proved]:
-    """Build the requests of one or all conversations again; inherited entries are the parent's.
+    """Rebuild the requests of one or all conversations; inherited entries are the parent's.
 
-    Entries that cannot be read leave what was built on them unproved; nothing is raised for them. `jobs` is a
-    number of processes; None takes one for each processor, where that pays.
+    Unreadable entries leave later requests unproved, without an error. `jobs` is a number of processes; None:
+    one per processor, if worthwhile.
     """
     log, whole = (subject, False) if isinstance(subject, Log) else (subject.log, True)
     found = heads(log, [subject.name] if isinstance(subject, Conversation) else log.names(archived=True))
@@ -125,7 +124,7 @@ def prove(
 
 
 def _proved(whole: bool, counters: Mapping[str, Counter], log: Log, task: Sequence[Chunk]) -> list[Proved]:
-    """Check the receipts of each share; with `whole`, also those that a fork inherits."""
+    """Check each share's receipts; with `whole`, also inherited ones."""
     return [_of_share(log, share, whole, counters) for share in task]
 
 
@@ -137,7 +136,7 @@ def _of_share(log: Log, share: Chunk, whole: bool, counters: Mapping[str, Counte
 
 
 def _readable(conversation: Conversation) -> Iterator[Entry]:
-    """Yield the entries that can still be read, up to where even their places are lost."""
+    """Yield the readable entries, until even their places are lost."""
     with suppress(StoredDataError):
         for record in conversation.records():
             with suppress(StoredDataError, ValueError, TypeError, OverflowError):
@@ -145,6 +144,6 @@ def _readable(conversation: Conversation) -> Iterator[Entry]:
 
 
 def _inherited(entries: list[Entry]) -> int:
-    """Return the position up to which the entries are the parent's; 0 where it is no fork."""
+    """Return the last inherited position; 0 if it is no fork."""
     opened = (entry for entry in entries if isinstance(entry.event, ModeSwitch) and entry.event.fork)
     return max((entry.position - 1 for entry in opened), default=0)

@@ -1,8 +1,7 @@
-"""Salvage: write all that is intact in a damaged log into a new one, and tell what is not.
+"""Salvage: all intact entries of a damaged log written to a new one, with a list of losses.
 
-In the place of a lost entry stands a mark of the topic "lost@1", so positions stay what they are. Up to the
-first mark a conversation keeps its digests; behind it the entries keep their bytes, and their digests are
-computed anew.
+A mark of the topic "lost@1" replaces a lost entry, so positions stay. Up to the first mark a conversation
+keeps its digests; after it entries keep their bytes, and get new digests.
 """
 
 from __future__ import annotations
@@ -44,9 +43,8 @@ T = TypeVar("T")
 class SalvagedConversation(NamedTuple):
     """A conversation of the new log.
 
-    `entries` of its own were kept, those of `lost` were not. Up to `same_until` every digest is the one that
-    the damaged log had. `unproved` are positions whose entries could not be checked, since the digest before
-    them is lost.
+    `entries` of its own were kept, `lost` were not. Digests are unchanged up to `same_until`. `unproved` are
+    positions that could not be checked, since the previous digest is lost.
     """
 
     name: str
@@ -60,8 +58,7 @@ class SalvagedConversation(NamedTuple):
 class Salvaged(NamedTuple):
     """The new log, and everything that is not in it.
 
-    `lost_blobs` are the sha256 of damaged blobs, and of those that an entry names and that are not there.
-    `notes` say what else is missing.
+    `lost_blobs` are the sha256 of damaged and missing blobs. `notes` say what else is missing.
     """
 
     path: str
@@ -72,19 +69,19 @@ class Salvaged(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """True if nothing was lost, as far as the file tells."""
+        """Return whether nothing was lost, as far as the file shows."""
         lost = any(one.lost or one.unproved for one in self.conversations)
         return not (lost or self.lost_blobs or self.notes)
 
 
 def salvage(path: str | os.PathLike[str], output: str | os.PathLike[str]) -> Salvaged:
-    """Write all intact entries, forks and blobs of a log into a new log; the damaged one is only read.
+    """Write a log's intact entries, forks and blobs to a new log; only read the damaged one.
 
-    Claims, drafts, tables and the files beside the log are not carried over. Lanes that lost entries would
-    set to work are cancelled, so no tool runs twice.
+    Claims, drafts, tables and files beside the log are not copied. Lanes that lost entries would start are
+    cancelled, so no tool runs twice.
 
-    Raises `NotADatabaseError` where there is no file, or nothing of a log in it, `CallerError` where `output`
-    exists, and `StoreError`.
+    Raises `NotADatabaseError` for a missing file or none of a log, `CallerError` if `output` exists, and
+    `StoreError`.
     """
     source, target = Path(path).absolute(), Path(output).absolute()
     if not source.is_file():
@@ -113,7 +110,7 @@ def salvage(path: str | os.PathLike[str], output: str | os.PathLike[str]) -> Sal
 
 
 def _filled(part: Path, found: FoundRows) -> tuple[tuple[SalvagedConversation, ...], tuple[Problem, ...]]:
-    """Fill a new file; return its conversations, and the report of `verify`."""
+    """Fill a new file; return its conversations, and `verify`'s report."""
     try:
         with open_log(part) as log:
             log.blobs.put_all(found.blobs.values())
@@ -190,7 +187,7 @@ class _Writer:
     def _digest_at(
         self, known: Mapping[int, Mapping[int, T]], listed: Mapping[int, Listed], key: int, position: int
     ) -> T | None:
-        """Return the digest at a position of a stream, or of the ancestor that has the position."""
+        """Return the digest at a position of a stream or its ancestor."""
         for _ in listed:
             fork, parent = listed[key].fork or 0, listed[key].parent
             if position > fork or parent is None or parent not in known:
@@ -199,7 +196,7 @@ class _Writer:
         return known[key].get(position)
 
     def _bring_to_rest(self, name: str) -> None:
-        """Cancel the lanes at work: their answers or results may be lost."""
+        """Cancel running lanes: their answers or results may be lost."""
         conversation = self.log[name]
         lanes = [lane for lane in conversation.state().lanes.values() if lane.status in BUSY]
         for lane in lanes:
@@ -208,9 +205,9 @@ class _Writer:
 
 
 def _sealed(log: Log, walked: Walked, previous: bytes, link: ConversationRef | None) -> Iterator[Record]:
-    """Yield the entries with the digests that they have behind `previous`, and a mark for each lost one.
+    """Yield the entries with digests after `previous`, and a mark for each lost one.
 
-    A fork whose opening is lost gets another one, with the `link` to its parent.
+    A fork whose first event is lost gets another, with the `link` to its parent.
     """
     at = min((record.time for record in walked.kept.values()), default=0)
     ids = {record.id for record in walked.kept.values()}
@@ -232,13 +229,13 @@ def _sealed(log: Log, walked: Walked, previous: bytes, link: ConversationRef | N
 
 
 def _lost_mark(lost: LostEntry, before: Digests) -> tuple[str, bytes]:
-    """Return the mark of a lost entry, with its possible digests, so that the next ones can be checked."""
+    """Return a lost entry's mark with possible digests, so that later ones can be checked."""
     told = {"ignorable": True, "reason": lost.reason, "digests": sorted(digest.hex() for digest in before)}
     return LOST, json.dumps(told, separators=(",", ":")).encode()
 
 
 def _usable(lost: LostEntry, ids: set[str]) -> str:
-    """Return the id of a lost entry where it can be one; else one made of its position."""
+    """Return a lost entry's id if valid, else one from its position."""
     try:
         if lost.id not in ids:
             return check_name(lost.id, what="entry id")

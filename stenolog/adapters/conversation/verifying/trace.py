@@ -1,7 +1,7 @@
-"""Trace a value: every entry, blob, request, agent, provider, answer and table of a log that it reached.
+"""Trace of a value: every entry, blob, request, agent, provider, answer and table it reached.
 
-A value is found as it is written, and as JSON escapes it inside of other JSON. Where it was encoded otherwise
-(base64, a summary in other words), it is not found.
+It is found as written, and as JSON escapes it. In other encodings (base64, a summary in other words) it is
+not found.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ HAS_TABLES = "SELECT 1 FROM sqlite_master WHERE name = 'stenolog_tables'"
 class Reached(NamedTuple):
     """A place that the value reached.
 
-    A `request` stands at the position that it was built at, an `answer` where the model's answer to such a
-    request stands. `where` is a JSON pointer into an entry, the sha256 of a blob, or the name of a table.
-    `reason` says why a request could not be built again, so that the value may have been in it.
+    A `request` is at its position, an `answer` where the model answered such a request. `where` is a JSON
+    pointer into an entry, a blob's sha256, or a table's name. `reason` says why a request could not be
+    rebuilt and may have had the value.
     """
 
     what: What
@@ -51,7 +51,7 @@ class Reached(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """All places that a value reached, in the order of the log; then blobs, drafts and tables."""
+    """All places that a value reached, in the log's order; then blobs, drafts and tables."""
 
     reached: tuple[Reached, ...]
 
@@ -62,7 +62,7 @@ class Trace(NamedTuple):
 
     @property
     def providers(self) -> tuple[str, ...]:
-        """The APIs that the value was sent to, each with the model."""
+        """Return the APIs that the value was sent to, each with the model."""
         sent = (one for one in self.reached if one.what == "answer")
         return _distinct(" ".join(filter(None, (one.provider, one.model))) for one in sent)
 
@@ -94,7 +94,7 @@ class _Value:
         return any(form in content for form in self._bytes)
 
     def pointers(self, value: Any, pointer: str = "") -> Iterator[str]:
-        """Yield a JSON pointer to each string of a JSON value that has the text in it, and to such keys."""
+        """Yield JSON pointers to strings and keys with the text."""
         match value:
             case str() if any(form in value for form in self.forms):
                 yield pointer
@@ -113,7 +113,7 @@ class _Value:
 
 
 def _conversation(conversation: Conversation, value: _Value, tainted: set[str]) -> Iterator[Reached]:
-    """Yield the places in a conversation's own entries, and in the requests that their receipts tell of."""
+    """Yield places in a conversation's own entries, and in its receipts' requests."""
     name = conversation.name
     if any(form in name for form in value.forms):
         yield Reached("name", name)
@@ -136,7 +136,7 @@ def _inherited(conversation: Conversation) -> int:
 
 
 def _pointers(record: Record, value: _Value, tainted: Iterable[str]) -> Iterator[str]:
-    """Yield the pointers to the value in an entry, or to a blob that has it."""
+    """Yield pointers to the value in an entry, or to a blob with it."""
     if record.erased is None:
         try:
             event = from_json(record.payload) if value.is_in(record.payload) else None
@@ -150,7 +150,7 @@ def _pointers(record: Record, value: _Value, tainted: Iterable[str]) -> Iterator
 def _request(
     conversation: Conversation, record: Record, first: int, value: _Value, tainted: Iterable[str]
 ) -> Iterator[Reached]:
-    """Yield the request of an entry's receipt, if it had the value, and the entry as its answer."""
+    """Yield a receipt's request if it had the value, and the entry as its answer."""
     try:
         event = to_entry(conversation.name, record).event
     except StenologError:
@@ -186,7 +186,7 @@ def _blob(log: Log, sha: str) -> bytes:
 
 
 def _beside(log: Log, value: _Value) -> Iterator[Reached]:
-    """Yield drafts and claims of runs under way, and rows of tables in the same database."""
+    """Yield drafts and claims of current runs, and rows of tables in the database."""
     for name, claim in log.recorder.claims.everywhere():
         if value.is_in(b"".join(log.recorder.drafts.of(claim.fence))):
             yield Reached("draft", name, agent=claim.lane)
@@ -197,7 +197,7 @@ def _beside(log: Log, value: _Value) -> Iterator[Reached]:
 
 
 def _rows_with(log: Log, texts: Iterable[str]) -> list[tuple[str, str, int]]:
-    """Return the table rows that have one of the texts: table, conversation and position."""
+    """Return the rows with one of the texts: table, conversation and position."""
     found: set[tuple[str, str, int]] = set()
     # Only a log in an SQLite file has tables beside it.
     if not isinstance(log.recorder, SqliteLogRecorder):

@@ -1,1 +1,1 @@
-"""Requests of a conversation: built, kept in memory, priced, and counted over time."""
+"""Requests of a conversation: built, cached, priced, and counted over time."""

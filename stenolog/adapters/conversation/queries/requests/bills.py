@@ -32,11 +32,10 @@ def bill_at(conversation: StreamHandle, agent: str, task: str, at: int | None) -
 
 
 class Answers(NamedTuple):
-    """The answers that tell of a request's bill.
+    """The answers that show a request's bill.
 
-    `own` answers the request itself, `last` is the last one before it that states what it was billed, `first`
-    the lane's first that does, and `program` is the one that the lane's answers come from. `is_whole`:
-    something was asked before the first.
+    `own` answers it; `last` is the last billed one before it, `first` the lane's first billed one, `program`
+    the one that answers come from. `is_whole`: something was asked before the first.
     """
 
     own: Entry | None
@@ -47,9 +46,9 @@ class Answers(NamedTuple):
 
 
 def bill_of(conversation: StreamHandle, request: Request, entries: Sequence[Entry]) -> Bill:
-    """Return the bill for a request, else for the last one before it that has a bill.
+    """Return the bill of a request, else of the last one before it that has one.
 
-    `entries` are all of the conversation.
+    `entries` are the whole conversation.
     """
     lane = LaneId(request.agent, request.task)
 
@@ -69,9 +68,9 @@ def bill_of(conversation: StreamHandle, request: Request, entries: Sequence[Entr
 
 
 def bill_by(request: Request, answers: Answers, rebuilt: Callable[[int], int]) -> Bill:
-    """Return the bill for a request by the answers that tell of it.
+    """Return a request's bill from its answers.
 
-    `rebuilt` gives the tokens of the lane's request at an earlier position.
+    `rebuilt` returns the tokens of the lane's request at an earlier position.
     """
     answer = answers.own
     has_prompt = any(part.rule == "persona" for part in request.parts)

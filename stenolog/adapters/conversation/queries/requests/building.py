@@ -1,7 +1,7 @@
-"""The request of a lane of a stored conversation: only what is in its window is read.
+"""The request of a lane of a stored conversation, reading only what is in its window.
 
-A window under a policy with a cap leaves a snapshot every so many entries, as a checkpoint of a fold; the
-next request takes it up from there. A policy without one shows everything, and everything is read.
+A window with a cap writes a snapshot every so many entries, as a fold's checkpoint; the next request
+continues from it. Without a cap everything is shown, and read.
 """
 
 from __future__ import annotations
@@ -48,10 +48,9 @@ SNAPSHOT = folds.Json(WindowSnapshot)
 
 
 class BuiltRequest(NamedTuple):
-    """A request that was built, in so many seconds, from a window of so many entries.
+    """A built request, its seconds, and its window's number of entries.
 
-    `source` is where the window came from: the "memory" of this process, a "snapshot" beside the log, or the
-    whole "log".
+    `source` is the window's: this process's "memory", a "snapshot" beside the log, or the whole "log".
     """
 
     request: Request
@@ -87,9 +86,9 @@ def request(
 
 
 def keep_past(conversation: StreamHandle, agent: str, task: str, at: int) -> bool:
-    """Keep snapshots of a lane's window up to a position in memory, for requests to come.
+    """Keep snapshots of a lane's window up to a position in memory, for later requests.
 
-    Return False where its policy has none: it shows everything, however far back.
+    Return False if its policy has none, and shows everything.
     """
     now = folds.fold_at(conversation, folds.SETTINGS, at)
     if not caps(choose(now, agent, None, COUNTERS)[0]):
@@ -116,7 +115,7 @@ def _build(
 
 
 def branch_at(conversation: StreamHandle, lane: LaneId, at: int, policy: PolicyLike) -> Window:
-    """Return the window of a lane at a position, for the caller to take further entries into."""
+    """Return a lane's window at a position, for the caller to advance."""
     holding = windows_of(conversation.log)
     key = Key(conversation.key or 0, lane, holding.policy_key(policy), past=True)
     held = holding.take(key)
@@ -128,7 +127,7 @@ def branch_at(conversation: StreamHandle, lane: LaneId, at: int, policy: PolicyL
 
 
 def _steps_to(conversation: StreamHandle, held: CachedWindow, at: int) -> bool:
-    """Take a window of the past forward to a position; return whether it is one of this log still."""
+    """Advance a past window to a position; return whether it is still of this log."""
     here = held.window.position
     if not held.usable or not 0 < here <= at:
         return False
@@ -144,7 +143,7 @@ def _steps_to(conversation: StreamHandle, held: CachedWindow, at: int) -> bool:
 
 
 def _goes_on(conversation: StreamHandle, held: CachedWindow) -> bool:
-    """Take the new entries of the log into a window, and return whether it still belongs to this log."""
+    """Advance a window by the log's new entries; return whether it is still of this log."""
     while held.usable:
         here = held.window.position
         new = peek(conversation.log.recorder, conversation.stream, here, held.digest)
@@ -163,7 +162,7 @@ def _fresh(
     policy: PolicyLike,
     counters: Mapping[str, Counter],
 ) -> CachedWindow:
-    """Return a window, made of its last snapshot and the entries since."""
+    """Return a window from its last snapshot and later entries."""
     now = folds.fold_at(conversation, folds.SETTINGS, at) if policy is None else NOTHING
     chosen, counter = choose(now, lane.agent, policy, counters)
     kept = _snapshots(lane, chosen, counter) if caps(chosen) else None
@@ -187,9 +186,9 @@ def _fresh(
 
 
 class SnapshotWriter(WindowListener):
-    """Writes snapshots of a window on its way, so that the next process takes it up from there.
+    """Writer of a window's snapshots, for the next process.
 
-    Of a window of the past it keeps more of them, in memory.
+    For a past window it keeps more of them, in memory.
     """
 
     def __init__(
@@ -212,13 +211,13 @@ class SnapshotWriter(WindowListener):
 
     @property
     def _is_unfit(self) -> bool:
-        """True if no snapshot may be written here: a blob is missing, or the last cut may be undone."""
+        """Return whether no snapshot may be written: a blob is missing, or the last cut may be undone."""
         return self.window.measure.missing or self.window.may_be_uncut
 
     def finish(self) -> None:
-        """Write a snapshot of the window, if it is far enough or after a cut.
+        """Write a snapshot of the window, if far enough or after a cut.
 
-        After a cut the snapshot before names rows that are not needed any more.
+        After a cut the previous snapshot names rows that are no longer needed.
         """
         is_far = self.window.position - self._at >= folds.WORTH_KEEPING
         if self.ladder is not None or self._last is None or self._is_unfit:
@@ -234,7 +233,7 @@ def _ladder(conversation: StreamHandle, kept: PersistentFold[WindowSnapshot]) ->
 
 
 def _rung(conversation: StreamHandle, ladder: SnapshotLadder, at: int) -> WindowSnapshot:
-    """Return the last snapshot in memory at or before a position, the beginning if there is none."""
+    """Return the last snapshot in memory up to a position, or the beginning."""
     found = ladder.nearest(at)
     if found is None:
         return START
@@ -247,7 +246,7 @@ def _rung(conversation: StreamHandle, ladder: SnapshotLadder, at: int) -> Window
 
 
 def _rows(conversation: StreamHandle, snapshot: WindowSnapshot) -> Iterator[Entry]:
-    """Yield the entries at the rows of a snapshot; two runs are read at once where little is between them."""
+    """Yield the entries of a snapshot's rows; near runs are read together."""
     held = {position for first, last in snapshot.rows for position in range(first, last + 1)}
     for first, last in _joined(snapshot.rows):
         for entry in conversation.entries(first - 1, last):
@@ -272,7 +271,7 @@ def _joined(runs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _snapshots(lane: LaneId, policy: Policy, counter: Counter) -> PersistentFold[WindowSnapshot]:
-    """Return the fold whose checkpoints are a window's snapshots, named by lane, policy and counter."""
+    """Return the fold of a window's snapshots, named by lane, policy and counter."""
     asked = [lane.agent, lane.task, policy.json, policy.counter, counter.id, policy.pipeline or PIPELINE]
     name = WINDOW + json.dumps(asked, sort_keys=True)
     return PersistentFold(Fold(name, START, lambda snapshot, entry: snapshot), SNAPSHOT.dump, SNAPSHOT.load)
@@ -281,7 +280,7 @@ def _snapshots(lane: LaneId, policy: Policy, counter: Counter) -> PersistentFold
 def with_snapshots(
     checkpoints: Checkpoints, key: int, counters: Mapping[str, Counter], blobs: Mapping[str, bytes]
 ) -> Iterator[tuple[PersistentFold[WindowSnapshot], Window]]:
-    """Yield each window that has snapshots of a stream, at its beginning, for a check of the snapshots."""
+    """Yield each window of a stream that has snapshots, at its beginning, to check them."""
     for name in checkpoints.names(key):
         if name.startswith(WINDOW):
             agent, task, given, counter, version, pipeline = json.loads(name.removeprefix(WINDOW))

@@ -1,7 +1,6 @@
-"""The context of a lane over time: only what is new since the last look is read and measured.
+"""The context of a lane over time: only new entries are read and measured.
 
-A tracer is kept in memory, and what it has found as a checkpoint beside the log, from which the next process
-goes on.
+A tracer is kept in memory, and its findings as a checkpoint for the next process.
 """
 
 from __future__ import annotations
@@ -37,9 +36,9 @@ POINTS = folds.persistent(context_points)
 def context_curve(
     conversation: StreamHandle, agent: str, task: str = "", at: int | None = None, seconds: float = inf
 ) -> ContextCurve:
-    """See `Conversation.context_curve`.
+    """Return `Conversation.context_curve`'s result.
 
-    `seconds`: requests are measured for so long at most; the next look goes on from there.
+    `seconds` limits the time of measuring; the next call continues.
     """
     begun = perf_counter()
 
@@ -78,26 +77,26 @@ def context_curve(
 
 
 def read_once(conversation: StreamHandle) -> None:
-    """Bring the folds that a page of a context needs up to date by one reading of what is new."""
+    """Update the folds of a context page, reading new entries once."""
     folds.folds_at(conversation, (USAGE, LANE_APIS, POINTS))
 
 
 def small_curves(conversation: StreamHandle) -> dict[str, tuple[int, ...]]:
-    """Return how full the context of each lane was; of very many, of those that answered first."""
+    """Return how full each lane's context was; of many lanes, the first to answer."""
     return {where: lane.points for where, lane in folds.fold_at(conversation, POINTS).lanes.items()}
 
 
 def small_curve(conversation: StreamHandle) -> tuple[tuple[int, ...], int]:
-    """Return how full the context was, in tokens at so many times, and how many entries were read for it.
+    """Return the context's tokens at some times, and the number of entries read.
 
-    No request is built for it.
+    No request is built.
     """
     _, begun = folds.load_checkpoint(conversation, POINTS, None)
     return folds.fold_at(conversation, POINTS).points, conversation.position - begun
 
 
 def _is_of(conversation: StreamHandle, tracer: ContextTracer) -> bool:
-    """Return whether a tracer stands in this log still, and not in one that was deleted or restored."""
+    """Return whether a tracer is still of this log, not of a deleted or restored one."""
     try:
         digest = reader.digest_at(conversation.log.recorder, conversation.stream, tracer.position)
     except PositionNotFoundError:
@@ -108,7 +107,7 @@ def _is_of(conversation: StreamHandle, tracer: ContextTracer) -> bool:
 def _goes_on(
     conversation: StreamHandle, tracer: ContextTracer, head: int, is_enough: Callable[[], bool]
 ) -> bool:
-    """Take the new entries in, and return whether the lane's requests are still those of the same API."""
+    """Read new entries; return whether the lane's requests still have the same API."""
     before = len(tracer.samples)
     tracer.extend(head, is_enough)
     return len(tracer.samples) == before or api_of(conversation, tracer.lane, head) == tracer.api
@@ -117,7 +116,7 @@ def _goes_on(
 def _fresh(
     conversation: StreamHandle, lane: LaneId, head: int, is_enough: Callable[[], bool]
 ) -> ContextTracer:
-    """Return a tracer at the head: from the checkpoint of one before it, or from the beginning."""
+    """Return a tracer at the head, from an earlier checkpoint or the beginning."""
     state, position = folds.load_checkpoint(conversation, _checkpoints(lane), head)
     api = state.api if 0 < position == head else api_of(conversation, lane, head)
     tracer = ContextTracer(lane, api, conversation.entries, COUNTERS, conversation.log.blobs)
@@ -130,7 +129,7 @@ def _fresh(
 
 
 def _keep(conversation: StreamHandle, tracer: ContextTracer, head: int) -> None:
-    """Write down what a tracer has found, where that is worth it."""
+    """Store a tracer's findings if worth it."""
     if tracer.waiting or not tracer.is_certain:
         return
     if head - tracer.kept_at >= max(folds.WORTH_KEEPING, head // SHARE):

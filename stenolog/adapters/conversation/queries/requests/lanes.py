@@ -1,4 +1,4 @@
-"""Facts of a lane and of its conversation: the API, the first event, the program it comes from."""
+"""Facts of a lane and its conversation: API, first event, origin."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ LANE_APIS = folds.persistent(lane_apis)
 
 
 def api_of(conversation: StreamHandle, lane: LaneId, at: int | None = None) -> str:
-    """Return the name of the API that a lane is asked by."""
+    """Return the name of a lane's API."""
     return folds.fold_at(conversation, LANE_APIS, at).of(lane)
 
 
 def opening_of(conversation: StreamHandle) -> Event | None:
-    """Return the event that a conversation opens with; None of an empty one."""
+    """Return a conversation's first event; None if empty."""
     entries = conversation.entries(at=min(1, conversation.position))
     return next((entry.event for entry in entries), None)
 
 
 def origin_of(conversation: StreamHandle) -> Origin | None:
-    """Return where a conversation was imported or recorded from; None where stenolog wrote it."""
+    """Return a conversation's origin in an import or a recording; None if stenolog wrote it."""
     source = getattr(opening_of(conversation), "source", None)
     return source if isinstance(source, Origin) else None

@@ -1,4 +1,4 @@
-"""Moments of a stored conversation: one request, with the entries and blobs that it is made of."""
+"""Moments of a stored conversation: one request with its entries and blobs."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def read_moment(
     api: str | None = None,
     policy: PolicyLike = None,
 ) -> Moment:
-    """Return the moment of a lane at a position, by default on the API and under the policy it was sent by.
+    """Return a lane's moment at a position, by default on the API and policy it was sent by.
 
-    Raises `PositionNotFoundError`, `AgentNotFoundError` where the agent takes no part yet,
-    `InvalidEventError` where nothing has been said to it, and as `Conversation.request`.
+    Raises `PositionNotFoundError`, `AgentNotFoundError` if the agent has not joined yet, `InvalidEventError`
+    if nothing was said to it, and as `Conversation.request`.
     """
     conversation.checked(at, least=1)
     _check_takes_part(conversation, lane, at)
@@ -77,7 +77,7 @@ def _api_of(conversation: StreamHandle, lane: LaneId, receipt: Receipt | None) -
 
 
 def _beginning(conversation: StreamHandle, request: Request) -> Iterator[Entry]:
-    """Yield the entries from the first one that the request shows on, and the mode switches before it."""
+    """Yield the entries from the request's first on, and earlier mode switches."""
     first = min(shown_in(request), default=request.at)
     log, stream = conversation.log, conversation.stream
     switches: Iterable[object] = reader.of_kinds(log.recorder, stream, [ModeSwitch], 0, first - 1)

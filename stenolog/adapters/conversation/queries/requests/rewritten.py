@@ -1,6 +1,6 @@
-"""The request of a stored conversation that was rewritten: entries hidden or edited, another mode.
+"""A stored conversation's request rewritten: entries hidden or edited, another mode.
 
-Nothing is written. The window of the real request is taken up where the log would have been another one.
+Nothing is written. The real request's window continues from where the logs would differ.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def rewritten_request(
     mode: str | None,
     edits: Mapping[int, str],
 ) -> Request:
-    """Return the other request of `whatif`, by the windows that are held. Raises as it does."""
+    """Return `whatif`'s other request, using cached windows. Raises as it does."""
     blobs = conversation.log.blobs
     [last] = conversation.entries(at - 1, at)
     now = folds.fold_at(conversation, folds.SETTINGS, at)

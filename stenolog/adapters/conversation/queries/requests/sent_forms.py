@@ -1,4 +1,4 @@
-"""Requests of a stored conversation in the form in which another program sent them, as receipts say."""
+"""Requests in the form in which another program sent them, according to receipts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _turn = Lock()
 
 
 def patches_of(conversation: StreamHandle) -> Patches:
-    """Return the patches of a conversation's receipts; a receipt is read when a patch rests on it."""
+    """Return the patches in a conversation's receipts, each read when needed."""
 
     def receipt_at(position: int) -> Receipt | None:
         for entry in conversation.entries(position - 1, position):
@@ -40,19 +40,19 @@ def patches_of(conversation: StreamHandle) -> Patches:
 
 
 def receipt_behind(conversation: StreamHandle, lane: LaneId, at: int) -> Receipt | None:
-    """Return the receipt of the lane's call at a position; None where it made none."""
+    """Return the receipt of the lane's call at a position; None if it made none."""
     return receipt_of(islice(conversation.entries(after=at), NEAR), lane, at)
 
 
 def in_sent_form(conversation: StreamHandle, request: Request, receipt: Receipt) -> Request:
-    """Return a request as a receipt says that it was sent. Raises `StoredDataError`, as `as_sent`."""
+    """Return a request as a receipt says it was sent. Raises `StoredDataError`, as `as_sent`."""
     return as_sent(request, receipt, patches_of(conversation), conversation.log.blobs)
 
 
 def sent_form(conversation: StreamHandle, lane: LaneId, at: int, api: str | None = None) -> Request | None:
     """Return the lane's request at a position as another program sent it.
 
-    None where none was sent there, or on another API, or where it cannot be made of its receipt any more.
+    None if none was sent there, or on another API, or if the receipt cannot give it any more.
     """
     receipt = receipt_behind(conversation, lane, at)
     if receipt is None or PATCH not in receipt.plan:

@@ -37,10 +37,10 @@ PATIENCE_S = 60.0
 
 
 class Counters(Mapping[str, Counter]):
-    """Every counter there is, as a mapping that loads what is asked for.
+    """Every token counter, loaded on demand.
 
-    `counters[name]` raises `InvalidPolicyError` for a name that is not known and for an encoding that cannot
-    be had, `MissingExtraError` where tiktoken is not installed. Iterating names all that could be asked for.
+    `counters[name]` raises `InvalidPolicyError` for an unknown name or an unavailable encoding,
+    `MissingExtraError` without tiktoken. Iterates over all possible names.
     """
 
     def __getitem__(self, name: str) -> Counter:
@@ -68,7 +68,7 @@ COUNTERS = Counters()
 
 
 def tiktoken_counter(encoding: Encoding) -> Counter:
-    """Return the counter of an encoding; a special token in a text is counted as the plain text it is."""
+    """Return an encoding's counter; special tokens in a text count as plain text."""
 
     @lru_cache(maxsize=REMEMBERED)
     def of_piece(piece: str) -> int:
@@ -95,7 +95,7 @@ def _loaded(encoding: str) -> Counter:
 
 
 def _encodings() -> list[str]:
-    """Return the encodings that tiktoken knows; none while one of them is being downloaded."""
+    """Return tiktoken's encodings; none while one is being downloaded."""
     try:
         return sorted(_in_time(_tiktoken().list_encoding_names))
     except TimeoutError:
@@ -111,9 +111,9 @@ def _tiktoken() -> ModuleType:
 
 
 def _in_time(call: Callable[[], T]) -> T:
-    """Return the call's result or raise its error; raise `TimeoutError` if neither comes in time.
+    """Return the call's result or raise its error, or `TimeoutError`.
 
-    tiktoken downloads without a deadline, and blocks every other caller meanwhile.
+    tiktoken downloads without a deadline, and blocks all callers meanwhile.
     """
     given: list[T] = []
     failed: list[Exception] = []

@@ -1,7 +1,7 @@
-"""Cache of windows in memory, from which the next requests are made.
+"""Cache of windows in memory, for the next requests.
 
-Cached windows are derived from stored entries and advanced only by stored entries, because other processes
-may append. A window that cannot be advanced is evicted; this costs time, never correctness.
+Windows are derived from and advanced by stored entries, because other processes may append. One that cannot
+advance is evicted; this costs time, never correctness.
 """
 
 from __future__ import annotations
@@ -40,10 +40,9 @@ LEAST = 32
 
 
 class Key(NamedTuple):
-    """The key of a cached window: the conversation's stream, the lane, and the requested policy.
+    """Key of a cached window: the conversation's stream, the lane, the requested policy.
 
-    `policy` is JSON (empty: the one on the card). `past`: the window stands at a position that was asked for,
-    not at the head.
+    `policy` is JSON (empty: the card's). `past`: the window is at a requested position, not at the head.
     """
 
     key: int
@@ -59,7 +58,7 @@ MOST_RUNGS = 4096
 
 
 class Rung(NamedTuple):
-    """A snapshot, with the digest of the entry that it stands at."""
+    """A snapshot with its entry's digest."""
 
     position: int
     digest: str
@@ -67,10 +66,10 @@ class Rung(NamedTuple):
 
 
 class SnapshotLadder:
-    """The snapshots of a lane's window under a policy, by position; safe to share between threads.
+    """Snapshots of a lane's window under a policy, by position; thread-safe.
 
-    The checkpoints beside the log are thousands of entries apart, so that their file stays small. A slider
-    that is dragged through a conversation asks for one position after another, within milliseconds.
+    The log's checkpoints are thousands of entries apart. A slider dragged through a conversation asks for one
+    position after another, within milliseconds.
     """
 
     def __init__(self) -> None:
@@ -86,7 +85,7 @@ class SnapshotLadder:
         return position % self._spacing == 0
 
     def add(self, rung: Rung) -> None:
-        """Keep a snapshot, in the place of another one at its position."""
+        """Add a snapshot, replacing one at its position."""
         with self._lock:
             place = bisect_right(self._rungs, rung.position, key=_position)
             if place and self._rungs[place - 1].position == rung.position:
@@ -114,7 +113,7 @@ def _position(rung: Rung) -> int:
 
 
 class WindowListener:
-    """A listener to a window as it advances; this one does nothing, for windows without snapshots."""
+    """Listener to a window's advance; this one does nothing, for windows without snapshots."""
 
     def take(self, entry: Entry) -> None:
         """Note that the window has taken an entry in."""
@@ -124,10 +123,10 @@ class WindowListener:
 
 
 class CachedWindow(RequestSeries):
-    """A series of requests that is kept up with a stored log.
+    """A series of requests kept up to date with a stored log.
 
-    `digest` is that of the last entry in it. `usable` turns false where a card brings another policy. `begin`
-    is the position of the snapshot that it was made of; 0: of none. `ladder` has more of them, of its past.
+    `digest` is its last entry's. `usable` becomes false when a card brings another policy. `begin` is its
+    snapshot's position; 0: none. `ladder` has more of its past.
     """
 
     ladder: SnapshotLadder | None = None
@@ -169,10 +168,10 @@ class CachedWindow(RequestSeries):
 
 
 class WindowCache:
-    """The windows that a log holds, the last used ones; safe to share between threads.
+    """Cache of a log's last used windows; thread-safe.
 
-    A window is one caller's at a time: whoever comes meanwhile finds none. Tracers of the contexts of
-    lanes over time are held in the same way; see `curves`.
+    A window has one user at a time: others find none. Tracers of lanes' contexts are cached likewise; see
+    `curves`.
     """
 
     def __init__(self) -> None:
@@ -188,7 +187,7 @@ class WindowCache:
         return len(self._held)
 
     def policy_key(self, policy: PolicyLike) -> str:
-        """Return the policy of a key. That of a value which never changes is written down once."""
+        """Return a key's policy, serialised once if it never changes."""
         if policy is None:
             return ""
         found = self._named.get(id(policy))
@@ -200,16 +199,16 @@ class WindowCache:
         return found[1]
 
     def take(self, key: Key) -> CachedWindow | None:
-        """Return the window of a key, which is the caller's until it is put back; None where none is held."""
+        """Return a key's window, the caller's until put back; None if not cached."""
         with self._turn:
             held, rows = self._held.pop(key, (None, 0))
             self._rows -= rows
             return held
 
     def put(self, key: Key, held: CachedWindow) -> None:
-        """Hold a window, and let go of those that were not used for longest where there are too many.
+        """Cache a window; evict the least recently used if there are too many.
 
-        One that rests on a blob which was not there is not held: the blob may be there the next time.
+        One with a missing blob is not cached: the blob may be there next time.
         """
         if held.window.measure.missing:
             return
@@ -223,7 +222,7 @@ class WindowCache:
                 self._rows -= gone
 
     def ladder(self, key: int, name: str) -> SnapshotLadder:
-        """Return the snapshots of a conversation's past under the name of their checkpoints."""
+        """Return the snapshots of a conversation's past under their checkpoints' name."""
         with self._turn:
             found = self._ladders.pop((key, name), None) or SnapshotLadder()
             self._ladders[key, name] = found
@@ -232,7 +231,7 @@ class WindowCache:
             return found
 
     def remembered(self, key: tuple[object, ...], build: Callable[[], Request]) -> Request:
-        """Return the request of a key, which begins with the conversation's; build it unless it is kept."""
+        """Return a key's request, built unless cached; the key starts with the conversation's."""
         with self._turn:
             found = self._requests.pop(key, None)
         found = build() if found is None else found
@@ -243,14 +242,14 @@ class WindowCache:
         return found
 
     def take_tracer(self, key: tuple[int, LaneId]) -> ContextTracer | None:
-        """Return the tracer of a lane, the caller's until it is put back; None where none is held."""
+        """Return a lane's tracer, the caller's until put back; None if not cached."""
         with self._turn:
             return self._tracers.pop(key, None)
 
     def put_tracer(self, key: tuple[int, LaneId], tracer: ContextTracer) -> None:
-        """Hold a tracer, and let go of the one that was not used for longest where there are too many.
+        """Cache a tracer; evict the least recently used if there are too many.
 
-        Of those that have measured everything, the newest alone keeps its window.
+        Of finished ones, only the newest keeps its window.
         """
         with self._turn:
             for other in self._tracers.values():
