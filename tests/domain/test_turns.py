@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stenolog import Event, ModeSwitch, ToolResult
+from stenolog.domain.lanes.turns import has_news
 from stenolog.engine import ByAddress, RoundRobin, Sequential
 from stenolog.testing import START
 from tests.domain.talking import (
@@ -12,6 +13,7 @@ from tests.domain.talking import (
     HI,
     PASS,
     STOP,
+    after,
     asked,
     called,
     control,
@@ -221,3 +223,21 @@ def test_by_address(events: list[Event], expected: str) -> None:
 @pytest.mark.parametrize(("events", "expected"), ROUND_ROBIN.values(), ids=list(ROUND_ROBIN))
 def test_one_after_the_other(events: list[Event], expected: str) -> None:
     assert course(*events) == expected
+
+
+def test_a_lane_that_answered_the_last_message_has_no_news_until_somebody_speaks() -> None:
+    answered = [opened(RoundRobin(), "a", "b"), HI, said("a", view=2)]
+
+    assert [has_news(after(*answered), lane) for lane in "ab"] == [False, True]
+    assert [has_news(after(*answered, said("b", view=3)), lane) for lane in "ab"] == [True, False]
+
+
+def test_a_reset_of_one_agent_ends_the_session_of_that_agent_only() -> None:
+    sessions = [
+        HI,
+        said("a", session="s1"),
+        said("b", session="s2"),
+        ModeSwitch(agents=["a"], context_from=4),
+    ]
+
+    assert [after(*sessions).lane(lane).session for lane in "ab"] == ["", "s2"]

@@ -134,3 +134,23 @@ def test_an_answer_that_only_the_client_has_is_no_call_and_needs_no_receipt() ->
     assert [words for _, words in tap.told()][3] == "No response requested."
     assert usage(tap.entries()).total.calls == 2
     assert verify(tap.log).without_receipt == ()
+
+
+def test_a_message_that_a_client_numbers_anew_is_known_by_its_words() -> None:
+    tap = Tap()
+    tap.send(anthropic(user(HI)), said("Three."))
+    tap.send(anthropic(user(HI), assistant("Three."), user("And buns?")), said("None."))
+    numbered = {**user("And buns?"), "id": "x"}
+    tap.send(anthropic(user(HI), assistant("Three."), numbered, assistant("None."), user("Good.")))
+
+    assert [words for _, words in tap.told()] == [HI, "Three.", "And buns?", "None.", "Good.", "Done."]
+    assert outcomes(tap.proofs()) == {"same"}
+
+
+def test_the_thoughts_of_an_answer_that_a_client_sends_as_a_message_of_their_own_are_no_new_answer() -> None:
+    tap = Tap()
+    tap.send(anthropic(user(HI)), said("Three.", thinking="Let me see."))
+    tap.send(anthropic(user(HI), assistant(thought("Let me see.")), assistant("Three."), user("And?")))
+
+    assert [words for _, words in tap.told()] == [HI, "Three.", "And?", "Done."]
+    assert outcomes(tap.proofs()) == {"same"}

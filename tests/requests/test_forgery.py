@@ -157,7 +157,13 @@ def request_with(place: Place, text: str, chosen: Policy, api: str) -> Request:
 
 
 @pytest.mark.parametrize("api", FORMATS)
-@pytest.mark.parametrize("chosen", HEADED.values(), ids=HEADED)
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        pytest.param(each, marks=pytest.mark.slow if n else (), id=name)
+        for n, (name, each) in enumerate(HEADED.items())
+    ],
+)
 @pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
 def test_forged_words_change_nothing_but_the_words(place: Place, chosen: Policy, api: str) -> None:
     harmless = shape(request_with(place, HARMLESS, chosen, api))
