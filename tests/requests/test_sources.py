@@ -61,7 +61,7 @@ NAMES = frozenset(
 """The keys whose values are names."""
 SECRET = ("not-addressed", "private-purpose", "hidden", "reset", "erased", "not-in-context")
 """The rules by which an entry is hidden from a lane."""
-SEEDS = int(os.environ.get("STENOLOG_EXAMPLES", "500"))
+SEEDS = int(os.environ.get("STENOLOG_EXAMPLES", "100"))
 
 
 class Planted(NamedTuple):

@@ -38,7 +38,7 @@ from tests.requests.policies import SMALL
 
 pytestmark = pytest.mark.slow
 
-EXAMPLES = int(os.environ.get("STENOLOG_EXAMPLES", "500")) // 10
+EXAMPLES = int(os.environ.get("STENOLOG_EXAMPLES", "100")) // 10
 seeds = st.integers(min_value=0, max_value=2**32)
 examples = settings(max_examples=EXAMPLES, derandomize=True, deadline=None, database=None)
 each_policy = pytest.mark.parametrize("chosen", SMALL.values(), ids=SMALL)

@@ -24,9 +24,9 @@ from stenolog.domain.events import Damaged
 from stenolog.parts import ImagePart
 from stenolog.testing import examples
 from tests.file_bytes import words_in
+from tests.random_cases import seeds
 from tests.stores.conftest import said, texts
 
-FILES = 1_000
 FEW = 40
 Damage = Callable[[bytearray, random.Random], None]
 
@@ -193,9 +193,11 @@ def test_every_intact_entry_of_a_damaged_file_is_salvaged_and_none_is_another(
     check(sound, damaged(sound, tmp_path / "talks.db", seed), tmp_path)
 
 
-@pytest.mark.slow
-def test_every_intact_entry_of_a_thousand_damaged_files_is_salvaged(sound: Sound, tmp_path: Path) -> None:
-    for seed in range(FEW, FEW + FILES):
+@seeds(0, slow=150, nightly=1_000)
+def test_every_intact_entry_of_many_damaged_files_is_salvaged(
+    sound: Sound, tmp_path: Path, seeds: range
+) -> None:
+    for seed in seeds:
         folder = tmp_path / str(seed)
         folder.mkdir()
         try:
