@@ -326,10 +326,10 @@ async def test_many_followers_share_one_thread(log: Log, elsewhere: Log) -> None
     before = threading.active_count()
     all_of_them = [Followed(elsewhere[name], 2) for name in names for _ in range(4)]
     await asyncio.sleep(0.5)
-    threads = {thread.name for thread in threading.enumerate()}
     for name in names:
         await asyncio.to_thread(log[name].append, UserMessage(text="b"))
     await asyncio.gather(*(each.until(partial(getattr, each, "positions")) for each in all_of_them))
+    threads = {thread.name for thread in threading.enumerate()}
     for each in all_of_them:
         each.task.cancel()
     await asyncio.wait([each.task for each in all_of_them])

@@ -95,12 +95,12 @@ class CommitNotifier:
         with closing(versions):
             # None differs from any version: this rings at once, as an entry may have come before the look.
             seen = None
-            while True:
+            # A thread that begins after its end was asked for opens nothing: the log may be gone.
+            while not stop.is_set():
                 seen, before = next(versions), seen
                 if seen != before:
                     self.notify()
-                if stop.wait(self._pause):
-                    return
+                stop.wait(self._pause)
 
 
 class LogSubscription(ListenNotifySubscription[LogRecorder]):
