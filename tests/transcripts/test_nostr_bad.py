@@ -1,24 +1,33 @@
-"""Nostr events that are not what they say, that come twice, late, or in part."""
+"""Nostr: events in any order, broken ones, and services that are killed."""
 
 from __future__ import annotations
 
 import json
+import socket
+import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from websockets.sync.client import connect
 
 import stenolog
-from stenolog import Entry
+from stenolog import AssistantMessage, Entry, UserMessage
 from stenolog.apps.cli import run
 from stenolog.contrib.nostr.events import NostrEvent, checker
 from stenolog.errors import MissingExtraError
 from stenolog.importers import import_file
+from stenolog.maintenance import verify
 from tests.transcripts.given import Import, importing, lines
-from tests.transcripts.signing import NOON, Json, bot, event, key, profile, signed
+from tests.transcripts.signing import Json, bot, event, key, profile
 from tests.transcripts.soundness import assert_sound
 
 ROOT = event("ann", "Build it.", kind=11, to="pm")
@@ -31,9 +40,6 @@ SHORT = f"event {BUILT['id'][:8]}…"
 
 def texts(into: Import) -> list[str]:
     return [getattr(event, "text", "") for event in into.said]
-
-
-# What is not what it says
 
 
 def but(**changed: Any) -> Json:
@@ -98,35 +104,6 @@ def test_so_it_is_in_a_list_and_among_what_a_relay_said(into: Import, bad: Json,
     assert (found[0].unit, found[0].reason[: len(why)]) == ("item", why)
 
 
-def test_so_it_is_in_a_conversation_that_tenex_keeps(into: Import) -> None:
-    def packed(event: Json, content: str | None = None) -> str:
-        made = [0, *[event[name] for name in ("pubkey", "created_at", "kind", "tags", "content")]]
-        made[5] = event["content"] if content is None else content
-        return json.dumps([*made, event["id"], event["sig"]])
-
-    half = signed("coder", [0, key("coder"), NOON + 5, 1111, [["E", ROOT["id"]]], "Half \ufffd"])
-    bad = [packed(BUILT, "Burnt."), "[" * 500, "7", '"', "[0, 1]", packed(BUILT)[:-9], 7]
-    history = [packed(ROOT), *bad, packed(half, "Half \ud800"), packed(WELL)]
-    into.file(json.dumps({"id": ROOT["id"], "title": "T", "history": history}).encode())
-
-    assert texts(into) == ["Build it.", "Half \ufffd", "Well done."]
-    assert [skipped.line for skipped in into.report.skipped] == [2, 3, 4, 5, 6, 7, 8]
-
-
-def test_the_good_one_of_two_with_one_id_is_taken_whichever_comes_first(into: Import) -> None:
-    into.records(*TALK[:5], but(sig="0" * 128), BUILT, but(sig=GO["sig"]), WELL)
-
-    assert texts(into) == ["Build it.", "@coder go", "Built.", "Well done."]
-    assert [skipped.line for skipped in into.report.skipped] == [6, 8]
-
-
-def test_a_file_of_bad_events_alone_leaves_nothing(into: Import) -> None:
-    into.records(but(content="Burnt."), but(sig="0" * 128))
-
-    assert list(into.log) == []
-    assert not into.report.holds_a_conversation
-
-
 POINT = "f9308a019258c31049344f85f89d5229b531c845836f99b08601f113bce036f9"
 SIGNATURE = (
     "e907831f80848d1069a5371b402410364bdf1c5f8307b0084c55f1ce2dca8215"
@@ -170,27 +147,11 @@ def test_without_the_extra_nothing_is_imported_and_the_error_is_the_line_that_in
     assert list(into.log) == []
 
 
-# Twice, late, in part
-
-
 def test_the_same_event_delivered_twice_is_stored_once(into: Import) -> None:
     into.records(*TALK, *TALK, BUILT)
 
     assert texts(into) == ["Build it.", "@coder go", "Built.", "Well done."]
     assert into.report.repaired == {"events that came more than once": 8}
-
-
-def test_of_a_file_that_has_grown_only_what_is_new_is_appended(into: Import) -> None:
-    into.records(*TALK[:5])
-    before = into.entries
-    into.records(*TALK)
-
-    [conversation] = into.report.conversations
-
-    assert into.entries[: len(before)] == before
-    assert (conversation.appended, conversation.already) == (2, len(before))
-    assert texts(into) == ["Build it.", "@coder go", "Built.", "Well done."]
-    assert into.records(*TALK).report.conversations[0].appended == 0
 
 
 def test_what_comes_late_stands_behind_what_is_there_and_changes_neither_phase_nor_title(
@@ -204,23 +165,6 @@ def test_what_comes_late_stands_behind_what_is_there_and_changes_neither_phase_n
     assert texts(into) == ["Build it.", "@coder go", "Plan it.", "Built.", "Well done."]
     assert (into.conversation.settings().mode, into.conversation.settings().title) == ("build", "New")
     assert into.records(title, late, *reversed(TALK)).report.conversations[0].appended == 0
-
-
-def test_a_file_that_begins_later_goes_on_with_its_conversation(into: Import) -> None:
-    into.records(*TALK[:5])
-    into.records(*TALK[:3], BUILT, WELL)
-
-    assert texts(into) == ["Build it.", "@coder go", "Built.", "Well done."]
-
-
-def test_a_profile_that_comes_later_renames_nobody_who_has_spoken(into: Import) -> None:
-    untold = event("coder", "Built.", ["llm-model", "m"], at=4, under=ROOT["id"])
-    into.records(ROOT, untold)
-    into.records(*TALK[:3], ROOT, untold, event("coder", "And more.", at=5, under=ROOT["id"]))
-
-    agents = [getattr(event, "agent", "") for event in into.said]
-
-    assert agents == ["", key("coder")[:8], key("coder")[:8]]
 
 
 def test_another_conversation_under_the_same_name_is_refused_and_nothing_is_written(into: Import) -> None:
@@ -283,3 +227,96 @@ def test_a_file_of_many_events_is_read_at_once(tmp_path: Path) -> None:
         [found] = import_file(log, path).conversations
 
     assert found.appended == 1201
+
+
+SERVER = str(Path(__file__).with_name("relay_server.py"))
+ROOT_NOSTR_KILLS = Path(__file__).resolve().parents[2]
+ECHO = "import sys; print('heard', sys.stdin.read().split()[-1])"
+NUMBER = 8
+PATIENCE_SECONDS = 60
+
+
+@contextmanager
+def process(*command: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a program, and kill it at the end of the block."""
+    made = subprocess.Popen([sys.executable, *command], cwd=ROOT_NOSTR_KILLS, stderr=subprocess.DEVNULL)
+    try:
+        yield made
+    finally:
+        made.kill()
+        made.wait()
+
+
+def eventually(call: Any) -> Any:
+    """Return the result of a call that fails for a while, once it is true."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < end:
+        try:
+            if found := call():
+                return found
+        except (OSError, ValueError):
+            pass
+        time.sleep(0.05)
+    raise AssertionError("it took too long")
+
+
+def put(url: str, made: dict[str, Any]) -> bool:
+    """Give the relay an event, as a person's client does; whether it has it."""
+    with connect(url, open_timeout=5) as client:
+        client.send(json.dumps(["EVENT", made]))
+        return bool(json.loads(client.recv(timeout=5))[2])
+
+
+def stored(file: Path) -> list[dict[str, Any]]:
+    """Return the events of the relay; a line that a kill has cut is none."""
+    found = []
+    for line in file.read_text("utf-8").splitlines() if file.exists() else ():
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            continue
+    return found
+
+
+@pytest.mark.slow
+def test_each_message_is_answered_once_whoever_is_killed_in_between(tmp_path: Path) -> None:
+    random, file, db = Random(7), tmp_path / "relay.jsonl", tmp_path / "t.db"
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = str(found.getsockname()[1])
+    url = f"ws://127.0.0.1:{port}"
+    (tmp_path / "keys.json").write_text(json.dumps({"coder": sha256(b"coder").hexdigest()}))
+    (tmp_path / "echo.py").write_text(ECHO)
+    (tmp_path / "crew.toml").write_text(
+        f'[agents.coder]\nmodel = {{ use = "cli:{sys.executable} {tmp_path / "echo.py"}" }}\n'
+    )
+    chat = ["-m", "stenolog", "chat", "--team", str(tmp_path / "crew.toml"), "--channel", "nostr"]
+    chat += ["--db", str(db), "--option", f"relay={url}", "--option", f"keys={tmp_path / 'keys.json'}"]
+    chat += ["--option", f"people={key('ann')}"]
+    first = event("ann", "word0", kind=11, to="coder")
+    asked = [first] + [
+        event("ann", f"word{n}", at=n, under=first["id"], to="coder") for n in range(1, NUMBER)
+    ]
+
+    def answered() -> int:
+        return sum((e["pubkey"], e["kind"]) == (key("coder"), 1111) for e in stored(file))
+
+    for nth, question in enumerate(asked):
+        with process(SERVER, port, str(file)):
+            eventually(lambda q=question: put(url, q))
+            with process(*chat):
+                time.sleep(random.uniform(0.2, 2.0))
+        with process(*chat):  # without a relay for a while, then with one
+            time.sleep(random.uniform(0.0, 0.3))
+            with process(SERVER, port, str(file)):
+                eventually(lambda n=nth: answered() > n)
+
+    with stenolog.open(db) as log:
+        events = [entry.event for entry in log[first["id"]].entries()]
+        report = verify(log)
+    words = [e.text for e in events if isinstance(e, UserMessage) and e.author_kind == "person"]
+    answers = [e.text for e in events if isinstance(e, AssistantMessage)]
+    told = [e["content"] for e in stored(file) if (e["pubkey"], e["kind"]) == (key("coder"), 1111)]
+    assert report.ok
+    assert words == [f"word{n}" for n in range(NUMBER)]
+    assert sorted(answers) == sorted(told) == sorted({*told}) == [f"heard word{n}" for n in range(NUMBER)]

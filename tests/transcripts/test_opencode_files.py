@@ -30,8 +30,6 @@ from tests.transcripts.opencode_given import (
     session,
     shown,
     taken,
-    text,
-    user,
     write_database,
     write_folder,
 )
@@ -55,20 +53,6 @@ def test_a_folder_and_the_database_that_it_became_are_one_session(log: Log, tmp_
 
     assert list(log) == ["ses_1"]
     assert report.conversations[0].appended == 0
-
-
-def test_an_export_is_the_session(log: Log, tmp_path: Path) -> None:
-    file = tmp_path / "export.json"
-    messages = [{"info": message.info, "parts": message.parts} for message in TALK]
-    file.write_text(json.dumps({"info": session(), "messages": messages}))
-    taken(log, file)
-
-    assert [event.kind for event in events(log)] == [
-        "user_message",
-        "assistant_message",
-        "tool_result",
-        "assistant_message",
-    ]
 
 
 def test_the_folder_is_found_by_its_content(tmp_path: Path) -> None:
@@ -98,43 +82,6 @@ def test_a_single_file_of_the_folder_is_refused_with_the_reason(value: Json, nam
         UnknownFormatError, match=f"found {name}, which is imported with the folder `storage`"
     ):
         recognise(json.dumps(value).encode())
-
-
-def test_messages_of_the_first_releases_have_their_parts_in_them(log: Log, tmp_path: Path) -> None:
-    invocation = {"state": "result", "toolCallId": "c1", "toolName": "bash", "args": {"command": "ls"}}
-    assistant = {"modelID": "gpt-x", "providerID": "openai", "system": ["You are opencode."], "cost": 0}
-    messages: list[Json] = [
-        {"id": "msg_1", "role": "user", "parts": [text("List it.")], "metadata": {"sessionID": "ses_1"}},
-        {
-            "id": "msg_2",
-            "role": "assistant",
-            "parts": [
-                {"type": "step-start"},
-                {"type": "tool-invocation", "toolInvocation": {**invocation, "result": "a.txt"}},
-                {"type": "step-start"},
-                text("One file."),
-            ],
-            "metadata": {
-                "sessionID": "ses_1",
-                "time": {"created": 2, "completed": 3},
-                "tool": {"c1": {"title": "ls", "time": {"start": 1, "end": 2}}},
-                "assistant": assistant,
-            },
-        },
-    ]
-    storage = tmp_path / "project" / "home-user-shop" / "storage"
-    for message in messages:
-        file = storage / "session" / "message" / "ses_1" / f"{message['id']}.json"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(message))
-    (storage / "session" / "info").mkdir()
-    (storage / "session" / "info" / "ses_1.json").write_text(json.dumps({"id": "ses_1", "title": "Listing"}))
-    report = taken(log, storage)
-
-    assert [one.name for one in report.conversations] == ["ses_1"]
-    assert [getattr(event, "text", "") for event in events(log)] == ["List it.", "", "a.txt", "One file."]
-    card = log["ses_1"].settings().card_of("opencode")
-    assert (card.persona, card.model) == ("You are opencode.", "gpt-x")
 
 
 def test_messages_of_the_later_table_are_read_where_there_are_no_others(log: Log, tmp_path: Path) -> None:
@@ -200,32 +147,6 @@ def test_a_database_that_is_not_opencodes_is_refused_and_none_is_changed(tmp_pat
     assert path.read_bytes() == before
     with pytest.raises(UnknownFormatError, match="with the tables session"):
         recognise(other)
-
-
-def test_bad_files_are_skipped_by_their_names_and_stop_nothing(log: Log, tmp_path: Path) -> None:
-    storage = write_folder(tmp_path / "storage", [session(), session("ses_2", parentID="ses_2")], TALK)
-    part = storage / "part" / "msg_3"
-    (part / "prt_bad.json").write_text("{not JSON")
-    (part / "prt_list.json").write_text("[]")
-    (part / "prt_odd.json").write_text(json.dumps({"type": "text", "text": 7, "id": ["x"], "time": "now"}))
-    (part / "prt_tool.json").write_text(json.dumps({"id": "prt_tool", "type": "tool", "state": "done"}))
-    message = storage / "message" / "ses_1"
-    (message / "msg_4.json").write_text(json.dumps({"id": "../../x", "sessionID": "ses_1", "role": "user"}))
-    (message / "msg_5.json").write_text(json.dumps({"id": 7, "role": 7, "time": [1], "sessionID": "ses_1"}))
-    half = user("msg_6", 9, "@")
-    (message / "msg_6.json").write_text(json.dumps(half.info))
-    (storage / "part" / "msg_6").mkdir()
-    (storage / "part" / "msg_6" / "p.json").write_text(
-        json.dumps(half.parts[0]).replace('"@"', '"\\ud800 half"')
-    )
-    report = taken(log, storage)
-
-    assert [(each.reason.split(": ")[0], each.unit) for each in report.skipped] == [
-        ("part/msg_3/prt_bad.json", "file"),
-        ("part/msg_3/prt_list.json", "file"),
-    ]
-    assert report.repaired["lone surrogates"] == 1
-    assert "\ufffd half" in [getattr(event, "text", "") for event in events(log)]
 
 
 def storage_of_samples(folder: Path, form: str) -> Path:

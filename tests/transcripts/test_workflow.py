@@ -7,7 +7,6 @@ import io
 import json
 import sqlite3
 from contextlib import closing
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import stenolog
-from stenolog import AssistantMessage, ModeSwitch, ToolResult, UserMessage
+from stenolog import UserMessage
 from stenolog.contrib.workflow import conversation_messages, import_rows
 from stenolog.contrib.workflow.files import source_conversations
 from stenolog.errors import UnknownFormatError
@@ -106,41 +105,6 @@ def test_rows_in_an_sqlite_file_come_in_with_those_of_its_write_ahead_log(
         import_file(into.log, path)
 
     assert rows_of(into.log) == expected(ROWS)
-
-
-def test_each_role_is_what_it_was(into: Import) -> None:
-    into.file(FORMS["json"](ROWS), "rows.json")
-
-    events = [entry.event for entry in into.log["w1"].entries(after=1)]
-    assert [type(event) for event in events] == [
-        ModeSwitch, UserMessage, UserMessage, AssistantMessage, AssistantMessage, ToolResult, UserMessage,
-    ]  # fmt: skip
-    assert into.log["w1"].settings().card_of("planner").persona == "You plan."
-    assert [getattr(event, "author_kind", "") for event in events] == [
-        "",
-        "system",
-        "person",
-        *[""] * 3,
-        "system",
-    ]
-    assert isinstance(events[4], AssistantMessage)
-    assert (events[4].agent, events[4].task) == ("writer", "mail-1")
-    assert list(into.log["w1"].entries())[-1].time == datetime(2025, 3, 1, 10, 0, 7, 250, UTC)
-
-
-@pytest.mark.parametrize(
-    "rows",
-    [
-        [row(1, "user", "Hi"), row(2, "agent", "Ho", "user")],
-        [{"workflow_id": 7, "role": "user", "content": "Hi", "timestamp": "2025-03-01T10:00:00"}],
-    ],
-    ids=["an agent's", "users' alone, with their times"],
-)
-def test_rows_are_rows_whatever_else_they_look_like(into: Import, rows: list[Row]) -> None:
-    into.file(json.dumps(rows).encode())
-
-    assert into.report.format == "conversation-messages"
-    assert [getattr(event, "agent", "") for event in into.said] == ["", "user-agent"][: len(rows)]
 
 
 def test_rows_that_were_imported_are_not_imported_again(into: Import, tmp_path: Path) -> None:
