@@ -7,8 +7,6 @@ from collections.abc import Iterator, Sequence
 from random import Random
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from stenolog import (
     AgentCard,
@@ -29,6 +27,7 @@ from stenolog.projections.requests import build
 from stenolog.projections.requests.incremental.series import from_window, window
 from stenolog.projections.requests.pipeline.budget import limits
 from stenolog.projections.requests.pipeline.lane import LaneId
+from tests.random_cases import seeds
 from tests.requests.given import ASKED, calls, log
 
 NAMED = ModeSwitch(joins=["coder"], cards={"coder": AgentCard(model="gpt-5")})
@@ -199,16 +198,14 @@ POLICIES: dict[str, Policy] = {
     "last": policy(LastN(5)),
     "reminder": Budget(tokens=900) | Reminder(2, text="Mind the goal"),
 }
-seeds = st.integers(min_value=0, max_value=2**32)
-few = settings(max_examples=8, derandomize=True, deadline=None, database=None)
 
 
+@seeds(3, slow=20, nightly=200)
 @pytest.mark.parametrize("chosen", POLICIES.values(), ids=POLICIES)
-@given(seed=seeds)
-@few
-def test_a_response_in_parts_gives_the_requests_of_the_same_in_one(chosen: Policy, seed: int) -> None:
-    story = Story(seed).told(5)
-    assert list(ends(story.in_parts(), chosen)) == list(ends(story.whole(), chosen))
+def test_a_response_in_parts_gives_the_requests_of_the_same_in_one(chosen: Policy, seeds: range) -> None:
+    for seed in seeds:
+        story = Story(seed).told(5)
+        assert list(ends(story.in_parts(), chosen)) == list(ends(story.whole(), chosen)), seed
 
 
 def ends(events: list[Event], chosen: Policy) -> Iterator[tuple[str, bool]]:
@@ -225,16 +222,17 @@ def _without_places(body: str) -> str:
     return re.sub(r"x*[0-9_]+", "", body)
 
 
-@pytest.mark.parametrize("chosen", POLICIES.values(), ids=POLICIES)
-@given(seed=seeds)
-@few
-def test_no_request_that_is_over_its_budget_says_sendable(chosen: Policy, seed: int) -> None:
-    if chosen.budget is None:
-        return
-    made = window(LaneId("coder"), chosen, [])
-    for entry in log(NAMED, *Story(seed).told(4).in_parts()):
-        made.take(entry)
-        for api in FORMATS:
-            request = from_window(made, api)
-            if request.sendable:
-                assert request.size.fits(limits(chosen.budget))
+BUDGETS = [chosen for chosen in POLICIES.values() if chosen.budget is not None]
+
+
+@seeds(3, slow=20, nightly=200)
+@pytest.mark.parametrize("chosen", BUDGETS)
+def test_no_request_that_is_over_its_budget_says_sendable(chosen: Policy, seeds: range) -> None:
+    assert chosen.budget is not None
+    for seed in seeds:
+        made = window(LaneId("coder"), chosen, [])
+        for entry in log(NAMED, *Story(seed).told(4).in_parts()):
+            made.take(entry)
+            for api in FORMATS:
+                request = from_window(made, api)
+                assert not request.sendable or request.size.fits(limits(chosen.budget)), (seed, request.at)
