@@ -19,6 +19,7 @@ from stenolog import Conversation, Log, ToolResult, UserMessage
 from stenolog.adapters.conversation.search import indexing
 from stenolog.adapters.store.sidecar import search_index
 from stenolog.adapters.store.sqlite.statements import conversation_rows
+from stenolog.adapters.store.sqlite.statements.dialect import shared
 from stenolog.errors import StoreError
 from tests.search.conftest import places
 from tests.stores.conftest import said
@@ -153,7 +154,7 @@ def test_whatever_happens_to_a_log_a_search_finds_what_stands_in_it(steps: list[
 
 def _has_forks(log: Log, conversation: Conversation) -> bool:
     with log.datastore.reading() as connection:
-        return bool(conversation.stream.key and conversation_rows.forks(connection, conversation.stream.key))
+        return bool(conversation.stream.key and shared.forks(connection, conversation.stream.key))
 
 
 def put_back(copy: Path, path: Path) -> None:

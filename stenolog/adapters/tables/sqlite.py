@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from stenolog.adapters.store.contract.values import Cursor
 from stenolog.adapters.store.reading import reader
 from stenolog.adapters.store.sqlite.recorder import SqliteLogRecorder
-from stenolog.adapters.store.sqlite.statements import event_rows, schema, tracking_rows
+from stenolog.adapters.store.sqlite.statements import event_rows, schema
+from stenolog.adapters.store.sqlite.statements.dialect import shared
 from stenolog.adapters.store.sqlite.turn.database import LogDatastore
 from stenolog.domain.errors import CallerError, TableError
 
@@ -110,7 +111,7 @@ class AttachedTable:
             self._datastore.commit_hooks.remove(self.keep_up)
         with self._datastore.writing() as connection:
             drop(InSQLite(connection), self.table.name)
-            tracking_rows.forget(connection, self._mark)
+            shared.forget(connection, self._mark)
 
     def select(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a read-only SQL query; `?` is a value.
@@ -148,7 +149,7 @@ class AttachedTable:
 
         A failure is recorded and stops only the table: the append has happened.
         """
-        after = tracking_rows.load_cursor(connection, self._mark).position
+        after = shared.load_cursor(connection, self._mark).position
         if after >= event_rows.newest(connection)[0]:
             return
         database = InSQLite(connection)
@@ -165,7 +166,7 @@ class AttachedTable:
             reached, fault = 0, str(error)
         connection.execute("RELEASE kept")
         if reached:
-            tracking_rows.advance(connection, self._mark, Cursor(reached))
+            shared.save_cursor(connection, self._mark, Cursor(reached))
         if fault:
             note_fault(database, self.table.name, fault)
 
@@ -176,7 +177,7 @@ class AttachedTable:
         if load_table(database, name) is None and database.run(others, (name, f"{name}__rows")):
             raise CallerError(f"{name!r}: the database has a table of this name, which is not ours")
         drop(database, name)
-        tracking_rows.forget(connection, self._mark)
+        shared.forget(connection, self._mark)
         make(database, self.table)
 
 
@@ -224,7 +225,7 @@ def _datastore(log: Log) -> LogDatastore:
 
 
 def _status(connection: sqlite3.Connection, name: str, fault: str) -> TableStatus:
-    mark = tracking_rows.load_cursor(connection, f"table:{name}").position
+    mark = shared.load_cursor(connection, f"table:{name}").position
     (behind,) = connection.execute("SELECT count(*) FROM stored_events WHERE rowid > ?", (mark,)).fetchone()
     return TableStatus(name, behind, fault)
 

@@ -19,6 +19,7 @@ from stenolog.adapters.store.repair import raw_pages
 from stenolog.adapters.store.repair.intact import Digests, FoundRows, LostEntry, Walked, walk
 from stenolog.adapters.store.sqlite import copies
 from stenolog.adapters.store.sqlite.statements import conversation_rows, event_rows
+from stenolog.adapters.store.sqlite.statements.dialect import shared
 from stenolog.adapters.store.sqlite.turn import durable_head
 from stenolog.domain.codec import dump_event
 from stenolog.domain.entry import GENESIS, Record, check_name, digest_of, left_hash, make_record
@@ -167,11 +168,11 @@ class _Writer:
             for record in records:
                 if record.erased is not None:
                     left = left_hash(record.payload)
-                    conversation_rows.add_change(connection, key, ERASED, value=record.position, name=left)
+                    shared.add_change(connection, key, ERASED, value=record.position, name=left)
             if old_key in self.found.imported:
-                conversation_rows.note_import(connection, key, *self.found.imported[old_key])
+                shared.note_import(connection, key, *self.found.imported[old_key])
             if one.archived_at is not None:
-                conversation_rows.archive(connection, key, one.archived_at)
+                shared.archive(connection, key, one.archived_at)
         self._keys[old_key] = key
         inherited = 0 if parent is None else self._first_lost[parent]
         first = inherited if 0 < inherited <= fork else min(walked.lost, default=0)

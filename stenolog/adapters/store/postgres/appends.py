@@ -29,6 +29,7 @@ from stenolog.adapters.store.contract.appends import (
     unwritten,
 )
 from stenolog.adapters.store.contract.values import Head, InTransaction, PendingEntry, Stream
+from stenolog.adapters.store.postgres.statements.dialect import shared
 from stenolog.domain.entry import Record
 from stenolog.domain.erasure import is_receipt
 from stenolog.domain.errors import (
@@ -40,7 +41,7 @@ from stenolog.domain.errors import (
 from .connection.datastore import HISTORY, LogConnection, PostgresLogDatastore, take_turns
 from .connection.errors import RAISED, is_lost, to_store_error
 from .connection.schema import MARK_BITS, MOST_MARKS
-from .statements import claim_rows, conversation_rows, event_rows, tracking_rows
+from .statements import claim_rows, conversation_rows, event_rows
 
 TURN = "turn AS MATERIALIZED (SELECT pg_advisory_xact_lock({class}, %(turn)s))"
 # The claim is locked before the head is moved: whoever moves it has the claim to settle.
@@ -277,7 +278,7 @@ def append_exactly(connection: LogConnection, asked: ExactAppend, *, again: bool
     # Events that were there came in one transaction with their tracking.
     was_written = again and asked.groups and not connection.placed
     if asked.tracking is not None and not was_written:
-        tracking_rows.insert(connection, asked.tracking)
+        shared.track(connection, asked.tracking)
     return found
 
 

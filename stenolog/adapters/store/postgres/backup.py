@@ -9,15 +9,15 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from stenolog.adapters.store.contract.shared_rows import BLOB_MARK, STREAM_MARK
 from stenolog.adapters.store.contract.values import Row
+from stenolog.adapters.store.postgres.statements.dialect import shared
 from stenolog.adapters.store.sqlite import copied_log
 from stenolog.adapters.store.sqlite.copied_log import LogRows
 
 from .connection.datastore import LogConnection, PostgresLogDatastore
 from .connection.errors import RAISED, to_store_error
 from .inspection import inspecting
-from .statements import conversation_rows
-from .statements.erasure_rows import BLOB_MARK, STREAM_MARK
 
 CONVERSATIONS = """SELECT stream, name, parent, fork_position, archived_at
     FROM {s}.conversations ORDER BY stream"""
@@ -63,7 +63,7 @@ class PostgresLogRows(LogRows):
             after = page[-1][0]
 
     def history(self) -> Iterable[Row]:
-        return conversation_rows.history_rows(self._connection)
+        return shared.history_rows(self._connection)
 
     def blobs(self) -> Iterable[Row]:
         after = 0

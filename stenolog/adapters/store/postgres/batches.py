@@ -21,6 +21,7 @@ from stenolog.adapters.store.contract.values import (
     Stream,
     Written,
 )
+from stenolog.adapters.store.postgres.statements.dialect import shared
 from stenolog.domain.entry import Record, check_name
 from stenolog.domain.errors import (
     CallerError,
@@ -30,7 +31,7 @@ from stenolog.domain.errors import (
 
 from .appends import Appended, AskedAppend, append_checked, take_turns_of, write_rows
 from .connection.datastore import HISTORY, LogConnection, take_turns
-from .statements import blob_rows, conversation_rows, event_rows, tracking_rows
+from .statements import blob_rows, conversation_rows, event_rows
 
 MADE = """SELECT c.name, c.stream FROM {s}.conversations AS c JOIN {s}.stored_events AS e USING (stream)
     WHERE c.parent = %s AND e.position = %s AND e.entry_id = %s"""
@@ -53,7 +54,7 @@ def fork(
     assert key is not None, "it has entries"
     if again and items and (row := connection.run(MADE, (key, at.position + 1, items[0].id)).fetchone()):
         return Stream(*row)
-    if conversation_rows.name_of(connection, key) is None:
+    if shared.name_of(connection, key) is None:
         raise ConversationNotFoundError(f"{parent.name!r}: the conversation was deleted")
     if name is None:
         name = _free_name(connection, parent.name, key)
@@ -67,7 +68,7 @@ def fork(
 def _free_name(connection: LogConnection, parent: str, key: int) -> str:
     """Return the first free one of `<name>~1`, `~2` …"""
     # Where no fork has been renamed or deleted, the first try is free.
-    number = len(conversation_rows.forks(connection, key)) + 1
+    number = len(shared.forks(connection, key)) + 1
     while conversation_rows.find(connection, f"{parent}~{number}") is not None:
         number += 1
     return check_name(f"{parent}~{number}", what="name of the fork")
@@ -99,15 +100,15 @@ def _written(connection: LogConnection, share: Share, edge: Sources, again: bool
         connection.placed = placed
         return error
     if (last := done.head.position) > share.expected and not (again and _has_import(connection, done)):
-        conversation_rows.note_import(connection, done.key, share.expected + 1, last)
+        shared.note_import(connection, done.key, share.expected + 1, last)
     for mark in share.marks:
-        tracking_rows.advance(connection, mark, Cursor(done.key))
+        shared.save_cursor(connection, mark, Cursor(done.key))
     return Written(done.head.position, _forks(connection, share, done, edge, again) if share.branches else [])
 
 
 def _has_import(connection: LogConnection, done: Appended) -> bool:
     """Return whether the attempt before this one has recorded the import."""
-    return conversation_rows.imported(connection, done.key)[1] >= done.head.position
+    return shared.imported(connection, done.key)[1] >= done.head.position
 
 
 def _forks(connection: LogConnection, share: Share, done: Appended, edge: Sources, again: bool) -> list[str]:
@@ -116,7 +117,7 @@ def _forks(connection: LogConnection, share: Share, done: Appended, edge: Source
     made = []
     for name, after in share.branches:
         digest = digests.get(after) or event_rows.digest_on(
-            connection, conversation_rows.lineage(connection, done.key, after), after
+            connection, shared.lineage(connection, done.key, after), after
         )
         assert digest is not None, "it is written"
         found = conversation_rows.find(connection, name)
@@ -132,7 +133,7 @@ def _forks(connection: LogConnection, share: Share, done: Appended, edge: Source
 
 def _is_branch(connection: LogConnection, key: int, parent: int, after: int) -> bool:
     """Return whether a stream is a fork of another one at a position."""
-    segments = conversation_rows.lineage(connection, key)
+    segments = shared.lineage(connection, key)
     return len(segments) > 1 and (segments[-2].key, segments[-1].after) == (parent, after)
 
 
@@ -202,20 +203,20 @@ class PostgresExportWriter(ExportWriter):
         return event_rows.head(self._connection, key) or START
 
     def digest_at(self, key: int, position: int) -> bytes | None:
-        segments = conversation_rows.lineage(self._connection, key, position)
+        segments = shared.lineage(self._connection, key, position)
         return event_rows.digest_on(self._connection, segments, position)
 
     def create(self, name: str, parent: int | None, fork: int | None) -> int:
         return conversation_rows.create(self._connection, name, parent=parent, fork=fork)
 
     def archive(self, key: int, at: int) -> None:
-        conversation_rows.archive(self._connection, key, at)
+        shared.archive(self._connection, key, at)
 
     def advance(self, name: str, to: Cursor) -> None:
-        tracking_rows.advance(self._connection, name, to)
+        shared.save_cursor(self._connection, name, to)
 
     def add_change(self, key: int, what: str, **values: Any) -> None:
-        conversation_rows.add_change(self._connection, key, what, **values)
+        shared.add_change(self._connection, key, what, **values)
 
     def write(self, key: int, records: Sequence[Record]) -> None:
         write_rows(self._connection, key, Head(records[0].position - 1, b""), records)

@@ -20,6 +20,7 @@ from stenolog.adapters.store.contract.inspection import (
     misplaced,
 )
 from stenolog.adapters.store.contract.values import LAST, START, Cursor, Head, Segment
+from stenolog.adapters.store.postgres.statements.dialect import shared
 from stenolog.domain.entry import Record
 from stenolog.domain.erasure import RECEIPT, RECEIPT_BYTES
 from stenolog.domain.errors import StoreTimeoutError
@@ -28,7 +29,7 @@ from stenolog.domain.history import Change
 from . import table_checks
 from .connection.datastore import LogConnection, PostgresLogDatastore
 from .connection.errors import RAISED, is_lost, to_store_error
-from .statements import conversation_rows, event_rows, followed, tracking_rows
+from .statements import event_rows, followed
 
 PATIENCE = "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = '10min'"
 """A long index takes its time; a transaction that only reads keeps no follower waiting."""
@@ -116,7 +117,7 @@ class PostgresInspection(Inspection):
     def history(self) -> Iterator[Change | DamagedRow]:
         try:
             with self._part():
-                yield from checked_changes(conversation_rows.history_rows(self.connection))
+                yield from checked_changes(shared.history_rows(self.connection))
         except self.failures as error:
             yield DamagedRow(0, "/history", "rows that can be read", _message(error))
 
@@ -153,12 +154,12 @@ class PostgresInspection(Inspection):
 
     def cursors(self) -> Iterator[tuple[str, int, Cursor]]:
         with self._part():
-            found = self.connection.run(tracking_rows.ALL).fetchall()
-        yield from ((name, key, Cursor(*cursor)) for name, key, *cursor in found)
+            found = shared.cursors(self.connection)
+        yield from found
 
     def lineage(self, key: int) -> tuple[Segment, ...]:
         with self._part():
-            return conversation_rows.lineage(self.connection, key, LAST)
+            return shared.lineage(self.connection, key, LAST)
 
     def digest_at(self, key: int, position: int) -> bytes | None:
         with self._part():

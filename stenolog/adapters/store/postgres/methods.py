@@ -27,6 +27,7 @@ from stenolog.adapters.store.contract.values import (
     Stream,
     Which,
 )
+from stenolog.adapters.store.postgres.statements.dialect import shared
 from stenolog.domain.errors import (
     ConversationExistsError,
     InvalidEventError,
@@ -65,7 +66,7 @@ class PostgresConversations(ConversationStore):
         return self._datastore.read(lambda c: conversation_rows.find_all(c, names))
 
     def name_of(self, key: int) -> str | None:
-        return self._datastore.read(lambda c: conversation_rows.name_of(c, key))
+        return self._datastore.read(lambda c: shared.name_of(c, key))
 
     def names(self, which: Which, *, limit: int | None = None, order: Order = "oldest") -> list[str]:
         return self._datastore.read(lambda c: conversation_rows.names(c, which, limit=limit, order=order))
@@ -82,12 +83,12 @@ class PostgresConversations(ConversationStore):
 
     def rename(self, key: int, name: str) -> None:
         def rename(connection: LogConnection, again: bool) -> None:
-            if again and conversation_rows.name_of(connection, key) == name:
+            if again and shared.name_of(connection, key) == name:
                 return
             # A conversation may get its own name again.
             if conversation_rows.find(connection, name) not in (None, key):
                 raise ConversationExistsError(f"{name!r}: a conversation of this name exists already")
-            conversation_rows.rename(connection, key, name)
+            shared.rename(connection, key, name)
 
         self._datastore.repeat(rename, [HISTORY])
         self._ring()
@@ -95,16 +96,16 @@ class PostgresConversations(ConversationStore):
     def archive(self, key: int, at: int | None) -> None:
         def archive(connection: LogConnection, again: bool) -> None:
             if not (again and conversation_rows.is_archived(connection, key, at)):
-                conversation_rows.archive(connection, key, at)
+                shared.archive(connection, key, at)
 
         self._datastore.repeat(archive, [HISTORY])
         self._ring()
 
     def delete(self, key: int, name: str) -> None:
         def delete(connection: LogConnection, again: bool) -> None:
-            if again and conversation_rows.name_of(connection, key) is None:
+            if again and shared.name_of(connection, key) is None:
                 return
-            if living := conversation_rows.forks(connection, key):
+            if living := shared.forks(connection, key):
                 raise ConversationExistsError(f"{name!r}: forks of it exist: {', '.join(living[:5])}")
             conversation_rows.delete(connection, key)
 
@@ -121,7 +122,7 @@ class PostgresErasure(ErasureStore):
 
     def conversations_with(self, stream: Stream, position: int) -> dict[int, str]:
         key, name = _key(stream), stream.name
-        return self._datastore.read(lambda c: dict(erasure_rows.conversations_with(c, key, name, position)))
+        return self._datastore.read(lambda c: dict(shared.conversations_with(c, key, name, position)))
 
     def erase(
         self,
@@ -136,7 +137,7 @@ class PostgresErasure(ErasureStore):
         def erase(connection: LogConnection, again: bool) -> None:
             if again and _all_stand(connection, written):
                 return
-            first = erasure_rows.conversations_with(connection, key, having[key], positions[0])
+            first = shared.conversations_with(connection, key, having[key], positions[0])
             # A fork that was made since the caller looked also has the words, and needs an entry of its own.
             if dict(first) != having:
                 raise VersionConflictError(stream.name, expected=0, found=0)
@@ -154,13 +155,13 @@ class PostgresErasure(ErasureStore):
         return come_to
 
     def unfinished(self) -> tuple[set[int], set[str], int]:
-        return self._datastore.read(erasure_rows.unfinished)
+        return self._datastore.read(shared.unfinished_erasures)
 
     def end(self, upto: int) -> None:
-        self._datastore.write(lambda c: erasure_rows.end(c, upto))
+        self._datastore.write(lambda c: shared.end_erasures(c, upto))
 
     def left_hash(self, key: int, position: int) -> str:
-        return self._datastore.read(lambda c: conversation_rows.left_hash(c, key, position))
+        return self._datastore.read(lambda c: shared.left_hash(c, key, position))
 
 
 class PostgresBlobs(BlobStore):

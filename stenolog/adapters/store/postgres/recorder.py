@@ -41,6 +41,7 @@ from stenolog.adapters.store.contract.values import (
     Stream,
     Written,
 )
+from stenolog.adapters.store.postgres.statements.dialect import shared
 from stenolog.domain.entry import GENESIS, Record
 from stenolog.domain.errors import CallerError, StoreError
 
@@ -53,7 +54,7 @@ from .inspection import inspecting
 from .methods import PostgresBlobs, PostgresClaims, PostgresConversations, PostgresDrafts, PostgresErasure
 from .presence import ProcessLease
 from .sidecars import sidecar_path
-from .statements import conversation_rows, event_rows, followed, tracking_rows
+from .statements import conversation_rows, event_rows, followed
 from .waiting import AppendQueue, PendingAppend
 
 CHUNK_ROWS = 64
@@ -222,7 +223,7 @@ class PostgresLogRecorder(LogRecorder, PostgresApplicationRecorder):
 
     def is_inherited(self, stream: Stream, position: int) -> bool:
         key = stream.key or 0
-        return self.datastore.read(lambda c: conversation_rows.is_inherited(c, key, position))
+        return self.datastore.read(lambda c: shared.is_inherited(c, key, position))
 
     def resolve(self, stream: Stream) -> int | None:
         # Only a key that was found is kept: the conversation may begin at any moment.
@@ -299,24 +300,24 @@ class PostgresLogRecorder(LogRecorder, PostgresApplicationRecorder):
         return self.bell.subscribe(wake, drafts=drafts)
 
     def imported(self, key: int) -> tuple[int, int]:
-        return self.datastore.read(lambda c: conversation_rows.imported(c, key))
+        return self.datastore.read(lambda c: shared.imported(c, key))
 
     # Cursors of followers
 
     def insert_tracking(self, tracking: Tracking) -> None:
-        self.datastore.repeat(lambda c, again: tracking_rows.insert(c, tracking, again=again))
+        self.datastore.repeat(lambda c, again: shared.track(c, tracking, again=again))
 
     def max_tracking_id(self, application_name: str) -> int | None:
-        return self.datastore.read(lambda c: tracking_rows.newest(c, application_name))
+        return self.datastore.read(lambda c: shared.tracked(c, application_name))
 
     def has_tracking_id(self, application_name: str, notification_id: int | None) -> bool:
         return notification_id is None or (self.max_tracking_id(application_name) or 0) >= notification_id
 
     def load_cursor(self, name: str, key: int = EVERYWHERE) -> Cursor:
-        return self.datastore.read(lambda c: tracking_rows.load_cursor(c, name, key))
+        return self.datastore.read(lambda c: shared.load_cursor(c, name, key))
 
     def save_cursor(self, name: str, to: Cursor, key: int = EVERYWHERE) -> None:
-        self.datastore.write(lambda c: tracking_rows.advance(c, name, to, key))
+        self.datastore.write(lambda c: shared.save_cursor(c, name, to, key))
 
     # The store as a whole
 
@@ -363,7 +364,7 @@ def _lineage(connection: LogConnection, stream: Stream, last: int) -> tuple[Segm
         return ()
     if stream.alone:
         return (Segment(stream.key, 0, last),)
-    found = conversation_rows.lineage(connection, stream.key, last)
+    found = shared.lineage(connection, stream.key, last)
     # A conversation never becomes a fork later, so its ancestors are looked up once.
     stream.alone = len(found) == 1
     return found

@@ -31,6 +31,7 @@ from stenolog.adapters.store.contract.values import (
     Stream,
     Written,
 )
+from stenolog.adapters.store.sqlite.statements.dialect import shared
 from stenolog.domain.entry import Record, check_name
 from stenolog.domain.errors import (
     CallerError,
@@ -40,7 +41,7 @@ from stenolog.domain.errors import (
 )
 
 from . import blob_store
-from .statements import claim_rows, conversation_rows, event_rows, tracking_rows
+from .statements import claim_rows, conversation_rows, event_rows
 from .turn.group_commit import Savepoint
 
 
@@ -145,7 +146,7 @@ class ExactAppend(NamedTuple):
             ]:
                 found += self._append(part, name, items)
             if self.tracking is not None:
-                tracking_rows.insert(part.connection, self.tracking)
+                shared.track(part.connection, self.tracking)
         return found
 
     def _append(self, part: Savepoint, name: str, items: list[PendingEntry]) -> list[int]:
@@ -176,7 +177,7 @@ def _key(connection: sqlite3.Connection, stream: Stream) -> int:
     if stream.key is None:
         key = conversation_rows.find(connection, stream.name)
         return conversation_rows.create(connection, stream.name) if key is None else key
-    if conversation_rows.name_of(connection, stream.key) is None:
+    if shared.name_of(connection, stream.key) is None:
         raise ConversationNotFoundError(f"{stream.name!r}: the conversation was deleted")
     return stream.key
 
@@ -200,7 +201,7 @@ def fork(
     """See `LogRecorder.fork`."""
     key = parent.key
     assert key is not None, "it has entries"
-    if conversation_rows.name_of(connection, key) is None:
+    if shared.name_of(connection, key) is None:
         raise ConversationNotFoundError(f"{parent.name!r}: the conversation was deleted")
     if name is None:
         name = _free_name(connection, parent.name, key)
@@ -214,7 +215,7 @@ def fork(
 def _free_name(connection: sqlite3.Connection, parent: str, key: int) -> str:
     """Return the first free one of `<name>~1`, `~2` …"""
     # Where no fork has been renamed or deleted, the first try is free.
-    number = len(conversation_rows.forks(connection, key)) + 1
+    number = len(shared.forks(connection, key)) + 1
     while conversation_rows.find(connection, f"{parent}~{number}") is not None:
         number += 1
     return check_name(f"{parent}~{number}", what="name of the fork")
@@ -242,9 +243,9 @@ class Batch(NamedTuple):
         key, head = part.heads[share.stream]
         if head.position > share.expected:
             part.flush()
-            conversation_rows.note_import(part.connection, key, share.expected + 1, head.position)
+            shared.note_import(part.connection, key, share.expected + 1, head.position)
         for mark in share.marks:
-            tracking_rows.advance(part.connection, mark, Cursor(key))
+            shared.save_cursor(part.connection, mark, Cursor(key))
         forks = self._forks(share, part, records) if share.branches else []
         return Written(head.position, forks)
 
@@ -255,7 +256,7 @@ class Batch(NamedTuple):
         made = []
         for name, after in share.branches:
             digest = digests.get(after) or event_rows.digest_on(
-                connection, conversation_rows.lineage(connection, key, after), after
+                connection, shared.lineage(connection, key, after), after
             )
             assert digest is not None, "it is written"
             if conversation_rows.find(connection, name) is None:
@@ -281,20 +282,20 @@ class SqliteExportWriter(ExportWriter):
         return event_rows.head(self._connection, key) or START
 
     def digest_at(self, key: int, position: int) -> bytes | None:
-        segments = conversation_rows.lineage(self._connection, key, position)
+        segments = shared.lineage(self._connection, key, position)
         return event_rows.digest_on(self._connection, segments, position)
 
     def create(self, name: str, parent: int | None, fork: int | None) -> int:
         return conversation_rows.create(self._connection, name, parent=parent, fork=fork)
 
     def archive(self, key: int, at: int) -> None:
-        conversation_rows.archive(self._connection, key, at)
+        shared.archive(self._connection, key, at)
 
     def advance(self, name: str, to: Cursor) -> None:
-        tracking_rows.advance(self._connection, name, to)
+        shared.save_cursor(self._connection, name, to)
 
     def add_change(self, key: int, what: str, **values: Any) -> None:
-        conversation_rows.add_change(self._connection, key, what, **values)
+        shared.add_change(self._connection, key, what, **values)
 
     def write(self, key: int, records: Sequence[Record]) -> None:
         event_rows.insert_stored(self._connection, key, records)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 
+from stenolog.adapters.store.contract import shared_rows
 from stenolog.adapters.store.contract.values import Row
 from stenolog.domain.errors import CorruptLogError
 from stenolog.domain.history import DELETED
@@ -18,7 +19,8 @@ from stenolog.domain.history import DELETED
 from . import copies, file_safety
 from .errors import RAISED, to_store_error
 from .statements import schema
-from .statements.conversation_rows import INSERT_CHANGE, record_imports
+from .statements.conversation_rows import record_imports
+from .statements.dialect import plain
 from .statements.event_rows import compressed
 
 CONVERSATION = (
@@ -27,7 +29,6 @@ CONVERSATION = (
 ENTRY = """INSERT INTO stored_events (rowid, originator_id, originator_version, entry_id, at, topic, salt,
     digest, size, erased, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 BLOB = "INSERT INTO blobs (rowid, sha256, bytes) VALUES (?, ?, ?)"
-CURSOR = "INSERT OR REPLACE INTO tracking (name, stream, position, piece) VALUES (?, ?, ?, ?)"
 # A number that was used before is never used again: neither of a conversation, nor of an entry.
 USED = {
     "conversations": "SELECT max(stream) FROM history",
@@ -99,9 +100,9 @@ def _fill(connection: sqlite3.Connection, rows: LogRows, where: str) -> None:
     connection.executemany(CONVERSATION, rows.conversations())
     for page in rows.entries():
         connection.executemany(ENTRY, map(_as_stored, page))
-    connection.executemany(INSERT_CHANGE, rows.history())
+    connection.executemany(plain(shared_rows.INSERT_CHANGE), rows.history())
     connection.executemany(BLOB, rows.blobs())
-    connection.executemany(CURSOR, rows.cursors())
+    connection.executemany(plain(shared_rows.SET), rows.cursors())
     # Of a log that no owner has opened since an earlier release; else there are none.
     record_imports(connection)
     for table, statement in USED.items():

@@ -18,12 +18,12 @@ from stenolog.adapters.store.contract.inspection import (
     misplaced,
 )
 from stenolog.adapters.store.contract.values import LAST, Cursor, Head, Segment
+from stenolog.adapters.store.sqlite.statements.dialect import shared
 from stenolog.domain.entry import Record
 from stenolog.domain.history import Change
 
 from .errors import RAISED
-from .statements import conversation_rows, event_rows, schema, tracking_rows
-from .statements.conversation_rows import history_rows as rows_of_history
+from .statements import event_rows, schema
 from .turn import durable_head
 from .turn.database import LogDatastore
 
@@ -82,7 +82,7 @@ def conversations(connection: sqlite3.Connection) -> list[ConversationRow]:
 def history(connection: sqlite3.Connection) -> Iterator[Change | DamagedRow]:
     """Yield the records of the history; the first that cannot be read is the last."""
     try:
-        yield from checked_changes(rows_of_history(connection))
+        yield from checked_changes(shared.history_rows(connection))
     except RAISED as error:
         yield DamagedRow(0, "/history", "rows that can be read", str(error))
 
@@ -184,11 +184,10 @@ class SqliteInspection(Inspection):
         return blobs(self._connection)
 
     def cursors(self) -> Iterator[tuple[str, int, Cursor]]:
-        for name, key, *cursor in self._connection.execute(tracking_rows.ALL):
-            yield name, key, Cursor(*cursor)
+        yield from shared.cursors(self._connection)
 
     def lineage(self, key: int) -> tuple[Segment, ...]:
-        return conversation_rows.lineage(self._connection, key, LAST)
+        return shared.lineage(self._connection, key, LAST)
 
     def digest_at(self, key: int, position: int) -> bytes | None:
         return event_rows.digest_at(self._connection, key, position)

@@ -26,6 +26,7 @@ from stenolog.adapters.store.contract.values import (
     Stream,
     Which,
 )
+from stenolog.adapters.store.sqlite.statements.dialect import shared
 from stenolog.domain.errors import ConversationExistsError, StoreError, VersionConflictError
 
 from . import appends, blob_store
@@ -53,7 +54,7 @@ class SqliteConversations(ConversationStore):
 
     def name_of(self, key: int) -> str | None:
         with self._datastore.reading() as connection:
-            return conversation_rows.name_of(connection, key)
+            return shared.name_of(connection, key)
 
     def names(self, which: Which, *, limit: int | None = None, order: Order = "oldest") -> list[str]:
         with self._datastore.reading() as connection:
@@ -72,15 +73,15 @@ class SqliteConversations(ConversationStore):
             # A conversation may get its own name again.
             if conversation_rows.find(connection, name) not in (None, key):
                 raise ConversationExistsError(f"{name!r}: a conversation of this name exists already")
-            conversation_rows.rename(connection, key, name)
+            shared.rename(connection, key, name)
 
     def archive(self, key: int, at: int | None) -> None:
         with self._datastore.writing() as connection:
-            conversation_rows.archive(connection, key, at)
+            shared.archive(connection, key, at)
 
     def delete(self, key: int, name: str) -> None:
         with self._datastore.writing() as connection:
-            if living := conversation_rows.forks(connection, key):
+            if living := shared.forks(connection, key):
                 raise ConversationExistsError(f"{name!r}: forks of it exist: {', '.join(living[:5])}")
             conversation_rows.delete(connection, key)
 
@@ -93,7 +94,7 @@ class SqliteErasure(ErasureStore):
 
     def conversations_with(self, stream: Stream, position: int) -> dict[int, str]:
         with self._datastore.reading() as connection:
-            return dict(erasure_rows.conversations_with(connection, _key(stream), stream.name, position))
+            return dict(shared.conversations_with(connection, _key(stream), stream.name, position))
 
     def erase(
         self,
@@ -105,7 +106,7 @@ class SqliteErasure(ErasureStore):
         key, seal_key = _key(stream), os.urandom(KEY_BYTES)
         come_to: dict[int, int] = {}
         with self._datastore.writing() as connection:
-            first = erasure_rows.conversations_with(connection, key, having[key], positions[0])
+            first = shared.conversations_with(connection, key, having[key], positions[0])
             # A fork that was made since the caller looked also has the words, and needs an entry of its own.
             if dict(first) != having:
                 raise VersionConflictError(stream.name, expected=0, found=0)
@@ -122,15 +123,15 @@ class SqliteErasure(ErasureStore):
 
     def unfinished(self) -> tuple[set[int], set[str], int]:
         with self._datastore.reading() as connection:
-            return erasure_rows.unfinished(connection)
+            return shared.unfinished_erasures(connection)
 
     def end(self, upto: int) -> None:
         with self._datastore.writing() as connection:
-            erasure_rows.end(connection, upto)
+            shared.end_erasures(connection, upto)
 
     def left_hash(self, key: int, position: int) -> str:
         with self._datastore.reading() as connection:
-            return conversation_rows.left_hash(connection, key, position)
+            return shared.left_hash(connection, key, position)
 
 
 class SqliteBlobs(BlobStore):

@@ -36,13 +36,14 @@ from stenolog.adapters.store.contract.values import (
     Stream,
     Written,
 )
+from stenolog.adapters.store.sqlite.statements.dialect import shared
 from stenolog.domain.entry import GENESIS, Record
 from stenolog.domain.errors import CallerError, StoreError
 
 from . import appends, file_safety
 from .appends import Append, ExactAppend
 from .methods import SqliteBlobs, SqliteClaims, SqliteConversations, SqliteDrafts, SqliteErasure
-from .statements import conversation_rows, event_rows, tracking_rows
+from .statements import conversation_rows, event_rows
 from .turn.database import LogDatastore
 from .turn.group_commit import PendingWrite
 
@@ -55,7 +56,6 @@ SINCE = f"""SELECT originator_version, entry_id, at, digest, topic,
 LAST_POSITION = "SELECT max(originator_version) FROM stored_events WHERE originator_id = ?"
 HEADER = """SELECT entry_id, at, digest FROM stored_events
     WHERE originator_id = ? AND originator_version = ?"""
-INHERITED = "SELECT 1 FROM conversations WHERE parent = ? AND fork_position >= ? LIMIT 1"
 BOUNDS = """SELECT
     (SELECT rowid FROM stored_events WHERE originator_id = ?
         AND originator_version > ? ORDER BY originator_version LIMIT 1),
@@ -220,7 +220,7 @@ class SqliteLogRecorder(LogRecorder, SQLiteApplicationRecorder):
 
     def is_inherited(self, stream: Stream, position: int) -> bool:
         with self.datastore.reading() as connection:
-            return connection.execute(INHERITED, (stream.key, position)).fetchone() is not None
+            return shared.is_inherited(connection, stream.key, position)
 
     def resolve(self, stream: Stream) -> int | None:
         # Only a key that was found is kept: the conversation may begin at any moment.
@@ -316,24 +316,24 @@ class SqliteLogRecorder(LogRecorder, SQLiteApplicationRecorder):
 
     def imported(self, key: int) -> tuple[int, int]:
         with self.datastore.reading() as connection:
-            return conversation_rows.imported(connection, key)
+            return shared.imported(connection, key)
 
     # Cursors of followers
 
     def insert_tracking(self, tracking: Tracking) -> None:
-        self.datastore.group.savepoint(lambda connection: tracking_rows.insert(connection, tracking))
+        self.datastore.group.savepoint(lambda connection: shared.track(connection, tracking))
 
     def max_tracking_id(self, application_name: str) -> int | None:
         with self.datastore.reading() as connection:
-            return tracking_rows.newest(connection, application_name)
+            return shared.tracked(connection, application_name)
 
     def load_cursor(self, name: str, key: int = EVERYWHERE) -> Cursor:
         with self.datastore.reading() as connection:
-            return tracking_rows.load_cursor(connection, name, key)
+            return shared.load_cursor(connection, name, key)
 
     def save_cursor(self, name: str, to: Cursor, key: int = EVERYWHERE) -> None:
         with self.datastore.writing() as connection:
-            tracking_rows.advance(connection, name, to, key)
+            shared.save_cursor(connection, name, to, key)
 
     # The store as a whole
 
@@ -377,7 +377,7 @@ def _lineage(connection: sqlite3.Connection, stream: Stream, last: int) -> tuple
         return ()
     if stream.alone:
         return (Segment(stream.key, 0, last),)
-    found = conversation_rows.lineage(connection, stream.key, last)
+    found = shared.lineage(connection, stream.key, last)
     # A conversation never becomes a fork later, so its ancestors are looked up once.
     stream.alone = len(found) == 1
     return found

@@ -7,19 +7,15 @@ the log (see `erasures`).
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 
 from stenolog.adapters.store.contract.blobs import shas_in
-from stenolog.adapters.store.contract.values import Cursor
 from stenolog.domain.entry import content_hash, effects_left, left_hash
 from stenolog.domain.history import ERASED
 
-from . import conversation_rows, tracking_rows
+from .dialect import shared
 from .event_rows import PAYLOAD
 
-STREAM_MARK = "erasing"
-BLOB_MARK = "erasing blob "
-WITH_ENTRY = "SELECT stream, name FROM conversations WHERE parent = ? AND fork_position >= ? ORDER BY stream"
 STORED = f"""SELECT topic, salt, {PAYLOAD} FROM stored_events
     WHERE originator_id = ? AND originator_version = ? AND erased IS NULL"""
 ERASE = """UPDATE stored_events SET size = ?, erased = ?, salt = x'', state = ?
@@ -28,18 +24,6 @@ NEW_KEY = "UPDATE secret SET bytes = ? WHERE name = 'sidecars'"
 DRAFTS = "DELETE FROM drafts WHERE fence IN (SELECT fence FROM claims WHERE stream = ?)"
 HAS_TABLES = "SELECT 1 FROM sqlite_master WHERE name = 'stenolog_tables'"
 TABLES = "SELECT name FROM stenolog_tables"
-MARKED = f"(name = '{STREAM_MARK}' OR name LIKE '{BLOB_MARK}%')"
-PENDING = f"SELECT name, stream, position FROM tracking WHERE {MARKED}"
-UNMARK = f"DELETE FROM tracking WHERE {MARKED} AND position <= ?"
-
-
-def conversations_with(
-    connection: sqlite3.Connection, key: int, name: str, position: int
-) -> Iterator[tuple[int, str]]:
-    """Yield the conversations that have an entry: the stream's own, and its forks from there on."""
-    yield key, name
-    for fork, fork_name in connection.execute(WITH_ENTRY, (key, position)).fetchall():
-        yield from conversations_with(connection, fork, fork_name, position)
 
 
 def overwrite(
@@ -65,7 +49,7 @@ def overwrite(
         named |= shas_in(payload)
         # Length and hash stay, because the digest of the entry is made of them.
         connection.execute(ERASE, (len(payload), content_hash(salt, payload), left, key, position))
-        conversation_rows.add_change(connection, key, ERASED, value=position, name=left_hash(left))
+        shared.add_change(connection, key, ERASED, value=position, name=left_hash(left))
     if connection.execute(HAS_TABLES).fetchone():
         for (table,) in connection.execute(TABLES).fetchall():
             # Rows of tables that follow the log were made of the words.
@@ -73,27 +57,6 @@ def overwrite(
             connection.executemany(statement, [(key, position) for position in positions])
     # With another seal key, checkpoints that other processes made of the words are not used any more.
     connection.execute(NEW_KEY, (seal_key,))
-    # A greater number for each erasure, so that `end` takes the marks of earlier ones alone.
-    number = conversation_rows.newest_change(connection).number
-    for each in keys:
-        # A draft of a model that was shown the words may repeat them.
-        connection.execute(DRAFTS, (each,))
-        tracking_rows.advance(connection, STREAM_MARK, Cursor(number), each)
-    for sha in named:
-        tracking_rows.advance(connection, f"{BLOB_MARK}{sha}", Cursor(number))
-
-
-def unfinished(connection: sqlite3.Connection) -> tuple[set[int], set[str], int]:
-    """Return the streams, and the sha256 of blobs, whose words are still to be removed beside the log.
-
-    The number is that of the last erasure among them.
-    """
-    pending = connection.execute(PENDING).fetchall()
-    streams = {stream for name, stream, _ in pending if name == STREAM_MARK}
-    named = {name.removeprefix(BLOB_MARK) for name, *_ in pending if name != STREAM_MARK}
-    return streams, named, max((number for *_, number in pending), default=0)
-
-
-def end(connection: sqlite3.Connection, upto: int) -> None:
-    """Remove the marks of erasures up to a number: nothing of their words is left."""
-    connection.execute(UNMARK, (upto,))
+    # A draft of a model that was shown the words may repeat them.
+    connection.executemany(DRAFTS, [(each,) for each in keys])
+    shared.mark_erased(connection, keys, named)
