@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable
 
 import pytest
-from rich.text import Text
 
 from stenolog.adapters.programs.claude_code import line
 from stenolog.apps.chats import rendering
 from stenolog.apps.cli import terminal
+from stenolog.apps.cli.draw.layout import wrapped
 from stenolog.projections.messages import quoting
 from stenolog.projections.terminal_text import shown_call
 
@@ -19,7 +19,7 @@ SECONDS = 2.0
 
 
 def drawn(text: str) -> None:
-    terminal.draw([Text(text)], "never", page=False)
+    terminal.draw([wrapped(text)], "never", page=False)
 
 
 def title(text: str) -> str:

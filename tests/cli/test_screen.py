@@ -8,12 +8,11 @@ from collections.abc import Iterable
 
 import click
 import pytest
-from rich.console import Console
-from rich.text import Text
 
 from stenolog.apps.cli import terminal as terminal_module
 from stenolog.apps.cli.chat.terminal import TerminalWriter
 from stenolog.apps.cli.draw.layout import table, wrapped
+from stenolog.apps.cli.lines import line
 
 
 class Terminal(io.StringIO):
@@ -47,7 +46,7 @@ def paged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_what_is_taller_than_the_terminal_is_paged(monkeypatch: pytest.MonkeyPatch, paged: list[str]) -> None:
     out = terminal(monkeypatch)
-    terminal_module.draw((Text(str(line)) for line in range(50)), "never", page=True)
+    terminal_module.draw((line(str(number)) for number in range(50)), "never", page=True)
 
     assert paged == ["".join(f"{line}\n" for line in range(50))]
     assert out.getvalue() == ""
@@ -57,7 +56,7 @@ def test_what_is_shown_in_a_conversation_is_not_paged(
     monkeypatch: pytest.MonkeyPatch, paged: list[str]
 ) -> None:
     out = terminal(monkeypatch)
-    TerminalWriter("never").drawn(Text(str(line)) for line in range(50))
+    TerminalWriter("never").drawn(line(str(number)) for number in range(50))
 
     assert (paged, out.getvalue().count("\n")) == ([], 50)
 
@@ -70,14 +69,14 @@ def test_a_pager_is_told_to_obey_colours_unless_a_person_has_told_it_otherwise(
     monkeypatch.setenv("LESS", given or "")
     if given is None:
         monkeypatch.delenv("LESS")
-    terminal_module.draw((Text(str(line)) for line in range(50)), "always", page=True)
+    terminal_module.draw((line(str(number)) for number in range(50)), "always", page=True)
 
     assert os.environ["LESS"] == told
 
 
 def test_what_fits_is_printed(monkeypatch: pytest.MonkeyPatch, paged: list[str]) -> None:
     out = terminal(monkeypatch)
-    terminal_module.draw((Text(str(line)) for line in range(9)), "never", page=True)
+    terminal_module.draw((line(str(number)) for number in range(9)), "never", page=True)
 
     assert paged == []
     assert out.getvalue() == "".join(f"{line}\n" for line in range(9))
@@ -85,21 +84,21 @@ def test_what_fits_is_printed(monkeypatch: pytest.MonkeyPatch, paged: list[str])
 
 def test_no_pager_is_heard(monkeypatch: pytest.MonkeyPatch, paged: list[str]) -> None:
     out = terminal(monkeypatch)
-    terminal_module.draw((Text(str(line)) for line in range(50)), "never", page=False)
+    terminal_module.draw((line(str(number)) for number in range(50)), "never", page=False)
 
     assert paged == []
     assert out.getvalue().count("\n") == 50
 
 
 def test_a_pipe_is_never_paged(paged: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    terminal_module.draw((Text(str(line)) for line in range(500)), "auto", page=True)
+    terminal_module.draw((line(str(number)) for number in range(500)), "auto", page=True)
 
     assert paged == []
     assert capsys.readouterr().out.count("\n") == 500
 
 
 def test_lines_end_without_blanks_and_strings_stay_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
-    terminal_module.draw([Text("a  "), "b  ", Text("")], "never", page=False)
+    terminal_module.draw([wrapped("a  "), "b  ", line("")], "never", page=False)
 
     assert capsys.readouterr().out == "a\nb  \n\n"
 
@@ -135,10 +134,7 @@ ROW = ("12", "coder", "last:50+tokens:16k+pins", "1,234,567", "@state/a.json", "
 
 def shown(width: int, *rows: tuple[str, ...]) -> list[str]:
     """Return a table, as it is printed on so many cells."""
-    console = Console(file=io.StringIO(), width=width)
-    with console.capture() as captured:
-        console.print(table(COLUMNS, rows))
-    return [line.rstrip() for line in captured.get().splitlines()]
+    return [*table(COLUMNS, rows).rendered(width, coloured=False)]
 
 
 @pytest.mark.parametrize("width", [30, 40, 50, 60, 80, 100, 200])
@@ -166,9 +162,6 @@ def test_a_table_of_no_rows_has_its_titles() -> None:
 
 
 def test_what_is_wrapped_is_whole_and_hangs() -> None:
-    console = Console(file=io.StringIO(), width=20)
-    with console.capture() as captured:
-        console.print(wrapped("gone by ", ("over-budget: it is older", "red"), hang=4))
+    told = wrapped("gone by ", ("over-budget: it is older", "red"), hang=4)
 
-    lines = [line.rstrip() for line in captured.get().splitlines()]
-    assert lines == ["gone by", "    over-budget: it", "    is older"]
+    assert [*told.rendered(20, coloured=False)] == ["gone by", "    over-budget: it", "    is older"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from stenolog.adapters.conversation.queries.plain_json import entry_data as entry_data
 from stenolog.adapters.conversation.queries.plain_json import when as when
@@ -20,12 +20,16 @@ from stenolog.projections.views.lines import describe as describe
 from stenolog.projections.views.lines import in_words as in_words
 from stenolog.projections.views.lines import thoughts as thoughts
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
+
+class Drawing(Protocol):
+    """Something of several lines, such as a table."""
+
+    def rendered(self, width: int | None, *, coloured: bool) -> Iterator[str]:
+        """Yield its lines; `width` is in cells, None for a pipe."""
 
 
-Piece: TypeAlias = "TextLine | Paragraph | RenderableType"
-"""A piece of a drawing: a line, a paragraph, a string that is printed as it is, or what rich can draw."""
+Piece: TypeAlias = "str | TextLine | Drawing"
+"""A piece of a drawing: a line, several lines, or a string that is printed as it is."""
 
 CODES = {
     "bold": "1",
@@ -123,17 +127,21 @@ def _rows(text: str) -> Iterator[str]:
 
 
 def _folded(row: str, room: int) -> Iterator[str]:
-    """Break a line after the last word that fits; cut a word that does not."""
+    return (row[begin:end] for begin, end in breaks(row, room))
+
+
+def breaks(row: str, room: int) -> Iterator[tuple[int, int]]:
+    """Yield where each line of a text begins and ends: between words; a word wider than `room` is cut."""
     begin = 0
     while (end := _fits(row, begin, room)) < len(row):
         blank = end if row[end] == " " else row.rfind(" ", begin, end)
         if blank > begin and row[begin:blank].strip():
             end = blank
-        yield row[begin:end].rstrip()
+        yield begin, begin + len(row[begin:end].rstrip())
         while end < len(row) and row[end] == " ":
             end += 1
         begin = end
-    yield row[begin:]
+    yield begin, len(row)
 
 
 def _fits(row: str, begin: int, room: int) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import stat
 import sys
@@ -18,20 +17,17 @@ import click
 
 from stenolog.projections.terminal_text import safe
 
-from .lines import Paragraph, Piece, TextLine
+from .lines import Piece, TextLine
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import Console
     from rich.progress import Progress
 
 
 T = TypeVar("T")
 Color: TypeAlias = Literal["auto", "always", "never"]
-PIPED_WIDTH = 120
-"""The width of a rule in a pipe, where lines of text have no limit."""
 BATCH = 1_000
 """So many lines of a paragraph are written to a pipe at once."""
-FILLING = re.compile(r"(?<! ) *((?:\x1b\[[\d;]*m)*)$")
 PATIENCE_S = 1.0
 """The seconds that work may take before its progress is shown."""
 
@@ -53,23 +49,6 @@ def coloured(color: Color, *, stderr: bool = False) -> bool:
     return color == "always" or (color == "auto" and terminal and not os.environ.get("NO_COLOR"))
 
 
-def console(color: Color = "auto", *, stderr: bool = False) -> Console:
-    """Return a console without markup, so that stored text cannot style itself."""
-    from rich.console import Console
-
-    colours = coloured(color, stderr=stderr)
-    return Console(
-        stderr=stderr,
-        width=width() or PIPED_WIDTH,
-        force_terminal=None if stderr else colours,
-        no_color=not colours,
-        color_system="standard" if colours else None,
-        markup=False,
-        highlight=False,
-        emoji=False,
-    )
-
-
 def draw(drawing: Iterable[Piece], color: Color, *, page: bool) -> None:
     """Print a drawing piece by piece, in a pager if taller than the terminal."""
     lines = _lines(drawing, color)
@@ -86,35 +65,23 @@ def draw(drawing: Iterable[Piece], color: Color, *, page: bool) -> None:
 
 
 def _lines(drawing: Iterable[Piece], color: Color) -> Iterator[str]:
-    """Yield the drawing line by line; import rich only for more than lines."""
+    """Yield the drawing line by line."""
     cells, colours = width(), coloured(color)
-    screen: Console | None = None
     for piece in drawing:
         if isinstance(piece, str):
             yield f"{piece}\n"
         elif isinstance(piece, TextLine):
             yield f"{piece.rendered(cells, coloured=colours)}\n"
-        elif isinstance(piece, Paragraph):
-            rows = (f"{row}\n" for row in piece.rendered(cells, coloured=colours))
-            yield from rows if sys.stdout.isatty() else _batched(rows)  # a pager counts lines
-        elif cells is None and not colours and (piped := getattr(piece, "piped", None)):
-            yield from piped()
         else:
-            screen = screen or console(color)
-            yield from _drawn(screen, piece, cut=cells is not None)
+            piped = None if cells is not None or colours else getattr(piece, "piped", None)
+            rows = (f"{row}\n" for row in (piped() if piped else piece.rendered(cells, coloured=colours)))
+            yield from rows if sys.stdout.isatty() else _batched(rows)  # a pager counts lines
 
 
 def _batched(rows: Iterator[str]) -> Iterator[str]:
     """Join lines, which a pipe takes ten times as fast."""
     while batch := "".join(islice(rows, BATCH)):
         yield batch
-
-
-def _drawn(screen: Console, piece: RenderableType, *, cut: bool) -> Iterator[str]:
-    """Yield rich's text of a piece, without trailing blanks."""
-    with screen.capture() as captured:
-        screen.print(piece, soft_wrap=not cut)
-    return (FILLING.sub(r"\1", line, count=1) + "\n" for line in captured.get().split("\n")[:-1])
 
 
 def say(text: str, *, mark: str = "", style: str = "", color: Color | None = None) -> None:
@@ -138,6 +105,15 @@ def ask(question: str, undone: str) -> None:
         raise Declined(undone) from None
     if not agreed:
         raise Declined(undone)
+
+
+def _screen() -> Console:
+    """Return the console for progress: nothing is markup, so no file name can style itself."""
+    from rich.console import Console
+
+    return Console(
+        stderr=True, no_color=not coloured("auto", stderr=True), markup=False, highlight=False, emoji=False
+    )
 
 
 class Bar:
@@ -169,7 +145,7 @@ class Bar:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-        drawn = Progress(*columns, console=console(stderr=True), transient=True)
+        drawn = Progress(*columns, console=_screen(), transient=True)
         drawn.add_task(safe(self.label), total=self.total)
         drawn.start()
         return drawn
@@ -222,7 +198,7 @@ class Bytes(Bar):
 
         told = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
         columns = (*told, TimeRemainingColumn(), TextColumn("{task.fields[files]}"))
-        drawn = Progress(*columns, console=console(stderr=True), transient=True)
+        drawn = Progress(*columns, console=_screen(), transient=True)
         drawn.add_task(safe(self.label), total=self.total, files=self._files)
         drawn.start()
         return drawn

@@ -97,7 +97,8 @@ def entry_line(
         (f"{kind:<{KIND_CELLS}}  ", style),
         (f"{_fitted(who)}  ", ""),
         (what, "red" if what.startswith("✗") else ""),
-        (f" {thought}" if what and thought else thought, "dim"),
+        " " if what and thought else "",
+        (thought, "dim"),
     )
 
 

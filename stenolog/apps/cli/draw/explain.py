@@ -214,7 +214,7 @@ def left_out_drawn(
             for run, times in folded(gone)
         ],
     )
-    yield legend({run.rule: run.does for run in gone})
+    yield from legend({run.rule: run.does for run in gone})
 
 
 def _room_line(room: BudgetRoom) -> Piece:
@@ -236,7 +236,7 @@ def view_drawn(told: Sequence[Seen], agent: str, minus: str, log: Sequence[Entry
     columns = (">ENTRY", "KIND", "~WHO", "KNOWN BY", ">SINCE", "KEPT BACK BY", "*TEXT")
     yield table(columns, [_seen_row(seen, entries[seen.position]) for seen in told])
     used = {seen.proof for seen in told}
-    yield legend({proof: means for proof, means in PROOFS.items() if proof in used})
+    yield from legend({proof: means for proof, means in PROOFS.items() if proof in used})
 
 
 def _seen_row(seen: Seen, entry: Entry) -> tuple[Cell, ...]:

@@ -1,28 +1,23 @@
-"""Paragraphs and tables drawn by rich, in which stored text is safe to print.
-
-Commands import this module only when they draw.
-"""
+"""Wrapped lines and tables, in which stored text is safe to print."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
-from rich.cells import cell_len
-from rich.text import Text
+from rich.cells import cell_len, set_cell_size
 
+from stenolog.apps.cli.lines import Paragraph, TextLine, breaks
 from stenolog.projections.terminal_text import one_line, safe
 
-if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderableType
-    from rich.table import Table
-
 Cell: TypeAlias = str | tuple[str, str]
+Styled: TypeAlias = tuple[str, str]
+"""Safe words with their style."""
 NARROWEST = 8
 """A column that may be cut keeps at least so many cells."""
 GAPS = (2, 1)
-"""So many blanks stand between two columns: one where two are too many."""
+"""The blanks between two columns: one if two are too many."""
 APART = "  "
 """The separator of two values if a row is written as lines."""
 
@@ -32,23 +27,35 @@ class Wrapped:
 
     def __init__(self, *pieces: Cell, hang: int = 0, indent: int = 0) -> None:
         pairs = ((piece, "") if isinstance(piece, str) else piece for piece in pieces)
-        shown = ((safe(words).replace("\n", " "), style) for words, style in pairs)
-        self.text = Text.assemble(*shown, overflow="fold")
-        self.hang = hang
-        self.indent = indent
+        self.pieces = [(safe(words).replace("\n", " "), style) for words, style in pairs]
+        self.hang, self.indent = hang, indent
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
-        if options.no_wrap:  # a pipe
-            yield Text.assemble(" " * self.indent, self.text, no_wrap=True, overflow="ignore")
-            return
-        room = options.max_width - self.indent
-        short = self.text.cell_len <= room
-        first, *rest = self.text.wrap(console, room if short else room - self.hang)
-        first.pad_left(self.indent)
-        yield first
-        for more in rest:
-            more.pad_left(self.indent + self.hang)
-            yield more
+    def rendered(self, width: int | None, *, coloured: bool) -> Iterator[str]:
+        """Yield its lines; only one if `width` is None."""
+        plain = "".join(words for words, _ in self.pieces)
+        room = sys.maxsize if width is None else max(1, width - self.indent)
+        is_short = len(plain) <= room and cell_len(plain) <= room
+        blanks = " " * self.indent
+        for begin, end in breaks(plain, room if is_short else max(1, room - self.hang)):
+            yield _line([(blanks, ""), *_between(self.pieces, begin, end)], coloured)
+            blanks = " " * (self.indent + self.hang)
+
+
+def _between(pieces: Iterable[Styled], begin: int, end: int) -> Iterator[Styled]:
+    at = 0
+    for words, style in pieces:
+        yield words[max(0, begin - at) : max(0, end - at)], style
+        at += len(words)
+
+
+def _line(pieces: Iterable[Styled], coloured: bool) -> str:
+    """Return pieces as a line without blanks at its end."""
+    kept = [*pieces]
+    while kept and not kept[-1][0].rstrip(" "):
+        kept.pop()
+    if kept:
+        kept[-1] = kept[-1][0].rstrip(" "), kept[-1][1]
+    return TextLine(tuple(kept)).rendered(None, coloured=coloured)
 
 
 def wrapped(*pieces: Cell, hang: int = 0, indent: int = 0) -> Wrapped:
@@ -56,21 +63,16 @@ def wrapped(*pieces: Cell, hang: int = 0, indent: int = 0) -> Wrapped:
     return Wrapped(*pieces, hang=hang, indent=indent)
 
 
-def heading(text: str) -> Text:
+def heading(text: str) -> Paragraph:
     """Return a heading over a part of a longer answer."""
-    return Text(f"\n{one_line(text)}", style="bold")
+    return Paragraph(f"\n{one_line(text)}", "bold")
 
 
-def legend(means: Mapping[str, str]) -> Table:
-    """Return the meanings of a table's words, each wrapped beside its word."""
-    from rich.table import Table
-
-    drawn = Table.grid(padding=(0, 2, 0, 0))
-    drawn.add_column(no_wrap=True)
-    drawn.add_column(overflow="fold")
+def legend(means: Mapping[str, str]) -> Iterator[Paragraph]:
+    """Yield the meanings of a table's words, each wrapped beside its word."""
+    indent = max(map(cell_len, means), default=0) + len(APART)
     for word, meaning in means.items():
-        drawn.add_row(one_line(word), Text(one_line(meaning), "dim"))
-    return drawn
+        yield Paragraph(one_line(meaning), "dim", indent, one_line(word))
 
 
 class TableRows:
@@ -98,22 +100,25 @@ class TableRows:
 
     def piped(self) -> Iterator[str]:
         """Yield the titles and the rows as lines for another program."""
-        yield "\t".join(self.titles) + "\n"
+        yield "\t".join(self.titles)
         for row in self.rows:
-            yield "\t".join(cell.plain for cell in row) + "\n"
+            yield "\t".join(words for words, _ in row)
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        is_pipe = options.no_wrap
-        room = sys.maxsize if is_pipe else options.max_width  # in a pipe nothing is cut
+    def rendered(self, width: int | None, *, coloured: bool) -> Iterator[str]:
+        """Yield its lines, side by side if they fit in `width` cells; in a pipe nothing is cut."""
+        room = sys.maxsize if width is None else width
         for left_out in range(len(self.spare) + 1):
             shown = self._without(self.spare[:left_out])
             for gap in GAPS:
                 widths = shown._widths(room - gap * (len(shown.titles) - 1))
                 if widths is not None:
-                    yield from shown._side_by_side(widths, " " * gap, is_ruled=not is_pipe)
-                    yield from _left_out(self.spare[:left_out])
+                    yield from shown._side_by_side(widths, " " * gap, coloured, is_ruled=width is not None)
+                    if left_out:
+                        words = f"no room for {', '.join(self.spare[:left_out])}: --json has them"
+                        yield from Wrapped((words, "dim")).rendered(width, coloured=coloured)
                     return
-        yield from (line for row in self.rows for line in self._lines(row, room))
+        for row in self.rows:
+            yield from self._lines(row, room, coloured)
 
     def _without(self, titles: Sequence[str]) -> TableRows:
         if not titles:
@@ -127,7 +132,7 @@ class TableRows:
         """Return each column's width; None if they do not fit."""
         cells = zip(*self.rows, strict=True) if self.rows else [()] * len(self.titles)
         widths = [
-            max([cell_len(title), *(cell.cell_len for cell in column)])
+            max([cell_len(title), *(cell_len(words) for words, _ in column)])
             for title, column in zip(self.titles, cells, strict=True)
         ]
         over = sum(widths) - room
@@ -139,33 +144,38 @@ class TableRows:
                     widths[at], over = widths[at] - less, over - less
         return None if over > 0 else widths
 
-    def _side_by_side(self, widths: Sequence[int], gap: str, *, is_ruled: bool) -> Iterator[Text]:
-        between = Text(gap)
-        for row in ([Text(title, "dim") for title in self.titles], None, *self.rows):
-            if row is None:
-                rule = "─" * (sum(widths) + len(gap) * (len(widths) - 1))
-                yield from [Text(rule, no_wrap=True)] if is_ruled else []
-                continue
-            cells = enumerate(zip(row, widths, self.columns, strict=True), 1)
-            fitted = [_fitted(*cell, last=at == len(widths)) for at, cell in cells]
-            line = between.join(fitted)
-            line.no_wrap, line.overflow = True, "ignore"
-            yield line
+    def _side_by_side(
+        self, widths: Sequence[int], gap: str, coloured: bool, *, is_ruled: bool
+    ) -> Iterator[str]:
+        for nth, row in enumerate(([(title, "dim") for title in self.titles], *self.rows)):
+            pieces: list[Styled] = []
+            for cell, width, column in zip(row, widths, self.columns, strict=True):
+                pieces += (*_fitted(cell, width, column), (gap, ""))
+            yield _line(pieces, coloured)
+            if not nth and is_ruled:
+                yield "─" * (sum(widths) + len(gap) * (len(widths) - 1))
 
-    def _lines(self, row: Sequence[Text], room: int) -> Iterator[Text]:
-        begun = Text()
+    def _lines(self, row: Sequence[Styled], room: int, coloured: bool) -> Iterator[str]:
+        """Yield a row as lines of titles and values."""
+        begun: list[Styled] = []
+        size = 0
         for column, title, cell in zip(self.columns, self.titles, row, strict=True):
-            if not cell.plain or column.startswith("*"):
+            if not cell[0] or column.startswith("*"):
                 continue
-            value = Text.assemble((f"{title} " if title else "", "dim"), cell)
-            if begun.plain and begun.cell_len + len(APART) + value.cell_len > room:
-                yield _fold(begun)
-                begun = Text("  ")
-            begun = Text.assemble(begun, APART if begun.plain.strip() else "", value)
-        yield _fold(begun)
+            value = [(f"{title} " if title else "", "dim"), cell]
+            cells = sum(cell_len(words) for words, _ in value)
+            if begun and size + len(APART) + cells > room:
+                yield from Wrapped(*begun).rendered(room, coloured=coloured)
+                begun, size = [("  ", "")], 2
+            elif begun:
+                begun.append((APART, ""))
+                size += len(APART)
+            begun += value
+            size += cells
+        yield from Wrapped(*begun).rendered(room, coloured=coloured)
         for column, cell in zip(self.columns, row, strict=True):
-            if column.startswith("*") and cell.plain:
-                yield Text.assemble("  ", cell, no_wrap=True, overflow="ellipsis")
+            if column.startswith("*") and cell[0]:
+                yield TextLine((("  ", ""), cell)).rendered(room, coloured=coloured)
 
 
 def table(
@@ -179,28 +189,16 @@ def table(
     return TableRows(columns, rows, least, names, spare)
 
 
-def _left_out(titles: Sequence[str]) -> Iterator[Text]:
-    if titles:
-        words = f"no room for {', '.join(titles)}: --json has them"
-        yield Text(words, "dim", overflow="fold")
+def _fitted(cell: Styled, width: int, column: str) -> tuple[Styled, Styled]:
+    """Return a cell as wide as its column: its words and its blanks, in their order."""
+    words, style = cell
+    size = cell_len(words)
+    if size > width:
+        words, size = f"{set_cell_size(words, width - 1)}…", width
+    blanks = (" " * (width - size), "")
+    return (blanks, (words, style)) if column.startswith(">") else ((words, style), blanks)
 
 
-def _fitted(cell: Text, width: int, column: str, *, last: bool) -> Text:
-    fitted = cell.copy()
-    fitted.truncate(width, overflow="ellipsis")
-    blanks = width - fitted.cell_len
-    if column.startswith(">"):
-        fitted.pad_left(blanks)
-    elif not last:
-        fitted.pad_right(blanks)
-    return fitted
-
-
-def _fold(text: Text) -> Text:
-    text.overflow = "fold"
-    return text
-
-
-def _cell(cell: Cell) -> Text:
+def _cell(cell: Cell) -> Styled:
     words, style = (cell, "") if isinstance(cell, str) else cell
-    return Text(one_line(words), style, no_wrap=True, overflow="ellipsis")
+    return one_line(words), style

@@ -7,8 +7,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from rich.cells import cell_len
-from rich.rule import Rule
-from rich.text import Text
 
 from stenolog.apps.cli.lines import Piece, in_words, line, paragraph
 from stenolog.apps.cli.terminal import width
@@ -136,7 +134,8 @@ def _mode_rule(detail: str) -> Piece:
         return line((detail, "magenta"))
     if cell_len(one_line(detail)) + len(" ─") > cells:
         return wrapped((detail, "magenta"), hang=2)
-    return Rule(Text(one_line(detail), style="magenta"), style="dim", align="left")
+    shown = one_line(detail)
+    return line((shown, "magenta"), (f" {'─' * (cells - cell_len(shown) - 1)}", "dim"))
 
 
 def _message(item: TimelineItem, full: bool) -> Iterator[Piece]:

@@ -71,7 +71,7 @@ def _drawn_rerun(conversation: Conversation, told: Rerun, under_team: bool) -> I
             yield wrapped((f"  not in a log, so not compared: {', '.join(NOT_COMPARED)}", "dim"), hang=2)
         return
     yield line(("✗ ", "red"), f"{conversation.name}: {requests} the same, then one differs")
-    yield legend(
+    yield from legend(
         {
             "agent": divergence.lane,
             "request": f"at {divergence.view}, answered at {divergence.position}",
