@@ -29,7 +29,7 @@ def test_every_address_is_in_the_how_to(tmp_path: Path) -> None:
     with stenolog.open(tmp_path / "talks.db") as log:
         routes = [route for route in stenolog.inspector(log).routes if isinstance(route, Route)]
     first = {route.path.split("/")[1].removesuffix(".json") for route in routes} - {"index"}
-    missing = sorted(name for name in first if not re.search(rf"`/{re.escape(name)}[`/]", TABLE))
+    missing = sorted(name for name in first if f"`/{name}`" not in TABLE and f"`/{name}/" not in TABLE)
     assert missing == []
 
 

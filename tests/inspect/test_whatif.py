@@ -74,7 +74,10 @@ def test_the_page_has_the_bytes_that_the_command_prints(
 def test_it_shows_what_is_otherwise_by_rule_and_whether_it_can_be_sent(web: TestClient) -> None:
     page = words(web.get("/whatif/demo?at=34&budget=300").text)
     assert "as it is" in page
-    assert re.search(r"- \d+ parts of 3 to \d+: over-budget · -\d+ tokens", page)
+    data = web.get("/whatif.json/demo?at=34&budget=300").json()["data"]
+    gone = [each for each in data["other"]["omissions"] if each["rule"] == "over-budget"]
+    last = max(each["last"] for each in gone)
+    assert f" parts of 3 to {last}: over-budget · -" in page
     assert "yes" in page
     page = words(web.get("/whatif/demo?at=34&budget=5").text)
     assert "no : over budget" in page
