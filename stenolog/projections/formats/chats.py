@@ -161,7 +161,7 @@ def _without(ids: tuple[str, ...], id: object) -> tuple[str, ...]:
 
 
 @checks.law
-def messages_present(body: Body) -> Iterator[checks.Finding]:
+def messages_present(body: Body) -> checks.Findings:
     """A request holds at least one message."""
     if not body.get("messages"):
         yield "/messages", "no message"
@@ -198,7 +198,7 @@ def call_ids(seen: checks.PersistentSet, at: str, message: Body) -> checks.Steps
 
 
 @checks.per_message
-def content_present(at: str, message: Body) -> Iterator[checks.Finding]:
+def content_present(at: str, message: Body) -> checks.Findings:
     """A message says something: no content only beside calls, no empty list, no blank text but a tool's."""
     content = message.get("content")
     if content is None and message.get("role") == "assistant" and message.get("tool_calls"):
@@ -211,7 +211,7 @@ def content_present(at: str, message: Body) -> Iterator[checks.Finding]:
 
 
 @checks.per_message
-def media_from_the_user(at: str, message: Body) -> Iterator[checks.Finding]:
+def media_from_the_user(at: str, message: Body) -> checks.Findings:
     """Only the user shows pictures and files."""
     if message.get("role") == "user" or not isinstance(message.get("content"), list):
         return
@@ -221,14 +221,14 @@ def media_from_the_user(at: str, message: Body) -> Iterator[checks.Finding]:
 
 
 @checks.law
-def ends_with_a_user_turn(body: Body) -> Iterator[checks.Finding]:
+def ends_with_a_user_turn(body: Body) -> checks.Findings:
     """The last message is not the assistant's."""
     turns = body.get("messages")
     if turns and turns[-1].get("role") == "assistant":
         yield f"/messages/{len(turns) - 1}/role", "assistant"
 
 
-def _unfit_names(at: str, message: Body) -> Iterator[checks.Finding]:
+def _unfit_names(at: str, message: Body) -> checks.Findings:
     for place, call in _calls(at, message):
         kind = call.get("type", "function")
         if not fits_tool_name(call[kind]["name"]):
@@ -236,7 +236,7 @@ def _unfit_names(at: str, message: Body) -> Iterator[checks.Finding]:
 
 
 @checks.collected(_unfit_names)
-def tool_names(body: Body, called: Sequence[checks.Finding]) -> Iterator[checks.Finding]:
+def tool_names(body: Body, called: Sequence[checks.Finding]) -> checks.Findings:
     """The names of tools are of letters, digits, _ and -, at most 64 long, and declared once."""
     yield from called
     tools = enumerate(body.get("tools", []))
@@ -245,7 +245,7 @@ def tool_names(body: Body, called: Sequence[checks.Finding]) -> Iterator[checks.
 
 
 @checks.per_message
-def arguments_are_objects(at: str, message: Body) -> Iterator[checks.Finding]:
+def arguments_are_objects(at: str, message: Body) -> checks.Findings:
     """The arguments of a function's call are the text of a JSON object; a custom tool's input is a text."""
     for place, call in _calls(at, message):
         if call.get("type") == "custom":
@@ -256,7 +256,7 @@ def arguments_are_objects(at: str, message: Body) -> Iterator[checks.Finding]:
 
 
 @checks.law
-def tools_declared(body: Body) -> Iterator[checks.Finding]:
+def tools_declared(body: Body) -> checks.Findings:
     """Tools are a list that is not empty, and nothing chooses among tools, or binds them, without them."""
     if body.get("tools") == []:
         yield "/tools", "an empty list"
@@ -269,7 +269,7 @@ def known_roles(roles: Set[str]) -> checks.Law:
     """Return the law that a message has one of these roles."""
 
     @checks.per_message
-    def known_roles(at: str, message: Body) -> Iterator[checks.Finding]:
+    def known_roles(at: str, message: Body) -> checks.Findings:
         """A message has one of the known roles."""
         if message.get("role") not in roles:
             yield f"{at}/role", repr(message.get("role"))

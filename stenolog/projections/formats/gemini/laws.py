@@ -9,20 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
-from stenolog.projections.formats.checks import (
-    END,
-    Body,
-    Finding,
-    Law,
-    PersistentSet,
-    Steps,
-    blank,
-    collected,
-    law,
-    per_message,
-    stateful,
-    unfit,
-)
+from stenolog.projections.formats import checks
 from stenolog.projections.formats.model_families import since_gemini_3
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,63}")
@@ -59,7 +46,7 @@ class Turns(NamedTuple):
     responses: tuple[Named, ...] = ()
     asked: tuple[Named, ...] = ()
 
-    def after(self, at: str, content: Body) -> Turns:
+    def after(self, at: str, content: checks.Body) -> Turns:
         """Return the state after one more content."""
         role, calls = str(content.get("role")), _named_parts(at, content, "functionCall")
         responses = _named_parts(at, content, "functionResponse")
@@ -67,7 +54,7 @@ class Turns(NamedTuple):
             return Turns(role, calls, responses, self.calls)
         return Turns(role, self.calls + calls, self.responses + responses, self.asked)
 
-    def unanswered(self) -> Iterator[Finding]:
+    def unanswered(self) -> checks.Findings:
         """Yield a finding if the turn does not answer the calls of the turn before it."""
         if self.asked and _ids(self.asked) != _ids(self.responses):
             yield self.asked[0][0], f"{len(self.responses)} responses to {len(self.asked)} calls"
@@ -77,53 +64,53 @@ def _ids(named: Iterable[Named]) -> list[tuple[str, str]]:
     return sorted((id, name) for _, id, name in named)
 
 
-def _named_parts(at: str, content: Body, kind: str) -> tuple[Named, ...]:
+def _named_parts(at: str, content: checks.Body, kind: str) -> tuple[Named, ...]:
     return tuple(
         (place, str(part[kind].get("id")), str(part[kind].get("name")))
         for place, part in _parts(at, content, kind)
     )
 
 
-def _parts(at: str, content: Body, kind: str = "") -> Iterator[tuple[str, Body]]:
+def _parts(at: str, content: checks.Body, kind: str = "") -> Iterator[tuple[str, checks.Body]]:
     """Yield the parts of a content, or those of a kind, each with its JSON pointer."""
     found = enumerate(content.get("parts") or [])
     return ((f"{at}/parts/{k}", part) for k, part in found if not kind or kind in part)
 
 
-def _since_3(body: Body) -> bool:
+def _since_3(body: checks.Body) -> bool:
     return since_gemini_3(str(body.get("model", "")))
 
 
-def _empty(at: str, content: Body) -> Iterator[Finding]:
+def _empty(at: str, content: checks.Body) -> checks.Findings:
     if not content.get("parts"):
         yield f"{at}/parts", "no part"
 
 
-@collected(_empty)
-def contents_present(body: Body, empty: Sequence[Finding]) -> Iterator[Finding]:
+@checks.collected(_empty)
+def contents_present(body: checks.Body, empty: Sequence[checks.Finding]) -> checks.Findings:
     """A request holds at least one content, and a content at least one part."""
     if not body.get("contents"):
         yield "/contents", "no content"
     yield from empty
 
 
-@per_message
-def known_roles(at: str, content: Body) -> Iterator[Finding]:
+@checks.per_message
+def known_roles(at: str, content: checks.Body) -> checks.Findings:
     """A content is the user's or the model's."""
     if content.get("role") not in ("user", "model"):
         yield f"{at}/role", repr(content.get("role"))
 
 
-@per_message
-def one_thing_each(at: str, content: Body) -> Iterator[Finding]:
+@checks.per_message
+def one_thing_each(at: str, content: checks.Body) -> checks.Findings:
     """A part is one thing: a text, a medium, a call, a response, or what Gemini's own tools did."""
     for place, part in _parts(at, content):
         if len(part.keys() & DATA) != 1 or part.keys() - DATA - ABOUT:
             yield place, ", ".join(part) or "nothing"
 
 
-@per_message
-def calls_by_the_model(at: str, content: Body) -> Iterator[Finding]:
+@checks.per_message
+def calls_by_the_model(at: str, content: checks.Body) -> checks.Findings:
     """The model calls, and the user responds."""
     role = str(content.get("role"))
     for kind, its_role in (("functionCall", "model"), ("functionResponse", "user")):
@@ -132,10 +119,10 @@ def calls_by_the_model(at: str, content: Body) -> Iterator[Finding]:
             yield from ((f"{place}/{kind}", f"in a turn of {role!r}") for place, _ in found)
 
 
-@stateful(Turns, waits=True)
-def every_call_answered(turns: Turns, at: str, content: Body) -> Steps:
+@checks.stateful(Turns, waits=True)
+def every_call_answered(turns: Turns, at: str, content: checks.Body) -> checks.Steps:
     """A turn has as many responses as the turn before it has calls, and to the same ids."""
-    if content is END:
+    if content is checks.END:
         yield from turns.unanswered()
         yield from Turns(asked=turns.calls).unanswered()
         return turns
@@ -145,8 +132,8 @@ def every_call_answered(turns: Turns, at: str, content: Body) -> Steps:
     return now
 
 
-@stateful(Turns)
-def every_response_has_its_call(turns: Turns, at: str, content: Body) -> Steps:
+@checks.stateful(Turns)
+def every_response_has_its_call(turns: Turns, at: str, content: checks.Body) -> checks.Steps:
     """A response is in the turn after a turn that calls."""
     now = turns.after(at, content)
     if not now.asked:
@@ -154,8 +141,8 @@ def every_response_has_its_call(turns: Turns, at: str, content: Body) -> Steps:
     return now
 
 
-@stateful(str)
-def responses_apart(before: str, at: str, content: Body) -> Steps:
+@checks.stateful(str)
+def responses_apart(before: str, at: str, content: checks.Body) -> checks.Steps:
     """Responses come first in their turn, in one content of their own."""
     kinds = ["functionResponse" in part for _, part in _parts(at, content)]
     if any(kinds) and (not all(kinds) or before != "model"):
@@ -163,15 +150,15 @@ def responses_apart(before: str, at: str, content: Body) -> Steps:
     return str(content.get("role"))
 
 
-@law
-def calls_come_after_the_user(body: Body) -> Iterator[Finding]:
+@checks.law
+def calls_come_after_the_user(body: checks.Body) -> checks.Findings:
     """The user begins, so that a turn that calls follows one of the user's."""
     if body.get("contents") and body["contents"][0].get("role") == "model":
         yield "/contents/0/role", "model"
 
 
-@stateful(PersistentSet)
-def call_ids(seen: PersistentSet, at: str, content: Body) -> Steps:
+@checks.stateful(checks.PersistentSet)
+def call_ids(seen: checks.PersistentSet, at: str, content: checks.Body) -> checks.Steps:
     """The ids of calls are unique in the request."""
     for place, part in _parts(at, content, "functionCall"):
         id = part["functionCall"].get("id")
@@ -181,7 +168,7 @@ def call_ids(seen: PersistentSet, at: str, content: Body) -> Steps:
     return seen
 
 
-def _unfit_names(at: str, content: Body) -> Iterator[Finding]:
+def _unfit_names(at: str, content: checks.Body) -> checks.Findings:
     for kind in ("functionCall", "functionResponse"):
         for place, part in _parts(at, content, kind):
             if not _fits(str(part[kind].get("name", ""))):
@@ -192,8 +179,8 @@ def _fits(name: str) -> bool:
     return NAME.fullmatch(name) is not None
 
 
-@collected(_unfit_names)
-def function_names(body: Body, called: Sequence[Finding]) -> Iterator[Finding]:
+@checks.collected(_unfit_names)
+def function_names(body: checks.Body, called: Sequence[checks.Finding]) -> checks.Findings:
     """The names of functions begin with a letter or _, are at most 64 long, and declared once."""
     yield from called
     declared = (
@@ -201,11 +188,11 @@ def function_names(body: Body, called: Sequence[Finding]) -> Iterator[Finding]:
         for i, tool in enumerate(body.get("tools", []))
         for k, function in enumerate(tool.get("functionDeclarations", []))
     )
-    yield from unfit(declared, _fits)
+    yield from checks.unfit(declared, _fits)
 
 
-@per_message
-def objects_both_ways(at: str, content: Body) -> Iterator[Finding]:
+@checks.per_message
+def objects_both_ways(at: str, content: checks.Body) -> checks.Findings:
     """The arguments of a call and what a response says are objects."""
     for kind, key in (("functionCall", "args"), ("functionResponse", "response")):
         for place, part in _parts(at, content, kind):
@@ -213,58 +200,59 @@ def objects_both_ways(at: str, content: Body) -> Iterator[Finding]:
                 yield f"{place}/{kind}/{key}", type(part[kind].get(key)).__name__
 
 
-def _unsigned(at: str, content: Body) -> Iterator[Finding]:
+def _unsigned(at: str, content: checks.Body) -> checks.Findings:
     calls = list(_parts(at, content, "functionCall"))
     if calls and not calls[0][1].get("thoughtSignature"):
         yield f"{calls[0][0]}/thoughtSignature", "none"
 
 
-@collected(_unsigned)
-def calls_are_signed(body: Body, unsigned: Sequence[Finding]) -> Iterator[Finding]:
+@checks.collected(_unsigned)
+def calls_are_signed(body: checks.Body, unsigned: Sequence[checks.Finding]) -> checks.Findings:
     """From Gemini 3 on, the first call of each content of the model's is signed."""
     if _since_3(body):
         yield from unsigned
 
 
-def _blanks(at: str, content: Body) -> Iterator[Finding]:
+def _blanks(at: str, content: checks.Body) -> checks.Findings:
     for place, part in _parts(at, content, "text"):
-        if blank(part["text"]) and not part.get("thoughtSignature"):
+        if checks.blank(part["text"]) and not part.get("thoughtSignature"):
             yield f"{place}/text", "a blank text"
 
 
-@collected(_blanks)
-def nothing_blank(body: Body, blanks: Sequence[Finding]) -> Iterator[Finding]:
+@checks.collected(_blanks)
+def nothing_blank(body: checks.Body, blanks: Sequence[checks.Finding]) -> checks.Findings:
     """No text is blank, save an empty one that is there for its signature."""
-    if any(blank(part.get("text", " ")) for part in body.get("systemInstruction", {}).get("parts", [])):
+    parts = body.get("systemInstruction", {}).get("parts", [])
+    if any(checks.blank(part.get("text", " ")) for part in parts):
         yield "/systemInstruction/parts", "a blank text, or none"
     yield from blanks
 
 
-@law
-def tools_declared(body: Body) -> Iterator[Finding]:
+@checks.law
+def tools_declared(body: checks.Body) -> checks.Findings:
     """Nothing chooses among functions if none is declared."""
     declared = any(tool.get("functionDeclarations") for tool in body.get("tools", []))
     if "toolConfig" in body and not declared:
         yield "/toolConfig", "no functions"
 
 
-@law
-def json_without_tools(body: Body) -> Iterator[Finding]:
+@checks.law
+def json_without_tools(body: checks.Body) -> checks.Findings:
     """Before Gemini 3, there is no answer in JSON beside functions."""
     wanted = body.get("generationConfig", {}).get("responseMimeType") == "application/json"
     if wanted and body.get("tools") and not _since_3(body):
         yield "/generationConfig/responseMimeType", "application/json"
 
 
-@law
-def ends_with_a_user_turn(body: Body) -> Iterator[Finding]:
+@checks.law
+def ends_with_a_user_turn(body: checks.Body) -> checks.Findings:
     """The conversation ends with a turn of the user."""
     turns = body.get("contents")
     if turns and turns[-1].get("role") != "user":
         yield f"/contents/{len(turns) - 1}/role", repr(turns[-1].get("role"))
 
 
-LAWS: tuple[Law, ...] = (
+LAWS: tuple[checks.Law, ...] = (
     contents_present,
     known_roles,
     one_thing_each,
