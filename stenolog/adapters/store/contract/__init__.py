@@ -1,1 +1,1 @@
-"""The contract of a store: the port that the log calls, its values, and what all databases share."""
+"""Contract of a store: the port that the log calls, its values, and what databases share."""

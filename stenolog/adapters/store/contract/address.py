@@ -1,4 +1,4 @@
-"""Texts that name a log: the path of a file, the address of a database in PostgreSQL, or none."""
+"""Names of a log: a file's path, a PostgreSQL address, or none."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Parts(NamedTuple):
 
 
 def is_address(path: str | os.PathLike[str]) -> bool:
-    """Return whether a text is no path, but the address of a database of whatever kind."""
+    """Return whether a text is the address of any database, not a path."""
     text = os.fspath(path)
     return isinstance(text, str) and _ADDRESS.match(text) is not None
 
@@ -49,7 +49,7 @@ def is_postgres(path: str | os.PathLike[str]) -> bool:
 
 
 def checked(path: str | os.PathLike[str]) -> str:
-    """Return the text of a path or an address. Raises `InvalidEventError` for an address of another kind."""
+    """Return the text of a path or address. Raises `InvalidEventError` for another kind of address."""
     if is_address(path) and not is_postgres(path):
         kind = "an address as a Path" if isinstance(path, os.PathLike) else "another address"
         raise InvalidEventError(f"expected {EXPECTED}, found {kind}: {without_password(path)}")
@@ -57,7 +57,7 @@ def checked(path: str | os.PathLike[str]) -> str:
 
 
 def split(address: str) -> Parts:
-    """Split an address. Raises `InvalidEventError` for one that can be read in two ways, or in none."""
+    """Split an address. Raises `InvalidEventError` if it is ambiguous or invalid."""
     found = _ADDRESS.match(address)
     kind = (found[1] or found[2]).lower() if found else ""
     rest = address[found.end() if found else 0 :].removeprefix("/").removeprefix("/")
@@ -82,9 +82,9 @@ def _unquoted(text: str) -> str:
 
 
 def without_password(path: str | os.PathLike[str]) -> str:
-    """Return the text as messages name it: a path as it is, an address without its password.
+    """Return a path, or an address without its password, for messages.
 
-    Of an address that can be read in two ways, only its kind is left.
+    Of an ambiguous address, only the kind is left.
     """
     text = os.fspath(path)
     found = _ADDRESS.match(text) if isinstance(text, str) else None
@@ -104,9 +104,9 @@ def _is_shown(name: str, value: str) -> bool:
 
 
 def hide_passwords(text: str) -> str:
-    """Return a message that quotes addresses, without their passwords.
+    """Return a message without the passwords of addresses in it.
 
-    Of an address that has one, the rest of its line up to a later @ is left out with it: it may hold blanks.
+    Of such an address the rest of its line up to a later @ is left out: it may have blanks.
     """
     return "\n".join(map(_without_passwords, text.split("\n")))
 
@@ -136,7 +136,7 @@ def home_database() -> Path:
 
 
 def default_database() -> Path | str:
-    """Return the path of the database that is used where none is named; an address is a text."""
+    """Return the default database's path, or its address as text."""
     named = os.environ.get(VARIABLE)
     if named and is_address(named):
         return named
@@ -144,7 +144,7 @@ def default_database() -> Path | str:
 
 
 def make_home(path: Path | str) -> None:
-    """Make the folder of the home database, readable by its owner alone; leave any other folder alone.
+    """Create the home database's folder, readable only by its owner; ignore other folders.
 
     Raises OSError.
     """

@@ -1,4 +1,4 @@
-"""Entries on their way in, whatever database they go to; ids, times and randomness have sources."""
+"""Entries before their append to any database; ids, times and randomness have sources."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SALT_BYTES = 16
 
 
 def prepare(edge: Sources, draft: NewEntry) -> PendingEntry:
-    """Return the draft with everything that the edge adds to it. Raises `InvalidEventError`."""
+    """Return the draft with all that the edge adds. Raises `InvalidEventError`."""
     # Before the bytes are made, so that no secret reaches the file.
     event = redacted(draft.event, edge.redact) if edge.redact else draft.event
     topic, payload = REGISTRY.dump(event)
@@ -61,13 +61,13 @@ def prepare_stored(edge: Sources, event: StoredEvent) -> PendingEntry:
 
 
 def fork_opening(edge: Sources, parent: str, at: Head, time: datetime | None = None) -> PendingEntry:
-    """Return the first entry of a fork, which links it to where it began."""
+    """Return a fork's first entry, which links it to its origin."""
     link = ConversationRef(conversation=parent, position=at.position, digest=at.digest.hex())
     return prepare(edge, NewEntry(ModeSwitch(fork=True, parent=link), time=time))
 
 
 def opening(edge: Sources, time: int) -> PendingEntry:
-    """Return the mode switch that opens a conversation whose first event is none."""
+    """Return the mode switch that opens a conversation whose first event is not one."""
     return PendingEntry(*_opening(), OPENING_ID, time, edge.salt())
 
 
@@ -83,7 +83,7 @@ def switches(items: Sequence[PendingEntry]) -> list[PendingEntry]:
 
 
 def unexpected_switch(name: str, position: int, number: int) -> str:
-    """Say why a mode switch is refused, or a list of messages that begins with one."""
+    """Return the message for a refused mode switch, or a list that begins with one."""
     reason = (
         f"{name!r}: a mode switch changes what others decide by: append it with expected=, the position "
         f"that you decided at, or --expected in a shell (the log stands at {position})"
@@ -103,10 +103,10 @@ def unwritten(
     edge: Sources,
     exact: bool,
 ) -> list[PendingEntry]:
-    """Return what is to be written behind the head: the items whose ids do not stand, and the opening.
+    """Return the items to write after the head: those with new ids, and the opening.
 
-    `exact`: a new conversation gets no opening of ours.
-    Raises `VersionConflictError`, and `InvalidEventError` for a mode switch that expects no position.
+    `exact`: no opening is added. Raises `VersionConflictError`, and `InvalidEventError` for a mode switch
+    without an expected position.
     """
     fresh = [item for item in items if item.id not in standing]
     # An append that repeats itself in full is no conflict, wherever the log stands now.
@@ -122,12 +122,12 @@ def unwritten(
 
 
 def claim_lost(fence: int) -> ClaimLostError:
-    """Return the error for a result whose claim somebody else has."""
+    """Return the error for a result whose claim another process has."""
     return ClaimLostError(f"claim {fence} was taken over elsewhere: what came of it here is not appended")
 
 
 def once(name: str, items: Sequence[PendingEntry]) -> list[PendingEntry]:
-    """Return the items without those that repeat another of the same append. Raises `DuplicateIdError`."""
+    """Return the items without repetitions in the same append. Raises `DuplicateIdError`."""
     found: dict[str, PendingEntry] = {}
     for item in items:
         # Only a caller that chose the id can mean the same event twice.
@@ -138,9 +138,9 @@ def once(name: str, items: Sequence[PendingEntry]) -> list[PendingEntry]:
 
 
 def check_same(name: str, record: Record, item: PendingEntry, *, again: bool = False) -> None:
-    """Raise `DuplicateIdError` unless the item repeats the append of an existing record.
+    """Raise `DuplicateIdError` unless the item repeats an existing record's append.
 
-    `again`: an attempt before this one may have written this very item.
+    `again`: an earlier attempt may have written this item.
     """
     if not ((item.given or again) and (record.topic, record.payload) == (item.topic, item.state)):
         raise DuplicateIdError(
@@ -162,7 +162,7 @@ def check_storable(what: str, text: str) -> None:
 
 
 def make_records(head: Head, items: Sequence[PendingEntry]) -> list[Record]:
-    """Return the items as records, chained behind the head. Raises `InvalidEventError`."""
+    """Return the items as records chained after the head. Raises `InvalidEventError`."""
     position, digest = head
     records = []
     for item in items:
@@ -191,7 +191,7 @@ def new_id() -> str:
 class Sources(NamedTuple):
     """Sources of times, entry ids and salts; `entropy` takes a number of bytes.
 
-    `redact` are the keys, in small letters, whose values are not stored.
+    `redact` are keys, in lower case, whose values are not stored.
     """
 
     clock: Clock = now
@@ -211,7 +211,7 @@ MOST_BYTES = 4_000_000
 
 
 class ExportWriter(ABC):
-    """Writes an export in a transaction of one of the stores, which says how rows are written there.
+    """Writer of an export in a transaction of a store, which defines how rows are written.
 
     Raises `VersionConflictError`, `ConversationNotFoundError`, `CorruptLogError`; the caller rolls back.
     """
@@ -250,7 +250,7 @@ class ExportWriter(ABC):
         self._end(now)
 
     def _end(self, now: _Continued | None) -> None:
-        """Write the last records of a conversation, and compare its head with the one that was promised."""
+        """Write a conversation's last records; compare its head with the promised one."""
         if now is not None:
             if records := now.clear():
                 self._write(now.key, records)
@@ -263,7 +263,7 @@ class ExportWriter(ABC):
                 self.add_change(key, ERASED, value=record.position, name=left_hash(record.payload))
 
     def _begin(self, asked: Continuation) -> _Continued:
-        """Return a conversation, created where it is missing."""
+        """Return a conversation, created if missing."""
         key = self.find(asked.name)
         parent = self.find(asked.parent) if key is None and asked.parent else None
         at = self.head(key) if key is not None else self._fork(asked, parent) if asked.parent else START
@@ -293,7 +293,7 @@ class ExportWriter(ABC):
 
 
 class _Continued:
-    """One conversation, from where the log has it, and the records that wait to be written."""
+    """A conversation from its logged head, and records to write."""
 
     def __init__(self, asked: Continuation, key: int, head: Head) -> None:
         self.key = key
@@ -303,7 +303,7 @@ class _Continued:
         self._bytes = 0
 
     def take(self, record: Record) -> bool:
-        """Take the next record, unless the log has it; return whether those waiting are to be written."""
+        """Add a record unless logged; return whether to write those waiting."""
         if not self._asked.already < record.position <= self._asked.last:
             return False
         expected = self._head.position + 1
@@ -322,7 +322,7 @@ class _Continued:
         return found
 
     def check(self, head: Head) -> None:
-        """Check where the log has it in the end. Raises `CorruptLogError`."""
+        """Check the final head. Raises `CorruptLogError`."""
         promised = self._head._replace(digest=self._asked.digest or self._head.digest)
         if head != promised or head.position != self._asked.last:
             raise CorruptLogError(

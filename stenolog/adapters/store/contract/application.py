@@ -25,7 +25,7 @@ SYNCHRONOUS = "SQLITE_SYNCHRONOUS"
 
 
 class Recorded(NamedTuple):
-    """An event as the library wants it: with the name of its conversation and its position there."""
+    """An event for the library, with its conversation's name and position."""
 
     originator_id: str
     originator_version: int
@@ -33,7 +33,7 @@ class Recorded(NamedTuple):
 
 
 class LogMapper(Mapper[str]):
-    """Maps events to stored events and back, with the codec's bytes as they are."""
+    """Mapper of events to stored events and back, with the codec's bytes."""
 
     # A closed registry: the library's own mapper would import classes by names that stand in the file.
     registry: Registry = REGISTRY
@@ -53,7 +53,7 @@ class LogMapper(Mapper[str]):
 
 
 class LogApplication(Application[str]):
-    """The application: `recorder` holds the entries, `save(Recorded(...))` appends, subscriptions follow.
+    """The application: `recorder` holds the entries, `save(Recorded(...))` appends.
 
     `env` knows `SQLITE_DBNAME` (a path or ":memory:"), `SQLITE_SYNCHRONOUS` (full, normal) and
     `SQLITE_LOCK_TIMEOUT` (seconds).

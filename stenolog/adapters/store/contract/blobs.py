@@ -1,4 +1,4 @@
-"""Blobs: content that is kept once by its sha256, for as long as an entry names it."""
+"""Blobs: content stored once by its sha256, while an entry names it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ALL_HEX = bytes([True] * 8)
 
 
 def key_of(sha: object) -> bytes | None:
-    """Return the stored form of a hash; None, which no row has, for any other text."""
+    """Return a hash's stored form; None, which no row has, for other text."""
     if not isinstance(sha, str) or len(sha) != 64 or sha != sha.lower():
         return None
     try:
@@ -35,19 +35,19 @@ def shas_in(payload: bytes) -> set[str]:
 
 
 class Blobs(Mapping[str, bytes]):
-    """The blobs of a log by their sha256 (64 hexadecimal digits), as a mapping that can be added to.
+    """A log's blobs by sha256 (64 hexadecimal digits), as a mapping with `put`.
 
-    `blobs[sha]` raises `BlobNotFoundError` (a KeyError) for one that is not there, or no longer whole.
+    `blobs[sha]` raises `BlobNotFoundError` (a KeyError) for a missing or damaged one.
     """
 
     def __init__(self, recorder: LogRecorder) -> None:
         self._recorder = recorder
 
     def put(self, content: bytes) -> str:
-        """Keep the content, unless it is there already; its sha256.
+        """Store the content unless present; return its sha256.
 
-        Put it before each append that names it: a blob that no entry names, and that no living process has
-        put for an entry still to come, is removed by `Log.collect`.
+        Call it before each append that names it: `Log.collect` removes blobs that no entry names and no
+        living process has put.
         """
         return self.put_all([content])[0]
 

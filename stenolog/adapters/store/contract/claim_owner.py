@@ -1,4 +1,4 @@
-"""The owner of a claim: a runner, named with its process and its machine."""
+"""The owner of a claim: a runner with its process and machine."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import NamedTuple
 class Owner(NamedTuple):
     """A runner as its claims name it.
 
-    `start` is when its process began, as the kernel counts, and `database` the identity of the file that it
-    opened: a copy of the log is another one. Both are empty where the system does not say.
+    `start` is its process's start by the kernel's clock, `database` the identity of the opened file: a copy
+    has another. Both are empty if unknown.
     """
 
     id: str
@@ -29,7 +29,7 @@ class Owner(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Owner:
-        """Read an owner as a claim has it; one of another form is an id alone."""
+        """Return the owner in a claim; other text is only an id."""
         # From the right, because an id may hold blanks and the four other parts do not.
         parts = text.rsplit(" ", 4)
         if len(parts) != 5 or not parts[2].isdecimal():
@@ -48,7 +48,7 @@ class Owner(NamedTuple):
 
 
 def _start_of(pid: int) -> str:
-    """Return when a process began, in ticks since the machine did; "" for a dead or unknown one."""
+    """Return a process's start in ticks since the machine's; "" if dead or unknown."""
     try:
         # Behind the last bracket, because a program's name may hold blanks and brackets.
         fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()

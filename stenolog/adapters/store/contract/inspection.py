@@ -1,4 +1,4 @@
-"""Inspecting a log that may be damaged: nothing trusts a row, or stops at one that cannot be read."""
+"""Inspection of a possibly damaged log: trusts no row, and continues after unreadable ones."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ HISTORY: dict[str, Any] = {
 
 
 class DamagedRow(NamedTuple):
-    """A place that the store cannot read, or where something stands that nobody wrote."""
+    """A place that cannot be read, or that nobody wrote."""
 
     position: int
     pointer: str
@@ -48,7 +48,7 @@ class DamagedRow(NamedTuple):
 
 
 class ConversationRow(NamedTuple):
-    """A conversation as its row tells it, unchecked but for the types: what has another is left out."""
+    """A conversation's row, checked only for types; wrong ones are left out."""
 
     key: int
     name: str
@@ -59,7 +59,7 @@ class ConversationRow(NamedTuple):
 
 
 def checked_conversation(key: int, name: Any, parent: Any, fork: Any, archived_at: Any) -> ConversationRow:
-    """Return the row, without the columns that hold a value of the wrong type."""
+    """Return the row without columns of a wrong type."""
     numbers = {"parent": parent, "fork_position": fork, "archived_at": archived_at}
     wrong = [
         DamagedRow(0, f"/{column}", "a number or nothing", type(value).__name__)
@@ -74,7 +74,7 @@ def checked_conversation(key: int, name: Any, parent: Any, fork: Any, archived_a
 
 
 def checked_record(row: Row) -> Record | DamagedRow:
-    """Return the row as a record, unless a column holds a value of the wrong type."""
+    """Return the row as a record, unless a column has a wrong type."""
     for (field, kind), value in zip(TYPES.items(), row, strict=True):
         if not isinstance(value, kind):
             position = row[0] if isinstance(row[0], int) else 0
@@ -84,7 +84,7 @@ def checked_record(row: Row) -> Record | DamagedRow:
 
 
 def checked_changes(rows: Iterator[Row]) -> Iterator[Change | DamagedRow]:
-    """Yield the rows as records of the history; one that holds a value of the wrong type is the last."""
+    """Yield rows as records of the history, up to one with a wrong type."""
     for row in rows:
         odd = [
             DamagedRow(row[0], f"/history/{field}", str(kind), type(value).__name__)
@@ -97,7 +97,7 @@ def checked_changes(rows: Iterator[Row]) -> Iterator[Change | DamagedRow]:
 
 
 def misplaced(held: ConversationRow, positions: Row) -> Iterator[DamagedRow]:
-    """Yield those of these positions, or None, that a stream of the conversation cannot have."""
+    """Yield the positions, or None, that a conversation's stream cannot have."""
     for position in positions:
         if position is not None and not (isinstance(position, int) and held.fork < position <= LAST):
             where = position if isinstance(position, int) else 0
@@ -105,7 +105,7 @@ def misplaced(held: ConversationRow, positions: Row) -> Iterator[DamagedRow]:
 
 
 class Inspection(ABC):
-    """A look at a log by itself. What cannot be read at all raises `failures`."""
+    """A view of a log by itself. What cannot be read at all raises `failures`."""
 
     failures: tuple[type[Exception], ...]
 
@@ -115,11 +115,11 @@ class Inspection(ABC):
 
     @abstractmethod
     def schema_errors(self) -> Iterator[str]:
-        """Yield how tables differ from those of this release, and what changes or hides their rows."""
+        """Yield how tables differ from this release's, and what changes or hides rows."""
 
     @abstractmethod
     def lost(self) -> tuple[str, str] | None:
-        """Return the noted durable entry and the entry found instead of it; None if none is lost."""
+        """Return the noted durable entry and the one found instead; None if none is lost."""
 
     @abstractmethod
     def conversations(self) -> list[ConversationRow]:
@@ -127,23 +127,23 @@ class Inspection(ABC):
 
     @abstractmethod
     def history(self) -> Iterator[Change | DamagedRow]:
-        """Yield the records of the history; the first that cannot be read is the last."""
+        """Yield the history's records up to the first unreadable one."""
 
     @abstractmethod
     def records(self, key: int, after: int, upto: int) -> Iterator[Record | DamagedRow]:
-        """Yield the records of a stream, and for a damaged one its fault."""
+        """Yield a stream's records, and faults of damaged ones."""
 
     @abstractmethod
     def outside(self, held: ConversationRow) -> Iterator[DamagedRow]:
-        """Yield the first and the last position of a stream, where its conversation can have none such."""
+        """Yield a stream's first and last positions that its conversation cannot have."""
 
     @abstractmethod
     def blobs(self) -> Iterator[tuple[str, bool]]:
-        """Yield the sha256 of each blob, and whether its bytes still have that hash."""
+        """Yield each blob's sha256, and whether its bytes still match."""
 
     @abstractmethod
     def cursors(self) -> Iterator[tuple[str, int, Cursor]]:
-        """Yield the name of each follower, the key of a conversation or `EVERYWHERE`, and its cursor."""
+        """Yield followers' names, a conversation's key or `EVERYWHERE`, and cursors."""
 
     @abstractmethod
     def lineage(self, key: int) -> tuple[Segment, ...]:
@@ -155,7 +155,7 @@ class Inspection(ABC):
 
     @abstractmethod
     def head_until(self, key: int, newest: int) -> Head:
-        """Return where a stream ended when the log's newest entry had this notification id."""
+        """Return a stream's head when the log's newest entry had this notification id."""
 
     @abstractmethod
     def newest(self) -> int:
@@ -163,8 +163,8 @@ class Inspection(ABC):
 
     @abstractmethod
     def newest_given(self) -> object:
-        """Return the newest notification id that was ever given; a damaged file may say anything."""
+        """Return the newest notification id ever given; damaged files may have any value."""
 
     @abstractmethod
     def at_one_moment(self) -> AbstractContextManager[None]:
-        """Read everything in the block as of one moment: other processes may be appending."""
+        """Read the block's contents as of one moment: other processes may append."""

@@ -1,15 +1,14 @@
-"""The store's contract: the recorder of the eventsourcing library, with what the log needs beyond it.
+"""The store's contract: the eventsourcing library's recorder, and what the log adds.
 
-Whatever is written or read goes through a `LogRecorder`. An implementation for another database subclasses
-this, and passes `tests/stores/contract`; nothing above `adapters/store` changes for it. The rules that hold
-for every method:
+Everything is written and read through a `LogRecorder`. Another database's implementation subclasses it and
+passes `tests/stores/contract`; nothing above `adapters/store` changes. Rules of all methods:
 
-- What a method has written is durable when it returns, all of it; where it raises, nothing was written. One
-  error is left: a server that was lost during a commit, and is away until the deadline. It says so.
-- Any number of threads and processes may call at once. No call waits longer than the log's deadline.
-- Errors are those of `stenolog.domain.errors`, never those of a database.
-- A position counts from 1, without gaps; each entry's digest is made of the one before it.
-- A stored event is an entry: its originator id is the name of the conversation, its version the position.
+- What a method wrote is durable on return; if it raises, nothing was written. One error is uncertain, and
+  says so: a server lost during a commit and away until the deadline.
+- Any number of threads and processes may call. No call waits longer than the log's deadline.
+- Errors are those of `stenolog.domain.errors`, never a database's.
+- Positions count from 1 without gaps; each digest includes the previous one.
+- A stored event is an entry: originator id is the conversation's name, version the position.
 """
 
 from __future__ import annotations
@@ -85,16 +84,14 @@ class LogRecorder(ProcessRecorder):
     ) -> Sequence[int] | None:
         """Append events; return their notification ids.
 
-        As the library calls it, without `stream`: the events of any conversations, each at exactly the
-        version it names; a taken one, or a gap, is the library's `IntegrityError`. `tracking` is recorded in
-        the same transaction.
+        As the library calls it, without `stream`: events of any conversations, each at its version; a taken
+        version or a gap is the library's `IntegrityError`. `tracking` is recorded in the same transaction.
 
-        As the log calls it: `PendingEntry`s of one stream, behind its last entry, wherever that is; returns
-        `Inserted`. A conversation without entries is opened by a mode switch. An event whose id stands there
-        already with the same content is not written again. `expected` is the position that the conversation
-        must stand at if anything is to be written. `fence` is the claim that the events settle: it goes in
-        the same transaction, with its draft. `also` is called in the transaction that writes the events, and
-        only if it writes one; a store in a file has no use for it, and raises `StoreError`.
+        As the log calls it: `PendingEntry`s after a stream's last entry; returns `Inserted`. A mode switch
+        opens a conversation without entries. An existing id with the same content is not written again.
+        `expected` is the stream's position if anything is written. `fence` is the claim that the events
+        settle: it is deleted in the same transaction, with its draft. `also` is called in that transaction if
+        it writes an event; a store in a file raises `StoreError` for it.
 
         Raises `VersionConflictError`, `DuplicateIdError`, `InvalidEventError`, `ConversationNotFoundError`,
         `ClaimLostError`, `StoreTimeoutError`, `StoreError`.
@@ -108,7 +105,7 @@ class LogRecorder(ProcessRecorder):
         fence: int | None = None,
         also: InTransaction | None = None,
     ) -> list[Record]:
-        """Call `insert_events` as the log does, and return the records as they are in the log."""
+        """Call `insert_events` as the log does; return the logged records."""
         inserted = self.insert_events(items, stream=stream, expected=expected, fence=fence, also=also)
         assert isinstance(inserted, Inserted)
         return inserted.records
@@ -122,26 +119,25 @@ class LogRecorder(ProcessRecorder):
         stream: Stream,
         expected: int | None = None,
     ) -> PendingInsert:
-        """Have another thread append, and call `wake` when it is done.
+        """Append in another thread, and call `wake` when done.
 
-        Appends of one caller keep their order; those made together share a commit and a call of their `wake`.
+        Appends of one caller keep their order; simultaneous ones share a commit and a call of their `wake`.
         """
 
     @abstractmethod
     def insert_batch(
         self, shares: Sequence[Share], blobs: Iterable[tuple[str, bytes]]
     ) -> list[Written | CallerError]:
-        """Append to several conversations in one transaction, and mark the entries as imported.
+        """Append to several conversations in one transaction, marked as imported.
 
-        A share that is refused is left out, and its error returned in its place; the others are written. Of
-        the branches, those whose names are taken are not made again.
+        A refused share is left out, its error returned in its place. Existing branches are not created again.
         """
 
     @abstractmethod
     def insert_export(self, parts: Iterator[ExportPart]) -> None:
-        """Write the parts of an export that was proved, in one transaction: records with their own digests.
+        """Write the parts of a verified export in one transaction, with their own digests.
 
-        Raises `VersionConflictError` where a conversation does not stand where its `Continuation` says.
+        Raises `VersionConflictError` if a conversation is not where its `Continuation` says.
         """
 
     # Reading a conversation; of a fork, what it inherits comes first
@@ -158,10 +154,10 @@ class LogRecorder(ProcessRecorder):
         page: bool = False,
         topics: Sequence[str] = (),
     ) -> StoredEntries:
-        """Return the events of a conversation with `gt` < version <= `lte`, inherited ones too.
+        """Return events of a conversation with `gt` < version <= `lte`, inherited ones too.
 
-        `page`: some hundred events of one stream, fewer where they are long; empty at the end. `topics`: no
-        other known topics, and no erased entries.
+        `page`: some hundred of one stream, fewer long ones; empty at the end. `topics`: no other known
+        topics, no erased entries.
         """
 
     @abstractmethod
@@ -170,43 +166,43 @@ class LogRecorder(ProcessRecorder):
 
     @abstractmethod
     def stretch(self, stream: Stream, gt: int, lte: int) -> tuple[int, Head] | None:
-        """Count the next entries, some thousand at most, without reading them; the head at the last."""
+        """Count the next entries, some thousand at most, unread; return the last one's head too."""
 
     @abstractmethod
     def recent(self, stream: Stream, position: int, limit: int) -> list[Row]:
-        """Return the rows of the stream itself from a position on; the first has no payload."""
+        """Return the stream's own rows from a position on; the first has no payload."""
 
     @abstractmethod
     def record_by_id(self, stream: Stream, id: str) -> Record | None:
-        """Return the record with an entry id, the conversation's own before an inherited one."""
+        """Return the record with an entry id, the conversation's own first."""
 
     @abstractmethod
     def header(self, stream: Stream, position: int) -> tuple[str, int, bytes] | None:
-        """Return the header of an entry of the stream itself, without its payload: id, time, digest."""
+        """Return id, time and digest of the stream's own entry, without its payload."""
 
     @abstractmethod
     def last_position(self, stream: Stream) -> int:
-        """Return the last position of the stream itself, also where no entry can be read."""
+        """Return the stream's own last position, even if entries are unreadable."""
 
     @abstractmethod
     def is_inherited(self, stream: Stream, position: int) -> bool:
-        """Return whether a fork inherits the position, so that there must be an entry."""
+        """Return whether a fork inherits the position, so that it must have an entry."""
 
     @abstractmethod
     def resolve(self, stream: Stream) -> int | None:
-        """Return the key of a stream, which is noted in it; None while the conversation has no entries."""
+        """Return a stream's key, and note it there; None while it has no entries."""
 
     @abstractmethod
     def head(self, stream: Stream) -> Head:
-        """Return the head of a conversation; `START` where it has no entries."""
+        """Return a conversation's head; `START` if it has no entries."""
 
     @abstractmethod
     def lineage(self, stream: Stream, last: int = LAST) -> tuple[Segment, ...]:
-        """Return the segments that hold the positions up to `last`, ancestors' first and its own always."""
+        """Return the segments of positions up to `last`: ancestors' first, always its own."""
 
     @abstractmethod
     def digest_at(self, stream: Stream, position: int) -> bytes | None:
-        """Return the digest at a position; None where the conversation has no such entry."""
+        """Return the digest at a position; None if there is no such entry."""
 
     # Following the log: `select_notifications`, `max_notification_id` and `subscribe` are the library's
 
@@ -214,23 +210,23 @@ class LogRecorder(ProcessRecorder):
     def committed(
         self, after: int, *, upto: int = LAST, key: int | None = None, limit: int = 64
     ) -> list[CommittedRow]:
-        """Return the next entries behind a notification id in commit order, at most `limit`.
+        """Return at most `limit` entries after a notification id, in commit order.
 
-        No smaller id is committed later. With `key`, those of that conversation itself, behind a position.
+        No smaller id is committed later. With `key`, that conversation's own entries after a position.
         """
 
     @abstractmethod
     def appended(self, behind: Mapping[int, int], limit: int = 16) -> list[CommittedRow]:
-        """Return the next entries of streams, by key, behind a position of each: at most `limit` of each.
+        """Return the next entries of streams, by key, after a position of each, at most `limit` each.
 
-        Those of one stream in the order of their positions. A stream that does not exist has none.
+        In order of position within a stream. A missing stream has none.
         """
 
     @abstractmethod
     def listening(self, wake: Callable[[], object], *, drafts: bool = False) -> AbstractContextManager[None]:
-        """Have `wake` called soon after each commit of any process, perhaps without one, and at the end.
+        """Call `wake` soon after each commit of any process, possibly more often, and at the end.
 
-        `drafts`: also after drafts; without it a store may leave these out.
+        `drafts`: after drafts too; otherwise a store may omit these.
         """
 
     @abstractmethod
@@ -239,31 +235,31 @@ class LogRecorder(ProcessRecorder):
 
     @abstractmethod
     def last_committed(self, upto: int = LAST) -> tuple[int, bytes]:
-        """Return the last entry up to a notification id: id and digest; 0 and empty if there is none."""
+        """Return id and digest of the last entry up to a notification id; 0 and empty if none."""
 
     @abstractmethod
     def moment(self, after: int, limit: int) -> LogMoment:
-        """Return the log at one moment: all conversations, and the commits behind a notification id."""
+        """Return the log at one moment: conversations, and commits after a notification id."""
 
     @abstractmethod
     def notification_bounds(self, segment: Segment) -> tuple[int, int]:
-        """Return the notification ids of a segment's first and last entry; 0 where it has none."""
+        """Return the notification ids of a segment's first and last entry; 0 if it has none."""
 
     @abstractmethod
     def deletions(self) -> int:
-        """Return a number that is another one after each deletion, and comes back with a backup."""
+        """Return a number that changes with each deletion, and is restored by a backup."""
 
     # Imports
 
     @abstractmethod
     def imported(self, key: int) -> tuple[int, int]:
-        """Return the first and the last imported position of a stream itself; (0, 0) for none."""
+        """Return a stream's own first and last imported position; (0, 0) if none."""
 
     # Cursors of followers
 
     @abstractmethod
     def load_cursor(self, name: str, key: int = EVERYWHERE) -> Cursor:
-        """Return the cursor of a follower; the beginning if it never saved one."""
+        """Return a follower's cursor; the beginning if never saved."""
 
     @abstractmethod
     def save_cursor(self, name: str, to: Cursor, key: int = EVERYWHERE) -> None:
@@ -279,7 +275,7 @@ class LogRecorder(ProcessRecorder):
     @property
     @abstractmethod
     def seal_key(self) -> bytes:
-        """The secret that checkpoints beside the log are sealed with; it is another one in a copy."""
+        """Return the secret that seals checkpoints beside the log; a copy has another."""
 
     @abstractmethod
     def inspect(self) -> AbstractContextManager[Inspection]:
@@ -287,7 +283,7 @@ class LogRecorder(ProcessRecorder):
 
     @abstractmethod
     def compact(self) -> bool:
-        """Remove the rest of deleted words beside the tables; False if other processes keep it busy."""
+        """Remove deleted words left beside the tables; return False if other processes prevent it."""
 
     @abstractmethod
     def backup(self, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Roles of a store, each an attribute of its `LogRecorder`; the rules there hold for these too."""
+"""Roles of a store, attributes of its `LogRecorder`, whose rules apply."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ConversationStore(ABC):
 
     @abstractmethod
     def name_of(self, key: int) -> str | None:
-        """Return the name that a conversation has now; None when it was deleted."""
+        """Return a conversation's present name; None if deleted."""
 
     @abstractmethod
     def names(self, which: Which, *, limit: int | None = None, order: Order = "oldest") -> list[str]:
@@ -34,9 +34,9 @@ class ConversationStore(ABC):
 
     @abstractmethod
     def fork(self, parent: Stream, at: Head, name: str | None, items: Sequence[PendingEntry]) -> Stream:
-        """Return a new conversation that shares the entries up to `at` and continues with `items`, uncopied.
+        """Return a new conversation that shares the entries up to `at`, followed by `items`.
 
-        Without a name it gets the first free one of `<name>~1`, `~2` … Raises `ConversationExistsError`,
+        The default name is the first free `<name>~1`, `~2` … Raises `ConversationExistsError`,
         `ConversationNotFoundError`, `DuplicateIdError`.
         """
 
@@ -46,7 +46,7 @@ class ConversationStore(ABC):
 
     @abstractmethod
     def archive(self, key: int, at: int | None) -> None:
-        """Archive at a time (microseconds since 1970), or with None no longer. Raises as `rename`."""
+        """Archive at a time (microseconds since 1970), or undo with None. Raises as `rename`."""
 
     @abstractmethod
     def delete(self, key: int, name: str) -> None:
@@ -54,11 +54,11 @@ class ConversationStore(ABC):
 
 
 class ErasureStore(ABC):
-    """Erasing: payloads that are overwritten, and what is left to do after it."""
+    """Erasure: payloads overwritten, and what is left to do after it."""
 
     @abstractmethod
     def conversations_with(self, stream: Stream, position: int) -> dict[int, str]:
-        """Return the keys and names of the conversations that have the stream's entry: it and its forks."""
+        """Return keys and names of the conversations with the stream's entry: it and its forks."""
 
     @abstractmethod
     def erase(
@@ -68,7 +68,7 @@ class ErasureStore(ABC):
         having: Mapping[int, str],
         written: Mapping[int, tuple[int, Sequence[PendingEntry]]],
     ) -> dict[int, int]:
-        """Overwrite payloads, and what the store derives from them, in one transaction; keep each digest.
+        """Overwrite payloads and data derived from them, in one transaction; keep digests.
 
         `having` are the conversations with the entries; each appends its `written` at that position. Returns
         their last positions. Raises `VersionConflictError` if either changed. Renews `seal_key`.
@@ -76,15 +76,15 @@ class ErasureStore(ABC):
 
     @abstractmethod
     def unfinished(self) -> tuple[set[int], set[str], int]:
-        """Return the streams and blobs whose erased words may be beside the log, and the last number."""
+        """Return streams and blobs with erased words left beside the log, and the last number."""
 
     @abstractmethod
     def end(self, upto: int) -> None:
-        """Note that nothing is left of those up to a number: others may have come since."""
+        """Note that nothing is left of erasures up to a number."""
 
     @abstractmethod
     def left_hash(self, key: int, position: int) -> str:
-        """Return the hash of what an erasure left of a stream's entry; empty for nothing."""
+        """Return the hash of what an erasure left of an entry; empty for nothing."""
 
 
 class BlobStore(ABC):
@@ -95,7 +95,7 @@ class BlobStore(ABC):
 
     @abstractmethod
     def put(self, named: Sequence[tuple[str, bytes]]) -> None:
-        """Keep blobs, given with their sha256, unless they are there; they stay while this process lives."""
+        """Store blobs, given with their sha256; they stay while this process lives."""
 
     @abstractmethod
     def get(self, sha: str) -> bytes | None:
@@ -107,29 +107,29 @@ class BlobStore(ABC):
 
     @abstractmethod
     def shas(self) -> list[str]:
-        """Return the sha256 of all blobs, in the order in which they came."""
+        """Return the sha256 of all blobs in order of arrival."""
 
     @abstractmethod
     def release(self, payload: bytes) -> None:
-        """Let the blobs go that this process has put and that a durable payload names."""
+        """Release blobs of this process that a durable payload names."""
 
     @abstractmethod
     def named_by(self, key: int) -> set[str]:
-        """Return every text in the entries of a stream that looks like the sha256 of a blob."""
+        """Return all texts in a stream's entries that look like a blob's sha256."""
 
     @abstractmethod
     def delete(self, shas: Collection[str]) -> None:
-        """Remove blobs although entries name them: words that are to be erased are in them."""
+        """Delete blobs that entries name: they contain words to be erased."""
 
     @abstractmethod
     def collect(self, candidates: Collection[str] | None = None) -> Collected:
-        """Remove the blobs that no entry names and no living process has put, all or some of them."""
+        """Delete blobs, all or some, that no entry names and no living process has put."""
 
 
 class Presence(Protocol):
-    """A runner that lives, as other processes see it, until its process ends or `close` is called.
+    """A living runner, visible to other processes until its process ends or `close`.
 
-    `owner` is the text that its claims name it by; `claim_owner.Owner` reads it.
+    `owner` is its claims' text, which `claim_owner.Owner` parses.
     """
 
     owner: str
@@ -138,27 +138,27 @@ class Presence(Protocol):
         """Return whether the owner of a claim is alive."""
 
     def forget(self, owner: str) -> None:
-        """Remove what is kept about a dead owner that has no claim left."""
+        """Delete data on a dead owner without claims."""
 
     def watch(self, call: Callable[[], object]) -> None:
-        """Have `call` called, in any thread, once others may soon take this process for dead, or did.
+        """Call `call`, in any thread, once others may take this process for dead.
 
-        Its effects are not protected any more: another process may begin them.
+        Its effects are no longer protected: another process may start them.
         """
 
     def renew(self) -> None:
-        """Show anew that the runner lives, before it begins an effect again. Raises `StoreError`."""
+        """Show that the runner lives, before it starts an effect. Raises `StoreError`."""
 
     def close(self, *, keep: bool = False) -> None:
-        """End the presence. With `keep` the runner leaves claims behind, whose owner is dead from now on."""
+        """End the presence. With `keep`, claims remain whose owner is now dead."""
 
 
 class ClaimStore(ABC):
-    """Claims on effects: a conversation has at most one for each lane and effect."""
+    """Claims on effects, at most one per conversation, lane and effect."""
 
     @abstractmethod
     def take(self, stream: Stream, wanted: Sequence[Claim], expected: int) -> list[Claim | None]:
-        """Return the claims with their fences; None for one that another process has.
+        """Return the claims with fences; None for one that another process has.
 
         Raises `VersionConflictError` if the stream is not at `expected`: claims and appends never cross.
         """
@@ -169,11 +169,11 @@ class ClaimStore(ABC):
 
     @abstractmethod
     def everywhere(self) -> list[tuple[str, Claim]]:
-        """Return every claim in the log, with the name of its conversation, the oldest first."""
+        """Return all claims with their conversations' names, oldest first."""
 
     @abstractmethod
     def take_over(self, stream: Stream, claim: Claim, owner: str) -> Claim | None:
-        """Return a claim under a new fence, with its drafts; None if it is no longer there."""
+        """Return a claim under a new fence, with its drafts; None if it is gone."""
 
     @abstractmethod
     def release(self, claim: Claim) -> None:
@@ -181,22 +181,22 @@ class ClaimStore(ABC):
 
     @abstractmethod
     def presence(self, id: str) -> Presence:
-        """Show to all processes that a runner lives; `id` names it and is drawn once. Raises `StoreError`."""
+        """Show all processes that a runner lives; `id` is unique. Raises `StoreError`."""
 
     @abstractmethod
     def owner_lives(self, owner: str) -> bool:
-        """Return whether the owner of a claim is alive, on any machine; False for a text that names none."""
+        """Return whether a claim's owner lives, on any machine; False for invalid text."""
 
 
 class DraftStore(ABC):
-    """Drafts: pieces of answers that are still streaming, under the claim on the call."""
+    """Drafts: pieces of streaming answers, under the call's claim."""
 
     interval: float
     """Seconds after which an engine stores the pieces that were streamed since the last time."""
 
     @abstractmethod
     def add(self, said: Iterable[tuple[int, bytes]]) -> None:
-        """Store streamed pieces, by fences; none for a claim that no longer exists."""
+        """Store streamed pieces by fence, unless the claim is gone."""
 
     @abstractmethod
     def of(self, fence: int) -> list[bytes]:
@@ -204,8 +204,7 @@ class DraftStore(ABC):
 
     @abstractmethod
     def since(self, keys: Collection[int], seen: Mapping[int, int]) -> list[DraftRow]:
-        """Return what is under way in streams: each claim, with the rows of its draft that were not `seen`.
+        """Return claims of streams with draft rows not `seen`, ordered by fence and number.
 
-        `seen` has by fence the number of the last row that was. A claim without such a row comes once, with
-        the number 0. Ordered by fence and number.
+        `seen` has the last seen row's number by fence. A claim without new rows comes once, with number 0.
         """

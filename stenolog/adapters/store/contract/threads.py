@@ -1,4 +1,4 @@
-"""Threads of a store: how they begin, and how commits wake those that follow the log."""
+"""Threads of a store: their start, and how commits wake the log's followers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .recorder import LogRecorder
 
 
 def started(thread: Thread, where: str) -> None:
-    """Start a thread. Raises `StoreError` where the machine has none to give."""
+    """Start a thread. Raises `StoreError` if the machine has none left."""
     try:
         thread.start()
     # "can't start new thread": the machine's limit, and not a fault of ours.
@@ -31,10 +31,10 @@ POLL = 0.05
 
 
 class CommitNotifier:
-    """Calls its listeners whenever the log has grown; now and then also when it has not.
+    """Caller of listeners whenever the log has grown, and sometimes otherwise.
 
-    `versions` makes a generator whose value changes with every commit of another process; None where there
-    can be no other. One thread asks it, while there are listeners, and pauses for so many seconds in between.
+    `versions` returns a generator whose value changes with other processes' commits; None if there are none.
+    One thread polls it while there are listeners, with pauses of so many seconds.
     """
 
     def __init__(self, versions: Versions | None, *, pause: float = POLL) -> None:
@@ -45,7 +45,7 @@ class CommitNotifier:
         self._stop: threading.Event | None = None
 
     def notify(self, *, drafts: bool = False) -> None:
-        """Call every listener, or with `drafts` those that asked for them. They must be quick."""
+        """Call every listener, or with `drafts` those that asked for them. They must be fast."""
         # A copy, because listeners come and go in other threads meanwhile.
         for listener, wants_drafts in tuple(self._listeners.values()):
             if drafts and not wants_drafts:
@@ -56,9 +56,9 @@ class CommitNotifier:
 
     @contextmanager
     def subscribe(self, listener: Listener, *, drafts: bool = False) -> Iterator[None]:
-        """Have `listener` called from now on; with `drafts` also when nothing but a draft has grown.
+        """Call `listener` from now on; with `drafts` also when only a draft has grown.
 
-        Look at the log once more after this begins: it may have grown before.
+        Read the log once more after this begins: it may have grown before.
         """
         key = object()
         with self._guard:

@@ -1,4 +1,4 @@
-"""The values that pass between the log and its store, whatever database the store is in."""
+"""Values exchanged between the log and its store, in any database."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ START = Head(0, GENESIS)
 
 
 class Stream:
-    """This process's knowledge of a conversation: its name, its key in the store, and its last known head.
+    """What this process knows of a conversation: name, key in the store, last known head.
 
-    `key` and `head` are None while unknown. `alone`: the conversation is known to be no fork.
+    `key` and `head` are None while unknown. `alone`: it is known to be no fork.
     """
 
     __slots__ = ("alone", "head", "key", "name")
@@ -51,7 +51,7 @@ class Stream:
 
 
 class Segment(NamedTuple):
-    """A run of a conversation's positions, `after` < position <= `upto`, and the key of their stream."""
+    """A range of a conversation's positions, `after` < position <= `upto`, and their stream's key."""
 
     key: int
     after: int
@@ -60,10 +60,10 @@ class Segment(NamedTuple):
 
 @dataclass(frozen=True, init=False)
 class PendingEntry(StoredEvent):
-    """An event on its way in: the library's stored event, with everything that is drawn at the edge.
+    """An event to append: the library's stored event, with everything drawn at the edge.
 
-    `given` tells whether the caller chose the id, and may therefore be repeating an append. The version is 0
-    where the recorder gives the position; the conversation is said beside it.
+    `given`: the caller chose the id, and may be repeating an append. The version is 0 if the recorder gives
+    the position; the conversation is passed separately.
     """
 
     id: str
@@ -83,11 +83,10 @@ Row: TypeAlias = tuple[Any, ...]
 
 
 class StoredEntries(Sequence[StoredEvent]):
-    """The answer of `select_events`: a sequence of the library's stored events.
+    """Result of `select_events`: a lazy sequence of the library's stored events.
 
-    They are made when they are looked at. `rows` are what they are made of, as it is stored: position, entry
-    id, time in microseconds since 1970, digest, topic, payload, salt, the payload's size (None: its length),
-    and the hash of a payload that was erased.
+    `rows` are the stored values: position, entry id, time in microseconds since 1970, digest, topic, payload,
+    salt, the payload's size (None: its length), and an erased payload's hash.
     """
 
     __slots__ = ("name", "rows")
@@ -121,10 +120,10 @@ class StoredEntries(Sequence[StoredEvent]):
 
 
 class Inserted(Sequence[int]):
-    """The answer of `insert_events` to the log: notification ids, as the library wants them.
+    """Result of `insert_events` for the log: notification ids, as the library expects.
 
-    `records` are the entries as they stand in the log, one for each event, also where it was written before.
-    The ids are looked up when they are asked for, which the log does not do.
+    `records` are the logged entries, one for each event, also if written before. Ids are looked up only if
+    asked for.
     """
 
     __slots__ = ("_ids", "_look_up", "records")
@@ -149,7 +148,7 @@ class Inserted(Sequence[int]):
 
 
 class PendingInsert(Protocol):
-    """An append that another thread makes; `done` says that it is durable, or refused."""
+    """An append in another thread; `done` when it is durable or refused."""
 
     done: bool
 
@@ -158,9 +157,9 @@ class PendingInsert(Protocol):
 
 
 class CommittedRow(NamedTuple):
-    """An entry as a follower of the whole log meets it; `notification` says in which order of commits.
+    """An entry for a follower of the whole log; `notification` is its commit order.
 
-    `payload` is None once it was erased. `time` is in microseconds since 1970.
+    `payload` is None if erased. `time` is in microseconds since 1970.
     """
 
     notification: int
@@ -180,9 +179,9 @@ Order: TypeAlias = Literal["oldest", "newest", "latest", "a-z", "z-a"]
 class Which(NamedTuple):
     """A selection of conversations.
 
-    With the archived ones or without; those whose names begin so, or contain this (Latin letters of either
-    case); those whose last entry is not before `since`, and not after `until` (microseconds since 1970);
-    those begun before the one of that name, or `by_time` those whose last entries are older.
+    Archived ones or not; a name's prefix or content (Latin letters of either case); the last entry's time
+    from `since` to `until` (microseconds since 1970); those begun before the one of that name, or `by_time`
+    those with older last entries.
     """
 
     archived: bool = False
@@ -195,7 +194,7 @@ class Which(NamedTuple):
 
 
 class ConversationKey(NamedTuple):
-    """A conversation as others are told of it: `parent` and `fork_position` where it is a fork."""
+    """A conversation's key and name; `parent` and `fork_position` if it is a fork."""
 
     key: int
     name: str
@@ -206,7 +205,7 @@ class ConversationKey(NamedTuple):
 class LogMoment(NamedTuple):
     """The log at one moment.
 
-    It has its conversations, its last notification id, the digest of an entry, and the commits behind it.
+    Its conversations, last notification id, an entry's digest, and later commits.
     """
 
     conversations: list[ConversationKey]
@@ -216,18 +215,18 @@ class LogMoment(NamedTuple):
 
 
 class Cursor(NamedTuple):
-    """All entries up to `position` are done with, and so many pieces of the one behind it."""
+    """A follower's progress: all entries up to `position`, and pieces of the next."""
 
     position: int = 0
     piece: int = 0
 
 
 class Claim(NamedTuple):
-    """An effect that somebody is at.
+    """A running effect.
 
-    `fence` is its fencing number, 0 before it is taken; it grows, and whoever has not the latest is out.
-    `effect` is "model", or "tool" with the call; `cause` the position that it answers; `key` its idempotency
-    key; `owner` the runner; `at` microseconds since 1970; `receipt` that of a model's request, as JSON.
+    `fence` is its fencing number, 0 before it is taken; only the latest is valid. `effect` is "model", or
+    "tool" with the call; `cause` the position that it answers; `key` its idempotency key; `owner` the runner;
+    `at` microseconds since 1970; `receipt` that of a model's request, as JSON.
     """
 
     fence: int
@@ -242,7 +241,7 @@ class Claim(NamedTuple):
 
 
 class DraftRow(NamedTuple):
-    """A claim, named as by `Claim`, with a row of its draft; `number` is 0 where it has none."""
+    """A claim, named as by `Claim`, with a row of its draft; `number` is 0 without one."""
 
     key: int
     fence: int
@@ -255,10 +254,10 @@ class DraftRow(NamedTuple):
 
 
 class Share(NamedTuple):
-    """One conversation's part in a batch: what is appended at `expected`, and the forks to keep.
+    """A conversation's part of a batch: appends at `expected`, and forks to keep.
 
-    `branches` are the names of the forks, each with the position up to which it shares the conversation.
-    `marks` are the names of cursors that get the key of the conversation as their position.
+    `branches` are forks' names with the positions up to which they share. `marks` are cursors that get the
+    conversation's key as position.
     """
 
     stream: Stream
@@ -269,21 +268,19 @@ class Share(NamedTuple):
 
 
 class Written(NamedTuple):
-    """A conversation's head after a batch, and the names of the forks made of it."""
+    """A conversation's head after a batch, and its new forks' names."""
 
     position: int
     forks: list[str]
 
 
 class Continuation(NamedTuple):
-    """The beginning of one conversation in an export that is imported.
+    """The beginning of a conversation in an export to import.
 
-    It is at `already` in the log, and the records up to `last` follow. Where no record is missing, `last` is
-    `already`. A fork of `parent` at `fork` that is not there is at `fork`: what it inherits does not follow.
-
-    `digest` is the one that it must have in the end; empty for any. `imported` is the range of positions that
-    count as imported (None: all that were missing, (0, 0): none). A new one gets the time at which it was
-    archived, and the cursors of the names in `marks` get its key as their position.
+    It is at `already` in the log; records up to `last` follow, none if equal. A missing fork of `parent` at
+    `fork` is at `fork`: inherited entries do not follow. `digest` must be the final one; empty for any.
+    `imported` is the range that counts as imported (None: all missing ones, (0, 0): none). A new one gets its
+    archive time, and its key as position of the cursors in `marks`.
     """
 
     name: str
@@ -308,10 +305,10 @@ ExportPart: TypeAlias = BlobContent | Continuation | Record
 
 
 class Collected(NamedTuple):
-    """The result of a collection: the number of blobs removed, and their bytes.
+    """Result of a collection: the number of removed blobs, and their bytes.
 
-    `kept` counts the blobs that no entry names yet, but that a living process has stored. `is_complete`: the
-    write-ahead log holds nothing of the removed blobs any more.
+    `kept` counts unnamed blobs that a living process stored. `is_complete`: the write-ahead log has nothing
+    of the removed ones.
     """
 
     blobs: int = 0

@@ -1,1 +1,1 @@
-"""Reading a log in any store: handles, readers that check digests, claims and blobs."""
+"""Reading a log in any store: handles, checked readers, claims and blobs."""

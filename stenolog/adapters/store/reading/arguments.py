@@ -1,6 +1,6 @@
-"""Checks of the public API's arguments: times, numbers and texts. Positions are checked by `StreamHandle`.
+"""Checks of the public API's times, numbers and texts; `StreamHandle` checks positions.
 
-Every error says what was expected and what was found.
+Errors say what was expected and found.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""Checked reading: each entry is checked against its digest, and a damaged one costs itself alone.
+"""Checked reading: each entry against its digest; damage affects only its entry.
 
-The digest of an entry is made of the digest before it. Behind a damaged entry, both its stored digest and the
-one computed from its bytes are tried. Behind one that is gone, the next one cannot be checked, and is read as
-it stands. `check log` names all of them.
+A digest includes the previous one. After a damaged entry, its stored and its computed digest are tried. After
+a missing entry the next cannot be checked, and is read as it is. `check log` names all of them.
 
-An entry is checked when a process first reads it here. The recorder remembers which positions of a stream are
-known to be sound; `check log` does not ask it. `entry_by_id`, `records` and the log's `tail` do not check.
+An entry is checked when a process first reads it. The recorder remembers sound positions, which `check log`
+ignores. `entry_by_id`, `records` and the log's `tail` do not check.
 """
 
 from __future__ import annotations
@@ -48,8 +47,8 @@ def entries(
 ) -> Iterator[Entry]:
     """Yield the entries with `after` < position <= `upto`, checked.
 
-    `before` is what the digest before the first one may be; empty where it is lost. Raises `CorruptLogError`
-    where not even the places of entries can be read, and with `strict` at the first damaged one.
+    `before` are possible digests before the first; empty if lost. Raises `CorruptLogError` if not even places
+    can be read, and with `strict` at the first damaged entry.
     """
     reading = _Reading(recorder, stream.name, before, decoders)
     for segment in recorder.lineage(stream, upto):
@@ -74,7 +73,7 @@ def following(
     rows: Sequence[Row],
     decoders: Decoders,
 ) -> list[Entry] | None:
-    """Return the entries of the rows behind a position with this digest; None if any is damaged."""
+    """Return the rows' entries after a position with this digest; None if any is damaged."""
     reading = _Reading(recorder, stream.name, (digest,), decoders)
     reading.key, reading.position = stream.key or 0, position
     found = reading.sound(rows)
@@ -82,7 +81,7 @@ def following(
 
 
 def check_row(recorder: LogRecorder, stream: Stream, row: Row, before: bytes | None) -> None:
-    """Raise `CorruptLogError` for a row that does not follow from the digest before it, if that is known."""
+    """Raise `CorruptLogError` for a row that does not follow the previous digest, if known."""
     position, id, time, digest, topic, state, salt, size, erased = row
     try:
         length = len(state) if size is None else size
@@ -101,7 +100,7 @@ def check_row(recorder: LogRecorder, stream: Stream, row: Row, before: bytes | N
 
 
 def is_checked(recorder: LogRecorder, stream: Stream, position: int) -> bool:
-    """Return whether a read of this process has checked the entry; of forks, False."""
+    """Return whether this process has checked the entry; False for forks."""
     if not stream.alone or stream.key is None:
         return False
     first, last = recorder.checked.get(stream.key, (0, 0))
@@ -109,7 +108,7 @@ def is_checked(recorder: LogRecorder, stream: Stream, position: int) -> bool:
 
 
 class _Reading:
-    """Reads on from a position, and remembers what the digest there may be."""
+    """Reader from a position, with the possible digests there."""
 
     def __init__(
         self, recorder: LogRecorder, name: str, before: Collection[bytes], decoders: Decoders
@@ -122,7 +121,7 @@ class _Reading:
         self.position = 0
 
     def segment(self, part: Stream, last: int) -> Iterator[Entry]:
-        """Yield the entries of one stream up to a position, as far as there are any."""
+        """Yield one stream's entries up to a position."""
         while self.position < last:
             try:
                 rows = self.recorder.select_events(part, gt=self.position, lte=last, page=True).rows
@@ -149,7 +148,7 @@ class _Reading:
                     rows = rows[1:]
 
     def _known_sound(self, rows: Sequence[Row]) -> list[Entry]:
-        """Return the entries of rows that this recorder has checked before; none where it has not."""
+        """Return the entries of rows checked before; none otherwise."""
         checked_first, checked_last = self.recorder.checked.get(self.key, (0, 0))
         first, last = self.position + 1, self.position + len(rows)
         if (rows[0][0], rows[-1][0]) != (first, last) or first < checked_first or last > checked_last:
@@ -176,7 +175,7 @@ class _Reading:
         return found
 
     def _note_checked(self, first: int, last: int) -> None:
-        """Remember that these positions of the stream are sound, as one run of positions."""
+        """Remember sound positions of the stream as one run."""
         checked = self.recorder.checked
         # Forgetting costs another check and nothing else.
         if len(checked) >= CHECKED_STREAMS:
@@ -187,7 +186,7 @@ class _Reading:
         checked[self.key] = (min(begin, first), max(end, last)) if touches else (first, last)
 
     def sound(self, rows: Sequence[Row]) -> list[Entry]:
-        """Return the entries up to the first row that is not as it was written."""
+        """Return the entries up to the first damaged row."""
         # This loop is what reading costs: nothing in it calls a function of ours.
         name, new, decoders, before = self.name, tuple.__new__, self.decoders, self.before
         previous = next(iter(before), None)
@@ -231,11 +230,11 @@ class _Reading:
         return found
 
     def _is_left(self, position: int, topic: str, state: bytes) -> bool:
-        """Return whether these bytes beside the mark of an erasure are the effects that it left."""
+        """Return whether these bytes beside an erasure's mark are the effects it left."""
         return topic == SWITCH and self.recorder.erasure.left_hash(self.key, position) == left_hash(state)
 
     def _damaged(self, row: Row) -> Iterator[Entry]:
-        """Yield a stand-in for each row that is not as it was written."""
+        """Yield a placeholder for each damaged row."""
         position, id, time, digest, topic, state, salt, size, erased = row
         if not isinstance(position, int) or position <= self.position:
             raise CorruptLogError(
@@ -270,7 +269,7 @@ class _Reading:
         self.position, self.before = upto - 1, ()
 
     def _one_by_one(self, part: Stream, last: int, error: CorruptLogError) -> Iterator[Entry]:
-        """Yield the entries of one page, each read by itself, as SQLite cannot read them together."""
+        """Yield a page's entries read singly, if SQLite cannot read them together."""
         # The index still says where the stream ends, though its rows cannot be read.
         end = min(last, self.recorder.last_position(part))
         if end <= self.position:
@@ -285,7 +284,7 @@ class _Reading:
             yield from self._page(rows) if rows else self._gap(position + 1)
 
     def _unreadable(self, part: Stream, position: int, error: CorruptLogError) -> Entry:
-        """Return a stand-in for a row of which SQLite can read the beginning at most."""
+        """Return a placeholder for a row of which SQLite reads at most the beginning."""
         id, time, digest = "", 0, b""
         with suppress(CorruptLogError):
             id, time, digest = self.recorder.header(part, position) or (id, time, digest)

@@ -1,7 +1,7 @@
 """Claims on effects, durable before an effect begins.
 
-Neither a claim nor a draft is truth. A claim is gone once what came of its effect stands in the log, in the
-same transaction. One whose owner is dead tells that nobody knows how its effect ended.
+Claims and drafts are not truth. A claim is deleted in the transaction that logs its effect's result. One with
+a dead owner means that the effect's outcome is unknown.
 """
 
 from __future__ import annotations
@@ -20,17 +20,16 @@ from .handle import LogHandle
 
 
 class Claims:
-    """The claims on the effects of one conversation; see `LogRecorder` for what each of these does."""
+    """Claims on a conversation's effects; see `LogRecorder` for its methods."""
 
     def __init__(self, recorder: LogRecorder, stream: Stream) -> None:
         self._recorder = recorder
         self._stream = stream
 
     def take(self, wanted: Sequence[Claim], expected: int) -> list[Claim | None]:
-        """Return the claims with their fences; None for one that another process has.
+        """Return the claims with fences; None for one that another process has.
 
-        They were decided on at the position `expected`: raises `VersionConflictError` where the log has moved
-        on.
+        Raises `VersionConflictError` if the log is no longer at `expected`, where they were decided.
         """
         return self._recorder.claims.take(self._stream, wanted, expected)
 
@@ -39,17 +38,17 @@ class Claims:
         return [] if self._stream.key is None else self._recorder.claims.of(self._stream)
 
     def take_over(self, claim: Claim, owner: str) -> Claim | None:
-        """Return a dead owner's claim, under a new fence with its drafts; None if it is no longer there."""
+        """Return a dead owner's claim under a new fence, with drafts; None if it is gone."""
         return self._recorder.claims.take_over(self._stream, claim, owner)
 
     def release(self, claim: Claim) -> None:
-        """Let an effect go that was not begun, or may be begun again."""
+        """Release an effect that was not started, or may be started again."""
         self._recorder.claims.release(claim)
 
     def draft(self, said: Iterable[tuple[int, bytes]]) -> None:
-        """Store the pieces streamed since the last time, for several claims at once: fences, and JSON.
+        """Store newly streamed pieces of several claims, by fence, as JSON.
 
-        For a claim that is no longer there nothing is kept.
+        Nothing is stored for a claim that is gone.
         """
         if rows := list(said):
             self._recorder.drafts.add(rows)
@@ -65,10 +64,10 @@ TAKEN = "taken over by a person"
 
 
 class OpenClaim(NamedTuple):
-    """An effect under way. `effect` is "model", or "tool" with its call; `since` is aware UTC.
+    """A running effect. `effect` is "model", or "tool" with its call; `since` is aware UTC.
 
-    `alive` tells whether the owner's process lives; one that hangs does. `host` and `pid` name the process,
-    and `owner` the runner in it.
+    `alive`: the owner's process lives, perhaps hanging. `host` and `pid` name the process, `owner` its
+    runner.
     """
 
     conversation: str
@@ -82,7 +81,7 @@ class OpenClaim(NamedTuple):
 
 
 def open_claims(log: LogHandle, conversation: str | None = None) -> list[OpenClaim]:
-    """Return the claims of a log or a conversation, the oldest first. Raises `ConversationNotFoundError`."""
+    """Return a log's or conversation's claims, oldest first. Raises `ConversationNotFoundError`."""
     _check_conversation(log, conversation)
     found = log.recorder.claims.everywhere()
     return [_open_claim(log, name, claim) for name, claim in found if conversation in (None, name)]

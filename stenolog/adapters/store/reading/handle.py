@@ -1,7 +1,7 @@
-"""Handles on a log and on one of its conversations, below `Log` and `Conversation`.
+"""Handles on a log and a conversation, bases of `Log` and `Conversation`.
 
-`Log` and `Conversation` are these handles with more methods. The modules that those methods call (folds,
-requests, forks, search, erasure) take handles, so that they need not import the two classes that call them.
+Folds, requests, forks, search and erasure take handles, so that they need not import the two classes that
+call them.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ REMEMBERED = 1000
 
 
 class StreamCache(Protocol):
-    """A cache in memory that a layer above fills from the streams of a log."""
+    """An in-memory cache that a higher layer fills from a log's streams."""
 
     def drop(self, key: int) -> None:
         """Remove all that comes from a stream."""
 
 
 class LogHandle:
-    """An open log: its file, the caches beside it, and the streams that this process knows.
+    """An open log: its file, caches beside it, and streams known to this process.
 
-    `application` is the same log as an application of the `eventsourcing` library. `windows` caches the
-    windows of requests, once there are any. `on_request`, if set, is called with each request that is built.
+    `application` is the log as an application of the `eventsourcing` library. `windows` caches requests'
+    windows. `on_request`, if set, is called with each request built.
     """
 
     on_request: Callable[[Any], object] | None = None
@@ -90,9 +90,9 @@ class LogHandle:
 
     @property
     def datastore(self) -> LogDatastore:
-        """The SQLite database under the log, for what inspects or repairs its file.
+        """Return the log's SQLite database, for inspection and repair.
 
-        Raises `StoreError` where the log is in another store.
+        Raises `StoreError` for another store.
         """
         if not isinstance(self.recorder, SqliteLogRecorder):
             raise StoreError(f"{self.path}: expected a log in an SQLite file, found one in another store")
@@ -126,15 +126,13 @@ class LogHandle:
         limit: int | None = None,
         order: Order = "oldest",
     ) -> list[str]:
-        """Return the names of the conversations, the oldest first; with the archived ones or without.
+        """Return the conversations' names, oldest first, with or without archived ones.
 
-        Fewer of them: `prefix`, what a name begins with; `contains`, what it holds, Latin letters of either
-        case; `active_since` and `active_until`, aware times that the last entry is not before, and not after;
-        `older_than`, the name of one that all of these are older than; `limit`, at most so many, counted in
-        `order`: "oldest" or "newest" by when they were begun, "latest" by the time of their last entries,
-        "a-z" or "z-a" by name. With "latest", `older_than` goes by that time too, and of very many
-        conversations those begun last are compared.
-        Raises `InvalidEventError` for what is none of these.
+        Filters: `prefix`; `contains`, with Latin letters of either case; `active_since` and `active_until`,
+        aware times of the last entry; `older_than`, a conversation's name. `limit` counts in `order`:
+        "oldest" or "newest" by their start, "latest" by their last entries, "a-z" or "z-a" by name. With
+        "latest", `older_than` goes by that time too, and of very many conversations those begun last are
+        compared. Raises `InvalidEventError`.
         """
         if limit is not None:
             arguments.number("limit", limit)
@@ -154,7 +152,7 @@ class LogHandle:
         older_than: str = "",
         order: Order = "oldest",
     ) -> int:
-        """Return the number of conversations; the arguments select some of them as for `names`."""
+        """Return the number of conversations, selected as by `names`."""
         arguments.some_of("order", (order,), get_args(Order))
         which = self._which(archived, prefix, contains, (active_since, active_until), older_than)
         which = which._replace(by_time=order == "latest")
@@ -175,7 +173,7 @@ class LogHandle:
 
     @property
     def last_sequence(self) -> int:
-        """The notification id of the last entry of any conversation; 0 while there is none."""
+        """Return the last entry's notification id; 0 if there is none."""
         return self.recorder.last_committed()[0]
 
     def tail(self, timeout: float | None = None) -> Iterator[Entry]:
@@ -184,19 +182,19 @@ class LogHandle:
         return _while_open(self, follow(self.recorder, unread, self.last_sequence, timeout))
 
     def backup(self, path: str | os.PathLike[str]) -> None:
-        """Copy the current log into a new file, while other processes may append.
+        """Copy the log into a new file, while other processes may append.
 
-        Raises `StoreError` where the file exists or cannot be written; nothing is left behind then.
+        Raises `StoreError` if the file exists or cannot be written; then nothing is left.
         """
         self.recorder.backup(Path(path))
 
     def stream(self, name: str) -> Stream:
-        """Return the stream of a conversation; without a key while nothing was appended to it."""
+        """Return a conversation's stream, without a key before its first append."""
         check_name(name, what="conversation")
         return self.remembered(Stream(name, self.recorder.conversations.find(name)))
 
     def remembered(self, found: Stream) -> Stream:
-        """Return the stream as this process knows it: all handles on it share the state of its head."""
+        """Return the stream known to this process: its handles share its head."""
         if found.key is None:
             return found
         # Handles keep their own stream: only the sharing of its head is lost, which costs a read.
@@ -217,7 +215,7 @@ class LogHandle:
         self.recorder.conversations.archive(self.existing(stream), at)
 
     def forget(self, key: int) -> None:
-        """Forget the head of a stream, and the windows that were made of it."""
+        """Forget a stream's head, and windows of it."""
         stream = self._streams.get(key)
         if stream is not None:
             stream.head = None
@@ -225,7 +223,7 @@ class LogHandle:
             self.windows.drop(key)
 
     def purge(self, key: int, named: Collection[str]) -> None:
-        """Remove the words just deleted from a stream from all of the log's files.
+        """Remove a stream's deleted words from all of the log's files.
 
         `named` are the sha256 of blobs that they may have named.
         """
@@ -243,18 +241,18 @@ class LogHandle:
             self.recorder.compact()
 
     def collect(self) -> Collected:
-        """Remove the blobs that no entry names, and empty the write-ahead log.
+        """Remove blobs that no entry names, and empty the write-ahead log.
 
-        A blob that a living process has put stays until an entry names it or the process closes its log. One
-        whose sha256 is kept outside of this log alone is removed. Raises `StoreTimeoutError`, `StoreError`
-        (always on a system other than Linux).
+        A blob put by a living process stays until an entry names it or that process closes its log. One
+        referenced only outside of this log is removed. Raises `StoreTimeoutError`, `StoreError` (always, if
+        not on Linux).
         """
         erasures.go_on(self)
         found = self.recorder.blobs.collect()
         return found._replace(is_complete=self.recorder.compact())
 
     def existing(self, stream: Stream) -> int:
-        """Return the key of a stream. Raises `ConversationNotFoundError` while it has no entries."""
+        """Return a stream's key. Raises `ConversationNotFoundError` without entries."""
         key = self.recorder.resolve(stream)
         if key is None:
             raise arguments.missing(stream.name, self.path)
@@ -262,9 +260,9 @@ class LogHandle:
 
 
 class StreamHandle:
-    """A handle on one conversation of a log, for reading; it stays with the conversation when it is renamed.
+    """A handle on a conversation for reading; it stays valid when the conversation is renamed.
 
-    A position counts from 1; 0 is before the first entry.
+    Positions count from 1; 0 is before the first entry.
     """
 
     def __init__(self, log: LogHandle, stream: Stream) -> None:
@@ -281,7 +279,7 @@ class StreamHandle:
 
     @property
     def key(self) -> int | None:
-        """The number of the conversation in its file, which no other gets; None while it has no entries."""
+        """Return the conversation's number, never reused in its file; None without entries."""
         return self._recorder.resolve(self.stream)
 
     @property
@@ -291,20 +289,18 @@ class StreamHandle:
 
     @property
     def digest(self) -> str:
-        """The digest of the last entry, 64 hexadecimal digits; empty while there is none.
+        """Return the last entry's digest, 64 hexadecimal digits; empty without entries.
 
-        Kept elsewhere, it proves later that nothing before it was changed (`verify`, `head=`).
+        Kept elsewhere, it later proves that nothing before it changed (`verify`, `head=`).
         """
         return self._recorder.head(self.stream).digest.hex()
 
     def entries(self, after: int = 0, at: int | None = None, *, strict: bool = False) -> Iterator[Entry]:
-        """Yield the entries with `after` < position <= `at`, read in pages; a fork's inherited ones too.
+        """Yield the entries with `after` < position <= `at` in pages, inherited ones too.
 
-        The two are bounds: there need be no entry at either, and what is appended meanwhile is read too.
-
-        Each entry is checked against its digest when this process first reads it. In the place of one that
-        cannot be read, or that is not what was written, stands a `Damaged` event with the reason; `strict`
-        raises `CorruptLogError` there.
+        Entries appended meanwhile are included. Each is checked against its digest when this process first
+        reads it. A `Damaged` event with the reason replaces an unreadable or changed one; `strict` raises
+        `CorruptLogError`.
         """
         return _while_open(self.log, reader.entries(self._recorder, self.stream, after, at, strict))
 
@@ -314,11 +310,11 @@ class StreamHandle:
         return next(self.entries(position - 1, position))
 
     def entry_by_id(self, id: str) -> Entry | None:
-        """Return the entry of that id, None if there is none; a fork's own before one that it inherits."""
+        """Return the entry of that id, None if there is none; a fork's own first."""
         return reader.find(self._recorder, self.stream, id)
 
     def imported_ranges(self) -> tuple[PositionRange, ...]:
-        """Return the positions that came from an exported file, inherited ones too: others wrote them."""
+        """Return the positions that came from an exported file, inherited ones too."""
         return reader.imported_spans(self._recorder, self.stream)
 
     def records(self, after: int = 0, at: int | None = None) -> Iterator[Record]:
@@ -326,10 +322,9 @@ class StreamHandle:
         return _while_open(self.log, reader.records(self._recorder, self.stream, after, at))
 
     def checked(self, position: int, *, least: int = 0) -> int:
-        """Return a position that a caller gave, if the conversation has come so far.
+        """Return a caller's position if the conversation has it.
 
-        Raises `PositionNotFoundError`, and `ConversationNotFoundError` if an entry is wanted of a
-        conversation that has none.
+        Raises `PositionNotFoundError`, and `ConversationNotFoundError` if it has no entries.
         """
         # A conversation never gets shorter, so a position up to a known head needs no read.
         remembered = self.stream.head

@@ -1,7 +1,7 @@
-"""Readers of a conversation: all of it in pages, its newest entries, and the ranges that were imported.
+"""Readers of a conversation: in pages, its newest entries, its imported ranges.
 
-An import notes its range of positions in the history. A second import into the same conversation widens the
-range, so entries between two imports count as imported.
+An import records its range in the history. A second one widens it, so entries between two imports count as
+imported.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def records(recorder: LogRecorder, stream: Stream, after: int, upto: int | None)
 def entries(
     recorder: LogRecorder, stream: Stream, after: int, upto: int | None, strict: bool = False
 ) -> Iterator[Entry]:
-    """Yield the entries after a position, each checked against its digest; see `checked_reading.entries`."""
+    """Yield the entries after a position, checked; see `checked_reading.entries`."""
     position, last = max(after, 0), LAST if upto is None else upto
     # Without the digest before it, the first entry cannot be checked, but is still read.
     before: object = None
@@ -50,10 +50,10 @@ def entries(
 def of_kinds(
     recorder: LogRecorder, stream: Stream, kinds: Collection[type[Event]], after: int, upto: int | None
 ) -> Iterator[Entry | Head]:
-    """Yield the entries of these kinds, and now and then the head of the reading, also at the end.
+    """Yield the entries of these kinds, and at times the reading's head, also at the end.
 
-    Others are neither decoded nor read, but for their place. Raises `CorruptLogError` where one is missing,
-    and where one of these kinds is not what was written.
+    Others are neither decoded nor read. Raises `CorruptLogError` if one is missing, or one of these kinds is
+    damaged.
     """
     # With `Unknown` among the kinds all are read, as the topics of unknown kinds cannot be listed.
     topics = () if Unknown in kinds else REGISTRY.topics(kinds)
@@ -82,7 +82,7 @@ def of_kinds(
 
 
 def _checked(stream: Stream, before: int, count: int, first: int, last: int) -> int:
-    """Return the position that a page has come to. Raises `CorruptLogError` where one is missing."""
+    """Return a page's last position. Raises `CorruptLogError` if one is missing."""
     if (first, last) != (before + 1, before + count):
         raise CorruptLogError(
             f"{stream.name!r}: expected the positions {before + 1} to {before + count}, "
@@ -101,13 +101,13 @@ def _check_inherited(recorder: LogRecorder, stream: Stream, position: int, last:
 
 
 def find(recorder: LogRecorder, stream: Stream, id: str) -> Entry | None:
-    """Return the entry of that id, the conversation's own before an inherited one; None if there is none."""
+    """Return the entry of that id, the conversation's own first; None if there is none."""
     record = recorder.record_by_id(stream, id)
     return None if record is None else to_entry(stream.name, record)
 
 
 def everything(recorder: LogRecorder, after: int) -> Iterator[tuple[int, Entry]]:
-    """Yield the entries of all conversations in commit order, behind notification id `after`."""
+    """Yield all conversations' entries in commit order, after notification id `after`."""
     while found := recorder.committed(after):
         for row in found:
             after = row.notification
@@ -137,7 +137,7 @@ def _decoded(name: str, rows: list[Row]) -> Iterator[Entry]:
 
 
 def _undecodable(name: str, position: int, topic: str, payload: bytes, error: Exception) -> CorruptLogError:
-    """Return the error for a row that cannot be decoded; its message never quotes the payload."""
+    """Return the error for a row that cannot be decoded, without its payload."""
     try:
         REGISTRY.load(topic, payload)
     except StoredDataError as known:
@@ -164,16 +164,16 @@ DECODERS = _Decoders()
 
 
 def ancestor_streams(recorder: LogRecorder, stream: Stream, last: int) -> Iterator[tuple[Stream, int]]:
-    """Yield the streams that hold the positions up to `last`, the stream first, each with its last one."""
+    """Yield the streams of positions up to `last`, itself first, each with its last one."""
     for segment in reversed(recorder.lineage(stream, last)):
         own = segment.key == stream.key
         yield stream if own else Stream(stream.name, segment.key), segment.upto
 
 
 def digest_at(recorder: LogRecorder, stream: Stream, position: int) -> bytes:
-    """Return the digest at a position, 32 bytes; that before the first one is empty.
+    """Return the 32 bytes of the digest at a position; empty before the first.
 
-    Raises `PositionNotFoundError` where the conversation has no such entry.
+    Raises `PositionNotFoundError`.
     """
     digest = recorder.digest_at(stream, position) if position >= 0 else None
     if digest is None:
@@ -186,9 +186,9 @@ SOME = 32
 
 
 def peek(recorder: LogRecorder, stream: Stream, position: int, digest: str) -> list[Entry] | None:
-    """Return the next entries of the stream itself behind a position that has this digest, at most `SOME`.
+    """Return at most `SOME` of the stream's own entries after a position with this digest.
 
-    None where it has not, and where one of them is damaged.
+    None if it has another, or one of them is damaged.
     """
     if recorder.resolve(stream) is None:
         return None
@@ -200,7 +200,7 @@ def peek(recorder: LogRecorder, stream: Stream, position: int, digest: str) -> l
 
 
 def imported_spans(recorder: LogRecorder, stream: Stream) -> tuple[PositionRange, ...]:
-    """Return the imported positions of a conversation, also those that it inherits as a fork."""
+    """Return a conversation's imported positions, inherited ones too."""
     found = []
     for segment in recorder.lineage(stream):
         first, last = recorder.imported(segment.key)
@@ -215,9 +215,9 @@ Unread: TypeAlias = Callable[[int], Iterator[tuple[int, Entry]]]
 
 
 def follow(recorder: LogRecorder, unread: Unread, mark: int, timeout: float | None) -> Iterator[Entry]:
-    """Yield the entries behind `mark`, without end.
+    """Yield the entries after `mark`, without end.
 
-    It ends when `timeout` seconds pass without a new one (None: never), and when the log is closed.
+    Ends after `timeout` seconds without a new one (None: never), and when the log is closed.
     """
     woken = threading.Event()
     with recorder.listening(woken.set):

@@ -1,7 +1,6 @@
-"""Decide which rows of a damaged log are as they were written, by the chain of digests.
+"""Decision which rows of a damaged log are intact, by the chain of digests. Pure.
 
-An entry that follows from the digest before it is intact. Where the digest before it is lost, it cannot be
-checked: it is kept, and told. Pure: nothing here reads a file.
+An entry that follows the previous digest is intact. If that is lost, it is kept and reported as unchecked.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ Digests: TypeAlias = frozenset[bytes]
 
 
 class Candidate(NamedTuple):
-    """A row that may be the entry at its position. `carved`: it was found byte by byte."""
+    """A row that may be the entry at its position. `carved`: found byte by byte."""
 
     record: Record
     carved: bool
@@ -40,7 +39,7 @@ Candidates: TypeAlias = dict[int, list[Candidate]]
 
 
 class LostEntry(NamedTuple):
-    """An entry that could not be read. `id` is empty where that is lost too, and may be damaged itself."""
+    """An unreadable entry. `id` may be empty or damaged."""
 
     position: int
     reason: str
@@ -48,7 +47,7 @@ class LostEntry(NamedTuple):
 
 
 class Walked(NamedTuple):
-    """The entries of one stream that are intact, those that are lost, and the digests before the salvage."""
+    """A stream's intact and lost entries, and the digests before the salvage."""
 
     kept: dict[int, Record]
     lost: dict[int, LostEntry]
@@ -57,7 +56,7 @@ class Walked(NamedTuple):
 
 
 class FoundRows:
-    """All rows that were found: conversations, the candidates for each position, and blobs."""
+    """All rows found: conversations, candidates for each position, blobs."""
 
     def __init__(self, rows: Iterable[RawRow]) -> None:
         self.candidates: dict[int, Candidates] = defaultdict(dict)
@@ -122,7 +121,7 @@ class FoundRows:
             self.lost_blobs.add(key.hex())
 
     def _keep_effects(self, history: History) -> None:
-        """Take what stands beside the mark of an erasure for nothing, unless its record says otherwise."""
+        """Ignore what is beside an erasure's mark, unless its record has it."""
         for key, found in self.candidates.items():
             for position, there in found.items():
                 for at, one in enumerate(there):
@@ -137,9 +136,9 @@ class FoundRows:
 
 
 def walk(candidates: Candidates, after: int, before: Digests, until: int) -> Walked:
-    """Follow the chain of one stream behind the position `after`, whose digest is one of `before`.
+    """Follow a stream's chain after the position `after`, whose digest is one of `before`.
 
-    `until` is a position that the stream must have come to, since a conversation was forked there.
+    `until` is a position that the stream must have, since a fork begins there.
     """
     made = Walked({}, {}, (), {})
     unproved: list[int] = []
@@ -182,7 +181,7 @@ def walk(candidates: Candidates, after: int, before: Digests, until: int) -> Wal
 def _intact(
     there: Sequence[Candidate], known: Digests, following: Sequence[Record]
 ) -> tuple[Record | None, bool]:
-    """Return the entry that is intact among the candidates, and whether that is proved."""
+    """Return the intact entry among the candidates, and whether that is proved."""
     for one, _ in there:
         if any(digest_of(before, one) == one.digest for before in known):
             return one, True
@@ -202,12 +201,12 @@ def _plausible(there: Sequence[Candidate], following: Sequence[Record], *, is_ne
 
 
 def _confirmed(there: Sequence[Candidate], following: Sequence[Record]) -> bool:
-    """Return whether the next entry follows from the digest of one of the candidates."""
+    """Return whether the next entry follows from a candidate's digest."""
     return any(digest_of(one.record.digest, other) == other.digest for one in there for other in following)
 
 
 def _strayed(candidates: Candidates, expected: int, known: Digests) -> Record | None:
-    """Return the entry of a position that no row has: a row whose position has one wrong bit."""
+    """Return the entry of a position without a row: one whose position has a wrong bit."""
     for bit in range(POSITION_BITS):
         for one in candidates.get(expected ^ 1 << bit, ()):
             moved = one.record._replace(position=expected)
@@ -226,9 +225,9 @@ def _decodes(record: Record) -> bool:
 
 
 def _sound(changes: Mapping[int, Sequence[Change]]) -> tuple[list[Change], bool]:
-    """Return the records of the history that follow from the one before them, and whether all of them do.
+    """Return the history's records that follow their predecessors, and whether all do.
 
-    Behind a record that is gone, the next one is taken as it is.
+    After a missing record, the next is accepted.
     """
     taken: list[Change] = []
     previous, expected, is_whole = {GENESIS}, 1, True
@@ -249,7 +248,7 @@ def _sound(changes: Mapping[int, Sequence[Change]]) -> tuple[list[Change], bool]
 
 
 def _uniquely_named(known: Mapping[int, Listed]) -> dict[int, Listed]:
-    """Return the conversations by stream, each under a name that it can have and no other has."""
+    """Return conversations by stream, with valid and unique names."""
     made: dict[int, Listed] = {}
     taken: set[str] = set()
     for key, listed in sorted(known.items()):

@@ -1,8 +1,8 @@
-"""Rows of a log's tables, read from the bytes of its file without SQLite.
+"""Rows of a log's tables, read from its file's bytes without SQLite.
 
-For a file that SQLite cannot read. Each leaf page is read by itself. A page whose header is damaged is
-searched for cells byte by byte. Nothing is checked here but the form of a row: digests tell what was written.
-The layout is that of https://sqlite.org/fileformat2.html.
+For a file that SQLite cannot read. Each leaf page is read by itself; one with a damaged header is searched
+for cells byte by byte. Only a row's form is checked: digests show what was written. Layout:
+https://sqlite.org/fileformat2.html.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ KINDS: Mapping[str, type] = {"n": type(None), "i": int, "t": str, "b": bytes}
 
 
 class RawRow(NamedTuple):
-    """A row as it stands in a page. `carved`: its page is damaged, and the row was found byte by byte.
+    """A row in a page. `carved`: its page is damaged, and it was found byte by byte.
 
-    `ranges` are the places of its bytes in the file, each a beginning and an end.
+    `ranges` are its bytes' places in the file.
     """
 
     table: str
@@ -54,7 +54,7 @@ class RawRow(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """A cell of a leaf: the row's number, its content, and the overflow pages that hold the rest."""
+    """A leaf's cell: the row's number, content, and overflow pages."""
 
     rowid: int
     content: bytes
@@ -67,9 +67,9 @@ class BadCellError(ValueError):
 
 
 class PageFile:
-    """The pages of a database file, with those of its write-ahead log.
+    """Pages of a database file and its write-ahead log.
 
-    A page may be there several times: as it stands in the file, and as each commit wrote it later.
+    A page may have several versions: the file's, and each later commit's.
     """
 
     def __init__(self, content: bytes, wal: bytes = b"") -> None:
@@ -85,14 +85,14 @@ class PageFile:
         return max(-(-len(self.content) // self.page_size), *self.frames, 0)
 
     def versions(self, number: int) -> list[bytes]:
-        """Return a page, the newest version first. Bytes behind the end of a cut file are zero."""
+        """Return a page, newest version first. Bytes after a truncated file's end are zero."""
         start = (number - 1) * self.page_size
         page = bytes(self.content[start : start + self.page_size])
         there = [page.ljust(self.page_size, b"\0")] if page else []
         return [*reversed(self.frames.get(number, ())), *there]
 
     def rows(self) -> Iterator[RawRow]:
-        """Yield every row that is found, of any version of a page; the same row may come several times."""
+        """Yield every row found in any version of a page; rows may repeat."""
         # SQLite's free pages hold rows that were deleted: they must not come back.
         free = self._free_pages()
         chained: set[int] = set()
@@ -111,7 +111,7 @@ class PageFile:
                 yield from self._carved(number, version)
 
     def _leaf(self, number: int, page: bytes) -> tuple[list[tuple[Cell, RawRow]], bool]:
-        """Return the rows of a page, and whether all of the page could be read."""
+        """Return a page's rows, and whether all of it could be read."""
         # The first page begins with the header of the file.
         start = FILE_HEADER if number == 1 else 0
         if page[start] not in PAGE_KINDS:
@@ -135,7 +135,7 @@ class PageFile:
         return found, is_whole
 
     def _carved(self, number: int, page: bytes) -> Iterator[RawRow]:
-        """Yield all that looks like a row of ours at any place of a page."""
+        """Yield all that looks like a row of ours anywhere in a page."""
         for at in range(len(page) - 4):
             try:
                 _, after = _varint(page, at)
@@ -191,7 +191,7 @@ class PageFile:
         return b"".join(pieces), tuple(chain)
 
     def _row(self, number: int, at: int, cell: Cell, *, carved: bool) -> RawRow | None:
-        """Return the cell as a row, if it is of one of our tables."""
+        """Return the cell as a row if it is of our tables."""
         values = _values(cell.content)
         if len(values) not in TABLES:
             return None
@@ -220,13 +220,13 @@ class PageFile:
 
 
 def read(path: Path) -> PageFile:
-    """Return the pages of a file and of its write-ahead log. Raises OSError."""
+    """Return the pages of a file and its write-ahead log. Raises OSError."""
     wal = Path(f"{path}-wal")
     return PageFile(path.read_bytes(), wal.read_bytes() if wal.exists() else b"")
 
 
 def _sizes(content: bytes) -> tuple[int, int]:
-    """Return the size of a page and its used part; a log's own if the header is damaged."""
+    """Return a page's size and used part; a log's own if the header is damaged."""
     header = content[:FILE_HEADER].ljust(FILE_HEADER, b"\0")
     (size,) = struct.unpack_from(">H", header, 16)
     # Two bytes cannot hold 65536, which is written as 1.
@@ -250,7 +250,7 @@ def _frames(wal: bytes, page_size: int) -> Iterator[tuple[int, bytes]]:
 
 
 def _varint(content: bytes, at: int) -> tuple[int, int]:
-    """Return an integer of SQLite's form, and the place behind it."""
+    """Return SQLite's variable-length integer, and the place after it."""
     value = 0
     for nth in range(8):
         byte = content[at + nth]
@@ -266,7 +266,7 @@ def _signed(value: int) -> int:
 
 
 def _values(content: bytes) -> Values:
-    """Return the values of a row. Raises `BadCellError` where its header and its length do not fit."""
+    """Return a row's values. Raises `BadCellError` if header and length do not fit."""
     size, at = _varint(content, 0)
     if size > min(len(content), LONGEST_HEADER):
         raise BadCellError

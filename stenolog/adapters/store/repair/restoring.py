@@ -1,7 +1,6 @@
-"""Restoring: a copy is put in the place of a log that nobody uses.
+"""Restoring: a copy replaces a log that nobody uses.
 
-If it is interrupted, the remaining files are moved to where those before them went when it is done again (see
-`gate`).
+If interrupted, the next attempt moves the remaining files after those moved before (see `gate`).
 """
 
 from __future__ import annotations
@@ -36,10 +35,9 @@ SQLITE_LOCKS = {"": (0x40000000, 512), "-shm": (120, 9)}
 
 
 def replace_database(part: Path, path: Path, deadline: float) -> list[Path]:
-    """Put a finished copy in the place of a database; return where the files went that were there.
+    """Replace a database by a finished copy; return where its files went.
 
-    Raises `StoreTimeoutError` while any process has the database open, and `StoreError`. Nothing was moved
-    then.
+    Raises `StoreTimeoutError` while any process has it open, and `StoreError`. Then nothing was moved.
     """
     database = str(path)
     for store in tuple(gate.OPEN):

@@ -1,1 +1,1 @@
-"""Files beside the log that may be thrown away: checkpoints and the index of words."""
+"""Disposable files beside the log: checkpoints and the search index."""

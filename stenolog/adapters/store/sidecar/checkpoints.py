@@ -1,8 +1,7 @@
-"""Checkpoints of folds, in a file beside the log that may be thrown away.
+"""Checkpoints of folds in a disposable file beside the log.
 
-Checkpoints are kept in runs: the state of a fold at each of `RUN` positions in a row, the last one as it is
-or, if it is long, compressed, those before it packed together. A fold takes at worst some 200 bytes an entry,
-as a rule less than 50.
+They are stored in runs: a fold's states at `RUN` successive positions, the last one plain or, if long,
+compressed, the others packed together. A fold takes at most some 200 bytes an entry, usually less than 50.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ Row: TypeAlias = tuple[Any, ...]
 
 
 class Checkpoint(NamedTuple):
-    """The state of a fold at a position, in a conversation that has this digest at `end`, there or later."""
+    """A fold's state at a position, in a conversation that has this digest at `end`."""
 
     position: int
     state: bytes
@@ -76,9 +75,9 @@ class Checkpoint(NamedTuple):
 
 
 class CheckpointRun(NamedTuple):
-    """The state of a fold from the first of its changes up to `last`, where the conversation has this digest.
+    """A fold's states up to `last`, where the conversation has this digest.
 
-    `changes` are the positions, ascending, at which it became another, and what it is from there on.
+    `changes` are ascending positions with the state from there on.
     """
 
     last: int
@@ -90,14 +89,14 @@ class CheckpointRun(NamedTuple):
         return self.changes[0][0]
 
     def at(self, position: int) -> bytes | None:
-        """Return the state at a position; None where the run does not reach it."""
+        """Return the state at a position; None outside the run."""
         if not self.first <= position <= self.last:
             return None
         return next(state for changed, state in reversed(self.changes) if changed <= position)
 
 
 class Checkpoints(Sidecar):
-    """Checkpoints by stream, and by name and version of the fold; safe to share between threads."""
+    """Checkpoints by stream, and a fold's name and version; thread-safe."""
 
     pragmas = PRAGMAS
 
@@ -111,7 +110,7 @@ class Checkpoints(Sidecar):
                 connection.execute(statement)
 
     def get(self, key: int, fold: str, version: str, upto: int) -> Checkpoint | None:
-        """Return the last checkpoint at or before `at`; None where there is none that is whole."""
+        """Return the last intact checkpoint at or before `at`; None if there is none."""
         for row in self._select(GET, key, fold, version, upto):
             try:
                 return _found(self._unsealed(row, key, fold, version), upto)
@@ -121,7 +120,7 @@ class Checkpoints(Sidecar):
         return None
 
     def runs(self, key: int, fold: str, version: str) -> Iterator[CheckpointRun]:
-        """Yield every intact run of a fold over a stream, by where it begins."""
+        """Yield every intact run of a fold over a stream, in order."""
         first = -1
         while rows := self._select(NEXT, key, fold, version, first):
             first = rows[0][0]
@@ -133,7 +132,7 @@ class Checkpoints(Sidecar):
         return [str(name) for (name,) in self._select(NAMES, key)]
 
     def put(self, key: int, fold: str, version: str, *runs: CheckpointRun) -> None:
-        """Keep runs. Where a state is large, it takes the place of those before it in its stretch."""
+        """Store runs. A large state replaces earlier ones of its stretch."""
         place = _key(key, fold, version)
         rows = [(*row, _sum(self.seals, place, *row)) for row in map(_row, runs)]
         self.work(lambda connection: _write(connection, (key, fold, version), rows))
@@ -141,7 +140,7 @@ class Checkpoints(Sidecar):
     def _unsealed(self, row: Row, key: int, fold: str, version: str) -> Row:
         """Return the row without its seal.
 
-        Raises `ValueError` where this log did not write it in this place.
+        Raises `ValueError` if this log did not write it here.
         """
         *rest, seal = row
         true = _sum(self.seals, _key(key, fold, version), *rest)
@@ -155,7 +154,7 @@ class Checkpoints(Sidecar):
         self._select(DROP, key)
 
     def erase_stream(self, key: int) -> None:
-        """Delete all checkpoints of a stream, so that no byte of them stays in the file."""
+        """Delete a stream's checkpoints, leaving no byte in the file."""
         if self.path == MEMORY:
             self.drop(key)
         else:
@@ -181,7 +180,7 @@ def _write(connection: sqlite3.Connection, key: tuple[int, str, str], rows: Iter
 
 
 def _row(run: CheckpointRun) -> Row:
-    """Return the run as it is written, but for its seal and for the states before a long last one."""
+    """Return the run's row, without its seal and states before a long last one."""
     changed, state = run.changes[-1]
     first, past = run.first, _packed(run.changes[:-1])
     if len(past) > SMALL:
@@ -190,12 +189,12 @@ def _row(run: CheckpointRun) -> Row:
 
 
 def interval_for(size: int) -> int:
-    """Return the interval between full states of a size that keeps the file proportional to the log."""
+    """Return the interval between full states of this size that keeps the file proportional."""
     return RUN if size <= SMALL else 1 << (size // LIGHT).bit_length()
 
 
 def _found(row: Row, upto: int) -> Checkpoint:
-    """Return the state at `at`, or at the end of the run where it does not reach so far."""
+    """Return the state at `at`, or at the run's end if before it."""
     _, last, digest, changed, stored, size, past = row
     state = _at(past, upto) if upto < changed else _plain(stored, size)
     return Checkpoint(min(upto, last), state, last, digest)
@@ -229,7 +228,7 @@ def _sum(
 
 
 def _packed(changes: Sequence[tuple[int, bytes]]) -> bytes:
-    """Return states with their positions, packed: a line with positions and lengths, then the states."""
+    """Return packed states: a line of positions and lengths, then the states."""
     if not changes:
         return b""
     positions, states = zip(*changes, strict=True)
@@ -238,7 +237,7 @@ def _packed(changes: Sequence[tuple[int, bytes]]) -> bytes:
 
 
 def _opened(past: bytes) -> tuple[list[int], list[int], bytes]:
-    """Return the positions, how long the state of each is, and the states one behind the other."""
+    """Return positions, lengths of states, and the joined states."""
     if not past:
         return [], [], b""
     head, _, states = zlib.decompress(past).partition(b"\n")

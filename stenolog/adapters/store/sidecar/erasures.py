@@ -1,6 +1,6 @@
-"""The end of erasures: what the files beside the log, and blobs, still have of erased words goes.
+"""Completion of erasures: erased words in files beside the log and in blobs.
 
-The store marks what is left to be removed, in the transaction that overwrites.
+The store marks what is left to remove, in the overwriting transaction.
 """
 
 # A process that is killed in between leaves the marks. The next one to open the log goes on from there. So an
@@ -27,7 +27,7 @@ class Cache(Protocol):
 
 
 class Files(Protocol):
-    """An open log: its store, and what stands beside it."""
+    """An open log: its store, and the files beside it."""
 
     recorder: LogRecorder
     checkpoints: checkpoints.Checkpoints
@@ -36,7 +36,7 @@ class Files(Protocol):
 
 
 def finish(log: Files) -> bool:
-    """Remove erased words from the files beside the log and from blobs; return whether all are removed."""
+    """Remove erased words beside the log and from blobs; return whether all are removed."""
     keys, named, number = log.recorder.erasure.unfinished()
     if not (keys or named):
         return True
@@ -62,7 +62,7 @@ def finish(log: Files) -> bool:
 
 
 def go_on(log: Files) -> None:
-    """Finish the erasures of a process that was killed. What cannot be done now is left for the next one."""
+    """Finish a killed process's erasures; leave the rest for the next."""
     # An erasure that cannot be finished must not keep a log from being opened.
     with suppress(StenologError):
         finish(log)

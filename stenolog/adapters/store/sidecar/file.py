@@ -1,6 +1,6 @@
 """A disposable database file beside the log.
 
-A file that is damaged, locked or missing counts as empty; callers never see its errors.
+A damaged, locked or missing file counts as empty; callers never see its errors.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class Sidecar(ABC):
-    """One such file; safe to share between threads. It is opened when it is first worked with.
+    """A disposable file, opened at first use; thread-safe.
 
     Callers of `open`, `let_go` and `delete` hold `turn`.
     """
@@ -55,7 +55,7 @@ class Sidecar(ABC):
 
     @abstractmethod
     def prepare(self, connection: sqlite3.Connection) -> None:
-        """Make the tables where they are not there."""
+        """Create missing tables."""
 
     def close(self) -> None:
         """Give the file back."""
@@ -68,7 +68,7 @@ class Sidecar(ABC):
             self.delete()
 
     def work(self, work: Callable[[sqlite3.Connection], T]) -> T | None:
-        """Run `work` on the sidecar file and return its result; None if the file cannot be used."""
+        """Run `work` on the file and return its result; None if the file is unusable."""
         with self.turn:
             try:
                 return work(self.open())
@@ -81,7 +81,7 @@ class Sidecar(ABC):
                 raise
 
     def erase(self, statement: str, *values: object) -> None:
-        """Delete rows, so that no byte of them stays in the file; where that fails, delete the file."""
+        """Delete rows, leaving no byte in the file; if that fails, delete the file."""
         if not os.path.exists(self.path):
             return
 
@@ -98,7 +98,7 @@ class Sidecar(ABC):
             self.discard()
 
     def give_up(self, error: Exception) -> None:
-        """Close the file; where the error says that it is damaged, throw it away."""
+        """Close the file; delete it if the error says it is damaged."""
         # An error without a code is Python's own, such as text that is no UTF-8: damage as well.
         if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF in UNUSABLE:
             self.delete()
@@ -138,7 +138,7 @@ class Sidecar(ABC):
 
 
 def delete_retired(database: str) -> None:
-    """Delete the files that an earlier release left beside a log, if there are any."""
+    """Delete files of an earlier release beside a log."""
     for suffix in RETIRED if database != MEMORY else ():
         _unlink(f"{database}{suffix}")
 

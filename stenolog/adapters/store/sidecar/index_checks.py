@@ -1,4 +1,4 @@
-"""Tables that SQLite's FTS5 keeps for a moment: to compare an index with its source, and to mark hits."""
+"""Temporary FTS5 tables: to compare an index with its source, and to mark hits."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ Indexed: TypeAlias = tuple[int, list[tuple[int, str]], list[IndexPlace]]
 
 
 def is_sound(found: Index, agrees: Callable[[IndexConnection], bool]) -> bool:
-    """Return whether a file is whole and `agrees`; call it with the file's `turn`.
+    """Return whether a file is intact and `agrees`; call it with the file's `turn`.
 
-    One that is not is deleted. True also where it cannot be read just now.
+    Otherwise it is deleted. True also if it cannot be read now.
     """
     try:
         connection = found.open()
@@ -50,7 +50,7 @@ def is_sound(found: Index, agrees: Callable[[IndexConnection], bool]) -> bool:
 
 
 def holds_just(connection: IndexConnection, batches: Iterable[Indexed]) -> bool:
-    """Return whether an index holds these words at these places, and no others."""
+    """Return whether an index holds exactly these words at these places."""
     expected: Sums = {}
     before = 0
     for last, said, places in batches:
@@ -86,7 +86,7 @@ def _add_sums(to: Sums, more: Sums) -> None:
 
 
 def of_texts(statement: str, match: str, said: Sequence[tuple[int, str]]) -> list[tuple[Any, ...]]:
-    """Return the rows of a statement over `shown`, a table of these texts with their numbers."""
+    """Return a statement's rows over `shown`, a table of these numbered texts."""
     if not said:
         return []
     with closing(sqlite3.connect(":memory:")) as connection:

@@ -75,9 +75,9 @@ class IndexPlace(NamedTuple):
 
 
 class End(NamedTuple):
-    """The end of a log or of its index: the last entry's notification id and digest.
+    """The end of a log or its index: last entry's notification id and digest.
 
-    Both are empty if there is no entry. `deletions` changes with each of the log's deletions.
+    Both are empty without entries. `deletions` changes with each deletion.
     """
 
     id: int = 0
@@ -86,7 +86,7 @@ class End(NamedTuple):
 
 
 class IndexMark(NamedTuple):
-    """The index's progress, and the version that made it (empty while it is new).
+    """The index's progress, and the version that made it (empty if new).
 
     `sheds`: the number of removals whose bytes are still in the file.
     """
@@ -97,11 +97,11 @@ class IndexMark(NamedTuple):
 
 
 class Stale(sqlite3.DatabaseError):
-    """The file is the index of another log, of another release, or a part of one."""
+    """The file indexes another log, or another release's, or a part."""
 
 
 class Index(Sidecar):
-    """The index of one log. Where its file cannot be used, it goes on in memory."""
+    """A log's index. If its file is unusable, it is kept in memory."""
 
     pragmas = PRAGMAS
     patience = PATIENCE
@@ -112,8 +112,8 @@ class Index(Sidecar):
     def use(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Call `work` with the index and return its result.
 
-        If the file is unusable, retry with a new one, and at last in memory. Raises `StoreError` if this
-        SQLite has no FTS5.
+        If the file is unusable, retry with a new one, then in memory. Raises `StoreError` if this SQLite has
+        no FTS5.
         """
         with self.turn:
             # Once with the file as it is, once with a new one in its place.
@@ -216,7 +216,7 @@ def remove(connection: sqlite3.Connection, said: Sequence[tuple[int, str]]) -> N
 
 
 def shed(connection: sqlite3.Connection, sheds: int) -> None:
-    """Rewrite the file, so that no byte of removed words stays in it, so many times."""
+    """Rewrite the file so many times, so that no byte of removed words stays."""
     # FTS5 keeps removed words until its segments are merged, and SQLite keeps them in free pages.
     connection.execute("INSERT INTO words (words) VALUES ('optimize')")
     connection.execute("VACUUM")
@@ -226,9 +226,9 @@ def shed(connection: sqlite3.Connection, sheds: int) -> None:
 
 
 class Scope(NamedTuple):
-    """The streams of a conversation, each with the positions after and up to which it counts.
+    """A conversation's streams, each with the positions that count.
 
-    All its entries lie between the notification ids `first` and `last`, so no others need be read.
+    All entries are between the notification ids `first` and `last`, so no others are read.
     """
 
     segments: Sequence[tuple[int, int, int]]
@@ -237,7 +237,7 @@ class Scope(NamedTuple):
 
 
 class Filter(NamedTuple):
-    """The entries that a search may find. `since` and `until` are microseconds since 1970, both included."""
+    """The entries that a search may find. `since` and `until`, inclusive, are microseconds since 1970."""
 
     scope: Scope | None = None
     agent: str | None = None
@@ -249,7 +249,7 @@ class Filter(NamedTuple):
 def matches(
     connection: sqlite3.Connection, expression: str, wanted: Filter, limit: int, *, by_age: bool
 ) -> list[int]:
-    """Return the ids of entries that match, the best of the newest first, or the newest first."""
+    """Return ids of matching entries: best of the newest first, or newest first."""
     conditions, values = _conditions(wanted)
     if wanted.scope is not None:
         connection.execute("DELETE FROM scope")
@@ -262,7 +262,7 @@ def matches(
 
 
 def _conditions(wanted: Filter) -> tuple[str, list[Any]]:
-    """Return the conditions behind the words, with their values."""
+    """Return the SQL conditions after the words, with values."""
     kinds = [KINDS[kind] for kind in wanted.kinds]
     asked: list[tuple[str, Sequence[Any] | None]] = [
         ("words.rowid BETWEEN ? AND ?", wanted.scope and wanted.scope[1:]),
@@ -295,7 +295,7 @@ UNSPACED = (
 
 
 def folded(text: str) -> str:
-    """Return the text as it is indexed: accents apart, and each letter of an unspaced script for itself."""
+    """Return the text as indexed: without accents, letters of unspaced scripts separated."""
     if text.isascii():
         return text
     plain = text.replace(BEGIN, " ").replace(END, " ")
@@ -312,7 +312,7 @@ def unfolded(text: str) -> str:
 
 
 class Term(NamedTuple):
-    """A word or a phrase, as FTS5 writes it. `is_or` is the word OR itself."""
+    """A word or phrase as FTS5 writes it. `is_or`: it is the word OR."""
 
     expression: str
     is_wanted: bool
@@ -320,7 +320,7 @@ class Term(NamedTuple):
 
 
 def expression(query: str) -> str:
-    """Return the query for `MATCH`. Raises `InvalidEventError` where it has no words, or too many."""
+    """Return the query for `MATCH`. Raises `InvalidEventError` without words, or with too many."""
     terms = _checked(query)
     groups: list[list[str]] = []
     joins = False
@@ -339,7 +339,7 @@ def expression(query: str) -> str:
 
 
 def any_word(query: str) -> str:
-    """Return an expression for `MATCH` that each of the wanted words satisfies alone."""
+    """Return a `MATCH` expression that any of the wanted words satisfies."""
     return " OR ".join(term.expression for term in _checked(query) if term.is_wanted and not term.is_or)
 
 

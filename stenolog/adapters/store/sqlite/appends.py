@@ -1,4 +1,4 @@
-"""Appends in SQLite to one conversation or to several: all or nothing, idempotent by id."""
+"""Appends in SQLite to one or several conversations: all or nothing, idempotent by id."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ from .turn.group_commit import Savepoint
 
 
 class Append(NamedTuple):
-    """Items on their way into a conversation. Its `write` is a job for `group_commit`.
+    """Items to append to a conversation. Its `write` is a job for `group_commit`.
 
-    See `LogRecorder.insert_events`. `exact`: as the library wants it, with no opening of ours.
+    See `LogRecorder.insert_events`. `exact`: as the library wants it, without an added opening.
     """
 
     stream: Stream
@@ -59,10 +59,10 @@ class Append(NamedTuple):
     exact: bool = False
 
     def write(self, part: Savepoint) -> list[Record]:
-        """Write the items behind the last entry, and return their records.
+        """Write the items after the last entry; return their records.
 
         Raises `VersionConflictError`, `DuplicateIdError`, `InvalidEventError`, `ConversationNotFoundError`,
-        `ClaimLostError`; nothing is written then.
+        `ClaimLostError`; then nothing is written.
         """
         stream = self.stream
         if self.fence is not None:
@@ -81,7 +81,7 @@ class Append(NamedTuple):
         return records
 
     def _append_fast(self, part: Savepoint, key: int, head: Head) -> list[Record] | None:
-        """Write behind the head as this process knows it, without reading; None where that does not hold."""
+        """Append after the known head without reading; None if it has moved."""
         # The known head may be outdated, so the conflict is told only after a look at the log.
         if self.expected not in (None, head.position):
             return None
@@ -102,7 +102,7 @@ class Append(NamedTuple):
         return records
 
     def _append_checked(self, connection: sqlite3.Connection) -> tuple[int, Head, list[Record]]:
-        """Append after a look at the head, and at the ids that may exist already."""
+        """Append after reading the head, and ids that may exist."""
         name = self.stream.name
         key = _key(connection, self.stream)
         head = event_rows.head(connection, key) or START
@@ -130,7 +130,7 @@ def settle(connection: sqlite3.Connection, fence: int) -> None:
 
 
 class ExactAppend(NamedTuple):
-    """Events of any conversations, each at the version it names: an append as the library makes it."""
+    """Events of any conversations at their versions: an append as the library makes it."""
 
     events: Sequence[StoredEvent]
     tracking: Tracking | None
@@ -173,7 +173,7 @@ def _last(records: Sequence[Record]) -> Head:
 
 
 def _key(connection: sqlite3.Connection, stream: Stream) -> int:
-    """Return the stream's key; a conversation that was never appended to is created."""
+    """Return the stream's key; create a new conversation."""
     if stream.key is None:
         key = conversation_rows.find(connection, stream.name)
         return conversation_rows.create(connection, stream.name) if key is None else key
@@ -235,7 +235,7 @@ class Batch(NamedTuple):
             return [self._written(share, part.smaller()) for share in self.shares]
 
     def _written(self, share: Share, part: Savepoint) -> Written | CallerError:
-        """Write a conversation's entries; return its new head, or the error if it cannot be written to."""
+        """Write a conversation's entries; return its new head, or the error."""
         try:
             records = Append(share.stream, share.items, share.expected, self.edge).write(part)
         except CallerError as error:
@@ -250,7 +250,7 @@ class Batch(NamedTuple):
         return Written(head.position, forks)
 
     def _forks(self, share: Share, part: Savepoint, records: list[Record]) -> list[str]:
-        """Store the branches of a conversation, and return the names of the new ones."""
+        """Store a conversation's branches; return the new ones' names."""
         connection, (key, _) = part.connection, part.heads[share.stream]
         digests = {record.position: record.digest for record in records}
         made = []

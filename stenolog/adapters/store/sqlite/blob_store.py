@@ -1,7 +1,7 @@
-"""Blobs in SQLite: pinned until an entry names them, and collected once none does.
+"""Blobs in SQLite: pinned until an entry names them, collected once none does.
 
-A pin is a lock on one byte of the log's lock file, far behind its end, at a place that the hash of the blob
-gives. The kernel releases it when the process ends, so a pin never outlives its process.
+A pin is a lock on a byte of the log's lock file, far after its end, at a place given by the blob's hash. The
+kernel releases it when the process ends.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PINS_SUPPORTED = file_locks.BYTE_LOCKS_SUPPORTED
 
 
 class Pins:
-    """The pins of one log; safe to share between threads. `path` is the lock file; "" for a log in memory."""
+    """A log's pins; thread-safe. `path` is the lock file; "" for a log in memory."""
 
     def __init__(self, path: str, database: str) -> None:
         self._path = path
@@ -48,7 +48,7 @@ class Pins:
                 self._put[sha] += 1
 
     def remove(self, payload: bytes) -> None:
-        """Unpin the blobs that an entry with this payload names; call it once the entry is durable."""
+        """Unpin the blobs in this payload, once its entry is durable."""
         for sha in shas_in(payload):
             with self._turn:
                 if sha not in self._put:
@@ -59,7 +59,7 @@ class Pins:
                     self._lock(sha, file_locks.FREE)
 
     def holds(self, sha: str) -> bool:
-        """Return whether this log or any other, in any process, has pinned the blob."""
+        """Return whether any process's log has pinned the blob."""
         with self._turn:
             if sha in self._put:
                 return True
@@ -106,15 +106,15 @@ SIZE = "SELECT length(bytes) FROM blobs WHERE sha256 = ?"
 
 
 def named_by(datastore: LogDatastore, key: int) -> set[str]:
-    """Return all that looks like a blob's sha256 in the entries of a stream."""
+    """Return all texts in a stream's entries that look like a blob's sha256."""
     with datastore.reading() as connection:
         return _shas(state for (state,) in connection.execute(OF_STREAM, (key,)))
 
 
 def collect(datastore: LogDatastore, pins: Pins, candidates: Collection[str] | None = None) -> Collected:
-    """Remove the blobs that no entry names, all or some of them; `is_complete` is left to the caller.
+    """Remove blobs, all or some, that no entry names; the caller sets `is_complete`.
 
-    A blob counts as named wherever its sha256 stands in a payload.
+    A blob counts as named if its sha256 is anywhere in a payload.
     """
     with datastore.reading() as connection:
         there = {sha.hex() for (sha,) in connection.execute("SELECT sha256 FROM blobs")}
@@ -141,7 +141,7 @@ def collect(datastore: LogDatastore, pins: Pins, candidates: Collection[str] | N
 
 
 def _without_named(connection: sqlite3.Connection, shas: set[str], after: int) -> int:
-    """Remove from the set the blobs that the entries behind a row name; return the last row read."""
+    """Remove from the set blobs named by entries after a row; return the last row read."""
     cursor = connection.execute(BEHIND, (after,))
     for row, state in cursor if shas else ():
         after = row

@@ -1,6 +1,6 @@
-"""A log of another database, written as it is into a new SQLite file.
+"""Another database's log, written unchanged into a new SQLite file.
 
-Keys and notification ids stay what they are: so does the history, and with it the head of the log.
+Keys and notification ids stay, and so do the history and the log's head.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ HEADS = """SELECT originator_id, originator_version, digest FROM stored_events A
 
 
 class LogRows(ABC):
-    """The rows of a log at one moment, each with the values of the columns named here."""
+    """Rows of a log at one moment, with the columns named here."""
 
     @abstractmethod
     def conversations(self) -> Iterable[Row]:
@@ -54,7 +54,7 @@ class LogRows(ABC):
     def entries(self) -> Iterator[Iterable[Row]]:
         """Yield notification id, stream, position, id, time, topic, salt, digest, size, erased, payload.
 
-        In pages, in the order of the notification ids.
+        In pages, by notification id.
         """
 
     @abstractmethod
@@ -71,13 +71,13 @@ class LogRows(ABC):
 
     @abstractmethod
     def heads(self) -> list[Row]:
-        """Return stream, last position and its digest, of all streams with entries, by stream."""
+        """Return stream, last position and digest of all non-empty streams, in order."""
 
 
 def write_log(path: Path, rows: LogRows) -> None:
-    """Write a log into a new file, whole or not at all; it is durable when this returns.
+    """Write a log into a new file, whole or not at all; durable on return.
 
-    Raises `StoreError`, and `CorruptLogError` where what was written is not what was read.
+    Raises `StoreError`, and `CorruptLogError` if the written log differs from the one read.
     """
     copies.refuse_existing(path)
     file_safety.check_path(path)

@@ -1,4 +1,4 @@
-"""Copies of a database as it is at one moment: whole or not at all."""
+"""Copies of a database at one moment: whole or not at all."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from .statements import schema
 
 
 def copy(source: sqlite3.Connection, path: Path) -> None:
-    """Copy a database into a new file, whole or not at all; it is durable when this returns."""
+    """Copy a database into a new file, whole or not at all; durable on return."""
     with part(path) as unfinished:
         fill(source, unfinished)
         publish(unfinished, path)
 
 
 def refuse_existing(path: Path) -> None:
-    """Raise `StoreError` where a file is in the way of a copy."""
+    """Raise `StoreError` if a file already exists."""
     if path.exists():
         raise StoreError(f"{path}: exists already; a backup overwrites nothing")
 
 
 @contextmanager
 def part(path: Path) -> Iterator[Path]:
-    """Create the unfinished copy of a file beside it, locked; it is removed at the end unless it was moved.
+    """Create an unfinished copy beside a file, locked; removed at the end unless moved.
 
-    Unfinished copies in the folder whose process was killed are removed first.
+    First removes unfinished copies of killed processes in the folder.
     """
     # The kernel has released the lock of a killed process, so its part can be told from one at work.
     for left in glob(f"{escape(str(path.parent))}/*{PART}"):
@@ -83,7 +83,7 @@ def publish(unfinished: Path, path: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Wait until the disk has a file, or the names in a folder."""
+    """Wait until a file, or a folder's names, are on disk."""
     file = os.open(path, os.O_RDONLY)
     try:
         os.fsync(file)
@@ -92,7 +92,7 @@ def sync(path: Path) -> None:
 
 
 def copy_database(source: Path, part: Path) -> None:
-    """Copy a backup, with the write-ahead log of one that was in use."""
+    """Copy a backup, with its write-ahead log if it was in use."""
     written_ahead = Path(f"{source}-wal")
     # `immutable` makes no file beside the backup, but passes over a write-ahead log.
     is_alone = not written_ahead.exists() or not written_ahead.stat().st_size

@@ -1,4 +1,4 @@
-"""Translation of sqlite3's errors to ours, by fault: the caller's, the stored data's or the machine's."""
+"""sqlite3's errors as ours, by fault: the caller's, the data's or the machine's."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_FORMA
 
 
 def to_store_error(error: sqlite3.Error | UnicodeDecodeError, where: str) -> StenologError:
-    """Return the error of ours that says the same; `where` is the file it happened in."""
+    """Return the equivalent error of ours; `where` is the file."""
     if isinstance(error, UnicodeDecodeError):
         return CorruptLogError(f"{where}: {error.object!r}")
     code = getattr(error, "sqlite_errorcode", None)
@@ -55,7 +55,7 @@ def to_store_error(error: sqlite3.Error | UnicodeDecodeError, where: str) -> Ste
 
 
 def without_locks(where: str, error: OSError) -> StoreError:
-    """Return the error for a file that its file system refuses to lock."""
+    """Return the error for a file on a file system without locks."""
     return StoreError(
         f"{where}: expected a file system that can lock files, found one that refuses to ({error.strerror}), "
         "such as NFS without a lock service: put the log on a local disk"
@@ -63,7 +63,7 @@ def without_locks(where: str, error: OSError) -> StoreError:
 
 
 def _lock_refusal(folder: str) -> OSError | None:
-    """Return the error of a lock on a new file in a folder, which nobody else can have locked."""
+    """Return the error of a lock on a new file in a folder."""
     try:
         with TemporaryFile(dir=folder) as file:
             if fcntl is not None:

@@ -1,7 +1,7 @@
-"""Locks on files: by turns for writers, on single bytes, and for as long as a process lives.
+"""Locks on files: exclusive ones for writers, on bytes, and for a process's life.
 
-The lock on a whole file is `flock`'s. Locks on bytes are Linux's open file description locks. The kernel
-releases either when the file is closed or its process ends.
+`flock` locks whole files; Linux's open file description locks are on bytes. The kernel releases both when the
+file is closed or the process ends.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ PART = ".stenolog-part"
 # SQLite's own waiting is a lottery: with eight writers some get nothing for seconds.
 # Waiters for a file lock are woken by the kernel.
 class FileLock:
-    """One exclusive lock, held by one thread at a time of one process at a time."""
+    """An exclusive lock, for one thread of one process at a time."""
 
     def __init__(self, path: str, database: str = "") -> None:
         self.path = path
@@ -47,7 +47,7 @@ class FileLock:
         self._file: int | None = None
 
     def acquire(self, timeout: float) -> bool:
-        """Return true once the lock is acquired, or false when `timeout` seconds have passed."""
+        """Return true once acquired, or false after `timeout` seconds."""
         # Elsewhere than on POSIX, SQLite's own waiting is all there is.
         if fcntl is None:
             return True
@@ -76,7 +76,7 @@ class FileLock:
             fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def write(self, content: bytes) -> None:
-        """Write to the beginning of the file; the caller holds the lock. Raises OSError."""
+        """Write to the file's beginning; the caller holds the lock. Raises OSError."""
         if self._file is not None and hasattr(os, "pwrite"):
             os.pwrite(self._file, content, 0)
 
@@ -96,7 +96,7 @@ class FileLock:
             raise StoreError(f"{self.path}: cannot be locked for writing: {error.strerror}") from error
 
     def _wait(self, timeout: float) -> bool:
-        """Sleep in the kernel until it is our turn; False after `timeout` seconds."""
+        """Sleep in the kernel until acquired; False after `timeout` seconds."""
         # In a thread, since `flock` itself knows no deadline. On a file of its own: a late thread must not
         # unlock the file of the next caller.
         waiter = _Waiter(self._open())
@@ -123,7 +123,7 @@ class FileLock:
 
 
 class _Waiter:
-    """A thread that waits for the lock on a file of its own, and lets go if it comes too late."""
+    """A thread that waits for the lock on its own file, and releases it if too late."""
 
     def __init__(self, file: int) -> None:
         self.file = file
@@ -143,7 +143,7 @@ class _Waiter:
             os.close(self.file)
 
     def _abandon(self) -> bool:
-        """Give up waiting; False where the lock has come by now."""
+        """Stop waiting; return False if the lock was acquired meanwhile."""
         with self._turn:
             self._abandoned = not self._held.is_set()
             return self._abandoned
@@ -165,7 +165,7 @@ _OPEN: set[int] = set()
 
 
 def make_lock_file(path: str, database: str = "") -> int:
-    """Create a file, lock it, and return its descriptor; with the permissions of a database if one is given.
+    """Create and lock a file; return its descriptor. Permissions are a given database's.
 
     Raises OSError, `StoreError`.
     """
@@ -185,14 +185,14 @@ def make_lock_file(path: str, database: str = "") -> int:
 
 
 def open_lock_file(path: str) -> int:
-    """Open a file to take locks of another kind on it; a forked child closes its copy."""
+    """Open a file for other locks; a forked child closes its copy."""
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, file_safety.PRIVATE)
     _OPEN.add(file)
     return file
 
 
 def close_lock_file(file: int, process: int) -> None:
-    """Close a file that this `process` opened, which releases its locks; a fork of it has closed its copy."""
+    """Close a file that this `process` opened, releasing its locks; a fork has closed its copy."""
     # In a forked child the number may by now be another file.
     if process == os.getpid():
         _OPEN.discard(file)
@@ -200,7 +200,7 @@ def close_lock_file(file: int, process: int) -> None:
 
 
 def is_lock_file_held(path: str) -> bool | None:
-    """Return whether a living process holds the file's lock; None for a missing file."""
+    """Return whether a living process holds the file's lock; None if missing."""
     if fcntl is None:  # pragma: no cover - an open file cannot be removed there
         return _is_open(path)
     try:
@@ -218,7 +218,7 @@ def is_lock_file_held(path: str) -> bool | None:
 
 
 def remove_lock_file(path: str, *, beside: bool = False) -> None:
-    """Remove the file, and those `beside` a database, unless a living process holds its lock."""
+    """Remove the file, and those `beside` a database, unless its lock is held."""
     if fcntl is None:  # pragma: no cover - an open file cannot be removed there
         with suppress(OSError):
             os.unlink(path)
@@ -261,7 +261,7 @@ def _is_current(file: int, path: str) -> bool:
 
 
 def _close_all() -> None:
-    """Close a forked child's copies, which would keep the locks of its parent."""
+    """Close a forked child's copies, which would keep its parent's locks."""
     while _OPEN:
         with suppress(OSError):
             os.close(_OPEN.pop())
@@ -283,7 +283,7 @@ _FLOCK = "hhqqi0q"
 
 
 def lock_byte(file: int, place: int, kind: int) -> None:
-    """Lock or unlock one byte. Raises OSError where another open file has a lock in the way."""
+    """Lock or unlock one byte. Raises OSError if another open file's lock conflicts."""
     if BYTE_LOCKS_SUPPORTED:
         # Not a plain record lock, which belongs to the process and goes when any copy of the file is
         # closed.

@@ -1,9 +1,7 @@
-"""Safety of a log's files: their permissions, their identity, and seals on what stands beside the log.
+"""Safety of a log's files: permissions, identity, and seals on files beside it.
 
-The owner may open a database to others with `chmod`, at any time. The files beside it follow when they are
-opened: each has the permissions of the database.
-
-Seals on those files are made with a key that is kept in the log itself.
+The owner may `chmod` a database at any time. Files beside it get its permissions when they are opened. Their
+seals use a key in the log.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ PRIVATE = 0o600
 
 
 def create_private(path: str, mode: int = PRIVATE) -> None:
-    """Create an empty file with these permissions under any umask; leave an existing file alone.
+    """Create an empty file with exactly these permissions; ignore an existing one.
 
     Raises OSError.
     """
@@ -42,9 +40,9 @@ def create_private(path: str, mode: int = PRIVATE) -> None:
 
 
 def follow_permissions(path: str, database: str, *, make: bool = True) -> None:
-    """Give a file beside a database the permissions of the database; `make` creates it if it is missing.
+    """Give a file beside a database its permissions; `make` creates a missing one.
 
-    Links and other users' files are left alone. A failure is left to whatever opens the file next.
+    Links and other users' files are ignored. Whatever opens the file next reports failures.
     """
     with suppress(OSError):
         # The owner of a read-only database still writes beside it.
@@ -68,7 +66,7 @@ _KINDS = {
 
 
 def check_path(path: Path) -> None:
-    """Raise `NotADatabaseError` or `StoreError` where no database can be."""
+    """Raise `NotADatabaseError` or `StoreError` if no database can be there."""
     if path.exists() and not path.is_file():
         kind = _KINDS.get(stat.S_IFMT(path.stat().st_mode), "something else")
         raise NotADatabaseError(f"{path}: expected a file, found {kind}")
@@ -77,7 +75,7 @@ def check_path(path: Path) -> None:
 
 
 def file_identity(path: str) -> tuple[int, int]:
-    """Return an identity that distinguishes a file from another one of the same name."""
+    """Return an identity that distinguishes a file from others of its name."""
     try:
         found = os.stat(path)
     except OSError:
@@ -86,7 +84,7 @@ def file_identity(path: str) -> tuple[int, int]:
 
 
 def uri_of(path: Path) -> str:
-    """Return the file as an SQLite URI: one that may not be written is opened to be read."""
+    """Return the file's SQLite URI, read-only if it may not be written."""
     uri = path.as_uri()
     # Without a -wal file SQLite would have to make one in order to read; `immutable` needs none.
     if path.exists() and not os.access(path, os.W_OK):
@@ -99,7 +97,7 @@ KEY_BYTES = 32
 
 
 def seal_key(connection: sqlite3.Connection) -> bytes:
-    """Return the key of a log; where there is none, one that nothing was sealed with."""
+    """Return a log's key; if it has none, an unused one."""
     row = connection.execute(SEAL_KEY).fetchone()
     found = row[0] if row else None
     # A random key fits no seal, so a damaged key costs the files beside the log and nothing else.
@@ -114,7 +112,7 @@ class Seals:
         self._key = key
 
     def renew(self, key: bytes) -> None:
-        """Use another key: data sealed with the old one is not used any more."""
+        """Use another key: data sealed with the old one becomes invalid."""
         self._key = key
 
     def seal(self, *parts: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""Reading a database that may be damaged: nothing here trusts a row, or stops at one that cannot be read."""
+"""Reading of a possibly damaged database: trusts no row, continues after unreadable ones."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ENDS = """SELECT
 
 @contextmanager
 def inspecting(datastore: LogDatastore) -> Iterator[sqlite3.Connection]:
-    """Open a connection of its own, on which bytes that are no UTF-8 are read as replacement characters."""
+    """Open its own connection, on which bytes that are not UTF-8 become replacement characters."""
     if datastore.in_memory:
         with datastore.reading() as connection:
             yield connection
@@ -58,7 +58,7 @@ def integrity_errors(connection: sqlite3.Connection) -> Iterator[str]:
 
 
 def schema_errors(connection: sqlite3.Connection) -> Iterator[str]:
-    """Yield the tables, indexes, views and triggers that are not those of this release."""
+    """Yield tables, indexes, views and triggers that are not this release's."""
     try:
         found = _tables(connection)
     except RAISED as error:
@@ -80,7 +80,7 @@ def conversations(connection: sqlite3.Connection) -> list[ConversationRow]:
 
 
 def history(connection: sqlite3.Connection) -> Iterator[Change | DamagedRow]:
-    """Yield the records of the history; the first that cannot be read is the last."""
+    """Yield the history's records up to the first unreadable one."""
     try:
         yield from checked_changes(shared.history_rows(connection))
     except RAISED as error:
@@ -88,7 +88,7 @@ def history(connection: sqlite3.Connection) -> Iterator[Change | DamagedRow]:
 
 
 def records(connection: sqlite3.Connection, key: int, after: int, upto: int) -> Iterator[Record | DamagedRow]:
-    """Yield the records of a stream, and for a damaged one its fault."""
+    """Yield a stream's records, and faults of damaged ones."""
     position = after
     while True:
         try:
@@ -108,12 +108,12 @@ def records(connection: sqlite3.Connection, key: int, after: int, upto: int) -> 
 
 
 def outside(connection: sqlite3.Connection, held: ConversationRow) -> Iterator[DamagedRow]:
-    """Yield the first and the last position of a stream, if its conversation can have no such positions."""
+    """Yield a stream's first and last positions that its conversation cannot have."""
     yield from misplaced(held, connection.execute(ENDS, (held.key, held.key)).fetchone())
 
 
 def blobs(connection: sqlite3.Connection) -> Iterator[tuple[str, bool]]:
-    """Yield the sha256 of each blob, and whether its bytes still have that hash."""
+    """Yield each blob's sha256, and whether its bytes still match."""
     last = -1
     # One blob at a time, since each may be long.
     while row := connection.execute(
@@ -125,12 +125,12 @@ def blobs(connection: sqlite3.Connection) -> Iterator[tuple[str, bool]]:
 
 
 def _bytes(value: Any) -> bytes:
-    """Return the value itself; one that damage has changed, as bytes that no hash fits."""
+    """Return the value, or bytes that match no hash if damage changed its type."""
     return value if isinstance(value, bytes) else repr(value).encode()
 
 
 def _tables(connection: sqlite3.Connection) -> dict[str, str]:
-    """Return the SQL of each table and index, without tables that follow the log (see `adapters.tables`)."""
+    """Return each table's and index's SQL, without tables that follow the log (see `adapters.tables`)."""
     found = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall()
     beside = {"stenolog_inherit", "stenolog_tables", "stenolog_lineage"}
     if any(name == "stenolog_tables" for _, name, *_ in found):

@@ -1,7 +1,6 @@
 """Lock files beside an SQLite log that show which runners live.
 
-A runner lives while it has its file locked. Where the file of a living runner was removed, its process is
-looked for instead.
+A runner lives while it holds its file's lock. If the file was removed, its process is looked up.
 """
 
 # The kernel releases a runner's lock as its process ends, however it ends (see decision 8).
@@ -28,9 +27,9 @@ _SWEPT: set[str] = set()
 
 
 class LivenessLock:
-    """The presence of one runner; `file` is the database's (":memory:": nobody else can have it).
+    """A runner's presence; `file` is the database's (":memory:": private).
 
-    `owner` is what its claims name it. `claimed` returns the owners of all claims in the log.
+    `owner` is its claims' name for it. `claimed` returns all claims' owners.
     """
 
     def __init__(
@@ -64,13 +63,13 @@ class LivenessLock:
             file_locks.remove_lock_file(path)
 
     def watch(self, call: Callable[[], object]) -> None:
-        """Do nothing: nobody takes a process for dead whose file is locked, and the kernel keeps the lock."""
+        """Do nothing: the kernel keeps the file's lock, so nobody takes the process for dead."""
 
     def renew(self) -> None:
         """Do nothing, as `watch`."""
 
     def _sweep(self, claimed: Callable[[], Collection[str]]) -> None:
-        """Remove the files of dead processes without a claim, once in a process."""
+        """Remove dead processes' files without claims, once per process."""
         prefix = _path(self._database, "")
         # Once is enough: of a runner that dies later, the file goes when its claims are settled (`forget`).
         if prefix in _SWEPT:
@@ -85,7 +84,7 @@ class LivenessLock:
                 file_locks.remove_lock_file(path)
 
     def close(self, *, keep: bool = False) -> None:
-        """End the runner's presence. `keep` leaves its file, unlocked, for claims that are left behind."""
+        """End the presence. `keep` leaves its unlocked file for remaining claims."""
         _HERE.pop(self.owner, None)
         if self._file is not None:
             # Removed while it is still locked, so that no process takes it for a dead runner's. A forked
@@ -98,7 +97,7 @@ class LivenessLock:
 
 
 def owner_lives(file: str, owner: str) -> bool:
-    """Return whether the owner of a claim is alive: by its file, or by its process if the file is missing."""
+    """Return whether a claim's owner lives, by its file, or its process if that is missing."""
     if _HERE.get(owner) == os.getpid():
         return True
     who = Owner.parse(owner)
@@ -111,7 +110,7 @@ def owner_lives(file: str, owner: str) -> bool:
 
 
 def _path(file: str, id: str) -> str:
-    """Return the path of a runner's file; "" for an id that no file name can hold."""
+    """Return a runner's file; "" for an id that is no valid file name."""
     if "/" in id or "\0" in id:
         return ""
     # The real path: one place, by whatever name the database is opened.

@@ -1,4 +1,4 @@
-"""The roles of a store in an SQLite file: each method is a statement or two in one transaction."""
+"""Roles of a store in an SQLite file: each method is one or two statements in a transaction."""
 
 from __future__ import annotations
 

@@ -66,9 +66,9 @@ DIGEST_OF = "SELECT digest FROM stored_events WHERE rowid = ?"
 
 
 class SqliteLogRecorder(LogRecorder, SQLiteApplicationRecorder):
-    """The library's recorder on our tables; `datastore` is the database, which nothing above the store sees.
+    """The library's recorder on our tables; only the store sees its `datastore`.
 
-    See `LogRecorder` for what each method does.
+    See `LogRecorder` for its methods.
     """
 
     datastore: LogDatastore
@@ -181,7 +181,7 @@ class SqliteLogRecorder(LogRecorder, SQLiteApplicationRecorder):
     def _segments(
         self, connection: sqlite3.Connection, stream: Stream, after: int, upto: int
     ) -> list[Segment]:
-        """Return the segments with positions behind `after`, cut to these."""
+        """Return the segments with positions after `after`, cut to these."""
         found = _lineage(connection, stream, upto)
         return [Segment(key, max(first, after), last) for key, first, last in found if last > after]
 
@@ -267,7 +267,7 @@ class SqliteLogRecorder(LogRecorder, SQLiteApplicationRecorder):
     def subscribe(
         self, gt: int | None = None, topics: Sequence[str] = ()
     ) -> ListenNotifySubscription[LogRecorder]:
-        """Subscribe to every entry of every conversation with a notification id above `gt`."""
+        """Subscribe to all conversations' entries with a notification id above `gt`."""
         return LogSubscription(recorder=self, gt=gt, topics=topics)
 
     def committed(
@@ -370,7 +370,7 @@ class SqliteLogRecorder(LogRecorder, SQLiteApplicationRecorder):
 
 
 def _lineage(connection: sqlite3.Connection, stream: Stream, last: int) -> tuple[Segment, ...]:
-    """Return the segments of a stream; one without ancestors is looked up once."""
+    """Return a stream's segments; one without ancestors is looked up once."""
     if stream.key is None:
         stream.key = conversation_rows.find(connection, stream.name)
     if stream.key is None:

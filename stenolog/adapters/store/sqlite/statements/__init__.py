@@ -1,1 +1,1 @@
-"""The statements on the tables of an SQLite file, and the tables themselves."""
+"""Statements on an SQLite file's tables, and the tables."""

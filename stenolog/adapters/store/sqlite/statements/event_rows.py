@@ -72,10 +72,10 @@ DIGEST = "SELECT digest FROM stored_events WHERE originator_id = ? AND originato
 
 
 class SelfClosingConnection(sqlite3.Connection):
-    """A connection of a log, or of a file beside it.
+    """A connection that closes itself when collected.
 
-    A log that is forgotten is closed with all its files. The garbage collector may come to its connections
-    first, and since Python 3.13 each of SQLite's own warns then that nobody has closed it.
+    A forgotten log is closed with its files. The garbage collector may reach its connections first, and since
+    Python 3.13 SQLite's own warn then.
     """
 
     def __del__(self) -> None:
@@ -85,7 +85,7 @@ class SelfClosingConnection(sqlite3.Connection):
 
 
 class Unpacking:
-    """Decompression within a budget of bytes: the row that exceeds it is the last one."""
+    """Decompression within a budget of bytes: the row that exceeds it is the last."""
 
     left = inf
 
@@ -100,8 +100,7 @@ class Unpacking:
 class Connection(SelfClosingConnection):
     """A connection that remembers the last statement that wrote entries.
 
-    It has their number, and the notification id and digest of the last one. Its statements may call
-    `decompressed`.
+    It has their number, and the last one's notification id and digest. Its SQL has `decompressed`.
     """
 
     inserted: tuple[int, int, bytes] | None = None
@@ -113,12 +112,12 @@ class Connection(SelfClosingConnection):
 
 
 def insert(connection: sqlite3.Connection, key: int, records: Iterable[Record]) -> None:
-    """Write the records; `sqlite3.IntegrityError` where a position or an id is taken."""
+    """Write the records; `sqlite3.IntegrityError` for a taken position or id."""
     insert_rows(connection, rows(key, records))
 
 
 def insert_stored(connection: sqlite3.Connection, key: int, records: Sequence[Record]) -> None:
-    """Write records as another store had them: of an erased one, its length and hash alone."""
+    """Write another store's records; of an erased one, only length and hash."""
     insert(connection, key, records)
     erased = [(one.size, one.erased, key, one.position) for one in records if one.erased is not None]
     connection.executemany(MARK_ERASED, erased)
@@ -158,9 +157,9 @@ def page(
     upto: int,
     topics: Sequence[str] = (),
 ) -> list[Row]:
-    """Return the next rows behind `after` in order: at most 512, fewer where they are long, empty at the end.
+    """Return the next rows after `after`: at most 512, fewer long ones, none at the end.
 
-    `columns` is `WHOLE` or `CHECKED`; the sixth of either is the payload. `topics` as in `_only`.
+    `columns` is `WHOLE` or `CHECKED`, whose sixth is the payload. `topics` as in `_only`.
     """
     only, others = _only(topics)
     cursor = connection.execute(f"SELECT {columns} {BETWEEN} {only} {PAGE}", (key, after, upto, *others))
@@ -168,7 +167,7 @@ def page(
 
 
 def _fetched(connection: sqlite3.Connection, cursor: sqlite3.Cursor, nth: int) -> list[Row]:
-    """Return the next rows, at least one and no more than a page; the payload is the nth of a row."""
+    """Return at least one and at most a page of rows; the payload is the nth column."""
     assert isinstance(connection, Connection), "it knows `decompressed`"
     rows: list[Row] = []
     size, unpacking = 0, connection.unpacking
@@ -189,7 +188,7 @@ def _fetched(connection: sqlite3.Connection, cursor: sqlite3.Cursor, nth: int) -
 
 
 def _only(topics: Sequence[str]) -> tuple[str, Sequence[str]]:
-    """Return the condition that excludes rows of other known topics, and erased ones, and its values."""
+    """Return the condition without other known topics and erased rows, and its values."""
     if not topics:
         return "", ()
     # Excluded by name: a topic that is not known may be a damaged one, and has to be read.
@@ -198,7 +197,7 @@ def _only(topics: Sequence[str]) -> tuple[str, Sequence[str]]:
 
 
 def _bytes(rows: list[Row], nth: int) -> int:
-    """Return the total length of the payloads; 0 if one has no length."""
+    """Return the payloads' total length; 0 if one has none."""
     try:
         return sum([len(row[nth] or b"") for row in rows])
     # A damaged row; decoding reports it.
@@ -207,26 +206,26 @@ def _bytes(rows: list[Row], nth: int) -> int:
 
 
 def stretch(connection: sqlite3.Connection, key: int, after: int, upto: int) -> tuple[int, Head] | None:
-    """Return the number of rows after `after`, at most 4096, and the head at the last of them."""
+    """Return the number of rows after `after`, at most 4096, and the last one's head."""
     count, last = connection.execute(STRETCH, (key, after, upto)).fetchone()
     digest = digest_at(connection, key, last) if count else None
     return None if digest is None else (count, Head(last, digest))
 
 
 def by_id(connection: sqlite3.Connection, key: int, id: str) -> Record | None:
-    """Return the record with that entry id in the stream itself, not in what it inherits."""
+    """Return the stream's own record with that entry id."""
     row = connection.execute(BY_ID, (key, id)).fetchone()
     return Record._make(row) if row else None
 
 
 def head(connection: sqlite3.Connection, key: int) -> Head | None:
-    """Return the last position of the stream and its digest; None for a stream without entries."""
+    """Return the stream's last position and digest; None without entries."""
     row = connection.execute(HEAD, (key,)).fetchone()
     return Head._make(row) if row else None
 
 
 def head_until(connection: sqlite3.Connection, key: int, newest: int) -> Head:
-    """Return where the stream stood when the log's newest entry had this notification id."""
+    """Return a stream's head when the log's newest entry had this notification id."""
     row = connection.execute(HEAD_UNTIL, (key, newest)).fetchone()
     return Head._make(row) if row else START
 
@@ -245,9 +244,9 @@ def committed(
     key: int | None = None,
     limit: int = CHUNK_ROWS,
 ) -> list[CommittedRow]:
-    """Return the next entries behind a notification id in commit order; of one `stream`, behind a position.
+    """Return entries after a notification id in commit order; of one stream, after a position.
 
-    At most `limit`, fewer where they are long.
+    At most `limit`, fewer long ones.
     """
     if key is None:
         cursor = connection.execute(f"{BEHIND} LIMIT ?", (after, upto, limit))
@@ -264,7 +263,7 @@ def committed_at(connection: sqlite3.Connection, notifications: Sequence[int]) -
 
 
 def newest(connection: sqlite3.Connection, upto: int = LAST) -> tuple[int, bytes]:
-    """Return the last entry of the log up to a notification id: its id and digest; 0 where it has none."""
+    """Return id and digest of the last entry up to a notification id; 0 if none."""
     return connection.execute(NEWEST, (upto,)).fetchone() or (0, b"")
 
 
@@ -283,7 +282,7 @@ def select(
     limit: int | None = None,
     topics: Sequence[str] = (),
 ) -> list[Row]:
-    """Return the rows behind `after`, all or so many, in order or backwards; otherwise as `page`."""
+    """Return rows after `after`, all or `limit`, in either order; otherwise as `page`."""
     only, others = _only(topics)
     order = f"ORDER BY originator_version {'DESC' if desc else 'ASC'} LIMIT ?"
     values = (key, after, upto, *others, -1 if limit is None else limit)
@@ -304,7 +303,7 @@ def select_notifications(
 
 
 def digest_on(connection: sqlite3.Connection, segments: Sequence[Segment], position: int) -> bytes | None:
-    """Return the digest of a conversation's entry at a position; None if it has no such entry."""
+    """Return the digest of a conversation's entry; None if there is none."""
     for segment in segments:
         if segment.after < position <= segment.upto:
             return digest_at(connection, segment.key, position)
@@ -343,7 +342,7 @@ LEVEL = 1
 
 
 def compressed(payload: bytes) -> tuple[bytes, int | None]:
-    """Return the bytes that are stored of a payload, and its length if they are compressed, else None."""
+    """Return a payload's stored bytes, and its length if compressed, else None."""
     # The message of an erasure is looked for in the stored bytes.
     if len(payload) < LONG or is_receipt(payload):
         return payload, None
@@ -352,9 +351,9 @@ def compressed(payload: bytes) -> tuple[bytes, int | None]:
 
 
 def decompressed(stored: Any, size: Any) -> Any:
-    """Return the payload of this length; bytes that give none come back as they are.
+    """Return the payload of this length; bytes that give none are returned unchanged.
 
-    The digest of the entry shows these as damaged.
+    The entry's digest shows these as damaged.
     """
     reading = zlib.decompressobj()
     try:

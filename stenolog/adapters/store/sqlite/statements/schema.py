@@ -1,8 +1,7 @@
-"""The tables, their versions, and the check that a file is ours.
+"""Tables, their versions, and the check that a file is ours.
 
-A migration is a script that brings a file from one version to the next; making a new file is the
-first. `history` is a part of the log. Claims, drafts and tracking stand beside the log, in the same
-file, and are never truth.
+A migration is a script from one version to the next; the first creates a file. `history` is part of the log.
+Claims, drafts and tracking are in the same file, but never truth.
 """
 
 from __future__ import annotations
@@ -138,7 +137,7 @@ VERSION_BITS = 0xFF
 
 
 def id_of(connection: sqlite3.Connection) -> int:
-    """Return the id of an open file; 0 while it has none. A copy that `backup` made has another one."""
+    """Return an open file's id; 0 if it has none. A copy by `backup` has another."""
     return _pragma(connection, "user_version") >> 8
 
 
@@ -157,10 +156,9 @@ def _new_id() -> int:
 
 
 def version_of(connection: sqlite3.Connection, where: str) -> int:
-    """Return the schema version of an open file, 0 for one that is still empty.
+    """Return an open file's schema version, 0 if empty.
 
-    Raises `NotADatabaseError` for another program's database, `UnsupportedVersionError` for one that this
-    release is too old for.
+    Raises `NotADatabaseError` for another program's database, `UnsupportedVersionError` for a later version.
     """
     application = _pragma(connection, "application_id")
     version = _pragma(connection, "user_version")
@@ -183,7 +181,7 @@ def version_of(connection: sqlite3.Connection, where: str) -> int:
 
 
 def check_schema(connection: sqlite3.Connection, where: str) -> None:
-    """Raise `CorruptLogError` for a trigger of others, and for a view or another table in place of ours."""
+    """Raise `CorruptLogError` for foreign triggers, and for other tables or views in place of ours."""
     if found := connection.execute(ODD, (INHERIT, *MADE)).fetchone():
         what, name = found
         raise CorruptLogError(
@@ -193,7 +191,7 @@ def check_schema(connection: sqlite3.Connection, where: str) -> None:
 
 
 def migrate(connection: sqlite3.Connection, where: str) -> None:
-    """Bring the file to this release's version, in one transaction; the caller keeps others out."""
+    """Migrate the file to this version in one transaction; the caller excludes others."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Looked up again under the lock: another process may have migrated the file meanwhile.

@@ -1,4 +1,4 @@
-"""Connections to one database file: one writer, whose turn is locked, and as many readers as read at once."""
+"""Connections to a database file: one locked writer, and as many readers as needed."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ PRAGMAS = (
 class LogDatastore(SQLiteDatastore):
     """The database of one log.
 
-    `writing()` and `reading()` are transactions; either raises our errors alone, and waits no longer than
-    `deadline` seconds for its turn. A database in memory has one connection, which everybody shares.
-    What is in `commit_hooks` is called at the end of each transaction that writes, and is part of it.
+    `writing()` and `reading()` are transactions; they raise only our errors, and wait at most `deadline`
+    seconds. A database in memory has one shared connection. `commit_hooks` are called at the end of each
+    writing transaction, as part of it.
     """
 
     def __init__(self, path: str, *, synchronous: str = "full", deadline: float = DEADLINE) -> None:
@@ -99,9 +99,9 @@ class LogDatastore(SQLiteDatastore):
 
     @contextmanager
     def writing(self, *, lazily: bool = False) -> Iterator[sqlite3.Connection]:
-        """Open a transaction that commits when the block ends, and rolls back when it raises.
+        """Open a transaction that commits at the block's end, and rolls back if it raises.
 
-        `lazily`: a caller that writes with more than one statement begins it.
+        `lazily`: a caller with more than one writing statement begins it.
         """
         transaction = Transaction(self, lazily=lazily)
         try:
@@ -118,7 +118,7 @@ class LogDatastore(SQLiteDatastore):
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Open a connection to read from. Finish each cursor before the block ends."""
+        """Open a connection for reading. Finish each cursor within the block."""
         self.check()
         connection: sqlite3.Connection = self.writer
         held = False
@@ -142,7 +142,7 @@ class LogDatastore(SQLiteDatastore):
 
     @contextmanager
     def transaction(self, *, commit: bool) -> Iterator[SQLiteCursor]:
-        """Open a transaction and yield its cursor, for the `eventsourcing` library's own code."""
+        """Open a transaction and yield its cursor, for the `eventsourcing` library's code."""
         with self.writing() if commit else self.reading() as connection:
             yield SQLiteCursor(connection.cursor())
 
@@ -194,7 +194,7 @@ class LogDatastore(SQLiteDatastore):
         return StoreTimeoutError(f"{self.path}: waited {self.deadline} s for others that write")
 
     def check(self) -> None:
-        """Raise `StoreError` where the log was closed, or was opened before a fork of the process."""
+        """Raise `StoreError` if the log was closed, or opened before a fork of the process."""
         if self._closed:
             raise StoreError(f"{self.path}: the log was closed")
         if os.getpid() != self._process:
@@ -207,7 +207,7 @@ class LogDatastore(SQLiteDatastore):
             raise to_store_error(error, self.path) from error
 
     def _open(self) -> event_rows.Connection:
-        """Return the writer's connection to a file that is known to be ours and of this release's version."""
+        """Return the writer's connection to a file of ours and of this version."""
         note = None
         if not self.in_memory:
             file_safety.check_path(Path(self.file))
@@ -238,7 +238,7 @@ class LogDatastore(SQLiteDatastore):
         return connection
 
     def _look_around(self, connection: sqlite3.Connection, note: durable_head.DurableHead | None) -> None:
-        """Remember which file was opened; where it took the place of the noted one, note that."""
+        """Remember which file was opened; note one that replaced the noted one."""
         self.seal_key = file_safety.seal_key(connection)
         if self.in_memory:
             return
@@ -268,7 +268,7 @@ class LogDatastore(SQLiteDatastore):
                 self.file_lock.write(durable_head.packed(head))
 
     def check_place(self, now: float | None = None) -> None:
-        """Raise `StoreError` where the file was removed or replaced since it was opened.
+        """Raise `StoreError` if the file was removed or replaced since opened.
 
         `now`: the monotonic time, from a writer.
         """
@@ -286,7 +286,7 @@ class LogDatastore(SQLiteDatastore):
             )
 
     def _prepare(self, connection: sqlite3.Connection, note: durable_head.DurableHead | None) -> None:
-        """Make or migrate the tables where that is due. Several processes may call it at once."""
+        """Create or migrate the tables if needed; safe for several processes."""
         # One transaction for both looks: another process may be making the tables.
         connection.execute("BEGIN")
         version = schema.version_of(connection, self.path)
@@ -343,7 +343,7 @@ class LogDatastore(SQLiteDatastore):
         return connection
 
     def checkpoint_wal(self) -> bool:
-        """Move the write-ahead log into the file and empty it; False where others are reading from it."""
+        """Move the write-ahead log into the file; return False if others are reading it."""
         if self.in_memory:
             return True
         with self.writing(lazily=True) as connection:
@@ -359,7 +359,7 @@ class LogDatastore(SQLiteDatastore):
         return not busy
 
     def _versions(self) -> Generator[int, None, None]:
-        """Yield a value that changes whenever another connection has committed, and after each failure."""
+        """Yield a value that changes with other connections' commits, and after failures."""
         # One connection for all looks: `data_version` is compared with an earlier one of the same
         # connection.
         connection = self._take_reader()

@@ -1,7 +1,7 @@
-"""A note beside the log of what is durable in it, so that a log which has lost something is refused.
+"""A note of the durable head beside the log, so that a log with losses is refused.
 
-After each commit the newest record of the history, the newest entry and the newest claim are written into the
-lock file, by the process that holds the lock. With `synchronous="normal"` nothing is noted.
+After each commit, the holder of the lock file's lock writes the newest history record, entry and claim into
+it. With `synchronous="normal"` nothing is noted.
 """
 
 # SQLite takes a damaged or missing write-ahead log for a shorter one, and an older copy for the log itself.
@@ -49,10 +49,10 @@ ADVICE = (
 
 
 class DurableHead(NamedTuple):
-    """The newest record of the history, the newest entry by its notification id, and the newest claim.
+    """The newest history record, entry (by notification id), and claim.
 
-    `file` is the id of the database file (see `schema.id_of`). Where entries alone were committed since, the
-    record and the claim may be older ones: whoever has the newest entry has all that was committed before it.
+    `file` is the database file's id (see `schema.id_of`). If only entries were committed since, record and
+    claim may be older: a log with the newest entry has all earlier commits.
     """
 
     file: int
@@ -79,7 +79,7 @@ def packed(note: DurableHead) -> bytes:
 
 
 def parse(content: bytes) -> DurableHead | None:
-    """Return the note; None where there is none that is whole."""
+    """Return the note; None if missing or incomplete."""
     if len(content) < SIZE:
         return None
     magic, *fields = FORM.unpack_from(content)
@@ -88,7 +88,7 @@ def parse(content: bytes) -> DurableHead | None:
 
 
 def read(path: str) -> DurableHead | None:
-    """Return the note beside the database file; None where there is none."""
+    """Return the note beside the database file; None if there is none."""
     try:
         with open(f"{path}-lock", "rb") as file:
             return parse(file.read(SIZE))
@@ -97,7 +97,7 @@ def read(path: str) -> DurableHead | None:
 
 
 def forget(path: str | os.PathLike[str]) -> None:
-    """Remove the note beside a database file, after another file was put in its place on purpose."""
+    """Remove a database file's note after another file replaced it on purpose."""
     with suppress(OSError):
         file = os.open(f"{os.fspath(path)}-lock", os.O_RDWR)
         try:
@@ -109,9 +109,9 @@ def forget(path: str | os.PathLike[str]) -> None:
 
 
 def check_files(path: str) -> DurableHead | None:
-    """Check the files before SQLite opens them, and return the note.
+    """Check the files before SQLite opens them; return the note.
 
-    Raises `CorruptLogError` for an empty file, and for a write-ahead log that belongs to another file.
+    Raises `CorruptLogError` for an empty file, and for a write-ahead log of another file.
     """
     note = read(path)
     if note is None:
@@ -133,7 +133,7 @@ def check_files(path: str) -> DurableHead | None:
 
 
 def _check_unopened(path: str, note: DurableHead) -> None:
-    """Check a log with a write-ahead log, by connections that change neither of them."""
+    """Check a log with a write-ahead log, by connections that change neither."""
     uri = Path(path).as_uri()
     # `immutable` has SQLite read the file alone, without its write-ahead log. A file that cannot be read
     # so is left to the errors of the real opening.
@@ -152,7 +152,7 @@ def _check_unopened(path: str, note: DurableHead) -> None:
 
 
 def check(path: str, connection: sqlite3.Connection, note: DurableHead) -> None:
-    """Raise `CorruptLogError` where the log is shorter than its note, or another one."""
+    """Raise `CorruptLogError` if the log is shorter than its note, or another one."""
     if found := missing(connection, note):
         raise lost(path, note, found)
 
@@ -172,7 +172,7 @@ def in_words(note: DurableHead) -> str:
 
 
 def missing(connection: sqlite3.Connection, note: DurableHead) -> str:
-    """Return the entry found instead of a noted one; empty if all noted ones are there."""
+    """Return the entry found instead of a noted one; empty if all are there."""
     try:
         now = newest(connection, note.file)
         asked = (note.record, note.entry, DELETED, note.entry)

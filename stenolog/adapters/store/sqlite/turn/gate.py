@@ -1,7 +1,7 @@
-"""The gate of a database: nobody opens it while it is replaced, nor replaces it while it is open.
+"""The gate of a database: it is not opened while replaced, nor replaced while open.
 
-A file beside the log (`<path>.stenolog-restore`) says that a replacement is under way. If the process is
-killed, the log is not opened until the replacement is done again.
+A file beside the log (`<path>.stenolog-restore`) marks a replacement in progress. If its process is killed,
+the log stays closed until the replacement is repeated.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def note_open(datastore: OpenDatabase) -> None:
 
 @contextmanager
 def opening(database: str, deadline: float) -> Iterator[None]:
-    """Keep a database from being replaced while this process opens it.
+    """Prevent a database's replacement while this process opens it.
 
     Raises `StoreTimeoutError`, `StoreError`.
     """
@@ -61,7 +61,7 @@ def opening(database: str, deadline: float) -> Iterator[None]:
 
 @contextmanager
 def passing(database: str, kind: int, deadline: float) -> Iterator[None]:
-    """Hold the gate, shared to open a database and exclusive to replace it."""
+    """Hold the gate: shared to open a database, exclusive to replace it."""
     file_safety.follow_permissions(f"{database}-lock", database)
     try:
         file = file_locks.open_lock_file(f"{database}-lock")
@@ -89,7 +89,7 @@ def passing(database: str, kind: int, deadline: float) -> Iterator[None]:
 
 
 def interrupted_stamp(database: str) -> str:
-    """Return the stamp of a replacement that was interrupted; "" where there is none."""
+    """Return an interrupted replacement's stamp; "" if there is none."""
     with suppress(OSError):
         return Path(f"{database}{RESTORE_MARK}").read_text()
     return ""

@@ -69,14 +69,14 @@ class WritableStore(Protocol):
         """True if the datastore was closed."""
 
     def check(self) -> None:
-        """Raise `StoreError` where the datastore cannot be used any more."""
+        """Raise `StoreError` if the datastore is unusable."""
 
     def writing(self, *, lazily: bool = False) -> AbstractContextManager[sqlite3.Connection]:
         """Return a transaction that commits when the block ends."""
 
 
 class GroupCommit:
-    """A writer for one datastore that commits jobs one by one or in groups."""
+    """Writer for one datastore that commits jobs singly or in groups."""
 
     def __init__(self, store: WritableStore) -> None:
         self._store = store
@@ -101,7 +101,7 @@ class GroupCommit:
         return result
 
     def savepoint(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run a job in a savepoint: if the job raises, its changes are undone."""
+        """Run a job in a savepoint: if it raises, its changes are undone."""
 
         def job(part: Savepoint) -> T:
             with part:
@@ -110,7 +110,7 @@ class GroupCommit:
         return self.write(job)
 
     def submit(self, waiting: PendingWrite[Any]) -> None:
-        """Have a job done by the thread that writes; those of one caller keep their order."""
+        """Queue a job for the writer thread; jobs of one caller keep their order."""
         self._store.check()
         with self._guard:
             # A thread that was interrupted as it began is there, but does not live.
@@ -132,7 +132,7 @@ class GroupCommit:
             thread.join()
 
     def _wait(self, job: Job[T]) -> T:
-        """Queue the job, and sleep until it is done. Whoever is interrupted meanwhile does not stop it."""
+        """Queue the job and sleep until done. An interruption does not stop it."""
         done = Lock()
         done.acquire()
         waiting = PendingWrite(job, done.release)
@@ -156,7 +156,7 @@ class GroupCommit:
                     return
 
     def _commit(self, taken: list[PendingWrite[Any]]) -> None:
-        """Commit the dequeued jobs, and those queued meanwhile, in one transaction; all get its outcome."""
+        """Commit the dequeued jobs, and those queued meanwhile, in one transaction."""
         try:
             with self._store.writing(lazily=True) as connection:
                 part = WriteBatch(connection, self._store.path)
@@ -178,9 +178,9 @@ class GroupCommit:
             wake()
 
     def _gathering(self, taken: list[PendingWrite[Any]]) -> Iterator[PendingWrite[Any]]:
-        """Yield the jobs already dequeued, then up to `MOST` in all from the queue.
+        """Yield the dequeued jobs, then more from the queue, up to `MOST`.
 
-        Each job is dequeued as it is yielded.
+        Each is dequeued as it is yielded.
         """
         yield from taken
         # Noted in `taken` before it runs, so that an error of the transaction reaches its caller too.
@@ -199,10 +199,9 @@ Job: TypeAlias = "Callable[[Savepoint], T]"
 
 
 class Savepoint:
-    """A part of a transaction. What is done in `with part:` is undone when the block raises.
+    """A part of a transaction. `with part:` undoes its changes if the block raises.
 
-    `heads`: the streams that the transaction has appended to, their keys, and where they stand once it is
-    committed.
+    `heads`: streams that the transaction appended to, their keys, and heads after the commit.
     """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -216,17 +215,17 @@ class Savepoint:
 
     @property
     def goes_on(self) -> bool:
-        """True if the transaction is still open; some failures of the machine end it."""
+        """Return whether the transaction is still open; some failures end it."""
         return self._connection.in_transaction
 
     def smaller(self) -> Savepoint:
-        """Return a part of this part, for a job that continues after a refusal within it."""
+        """Return a part of this part, for a job that continues after a refusal."""
         part = Savepoint(self.connection)
         part.heads = self.heads
         return part
 
     def insert(self, key: int, records: Sequence[Record]) -> None:
-        """Write records of one stream; `sqlite3.IntegrityError` where a position or an id is taken."""
+        """Write a stream's records; `sqlite3.IntegrityError` for a taken position or id."""
         with self:
             event_rows.insert(self.connection, key, records)
 
@@ -276,9 +275,9 @@ class SingleWrite(Savepoint):
 
 
 class PendingWrite(Generic[T]):
-    """A job in the queue; `done` says when it is done or refused, and the thread that writes calls `wake`.
+    """A queued job; `done` when finished or refused; the writer thread calls `wake`.
 
-    Those of a transaction that have the same `wake` are woken by one call of it.
+    Jobs of a transaction with the same `wake` share one call.
     """
 
     __slots__ = ("_result", "done", "error", "job", "wake")
@@ -291,7 +290,7 @@ class PendingWrite(Generic[T]):
         self.error: BaseException | None = None
 
     def run(self, part: Savepoint, path: str) -> None:
-        """Do the job, or note its error. Raises errors that end the transaction for all."""
+        """Run the job, or note its error. Raises errors that end the transaction."""
         try:
             self._result = self.job(part)
         except Exception as error:
@@ -303,7 +302,7 @@ class PendingWrite(Generic[T]):
     def result(self) -> T:
         """Return the job's result.
 
-        Raises the job's error, or the error that kept its transaction from committing.
+        Raises the job's error, or its transaction's.
         """
         if self.error is not None:
             raise self.error
@@ -311,11 +310,10 @@ class PendingWrite(Generic[T]):
 
 
 class WriteBatch(Savepoint):
-    """The part of many jobs, one after another.
+    """The part of many successive jobs.
 
-    Inserted rows are gathered, and written before the connection is used otherwise. Where one of them is in
-    the way of another, or of the log, each job is done again by itself. The transaction begins where several
-    statements are needed, before the first of them.
+    Inserted rows are collected, and written before other use of the connection. If one conflicts, each job is
+    run again singly. The transaction begins before the first of several statements.
     """
 
     def __init__(self, connection: sqlite3.Connection, path: str) -> None:
@@ -338,7 +336,7 @@ class WriteBatch(Savepoint):
         return not self._begun or super().goes_on
 
     def run(self, job: PendingWrite[Any]) -> None:
-        """Do a job, or note its error. Raises errors that end the transaction for all."""
+        """Run a job, or note its error. Raises errors that end the transaction."""
         self._job = job
         job.run(self, self._path)
 
@@ -361,7 +359,7 @@ class WriteBatch(Savepoint):
         self.finish()
 
     def finish(self) -> None:
-        """Write the gathered rows, last of all, or behind the beginning of the transaction."""
+        """Write the collected rows at the end."""
         if not self._rows:
             return
         rows, gathered, job = self._rows, self._gathered, self._job

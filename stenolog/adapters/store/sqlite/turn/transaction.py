@@ -1,4 +1,4 @@
-"""One transaction that writes: turns of threads, locks of processes, and room in the write-ahead log."""
+"""A writing transaction: threads' turns, processes' locks, and space in the write-ahead log."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ZEROS = bytes(STEP)
 
 
 class WalPreallocator:
-    """The room in one write-ahead log, up to some `enough` bytes, made at its end."""
+    """Space in a write-ahead log, up to `enough` bytes at its end."""
 
     # A commit that makes a file longer also waits until the file system has noted the new length.
     # One that writes into room that is there already takes little more than half as long.
@@ -40,7 +40,7 @@ class WalPreallocator:
         self._end = 0
 
     def make(self) -> None:
-        """Make room where there is none left. A failure is left to SQLite, which does without or says why."""
+        """Allocate space if none is left. SQLite handles failures."""
         if self._end >= self.enough:
             return
         try:
@@ -65,7 +65,7 @@ class WalPreallocator:
 
 
 class TransactionStore(Protocol):
-    """A datastore as `Transaction` needs it: its writer, its locks, and what is told of a commit."""
+    """A datastore for `Transaction`: its writer, locks, and commit listeners."""
 
     path: str
     deadline: float
@@ -79,10 +79,10 @@ class TransactionStore(Protocol):
     keeps_note: bool
 
     def check(self) -> None:
-        """Raise `StoreError` where the datastore cannot be used any more."""
+        """Raise `StoreError` if the datastore is unusable."""
 
     def check_place(self, now: float | None = None) -> None:
-        """Raise `StoreError` where the file was removed or replaced."""
+        """Raise `StoreError` if the file was removed or replaced."""
 
     def timed_out(self) -> StoreTimeoutError:
         """Return the error for a caller that has waited too long."""
@@ -92,10 +92,10 @@ class TransactionStore(Protocol):
 
 
 class Transaction(AbstractContextManager[sqlite3.Connection]):
-    """The context manager behind `LogDatastore.writing`.
+    """The context manager of `LogDatastore.writing`.
 
-    With `lazily`, callers begin SQLite's own transaction if they need one, which a single statement does not.
-    The turn and the lock are taken all the same. Every user calls `end` once more in the end.
+    With `lazily`, callers begin SQLite's transaction if needed, which a single statement does not. Turn and
+    lock are always taken. Every user calls `end` once more at the end.
     """
 
     # Ctrl-C may come before the first line of any function, `__exit__` too. So users call `end`
@@ -162,7 +162,7 @@ class Transaction(AbstractContextManager[sqlite3.Connection]):
         return store.writer
 
     def _commit(self) -> None:
-        """Commit, then note the durable head; an interruption between the two leaves the older note."""
+        """Commit, then note the durable head; an interruption between leaves the older note."""
         # Noted after COMMIT: after a power cut, a note ahead of its log would refuse a sound log.
         store, writer = self._store, self._store.writer
         changes = writer.total_changes - self._before
@@ -186,7 +186,7 @@ class Transaction(AbstractContextManager[sqlite3.Connection]):
             store.write_note(head)
 
     def end(self) -> None:
-        """Roll back uncommitted rows, and let the next writer begin; does nothing the second time."""
+        """Roll back uncommitted rows, and let the next writer begin; idempotent."""
         if not self._held:
             return
         store, lock = self._store, self._store.file_lock
