@@ -136,7 +136,6 @@ def _once(again: bool, piece: str, text: str) -> None:
 
 
 def _pieces(chosen: Policy) -> Iterable[str]:
-    """Yield the short form of each rule, or the nearest one."""
     history, budget = chosen.history, chosen.budget
     fields = dict(COUNTED.values())
     number = f":{_written(getattr(history, fields[type(history)]))}" if type(history) in fields else ""

@@ -241,7 +241,6 @@ def _keys_of(error: BaseException) -> Iterator[str]:
 
 
 def _client_of(modules: Set[str]) -> type[SdkModel] | None:
-    """Return the client of the provider whose SDK is one of these modules."""
     known = ((name, format.endpoint) for name, format in FORMATS.items() if format.endpoint)
     api = next((name for name, endpoint in known if endpoint.sdk.module in modules), None)
     made = (MODELS[kind] for kind in MODELS if api)

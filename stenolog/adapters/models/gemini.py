@@ -115,7 +115,6 @@ def _model_path(model: str, vertexai: bool) -> str:
 
 
 def _sdk_client(http: HttpOptions, connect: float | None, **options: Any) -> Client:
-    """Return the SDK's client over an HTTP client of ours."""
     from google import genai
     from httpx2 import AsyncClient
 
@@ -143,7 +142,6 @@ async def _closing(response: HttpResponse) -> AsyncIterator[HttpResponse]:
 
 
 async def _without_comments(stream: Callable[[], AsyncIterator[bytes]]) -> AsyncIterator[bytes]:
-    """Yield the bytes of an event stream without its comments."""
     # Gateways send comments to keep the stream open; the SDK takes them for JSON.
     begins, skips = True, False
     async for piece in stream():

@@ -115,7 +115,6 @@ def _check_key(kind: str) -> None:
 
 
 def _server(written: str, options: Mapping[str, Any]) -> Model:
-    """Return a model of a server of one's own."""
     url, _, name = written.partition("#")
     options = {**options, "base_url": url}
     return create(MODELS["openai"], name or _only_model(url, options), options=options)

@@ -192,7 +192,6 @@ def _error(state: State, error: LlmError) -> tuple[Event, ...]:
 
 
 def _switch(state: State, switch: ModeSwitch) -> tuple[Event, ...]:
-    """Return a change of settings, and results for the calls of agents that leave."""
     strangers = [agent for agent in switch.leaves if agent not in state.members or agent in switch.joins]
     if strangers:
         raise _illegal(switch, f"{strangers} cannot leave", f"members {list(state.members)}")

@@ -360,7 +360,6 @@ def _content(part: UserPart) -> str:
 
 
 def _rounded(account: LaneUsage) -> LaneUsage:
-    """Return the account after all calls of the last answer have results."""
     calls, last, before = account.calls, account.last, account.before
     # With the results: the same call that gives something new each time is progress.
     now = CallRound(_hash(part for each in calls for part in (each.call, each.result)), _call_text(calls))

@@ -108,7 +108,6 @@ def step(state: State, entry: Entry) -> StepResult:
 
 
 def _advance(state: State, entry: Entry) -> tuple[State, list[_Move], str]:
-    """Return the state after an entry, the moves, and the entry's own anomaly."""
     taken, impulses, anomaly = interpret(state, entry)
     lanes, moves = _moved(taken, impulses)
     # Most entries end no turn, and pay for no look at the rule.

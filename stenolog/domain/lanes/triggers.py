@@ -135,7 +135,6 @@ def _on_user_message(state: State, message: UserMessage, position: int) -> Inter
 
 
 def _ask(lane: LaneState, position: int, steps: int, reason: str = "") -> LaneTrigger:
-    """Return a lane that is asked, and the trigger that asks it."""
     # A lane that waits to retry keeps waiting, since its request has yet to be sent.
     waits = lane.status == "awaiting_llm" and lane.retry_at is not None
     attempt, retry_at = (lane.attempt, lane.retry_at) if waits else (0, None)
@@ -348,7 +347,6 @@ def _ends(switch: ModeSwitch, summary: Summary) -> bool:
 
 
 def _approvals(known: Mapping[str, tuple[str, ...]], switch: ModeSwitch) -> FrozenDict[tuple[str, ...]]:
-    """Return the tools that a person must approve, by agent."""
     changed = {
         agent: tuple(tool.name for tool in (card.tools if card and card.tools else ()) if tool.approval)
         for agent, card in switch.cards.items()

@@ -118,7 +118,6 @@ def _taken_by(source: Sequence[int], after: Request) -> tuple[str, tuple[int, in
 
 
 def _holds(value: Any, needles: Sequence[str]) -> bool:
-    """Return whether a text that a model reads has one of the needles."""
     return any(needle in said for said in texts(value) for needle in needles)
 
 

@@ -103,7 +103,6 @@ class _Chain:
             )
 
     def followed(self, start: _Cause) -> Blame:
-        """Return the chain, link by link, to a person or to an unrecorded cause."""
         links: list[BlameLink] = []
         lane, cause = "", start
         while True:
@@ -220,7 +219,6 @@ def _is_person(event: Event) -> bool:
 
 
 def _is_brief(event: Event, lane: str) -> bool:
-    """Return whether another agent said this to the agent by name."""
     return isinstance(event, UserMessage) and event.author_kind == "agent" and lane in event.to
 
 
@@ -229,7 +227,6 @@ def _lane_of(event: Event) -> str:
 
 
 def _gap(entry: Entry, cause: _Cause) -> str:
-    """Return why the chain goes no further back than this entry."""
     event, where = entry.event, f"position {entry.position}"
     if cause.position:
         return f"{where} names {cause.position} by `{cause.field}`, which does not stand before it"

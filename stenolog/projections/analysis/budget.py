@@ -102,7 +102,6 @@ class _Ledger:
         self.before: Prompt | None = None
 
     def enter(self, request: Request) -> None:
-        """Take the next request in."""
         self.cuts = max(self.cuts, request.cuts)
         if request.at in self.asked and not request.ready:
             self.over += 1
@@ -123,7 +122,6 @@ class _Ledger:
         self.before = now
 
     def row(self, chosen: Policy, limit: int | None, lane: LaneId, prices: Prices) -> BudgetRow:
-        """Return the sums as a row."""
         output = sum(_answered(entry, lane) for entry in self.log)
         paid = cost({self.model: Tokens(self.sent, output, self.cached)}, prices)
         return BudgetRow(
@@ -144,7 +142,6 @@ class _Ledger:
 
 
 def _is_instruction(entry: Entry) -> bool:
-    """Return whether the entry is a person's message."""
     match entry.event:
         case UserMessage(author_kind="person", parts=parts):
             return bool(parts)
@@ -153,7 +150,6 @@ def _is_instruction(entry: Entry) -> bool:
 
 
 def _answered(entry: Entry, lane: LaneId) -> int:
-    """Return the tokens of an answer: by the provider's count, else estimated."""
     match entry.event:
         case AssistantMessage(usage=usage, parts=parts) as answer if lane.owns(answer):
             return usage.output if usage is not None and usage.output else count_parts(parts)

@@ -166,14 +166,12 @@ class _Writer:
             yield self._value(value, f"/{key}", [])._replace(source=PARAMETER)
 
     def _several(self, values: Sequence[Any], pointer: str, owners: Sequence[list[int]]) -> Iterator[_Piece]:
-        """Yield a list, with the parts that each of its items is of."""
         for at, value in enumerate(values):
             yield self._frame(self.comma if at else "[", pointer)
             yield from self._message(value, f"{pointer}/{at}", owners[at])
         yield self._frame("]" if values else "[]", pointer)
 
     def _message(self, message: Any, pointer: str, owners: list[int]) -> Iterator[_Piece]:
-        """Yield a message whole, or its pieces if they are its parts one by one."""
         key = next((key for key in ITEMS if isinstance(message, dict) and key in message), "")
         items = message[key] if key else None
         if len(owners) < 2 or not isinstance(items, list) or len(items) != len(owners):
@@ -231,7 +229,6 @@ class _Writer:
 
 
 def _source_name(part: RequestPart) -> str:
-    """Return a part's rule and positions: `attributed 12, 13`."""
     return " ".join([part.rule, ", ".join(map(str, part.positions))]).rstrip()
 
 

@@ -151,7 +151,6 @@ def compacted(
 def _fates(
     before: Request, after: Request, found: Compaction, log: Sequence[Entry]
 ) -> Iterator[CompactedRun]:
-    """Yield what became of each entry that either request has."""
     was, now = _tokens_by_position(before.parts), _tokens_by_position(after.parts)
     for entry in log:
         at = entry.position
@@ -180,7 +179,6 @@ def _left_out_by(request: Request, position: int) -> str:
 
 
 def _folded(fates: Iterable[CompactedRun]) -> Iterator[CompactedRun]:
-    """Yield the fates, neighbours with the same one as one run."""
     for _, same in groupby(fates, key=lambda each: (each.fate, each.rule)):
         run = list(same)
         yield run[0]._replace(
@@ -245,7 +243,6 @@ def _covers(entry: Entry) -> tuple[PositionRange, ...]:
 
 
 def _without(spans: Iterable[PositionRange], gone: set[int]) -> tuple[PositionRange, ...]:
-    """Return the spans without some positions."""
     made: list[PositionRange] = []
     for span in spans:
         first = span.first

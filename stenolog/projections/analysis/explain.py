@@ -203,7 +203,6 @@ class _Answer(NamedTuple):
 
 
 def _answers(log: Sequence[Entry], lane: LaneId) -> list[_Answer]:
-    """Return the answers and errors of the lane."""
     return [
         _Answer(entry.position - 1, entry.position, by_receipt=False)
         if entry.event.receipt is None

@@ -175,7 +175,6 @@ def _by_receipts(
 def _delivered(
     log: Sequence[Entry], lane: LaneId, sent: Sequence[tuple[int, Receipt]], means: Mapping[str, Any]
 ) -> Iterator[Seen]:
-    """Yield the entries in the requests of receipts that share API and policy."""
     answers: dict[int, list[tuple[int, Receipt]]] = defaultdict(list)
     for by, receipt in sent:
         answers[receipt.view].append((by, receipt))

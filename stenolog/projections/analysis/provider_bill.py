@@ -164,7 +164,6 @@ def not_recorded(program: str, *, has_prompt: bool, has_tools: bool = False) -> 
 
 
 def _rounded(tokens: int) -> int:
-    """Return a number with only its first two digits."""
     return round(tokens, 2 - len(str(tokens)))
 
 

@@ -210,7 +210,6 @@ def _asking(log: Iterable[Entry], called: Sequence[Called], team: Team) -> dict[
 
 
 def _states(log: Iterable[Entry], called: Iterable[Called]) -> Iterator[tuple[Called, State]]:
-    """Yield each call, and the state of the conversation at its request."""
     views, state = _by_view(called), INITIAL
     for entry in log:
         state = evolve(state, entry)
@@ -242,7 +241,6 @@ def _due(log: Iterable[Entry], called: Sequence[Called]) -> dict[int, Divergence
 
 
 def _compared(recorded: Sequence[Entry], call: Called, request: Request, here: Here) -> Divergence | None:
-    """Return the first difference between the built and the sent request, else None."""
     if request.sha256 == call.receipt.sha256:
         return None
     then = _built(recorded, [call], {}, here)[call.position]

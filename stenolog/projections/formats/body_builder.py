@@ -321,7 +321,6 @@ def tool_shapes(
 
 
 def _tools_for(preamble: Preamble, providers: Set[str]) -> list[Tool]:
-    """Return the tools without those of another provider's own."""
     return [
         tool
         for tool in preamble.tools

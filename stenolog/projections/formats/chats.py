@@ -98,7 +98,6 @@ class ToolMessageWriter(Writer):
         )
 
     def _show(self, late: list[Message]) -> None:
-        """Write the pictures of the results just written, once no further result follows."""
         for message in late:
             parts = tuple(media(message))
             self._user(message._replace(role="user", parts=parts, rule="media-after-results"))

@@ -207,7 +207,6 @@ class _Reader:
         """The number of the message that each was found in."""
 
     def back(self, messages: int) -> None:
-        """Go back to the state after so many messages."""
         del self._states[messages + 1 :]
         while self._numbers and self._numbers[-1] >= messages:
             self._numbers.pop()

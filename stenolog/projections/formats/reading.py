@@ -190,7 +190,6 @@ def likeness(message: Mapping[str, Json]) -> Json:
 
 
 def _without_id(item: Mapping[str, Json]) -> Mapping[str, Json]:
-    """Return an item without its ids."""
     kind = as_str(item.get("type"))
     if kind not in ("message", MORE_TOOLS) and not kind.endswith("_output"):
         return item  # of a thought that is encrypted away, say, the id is all that there is

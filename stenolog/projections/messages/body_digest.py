@@ -95,7 +95,6 @@ class MessageHash:
         return whole
 
     def _in_common(self) -> int:
-        """Return how many messages at the beginning are known."""
         if self._known is not None and self._common < 0:
             # By identity: equal messages are the very objects, so nothing is compared word by word.
             same = [*map(is_, islice(self.messages, self._stays), self._known.messages)]
@@ -216,7 +215,6 @@ def _chunks(messages: MessageHash, number: int) -> Iterator[str]:
 
 
 def _size(number: int) -> int:
-    """Return the messages in a chunk, of so many."""
     # A power of two: as messages are added, most chunks stay those of the request before.
     size = 1
     while size * CHUNKS < number:

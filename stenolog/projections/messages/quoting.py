@@ -91,7 +91,6 @@ def escape(text: str) -> str:
 
 
 def _blotted(signs: re.Pattern[str], text: str) -> str:
-    """Return the text with `_` in place of these signs, and of look-alikes."""
     if text.isascii():
         return signs.sub("_", text)
     return "".join("_" if signs.search(char) or signs.search(looks(char)) else char for char in text)

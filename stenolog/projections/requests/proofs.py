@@ -188,7 +188,6 @@ def _proved(
 
 
 def _answer_ids(entries: Iterable[Entry]) -> set[str]:
-    """Return the ids that providers gave the answers of recorded programs."""
     found = (entry.event.meta.get("tap") for entry in entries if isinstance(entry.event, AssistantMessage))
     return {str(about["id"]) for about in found if isinstance(about, dict) and "id" in about}
 
@@ -237,7 +236,6 @@ def _bytes_compared(sent: Sent, request: Request, log: Sequence[Entry], blobs: M
 
 
 def _missing_blob(request: Request, log: Sequence[Entry], blobs: Mapping[str, bytes]) -> str:
-    """Return a blob that the request would need and that is not there."""
     positions = {position for part in request.parts for position in part.positions}
     for position in sorted(positions):
         event = log[position - 1].event
@@ -249,7 +247,6 @@ def _missing_blob(request: Request, log: Sequence[Entry], blobs: Mapping[str, by
 
 
 def _difference(plan: Mapping[str, Any], request: Request) -> str:
-    """Describe the first difference in the body's sections, and in the plan's other choices."""
     place = "somewhere: the receipt has no sections"
     if "sections" in plan:
         place = first_difference(plan["sections"], request.body, request.messages_key) or ORDER

@@ -114,7 +114,6 @@ class Request:
         return f"<Request of {where} at {self.at} · {self.api} · {self.reason or 'sendable'}>"
 
     def _repr_html_(self) -> str:
-        """Return the parts and the omissions as a table, for a notebook."""
         from .notebook import request_table  # late: few programs show one
 
         tokens, digest = f"{self.size.tokens:,} tokens", f"sha256 {self.sha256[:12]}…"
@@ -218,6 +217,5 @@ UNTOLD = ("explain", "encoded")
 
 
 def _comparable(request: Request) -> tuple[object, ...]:
-    """Return the values that requests are compared by."""
     said = {each.name: getattr(request, each.name) for each in fields(request) if each.name not in UNTOLD}
     return said, request.explanation

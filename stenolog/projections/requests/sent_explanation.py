@@ -72,7 +72,6 @@ class _Signs(NamedTuple):
     ids: frozenset[str]
 
     def are_in(self, other: _Signs) -> bool:
-        """Return whether all of it is in another one."""
         if self.ids and self.ids <= other.ids:
             return True
         return bool(self.texts) and all(_has(other.texts, text) for text in self.texts)
@@ -107,7 +106,6 @@ class _Built:
         return inner if isinstance(inner, list) else ()
 
     def signs(self) -> Iterator[tuple[int, _Signs]]:
-        """Yield each part with its words, in the order of the body."""
         for message, parts in sorted(self.of_message.items()):
             items = self._items(message)
             for nth, index in enumerate(parts):

@@ -166,7 +166,6 @@ def cache_call(
 
 
 def _receipts(log: Iterable[Entry]) -> dict[LaneId, list[tuple[Entry, Receipt]]]:
-    """Return the answers whose requests reached a model, by lane."""
     found: dict[LaneId, list[tuple[Entry, Receipt]]] = defaultdict(list)
     for entry in log:
         event = entry.event
@@ -193,7 +192,6 @@ def _calls(
     blobs: Mapping[str, bytes],
     counters: Mapping[str, Counter],
 ) -> Iterator[PromptCall]:
-    """Yield the calls of a lane, in one pass over the log for each policy."""
     groups: dict[tuple[str, str], dict[int, list[tuple[Entry, Receipt]]]] = defaultdict(
         lambda: defaultdict(list)
     )

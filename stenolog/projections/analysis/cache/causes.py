@@ -186,7 +186,6 @@ def _setting(
 
 
 def _switch(card: AgentCard | None, cards: Cards, looked_at: Callable[[AgentCard], Any]) -> int:
-    """Return the last of the cards after one that differs from the card before it."""
     pairs = zip([card, *(each for _, each in cards)], cards, strict=False)
     found = [at for old, (at, new) in pairs if old is None or looked_at(old) != looked_at(new)]
     return max(found, default=0)

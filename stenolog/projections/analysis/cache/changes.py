@@ -160,7 +160,6 @@ def _written(value: Any) -> str:
 
 
 def _changes(before: _Side, after: _Side) -> Iterator[Change]:
-    """Yield the parts that came, went or changed, as `changes` orders them."""
     for old, new in _matches(before.request.parts, after.request.parts):
         if old is None and new is not None:
             yield _change("+", new, before.dropped_by(new), new.rule, 0, new.tokens_out, after.text(new))
@@ -190,7 +189,6 @@ def _change(
 
 
 def _runs(changes: Iterable[Change]) -> Iterator[Change]:
-    """Yield the changes, neighbours that were left out by one rule as one."""
     for run, same in groupby(changes, key=lambda change: change.rule if change.sign == "-" else ""):
         if run:
             yield _as_one(list(same))

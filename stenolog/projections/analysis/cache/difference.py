@@ -87,7 +87,6 @@ class RequestDiff(NamedTuple):
     changes: tuple[Change, ...]
 
     def _repr_html_(self) -> str:
-        """Return the difference as a table, for a notebook."""
         from stenolog.projections.html_table import table  # late: few programs show one
 
         shared = f"{self.shared.messages:,} messages shared, {self.shared.tokens:,} tokens"
@@ -202,7 +201,6 @@ def compared(before: Prompt, after: Prompt) -> Compared:
 
 
 def _common(before: Sequence[Block], after: Sequence[Block]) -> int:
-    """Return how many blocks from the beginning are the same."""
     return same_from_start([block.key for block in before], [block.key for block in after])
 
 
@@ -259,7 +257,6 @@ def _of_other_section(old: Block, new: Block, after: Sequence[Block]) -> FirstCh
 
 
 def _of_tools(old: Block, new: Block, before: Sequence[Block], after: Sequence[Block]) -> FirstChange:
-    """Return the change of the tools, by their names."""
     was, now = ({block.name for block in blocks if block.section == "tools"} for blocks in (before, after))
     gone, came = ", ".join(sorted(was - now)), ", ".join(sorted(now - was))
     if old.name == new.name:
@@ -275,7 +272,6 @@ def _of_tools(old: Block, new: Block, before: Sequence[Block], after: Sequence[B
 
 
 def _changed(old: Block, new: Block, *, is_followed: bool, is_last: bool) -> FirstChange:
-    """Return the change of one block into another."""
     pointer, offset, one, other = _inner(old, new)
     if old.section != "messages":
         return _change("changed", pointer, old, new, _difference(one, other), offset)
@@ -348,7 +344,6 @@ def _quoted(block: Block) -> str:
 
 
 def _difference(one: Any, other: Any) -> str:
-    """Say in short what differs: the words that went and that came."""
     if not (isinstance(one, str) and isinstance(other, str)):
         return f"{_short(compact(one))} → {_short(compact(other))}"
     spans = [span for span in word_diff(one, other) if span.sign != "=" and span.text.strip()]
@@ -363,7 +358,6 @@ def _short(text: str) -> str:
 
 
 def _around(before: Request, after: Request) -> Iterable[str]:
-    """Yield the pointers of what differs beside the messages."""
     under = {before.messages_key, after.messages_key}
     for key in dict.fromkeys((*before.body, *after.body)):
         if key not in under and not _same_bytes(before.body.get(key), after.body.get(key)):

@@ -86,7 +86,6 @@ def _say(name: str, value: Any) -> Body | None:
 
 
 def _paced(builder: BodyBuilder, preamble: Preamble) -> Body:
-    """Return thinking without a budget, for a model that takes none."""
     _mended(builder, preamble, "thinking-mended")
     return {"thinking": {"type": "adaptive"}}
 
@@ -168,7 +167,6 @@ def _pictures(value: object, at: str) -> Iterator[tuple[str, str]]:
 
 
 def _sides(data: str) -> tuple[int, ...]:
-    """Return width and height of a PNG, GIF or JPEG, if found."""
     raw = base64.b64decode(data[: _HEAD * 4])
     if raw.startswith(b"\x89PNG") and len(raw) >= 24:
         return int.from_bytes(raw[16:20], "big"), int.from_bytes(raw[20:24], "big")

@@ -277,7 +277,6 @@ def _is_refused(builder: BodyBuilder, message: Message) -> bool:
 def _assistant_blocks(
     builder: BodyBuilder, message: Message, preamble: Preamble, ids: CallIds, own: OwnBlocks
 ) -> Iterator[tuple[Body, str]]:
-    """Yield the blocks of one message, each with the rule that mended it."""
     calls = iter(message.calls)
     for i, part in enumerate(message.parts):
         match part:

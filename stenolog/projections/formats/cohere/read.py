@@ -131,7 +131,6 @@ def _system(body: Mapping[str, Json]) -> list[str]:
 
 
 def _holds(messages: Sequence[Mapping[str, Json]]) -> bool:
-    """Return whether a message has a plan, or a document."""
     documents = ("document" in part for each in messages for part in objects_in(each.get("content")))
     return any(PLAN in each for each in messages) or any(documents)
 

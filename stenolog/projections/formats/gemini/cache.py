@@ -31,7 +31,6 @@ def blocks(body: Json, messages_key: str) -> Iterator[Block]:
 
 
 def _with_kind(one: Block) -> Block:
-    """Return a block with its kind."""
     value = one.value if isinstance(one.value, Mapping) else {}
     if value.get("thought") is True:
         return one._replace(kind="thought")

@@ -143,7 +143,6 @@ def _model_turn(builder: BodyBuilder, run: Iterator[Message], preamble: Preamble
 
 
 def _user_turn(builder: BodyBuilder, run: list[Message], preamble: Preamble, calls: Calls) -> None:
-    """Write the results, then pictures that a result cannot hold, then everything else."""
     after: list[Message] = []
     for message in run:
         if message.role == "tool" and since_gemini_3(preamble.model):
@@ -296,7 +295,6 @@ def answer_parts(
 
 
 def _signed(builder: BodyBuilder, message: Message, part: Body, thought: ReasoningPart | None) -> Body:
-    """Return the part with the signature of a thought, whose text stays out."""
     if thought is None:
         return part
     if thought.text:

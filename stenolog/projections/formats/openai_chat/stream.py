@@ -103,7 +103,6 @@ class OpenAIChatStream(StreamReader):
             raise self.failure(choice.get("error") or unsaid)
 
     def _call(self, given: dict[str, Any]) -> Iterator[ResponseDelta]:
-        """Read another piece of a call."""
         # Servers send a call whole or in pieces. An index may be missing; an id may be empty or not unique.
         custom = as_dict(given.get("custom"))
         function = as_dict(given.get("function")) or custom

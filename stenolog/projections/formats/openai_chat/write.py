@@ -206,7 +206,6 @@ def described(output: Output) -> Body:
 
 
 def _is_readable(thought: ReasoningPart) -> bool:
-    """Return whether a thought came as plain text, without a provider's proof or ciphertext."""
     return bool(thought.text) and not (thought.signature or thought.encrypted)
 
 

@@ -85,7 +85,6 @@ def read_as_kept(item: Item, blobs: Blobs) -> Spoken | Reply | Result:
 
 
 def _answered(item: Item) -> str | None:
-    """Return the id of the call that an item is the output of."""
     kind = as_str(item.get("type"))
     id = item.get("id") if kind == "local_shell_call_output" else item.get("call_id")
     return id if kind.endswith("_output") and isinstance(id, str) else None

@@ -161,7 +161,6 @@ def _tools(given: Json) -> list[dict[str, Json]]:
 
 
 def _tools_of_items(items: Iterable[Mapping[str, Json]]) -> list[dict[str, Json]]:
-    """Return the tools declared among the items."""
     declared = (each.get("tools") for each in items if each.get("type") == MORE_TOOLS)
     return [tool for given in declared for tool in _tools(given)]
 

@@ -94,7 +94,6 @@ class OpenAIResponsesStream(StreamReader):
             yield from self.parts.put(key, part)
 
     def _over(self, response: dict[str, Any]) -> Iterator[ResponseDelta]:
-        """Yield the response as it ended, with what did not stream."""
         status = as_str(response.get("status"))
         self._about(response)
         self.usage = _with_verdict(

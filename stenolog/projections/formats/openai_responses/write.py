@@ -190,7 +190,6 @@ def _calls_last(made: list[Written]) -> list[Written]:
 
 
 def _items(builder: BodyBuilder, message: Message, preamble: Preamble, ids: CallIds) -> Iterator[Written]:
-    """Yield the items of one message: consecutive texts of one phase are one message."""
     calls = iter(message.calls)
     is_own = same_family(message.model, preamble.model)
     for (spoken, phase), parts in groupby(message.parts, key=_message_of):
@@ -265,7 +264,6 @@ def _call(call: ToolCall, id: str, rule: str) -> Written:
 
 
 def _native(part: ReasoningPart | ProviderPart, ids: CallIds, preamble: Preamble) -> Body | None:
-    """Return the item itself, if OpenAI can read it without its store."""
     if isinstance(part, ProviderPart):
         return _provider_item(part.raw, ids, preamble)
     if not part.encrypted:

@@ -168,7 +168,6 @@ class RequestSession:
         return Inputs(told, around.first, rest, around.preamble, delivered, end)
 
     def _surround(self, tools: dict[str, None], entries: list[Entry]) -> Surroundings:
-        """Return the text around the conversation, rebuilt if something that it depends on has changed."""
         window, own = self.window, self.window.memory
         turns = own.turns if window.policy.reminder is not None else 0
         cuts = window.cuts, window.policy.instructions is not None and window.summarised
@@ -181,7 +180,6 @@ class RequestSession:
         return self._around
 
     def _at_work(self, inputs: Inputs, writer: type[Writer]) -> Writer:
-        """Return the writer of the frozen prefix: a new one if that has changed."""
         # What stands before the conversation is part of the body's beginning, so a change of it writes all
         # anew.
         rests_on = (inputs.told.frozen, inputs.preamble, inputs.first)

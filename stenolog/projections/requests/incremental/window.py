@@ -249,7 +249,6 @@ class Window(View):
         return TailContents(rows, grouping.made, units, seen.left_out, seen.shown, edits)
 
     def _is_plain(self, rows: Sequence[WindowRow]) -> bool:
-        """Return whether all of these rows are shown, in their order."""
         if self.summaries or self.settings.hides or not rows:
             return False
         return rows[0].entry.position >= self.settings.context_from_of(self.lane.agent) and all(

@@ -66,7 +66,6 @@ def dropped(
 
 
 def _not_shown(event: Event) -> str:
-    """Return the rule for an entry of which nothing was shown."""
     if any(isinstance(part, ProviderPart) for part in said_by(event)):
         return "opaque-not-carried"
     return "retried" if was_retried(event) else "nothing-said"

@@ -150,7 +150,6 @@ def cut_note(view: View) -> Message | None:
 
 
 def _scope(view: View) -> str:
-    """Return a note on what the agent is shown, if the policy asks for it."""
     if not _instructions(view).scope_note:
         return ""
     chosen = view.policy
@@ -232,7 +231,6 @@ def _reminding(view: View, rule: Reminder, card: AgentCard, shown: Iterable[Entr
 
 
 def _quoted(view: View, entry: Entry) -> str:
-    """Quote an entry as the agent was shown it, with its author."""
     # Quoted, since pinned words are the system's nowhere else.
     said = "\n".join(text_of(message.parts) for message in view.messages_of(entry))
     said = without_delimiters(said) if view.version > 5 else said

@@ -49,7 +49,6 @@ def hiding(made: Summary, before: Before) -> Summary | None:
 
 
 def _unsent(made: Summary, author: LaneId, before: Before) -> Iterator[int]:
-    """Yield the covered positions that the author was not sent."""
     context = read_context(before.entries, before.settings, before.pairing, (), author.agent)
     gone = {at for at, (rule, _) in context.out.items() if rule != "replaced"}
     gone |= placed(before.entries, author, context.edits, gone).replaced

@@ -159,7 +159,6 @@ def shortened(text: str, rule: TruncateToolOutput, counter: Counter) -> Shortene
 
 
 def _small(text: str, tokens: int) -> bool:
-    """Return whether a text surely has at most so many tokens."""
     # A token has at least one byte, and a character has at most four bytes.
     return len(text) * 4 <= tokens or (len(text) <= tokens and len(text.encode()) <= tokens)
 
@@ -195,7 +194,6 @@ def _most(most: int, fits: Callable[[int], bool]) -> int:
 
 
 def _joined(*texts: str) -> str:
-    """Return the texts one under the other, without those that are empty."""
     return "".join(text if text.endswith("\n") else f"{text}\n" for text in texts if text).removesuffix("\n")
 
 
@@ -263,7 +261,6 @@ def parse(text: str) -> Parsed | None:
 
 
 def _beginning(text: str) -> Any:
-    """Return the value of a text's beginning."""
     # A number at the end may be cut in two, and would be another number.
     read = text[:BEGINNING].rstrip("+-.0123456789Ee")
     value = from_json(read, allow_partial="trailing-strings")
