@@ -51,6 +51,7 @@ class ClaudeCode:
         self._held: Line | None = None
         """Queued words that nothing has followed yet: the next record may be their delivery."""
         self._titled: Line | None = None
+        self._found: tuple[Any, Any] = (None, None)
         self._place: dict[str, Any] = {}
         self._compacts = False
         self._renders = False
@@ -92,23 +93,22 @@ class ClaudeCode:
 
     def _line(self, value: dict[str, Any], agent: str, time: datetime, number: str, call: str = "") -> Line:
         """Return a record with its key: its uuid, or its number if that is not unique."""
-        uuid = uuid_of(value)
-        shared = self._repeats.shared
+        uuid, shared = uuid_of(value), self._repeats.shared
         if uuid in shared:
             self.conversation.tree.drop(uuid)
-        unknown = {name for name in ("uuid", "parentUuid") if as_str(value.get(name)).strip() in shared}
-        if uuid in shared:
-            unknown |= {"uuid", "parentUuid"}
-        if unknown:
-            value = {name: each for name, each in value.items() if name not in unknown}
-        key = "" if unknown & {"uuid"} else key_of(uuid)
-        return Line(key or number, value, agent, time, call)
+            uuid, value = "", _without(value, "uuid", "parentUuid")
+        elif shared and as_str(value.get("parentUuid")).strip() in shared:
+            value = _without(value, "parentUuid")
+        return Line(key_of(uuid) or number, value, agent, time, call)
 
     def _note_place(self, value: dict[str, Any]) -> None:
         """Note the main agent's folder and branch, stored with the settings."""
-        found = {"cwd": as_str(value.get("cwd")), "branch": as_str(value.get("gitBranch"))}
-        self._place |= {name: each for name, each in found.items() if each}
-        self.conversation.setup.about("claude-code", self._place)
+        found = value.get("cwd"), value.get("gitBranch")
+        if found != self._found:
+            self._found = found
+            told = zip(("cwd", "branch"), map(as_str, found), strict=True)
+            self._place |= {name: each for name, each in told if each}
+            self.conversation.setup.about("claude-code", self._place)
 
     def _take(self, line: Line) -> None:
         if self._held is not None and self._ends_waiting(line, self._held):
@@ -379,3 +379,7 @@ class ClaudeCode:
 
 def _texts(words: str) -> list[Block]:
     return [{"type": "text", "text": words}]
+
+
+def _without(value: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: each for name, each in value.items() if name not in names}
