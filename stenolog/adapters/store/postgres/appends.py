@@ -1,11 +1,11 @@
 """Appends in PostgreSQL: strict or commuting, all or nothing, idempotent by id.
 
-Behind the head as this process knows it, an append is one statement: it takes the turn of the conversation,
-moves its row from that head to the new one, settles the claim, and inserts the rows. Where it moves nothing,
-another process was first; then it is done again after a look at the log, with the turn taken first.
+After the head known to this process, an append is one statement: it takes the conversation's turn, moves its
+row to the new head, settles the claim, and inserts the rows. If it moves nothing, another process was first;
+then it is repeated after reading the log, with the turn taken first.
 
-An append whose connection was lost may have been committed. It is done again after a look, too, and finds its
-entries by their ids.
+An append whose connection was lost may have been committed. It is repeated after reading, too, and finds its
+entries by id.
 """
 
 from __future__ import annotations
@@ -80,9 +80,9 @@ CROWDED = 0.2
 
 
 class AskedAppend(NamedTuple):
-    """Items on their way into a conversation; see `LogRecorder.insert_events`.
+    """Items to append to a conversation; see `LogRecorder.insert_events`.
 
-    `exact`: as the library wants it, with no opening of ours.
+    `exact`: as the library wants it, without an added opening.
     """
 
     stream: Stream
@@ -95,7 +95,7 @@ class AskedAppend(NamedTuple):
 
 
 class Appended(NamedTuple):
-    """The outcome of an append: the key of its stream, where that stands now, and the records."""
+    """Outcome of an append: stream's key, new head, and records."""
 
     key: int
     head: Head
@@ -103,7 +103,7 @@ class Appended(NamedTuple):
 
 
 class Crowds:
-    """Conversations to which other processes append just now, so that no known head is tried in vain."""
+    """Conversations with recent appends of other processes, whose known heads are not tried."""
 
     def __init__(self) -> None:
         self._until: dict[int, float] = {}
@@ -119,9 +119,9 @@ class Crowds:
 
 
 def append(store: PostgresLogDatastore, crowds: Crowds, asked: AskedAppend) -> list[Record]:
-    """Write the items behind the last entry, durably, and return their records.
+    """Append the items durably; return their records.
 
-    Raises what `LogRecorder.insert_events` names; nothing is written then.
+    Raises as `LogRecorder.insert_events`; then nothing is written.
     """
     stream, is_lost_answer = asked.stream, False
     key, head = stream.key, stream.head
@@ -156,7 +156,7 @@ def _write_fast(
 
 
 def _may_be_fast(asked: AskedAppend, head: Head) -> bool:
-    """Return whether an append behind the head that this process knows needs no look at the log."""
+    """Return whether an append after the known head needs no reading."""
     # A switch without `expected` is refused, but not one that repeats an earlier append.
     if asked.expected is None:
         return not switches(asked.items)
@@ -166,7 +166,7 @@ def _may_be_fast(asked: AskedAppend, head: Head) -> bool:
 def write_behind(
     connection: LogConnection, key: int, head: Head, records: Sequence[Record], fence: int | None
 ) -> bool:
-    """Write records by one statement, if the stream stands at `head` and has the claim; return whether."""
+    """Write records by one statement if the stream is at `head` and has the claim; return whether."""
     values = {**_values(connection, key, head, records), "turn": key & 0x7FFFFFFF, "fence": fence}
     if len(records) == 1:
         statement = APPEND_ONE if fence is None else SETTLE_ONE
@@ -176,7 +176,7 @@ def write_behind(
 
 
 def write_rows(connection: LogConnection, key: int, head: Head, records: Sequence[Record]) -> None:
-    """Write records behind the head, in a transaction that has the stream's turn, or has made the stream."""
+    """Write records after the head, in a transaction that has the stream's turn or created it."""
     values = _values(connection, key, head, records)
     connection.run(INSERT_ONE if len(records) == 1 else ROWS, values)
     connection.run(MOVE, values)
@@ -213,9 +213,9 @@ def _values(connection: LogConnection, key: int, head: Head, records: Sequence[R
 
 
 def append_checked(connection: LogConnection, asked: AskedAppend, *, again: bool = False) -> Appended:
-    """Append after a look at the head, and at the ids that may exist already.
+    """Append after reading the head, and ids that may exist.
 
-    `again`: an attempt before this one may have been committed, so that these very items may be there.
+    `again`: an earlier attempt may have committed these items.
     """
     name = asked.stream.name
     key = _key(connection, asked.stream)
@@ -242,16 +242,16 @@ def append_checked(connection: LogConnection, asked: AskedAppend, *, again: bool
 
 
 def settle(connection: LogConnection, fence: int) -> None:
-    """Remove a claim, in the transaction that appends its result. Raises `ClaimLostError`."""
+    """Remove a claim in its result's transaction. Raises `ClaimLostError`."""
     # In the same transaction as the result: a process killed in between leaves both or neither.
     if not claim_rows.delete(connection, fence):
         raise claim_lost(fence)
 
 
 class ExactAppend(NamedTuple):
-    """Events of any conversations, each at the version it names: an append as the library makes it.
+    """Events of any conversations at their versions: an append as the library makes it.
 
-    Their ids are drawn once, so that another attempt finds what the one before it has written.
+    Ids are drawn once, so that another attempt finds what the previous one wrote.
     """
 
     groups: list[tuple[str, list[PendingEntry]]]
@@ -260,14 +260,14 @@ class ExactAppend(NamedTuple):
 
 
 def exact_append(events: Sequence[StoredEvent], tracking: Tracking | None, edge: Sources) -> ExactAppend:
-    """Return the library's append, with what the edge adds to its events."""
+    """Return the library's append, with what the edge adds."""
     groups = groupby(events, key=lambda event: str(event.originator_id))
     prepared = [(name, [prepare_stored(edge, event) for event in group]) for name, group in groups]
     return ExactAppend(prepared, tracking, edge)
 
 
 def append_exactly(connection: LogConnection, asked: ExactAppend, *, again: bool = False) -> list[int]:
-    """Write the events, and return their notification ids. Raises the library's `IntegrityError`.
+    """Write the events; return their notification ids. Raises the library's `IntegrityError`.
 
     `again` as in `append_checked`.
     """
@@ -299,7 +299,7 @@ def _append_exactly(
 
 
 def take_turns_of(connection: LogConnection, names: set[str]) -> None:
-    """Take the turns of several conversations before the first write; of new ones, that of the history."""
+    """Take several conversations' turns before the first write; for new ones, the history's."""
     keys = conversation_rows.find_all(connection, sorted(names))
     if len(keys) < len(names):
         take_turns(connection, [HISTORY])
@@ -314,7 +314,7 @@ def _last(records: Sequence[Record]) -> Head:
 
 
 def _key(connection: LogConnection, stream: Stream) -> int:
-    """Return the stream's key; a conversation that was never appended to is created."""
+    """Return the stream's key; create a new conversation."""
     key = stream.key
     if key is None and (key := conversation_rows.find(connection, stream.name)) is None:
         take_turns(connection, [HISTORY])

@@ -23,7 +23,7 @@ MAKE = "POSTGRES_MAKE"
 
 
 class SecretEnvironment(Environment):
-    """Settings in words, one of which may hold a password: no repr shows them."""
+    """Settings that may hold a password: no repr shows them."""
 
     def __repr__(self) -> str:
         return f"<settings of {without_password(self.get(ADDRESS) or '')}>"
@@ -49,10 +49,10 @@ class PostgresLogFactory(PostgresFactory):
 
 
 class PostgresLogApplication(LogApplication):
-    """The application: `recorder` holds the entries, `save(Recorded(...))` appends, subscriptions follow.
+    """The application: `recorder` holds the entries, `save(Recorded(...))` appends.
 
     `env` knows `POSTGRES_ADDRESS` (`postgresql://…`), `POSTGRES_TIMEOUT` (seconds), `POSTGRES_SYNCHRONOUS`
-    (full, normal) and `POSTGRES_MAKE` ("no": an error where there is no log yet).
+    (full, normal) and `POSTGRES_MAKE` ("no": an error if there is no log).
     """
 
     def construct_env(self, name: str, env: EnvType | None = None) -> Environment:

@@ -1,6 +1,6 @@
-"""Backup of a log in PostgreSQL: an SQLite file with the same conversations, read in one transaction.
+"""Backup of a log in PostgreSQL to an SQLite file, read in one transaction.
 
-Claims and drafts stay behind: they are of processes, and of this server.
+Claims and drafts, which belong to processes and this server, are left out.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ HEADS = """SELECT DISTINCT ON (stream) stream, position, digest
 
 
 def backup(datastore: PostgresLogDatastore, path: Path) -> None:
-    """Write the log as it is now into a new SQLite file. Raises `StoreError`, `StoreTimeoutError`."""
+    """Write the current log into a new SQLite file. Raises `StoreError`, `StoreTimeoutError`."""
     with inspecting(datastore) as inspection:
         try:
             with inspection.at_one_moment():

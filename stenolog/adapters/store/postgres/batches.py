@@ -1,4 +1,4 @@
-"""Forks, imports and exports in PostgreSQL: what writes to several conversations in one transaction."""
+"""Forks, imports and exports in PostgreSQL: writes to several conversations in a transaction."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def fork(
     *,
     again: bool = False,
 ) -> Stream:
-    """See `LogRecorder.fork`; the caller has the turn of the history.
+    """Fork as `LogRecorder.fork`; the caller has the history's turn.
 
-    `again`: an attempt before this one may have made it.
+    `again`: an earlier attempt may have made it.
     """
     key = parent.key
     assert key is not None, "it has entries"
@@ -82,7 +82,7 @@ def insert_batch(
     *,
     again: bool = False,
 ) -> list[Written | CallerError]:
-    """See `LogRecorder.insert_batch`; `again`: an attempt before this one may have been committed."""
+    """Insert as `LogRecorder.insert_batch`; `again`: an earlier attempt may have committed."""
     take_turns(connection, [HISTORY])
     take_turns_of(connection, {share.stream.name for share in shares})
     blob_rows.insert(connection, blobs)
@@ -90,7 +90,7 @@ def insert_batch(
 
 
 def _written(connection: LogConnection, share: Share, edge: Sources, again: bool) -> Written | CallerError:
-    """Write a conversation's entries; return its new head, or the error if it cannot be written to."""
+    """Write a conversation's entries; return its new head, or the error."""
     placed = connection.placed
     try:
         with connection.transaction():
@@ -112,7 +112,7 @@ def _has_import(connection: LogConnection, done: Appended) -> bool:
 
 
 def _forks(connection: LogConnection, share: Share, done: Appended, edge: Sources, again: bool) -> list[str]:
-    """Store the branches of a conversation, and return the names of the new ones."""
+    """Store a conversation's branches; return the new ones' names."""
     digests = {record.position: record.digest for record in done.records}
     made = []
     for name, after in share.branches:
@@ -132,13 +132,13 @@ def _forks(connection: LogConnection, share: Share, done: Appended, edge: Source
 
 
 def _is_branch(connection: LogConnection, key: int, parent: int, after: int) -> bool:
-    """Return whether a stream is a fork of another one at a position."""
+    """Return whether a stream is a fork of another at a position."""
     segments = shared.lineage(connection, key)
     return len(segments) > 1 and (segments[-2].key, segments[-1].after) == (parent, after)
 
 
 class Spooled(NamedTuple):
-    """An export: a function that gives its parts, and by its conversations' names where they end by it."""
+    """An export: a function that returns its parts, and its conversations' ends by name."""
 
     parts: Callable[[], Iterator[ExportPart]]
     ends: dict[str, Head | None]
@@ -148,7 +148,7 @@ class Spooled(NamedTuple):
 def spooled(parts: Iterator[ExportPart]) -> Iterator[Spooled]:
     """Yield an export that can be read more than once.
 
-    The turns of its conversations are taken before the first is written, and it may be longer than memory.
+    Its conversations' turns are taken before the first write, and it may exceed memory.
     """
     with tempfile.TemporaryFile() as file:
         ends: dict[str, Head | None] = {}
@@ -171,9 +171,9 @@ def spooled(parts: Iterator[ExportPart]) -> Iterator[Spooled]:
 
 
 def insert_export(connection: LogConnection, export: Spooled, *, again: bool = False) -> None:
-    """Write the blobs, and the missing records of each conversation.
+    """Write the blobs, and each conversation's missing records.
 
-    `again`: an attempt before this one may have been committed.
+    `again`: an earlier attempt may have committed.
     """
     take_turns(connection, [HISTORY])
     take_turns_of(connection, {*export.ends})

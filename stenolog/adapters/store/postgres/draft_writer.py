@@ -1,4 +1,4 @@
-"""Drafts of many answers in one transaction: those that come while one is written go together in the next."""
+"""Drafts of many answers in one transaction: those that arrive during a write share the next."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .statements import claim_rows
 
 
 class _Pieces:
-    """Pieces of one caller, and whether they were stored; `woken` is set then, or when it has to do that."""
+    """A caller's pieces, and whether stored; `woken` is set then, or when it must store them."""
 
     def __init__(self, said: Sequence[tuple[int, bytes]]) -> None:
         self.said = said
@@ -20,10 +20,10 @@ class _Pieces:
 
 
 class DraftWriter:
-    """Stores the drafts of all runners of a process, one transaction at a time.
+    """Writer of a process's drafts, one transaction at a time.
 
-    One caller writes for all who wait, and then has the first of those who came meanwhile write. With a lock
-    instead, a caller whose pieces are stored already would wait for the writes of others.
+    One caller writes for all who wait, then hands over to the first newcomer. With a lock, callers whose
+    pieces are stored would wait for others' writes.
     """
 
     def __init__(self, datastore: PostgresLogDatastore) -> None:
@@ -33,7 +33,7 @@ class DraftWriter:
         self._is_writing = False
 
     def add(self, said: Sequence[tuple[int, bytes]]) -> None:
-        """Store pieces of drafts, with those of others that wait; see `LogRecorder.add_drafts`."""
+        """Store pieces with those of others that wait; see `LogRecorder.add_drafts`."""
         mine = _Pieces(said)
         with self._guard:
             self._waiting.append(mine)

@@ -1,4 +1,4 @@
-"""Reading a database that may be damaged: nothing here trusts a row, or stops at one that cannot be read."""
+"""Reading of a possibly damaged database: trusts no row, continues after unreadable ones."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ NEXT_BLOB = "SELECT number, sha256, bytes FROM {s}.blobs WHERE number > %s ORDER
 
 @contextmanager
 def inspecting(datastore: PostgresLogDatastore) -> Iterator[PostgresInspection]:
-    """Yield an inspection of a log, on a connection of its own. Raises `StoreError`."""
+    """Yield a log's inspection on its own connection. Raises `StoreError`."""
     datastore.check()
     try:
         connection = datastore.connect()
@@ -77,9 +77,9 @@ def inspecting(datastore: PostgresLogDatastore) -> Iterator[PostgresInspection]:
 
 
 class PostgresInspection(Inspection):
-    """An inspection of one log, on a connection that `inspecting` gives.
+    """Inspection of a log, on a connection of `inspecting`.
 
-    Raises `StoreTimeoutError` where the server goes away meanwhile: that is no fault of the log.
+    Raises `StoreTimeoutError` if the server goes away: no fault of the log.
     """
 
     failures = (*RAISED, UnicodeDecodeError)
@@ -189,7 +189,7 @@ class PostgresInspection(Inspection):
 
     @contextmanager
     def _part(self) -> Iterator[None]:
-        """Read in a part of the transaction, if there is one: after an error the rest can still be read."""
+        """Read in a savepoint, so that the rest can be read after an error."""
         try:
             if self.connection.info.transaction_status == psycopg.pq.TransactionStatus.INTRANS:
                 with self.connection.transaction():
@@ -204,7 +204,7 @@ class PostgresInspection(Inspection):
 
 
 def _repeated(row: tuple[Any, ...], entry: tuple[Any, ...]) -> Iterator[DamagedRow]:
-    """Yield what the row of a conversation says of its last entry, and that entry does not."""
+    """Yield differences between a conversation's row and its last entry."""
     for column, found, stands in zip(("head", "digest", "last_at"), row, entry, strict=True):
         if found != stands:
             yield DamagedRow(

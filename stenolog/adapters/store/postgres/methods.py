@@ -1,4 +1,4 @@
-"""The roles of a store in PostgreSQL: each method is a statement or two in one transaction."""
+"""Roles of a store in PostgreSQL: each method is one or two statements in a transaction."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ class PostgresErasure(ErasureStore):
 
 
 class PostgresBlobs(BlobStore):
-    """Blobs in the table `blobs`, pinned by the lease of the process."""
+    """Blobs in the table `blobs`, pinned by the process's lease."""
 
     can_collect = True
 
@@ -277,7 +277,7 @@ class PostgresDrafts(DraftStore):
 
 
 def _all_stand(connection: LogConnection, written: Mapping[int, tuple[int, Sequence[PendingEntry]]]) -> bool:
-    """Return whether conversations, given by their keys, have all the entries written to them."""
+    """Return whether conversations, by key, have all entries written to them."""
     return all(
         len(event_rows.by_ids(connection, each, [item.id for item in items])) == len(items)
         for each, (_, items) in written.items()

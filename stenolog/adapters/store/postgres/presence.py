@@ -1,11 +1,11 @@
-"""The lease of a process: a row that it renews, by the clock of the database.
+"""The lease of a process: a row that it renews, by the database's clock.
 
-A process whose row was not renewed for `LEASE` seconds is dead for all others. A session's lock would not do:
-a frozen process keeps it for ever, a failover drops all at once, and a pooler has no sessions. A process that
-is wrongly taken for dead repeats a call at most, as whoever has not the latest fence is refused.
+A process whose row is older than `LEASE` seconds counts as dead. A session's lock would not do: a frozen
+process keeps it, a failover drops all, and a pooler has no sessions. A process wrongly taken for dead repeats
+at most a call, since only the latest fence is accepted.
 
-A process knows by its own clock when it last renewed its row. Before others may take it for dead, it tells
-its runners, which stop what they can protect no more; and it tells them when it was frozen for so long.
+A process knows when it last renewed its row. Before others may take it for dead, or after it was frozen so
+long, it tells its runners, which stop their work.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ SWEEP = "DELETE FROM {s}.processes WHERE seen < clock_timestamp() - interval '1 
 
 
 class ProcessLease:
-    """The lease of this process on one log; it begins when its `id` is first asked for."""
+    """This process's lease on a log; it begins when its `id` is first needed."""
 
     def __init__(self, store: PostgresLogDatastore) -> None:
         self._store = store
@@ -63,7 +63,7 @@ class ProcessLease:
 
     @property
     def id(self) -> str:
-        """The name of this process in the table, which is alive from now on."""
+        """Return this process's name in the table, alive from now on."""
         with self._turn:
             if self._thread is None:
                 self._store.write(self._beat)
@@ -82,7 +82,7 @@ class ProcessLease:
             _ = self.id  # it begins with this runner
 
     def remove(self, runner: str) -> None:
-        """Show that a runner has ended; where the server is away, others hear of it with the next renewal."""
+        """Show that a runner has ended; if the server is away, at the next renewal."""
         with self._turn:
             self._runners.discard(runner)
             self._watchers.pop(runner, None)
@@ -96,7 +96,7 @@ class ProcessLease:
             self._store.write(self._beat)
 
     def watch(self, runner: str, call: Callable[[], object]) -> None:
-        """Have a runner called when its effects are not protected any more; see `Presence.watch`."""
+        """Call a runner when its effects are no longer protected; see `Presence.watch`."""
         with self._turn:
             self._watchers[runner] = call
             if self._watching is None:
@@ -104,7 +104,7 @@ class ProcessLease:
                 started(self._watching, self._store.path)
 
     def lives(self, owner: str) -> bool:
-        """Return whether the owner of a claim is alive, by the clock of the database."""
+        """Return whether a claim's owner lives, by the database's clock."""
         who = Owner.parse(owner)
         if not _is_process(who.database):
             return False
@@ -142,7 +142,7 @@ class ProcessLease:
         connection.run(SWEEP)
 
     def _tell_at(self, now: float) -> None:
-        """Tell the runners, once, if the lease was last renewed too long before."""
+        """Tell the runners once if the lease was renewed too long ago."""
         if self.renewed in (0.0, self._told) or now - self.renewed < UNPROTECTED:
             return
         self._told = self.renewed
@@ -177,10 +177,10 @@ class RunnerPresence:
         return self._lease.lives(owner)
 
     def forget(self, owner: str) -> None:
-        """Do nothing: nothing is kept about an owner but in its process's row."""
+        """Do nothing: only its process's row has data on an owner."""
 
     def watch(self, call: Callable[[], object]) -> None:
-        """Have `call` called when this process has not renewed its lease for too long."""
+        """Call `call` when this process has not renewed its lease for too long."""
         self._lease.watch(self._id, call)
 
     def renew(self) -> None:

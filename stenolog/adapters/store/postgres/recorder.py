@@ -61,9 +61,9 @@ CHUNK_ROWS = 64
 
 
 class PostgresLogRecorder(LogRecorder, PostgresApplicationRecorder):
-    """The library's recorder on our tables; `datastore` is the database, which nothing above the store sees.
+    """The library's recorder on our tables; only the store sees its `datastore`.
 
-    See `LogRecorder` for what each method does.
+    See `LogRecorder` for its methods.
     """
 
     datastore: PostgresLogDatastore
@@ -269,7 +269,7 @@ class PostgresLogRecorder(LogRecorder, PostgresApplicationRecorder):
     def subscribe(
         self, gt: int | None = None, topics: Sequence[str] = ()
     ) -> ListenNotifySubscription[LogRecorder]:
-        """Subscribe to every entry of every conversation with a notification id above `gt`."""
+        """Subscribe to all conversations' entries with a notification id above `gt`."""
         return LogSubscription(recorder=self, gt=gt, topics=topics)
 
     def committed(
@@ -348,7 +348,7 @@ class PostgresLogRecorder(LogRecorder, PostgresApplicationRecorder):
 
 
 def _upgrade(datastore: PostgresLogDatastore) -> None:
-    """Bring the tables to this version, unless the role or the server only reads."""
+    """Upgrade the tables, unless role or server only read."""
     try:
         datastore.repeat(lambda connection, _: conversation_rows.upgrade(connection), [HISTORY])
     except StoreError as error:
@@ -357,7 +357,7 @@ def _upgrade(datastore: PostgresLogDatastore) -> None:
 
 
 def _lineage(connection: LogConnection, stream: Stream, last: int) -> tuple[Segment, ...]:
-    """Return the segments of a stream; one without ancestors is looked up once."""
+    """Return a stream's segments; one without ancestors is looked up once."""
     if stream.key is None:
         stream.key = conversation_rows.find(connection, stream.name)
     if stream.key is None:
@@ -371,6 +371,6 @@ def _lineage(connection: LogConnection, stream: Stream, last: int) -> tuple[Segm
 
 
 def _segments(connection: LogConnection, stream: Stream, after: int, upto: int) -> list[Segment]:
-    """Return the segments with positions behind `after`, cut to these."""
+    """Return the segments with positions after `after`, cut to these."""
     found = _lineage(connection, stream, upto)
     return [Segment(key, max(first, after), last) for key, first, last in found if last > after]

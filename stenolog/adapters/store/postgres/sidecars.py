@@ -1,4 +1,4 @@
-"""The place of the files beside a log in PostgreSQL: caches of this machine, which may vanish at any time."""
+"""Files beside a log in PostgreSQL: disposable caches of this machine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def sidecar_path(log: str) -> str:
-    """Return the path that the names of a log's files begin with: below `XDG_CACHE_HOME`, by the log's id."""
+    """Return the prefix of a log's files: below `XDG_CACHE_HOME`, by the log's id."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     folder = Path(cache) / "stenolog" / log
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)

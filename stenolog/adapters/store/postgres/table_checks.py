@@ -1,6 +1,6 @@
-"""Comparison of the tables in a database with those that this release makes, and amcheck's look at both.
+"""Comparison of a database's tables with this release's, and amcheck's results.
 
-The expected tables are read from the statements that make them, so that the two cannot come to disagree.
+Expected tables are read from the statements that create them.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class ColumnShape(NamedTuple):
 
 
 class TableShape(NamedTuple):
-    """A table: its columns by their names, and the columns of each of its unique keys."""
+    """A table: columns by name, and columns of unique keys."""
 
     columns: dict[str, ColumnShape]
     keys: set[tuple[str, ...]]
@@ -126,7 +126,7 @@ def expected_tables() -> dict[str, TableShape]:
 
 
 def schema_errors(connection: LogConnection) -> Iterator[str]:
-    """Yield how the tables differ from those that this release makes; tables of others are passed over."""
+    """Yield differences from this release's tables, ignoring others' tables."""
     found: dict[str, TableShape] = {}
     for table, column, *of in connection.run(COLUMNS, (connection.schema,)).fetchall():
         found.setdefault(table, TableShape({}, set())).columns[column] = ColumnShape(*of)
@@ -159,7 +159,7 @@ def _column_in_words(column: ColumnShape | None) -> str:
 
 
 def amcheck_errors(connection: LogConnection) -> Iterator[str]:
-    """Yield the faults that amcheck finds in tables and indexes, where it is installed and may be called."""
+    """Yield faults found by amcheck in tables and indexes, if installed and allowed."""
     row = connection.run(AMCHECK).fetchone()
     if row is None:
         return
@@ -174,7 +174,7 @@ def amcheck_errors(connection: LogConnection) -> Iterator[str]:
 
 
 def _amcheck(connection: LogConnection, name: str, statement: str, oid: int) -> Iterator[str]:
-    """Yield the messages of one check; nothing where this role may not call it."""
+    """Yield one check's messages; nothing if this role may not call it."""
     try:
         # In a transaction of its own, or a part of one: what cannot be checked stops nothing else.
         with suppress(pg.InsufficientPrivilege, pg.UndefinedFunction), connection.transaction():

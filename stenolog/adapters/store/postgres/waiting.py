@@ -1,4 +1,4 @@
-"""Appends that another thread makes: those that arrive during a transaction are written in the next one."""
+"""Appends by another thread: those that arrive during a transaction share the next."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class PendingAppend:
         self.error: BaseException | None = None
 
     def result(self) -> list[Record]:
-        """Return the records. Raises the error that kept them from being written."""
+        """Return the records, or raise the error of their write."""
         if self.error is not None:
             raise self.error
         return self.records
 
 
 class AppendQueue:
-    """Appends of one process, made in order by a thread; `ring` is called after each commit."""
+    """A process's appends, made in order by a thread; `ring` is called after each commit."""
 
     def __init__(self, store: PostgresLogDatastore, crowds: Crowds, ring: Callable[[], object]) -> None:
         self._store = store

@@ -1,1 +1,1 @@
-"""Connections to a database in PostgreSQL: its address, its pool, its tables and its news."""
+"""Connections to a database in PostgreSQL: address, pool, tables, notifications."""

@@ -19,12 +19,12 @@ _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 
 class Address(NamedTuple):
-    """An address, taken apart.
+    """A parsed address.
 
-    `text` is all of it. `conninfo` is what the driver connects to. Both hold the password; `shown`, which
-    names the log in messages, does not. `schema` holds the tables. `pool` is the number of connections.
-    `notify` is False where no NOTIFY passes (pgbouncer, a replica): others' commits are then looked for.
-    `listen` is a direct address for LISTEN, where `conninfo` leads to a pooler; `pooled` tells that it does.
+    `text` is all of it, `conninfo` is for the driver; both have the password, `shown`, for messages, does
+    not. `schema` has the tables, `pool` is the number of connections. `notify` is False if NOTIFY does not
+    pass (pgbouncer, a replica): others' commits are then polled. `listen` is a direct address for LISTEN if
+    `conninfo` is a pooler's; `pooled` says so.
     """
 
     text: str
@@ -41,10 +41,10 @@ class Address(NamedTuple):
 
 
 def parse(text: str) -> Address:
-    """Take an address apart.
+    """Parse an address.
 
-    Its query holds parameters of libpq, and ours: `schema`, `pool` (a number), `notify` (on, off), `pooled`
-    (on, off) and `listen` (an address). Raises `InvalidEventError`, which never quotes the password.
+    Its query has libpq's parameters, and ours: `schema`, `pool` (a number), `notify` (on, off), `pooled` (on,
+    off) and `listen` (an address). Raises `InvalidEventError`, without the password.
     """
     _, user, password, place, parameters = split(text)
     ours = {name: value for name, value in parameters if name in OURS}

@@ -1,8 +1,7 @@
-"""News of commits, between processes: NOTIFY after a commit, LISTEN, and a look each second as the guarantee.
+"""Notifications of commits between processes: NOTIFY after a commit, LISTEN, and a poll each second.
 
-A NOTIFY within the transaction of an append would take a lock of the whole server over its commit. So a
-thread of each process sends it afterwards, one for all commits of some milliseconds, with a connection of its
-own.
+A NOTIFY within an append's transaction would lock the whole server during its commit. So a thread of each
+process sends it afterwards, one for some milliseconds, on its own connection.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ VERSION = """SELECT (SELECT max(notification) FROM {s}.stored_events),
 
 
 class Bell(CommitNotifier):
-    """Calls its listeners soon after every commit of any process; now and then also without one."""
+    """Caller of listeners soon after every process's commits; sometimes without one."""
 
     def __init__(self, store: PostgresLogDatastore) -> None:
         # The listening connection waits by itself.
@@ -48,7 +47,7 @@ class Bell(CommitNotifier):
         self._teller: threading.Thread | None = None
 
     def ring(self, *, drafts: bool = False) -> None:
-        """Tell of a commit, or of drafts alone: this process's listeners at once, others some ms later."""
+        """Notify of a commit, or of drafts: own listeners at once, others some ms later."""
         self.notify(drafts=drafts)
         if not self._store.address.notify:
             return
@@ -71,7 +70,7 @@ class Bell(CommitNotifier):
             teller.join()
 
     def _tell(self) -> None:
-        """Send NOTIFY while there are commits to tell of."""
+        """Send NOTIFY while there are commits to report."""
         connection: LogConnection | None = None
         try:
             while True:
@@ -130,7 +129,7 @@ class Bell(CommitNotifier):
         return connection
 
     def _was_told(self, connection: LogConnection) -> bool:
-        """Wait for a NOTIFY of a commit, at most until the next look; return whether one came.
+        """Wait for a commit's NOTIFY until the next poll; return whether one came.
 
         Those of drafts go to the listeners that asked for them.
         """

@@ -1,8 +1,8 @@
-"""The connections of one process to a log: made when they are needed, kept for the next call, or dropped.
+"""A process's connections to a log: opened on demand, kept for the next call, or dropped.
 
-The library's pool connects in threads of its own. A caller then learns of a server that is away by a timeout
-alone, and after a restart it meets one dead connection after another. Here a caller connects by itself, and
-the first connection that is found dead takes the idle ones with it.
+The library's pool connects in its own threads. A caller then notices an absent server only by a timeout, and
+meets one dead connection after another. Here callers connect themselves, and the first dead connection closes
+the idle ones.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ C = TypeVar("C", bound="psycopg.Connection[Any]")
 
 
 class Connections(Generic[C]):
-    """At most `most` connections, of which each call has one to itself."""
+    """At most `most` connections, each used by one call at a time."""
 
     def __init__(self, connect: Callable[[float], C], most: int) -> None:
         self._connect = connect
@@ -34,7 +34,7 @@ class Connections(Generic[C]):
 
     @contextmanager
     def borrow(self, timeout: float) -> Iterator[C]:
-        """Lend a connection to a block; wait for a free one, and for the server, so many seconds at most.
+        """Lend a connection; wait at most so many seconds for a free one and the server.
 
         Raises `psycopg.Error`.
         """
@@ -64,7 +64,7 @@ class Connections(Generic[C]):
             connection.close()
 
     def close(self) -> None:
-        """Close every connection; one that a call has is closed when the call ends."""
+        """Close every connection, those in use when their call ends."""
         self._is_closed = True
         self.drain()
 

@@ -1,8 +1,8 @@
-"""Connections to the database of one log: a pool, transactions that take turns, and what is lost on the way.
+"""Connections to one log's database: a pool, transactions in turns, lost connections.
 
-A *turn* is an advisory lock on one conversation, or on the history of the log (`HISTORY`), held until the end
-of a transaction. One rule makes the order of notification ids right (see `followed`): a transaction takes the
-turns of all conversations that it appends to before it writes anything.
+A *turn* is an advisory lock on a conversation, or on the log's history (`HISTORY`), until the transaction's
+end. One rule orders notification ids (see `followed`): a transaction takes the turns of all conversations
+before it writes anything.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ PAUSE = 0.05
 
 
 class LogConnection(psycopg.Connection[tuple[Any, ...]]):
-    """A connection of one log; `{s}` in a statement is its schema, and `{class}` that of its turns."""
+    """A log's connection; `{s}` in a statement is its schema, `{class}` that of its turns."""
 
     schema: str = ""
     placed: int = 0
@@ -57,7 +57,7 @@ class LogConnection(psycopg.Connection[tuple[Any, ...]]):
         return self.execute(_qualified(statement, self.schema), values, binary=True)
 
     def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
-        """Wait for the server as the driver does, but not for ever for one that says nothing."""
+        """Wait for the server as the driver does, but not for ever."""
         if not HAS_TIMEOUT:
             return super().wait(gen, interval)
         if timeout is not None or self.patience is None:
@@ -79,15 +79,15 @@ def _qualified(statement: str, schema: str) -> bytes:
 
 
 def turns_of(schema: str) -> int:
-    """Return the class of the advisory locks that are turns: each log in a database has its own."""
+    """Return the class of advisory locks that are turns: each log in a database has its own."""
     return crc32(schema.encode()) & 0x7FFFFFFF
 
 
 class PostgresLogDatastore(PostgresDatastore):
-    """The database of one log; `read` and `write` raise our errors alone.
+    """The database of one log; `read` and `write` raise only our errors.
 
-    `deadline`: seconds that a call waits at most, for others and for a server that is away. `base` is what
-    notification ids begin above, `id` the log's, `seal_key` its secret.
+    `deadline`: seconds that a call waits at most, for others and an absent server. `base` is below all
+    notification ids, `id` the log's, `seal_key` its secret.
     """
 
     def __init__(
@@ -118,9 +118,9 @@ class PostgresLogDatastore(PostgresDatastore):
         self._connections: Connections[LogConnection] = Connections(self._connected, address.pool)
 
     def connect(self, conninfo: str = "", timeout: float | None = None) -> LogConnection:
-        """Return a connection of the caller's own, who closes it. Raises `psycopg.Error`.
+        """Return a connection that the caller closes. Raises `psycopg.Error`.
 
-        `timeout`: seconds that it waits for the server at most; the deadline unless it is given.
+        `timeout`: seconds to wait for the server; by default the deadline.
         """
         wait = self.deadline if timeout is None else timeout
         connection = LogConnection.connect(
@@ -171,30 +171,30 @@ class PostgresLogDatastore(PostgresDatastore):
             self._connections.close()
 
     def check(self) -> None:
-        """Raise `StoreError` where the log was closed, or was opened before a fork of the process."""
+        """Raise `StoreError` if the log was closed, or opened before a fork of the process."""
         if self._closed:
             raise StoreError(f"{self.path}: the log was closed")
         if os.getpid() != self._process:
             raise StoreError(f"{self.path}: opened before a fork of the process; open it again after")
 
     def read(self, work: Callable[[LogConnection], T]) -> T:
-        """Do what only reads with a connection; with another one where that was lost.
+        """Run reading work on a connection; repeat it on another if that was lost.
 
         Each statement sees what was committed when it began.
         """
         return self._with_connection(work)
 
     def write(self, work: Callable[[LogConnection], T]) -> T:
-        """Do something in a transaction, and commit it: what does no harm when it is done twice."""
+        """Run idempotent work in a transaction, and commit it."""
         return self.repeat(lambda connection, _: work(connection))
 
     def repeat(
         self, work: Callable[[LogConnection, bool], T], turns: Collection[int] = (), *, again: bool = False
     ) -> T:
-        """Do something in a transaction that has taken these turns first, and commit it.
+        """Run work in a transaction that took these turns first, and commit it.
 
-        Where the connection is lost, it is done again with another one. `work` is told whether an attempt
-        before this one may have been committed, and must find out.
+        If the connection is lost, it is repeated on another. `work` is told whether an earlier attempt may
+        have been committed, and must find out.
         """
         may_stand = again
 
@@ -256,5 +256,5 @@ class PostgresLogDatastore(PostgresDatastore):
 
 
 def take_turns(connection: LogConnection, keys: Collection[int]) -> None:
-    """Wait for the turns of conversations, given by their keys, and of the history."""
+    """Wait for turns of conversations, by key, and of the history."""
     connection.run(TURNS, ([key & 0x7FFFFFFF for key in keys],))

@@ -1,4 +1,4 @@
-"""Translation of psycopg's errors to ours, by fault: the caller's, the stored data's or the machine's."""
+"""psycopg's errors as ours, by fault: the caller's, the data's or the machine's."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ DAMAGED = (pg.DataCorrupted, pg.IndexCorrupted, pg.IntegrityError)
 
 
 def is_lost(error: BaseException | None) -> bool:
-    """Return whether the connection was lost, so that another one may do what this one could not."""
+    """Return whether the connection was lost, so that another may succeed."""
     if isinstance(error, ConnectionsInUse) or not isinstance(error, psycopg.Error):
         return False
     if error.sqlstate is not None:
@@ -48,12 +48,12 @@ def is_lost(error: BaseException | None) -> bool:
 
 
 def may_be_repeated(error: BaseException) -> bool:
-    """Return whether another attempt may succeed: the connection was lost, or two waited for each other."""
+    """Return whether another attempt may succeed, after a lost connection or a deadlock."""
     return isinstance(error, pg.DeadlockDetected) or is_lost(error)
 
 
 def to_store_error(error: psycopg.Error, where: str) -> StenologError:
-    """Return the error of ours that says the same; `where` names the log, without its password."""
+    """Return the equivalent error of ours; `where` is the log, without its password."""
     said = " ".join(str(error).split())
     if error.sqlstate is None and MISTAKEN.search(said):
         return InvalidEventError(

@@ -1,4 +1,4 @@
-"""The sessions that hold a log's followers back: each has begun an append, and not ended it."""
+"""Sessions that delay a log's followers: with an unfinished append."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HOLDERS = """SELECT a.pid, a.application_name, coalesce(a.state, ''),
 
 
 class Holder(NamedTuple):
-    """A session of the server whose transaction followers wait for, and the seconds that it is open."""
+    """A server's session whose transaction followers wait for, and its age in seconds."""
 
     pid: int
     application: str
@@ -25,5 +25,5 @@ class Holder(NamedTuple):
 
 
 def holders(connection: LogConnection) -> list[Holder]:
-    """Return the sessions that have begun an append and not ended it, the oldest first."""
+    """Return the sessions with an unfinished append, oldest first."""
     return [Holder(*row) for row in connection.run(HOLDERS).fetchall()]

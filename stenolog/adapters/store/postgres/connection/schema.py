@@ -1,7 +1,7 @@
-"""The tables, their version, and making them; `{s}` stands for the schema of the log.
+"""The tables, their version and creation; `{s}` is the log's schema.
 
-`history` is a part of the log. Claims, drafts, tracking, pins and processes stand beside it, in the same
-schema, and are never truth. Texts that a user may choose freely are bytes: PostgreSQL takes no NUL in a text.
+`history` is part of the log. Claims, drafts, tracking, pins and processes are in the same schema, but never
+truth. Texts of users are bytes: PostgreSQL's text takes no NUL.
 """
 
 from __future__ import annotations
@@ -133,11 +133,11 @@ Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 
 
 class LogNotFoundError(FileNotFoundError, StoreError):
-    """There is no log at an address, and none is to be made."""
+    """No log at an address, and none is to be created."""
 
 
 class Opened(NamedTuple):
-    """A log's own record: its version, its id, what its notification ids begin above, its seal key."""
+    """A log's own record: version, id, base of notification ids, seal key."""
 
     version: int
     id: str
@@ -146,10 +146,10 @@ class Opened(NamedTuple):
 
 
 def opened(connection: Connection, schema: str, where: str, *, make: bool) -> Opened:
-    """Look at the tables, and make them where there are none.
+    """Check the tables, or create them.
 
-    An earlier version is for the caller to upgrade. Raises `LogNotFoundError` where there are none and
-    `make` is false, `UnsupportedVersionError`.
+    The caller upgrades an earlier version. Raises `LogNotFoundError` if there are none and `make` is false,
+    `UnsupportedVersionError`.
     """
     if not _has_tables(connection, schema):
         if not make:
@@ -164,7 +164,7 @@ def opened(connection: Connection, schema: str, where: str, *, make: bool) -> Op
 
 
 def raise_base(connection: Connection, schema: str) -> int:
-    """Return what notification ids begin above, raised where the cluster is younger than the log."""
+    """Return the base of notification ids, raised if the cluster is younger than the log."""
     base, is_behind = connection.execute(_in(BASE, schema)).fetchone() or (0, False)
     # Nearly always nothing is to be changed: then nothing is locked, and a role that only reads may open it.
     if is_behind:

@@ -1,6 +1,6 @@
-"""The statements on `blobs`: content is pinned until an entry names it, and removed once none does.
+"""Statements on `blobs`, pinned until an entry names them, removed once none does.
 
-A pin is a row that names a living process (see `presence`). It is written before the blob is, and goes when
+A pin is a row that names a living process (see `presence`). It is written before the blob, and deleted when
 an entry that names the blob is durable, or with its process.
 """
 
@@ -65,7 +65,7 @@ def has(connection: LogConnection, sha: str) -> bool:
 
 
 def named_by(connection: LogConnection, key: int) -> set[str]:
-    """Return all that looks like a blob's sha256 in the entries of a stream."""
+    """Return all texts in a stream's entries that look like a blob's sha256."""
     found: set[str] = set()
     after = 0
     while rows := connection.run(OF_STREAM, (key, after)).fetchall():
@@ -77,10 +77,10 @@ def named_by(connection: LogConnection, key: int) -> set[str]:
 def collect(
     datastore: PostgresLogDatastore, lease: float, candidates: Collection[str] | None = None
 ) -> Collected:
-    """Remove the blobs that no entry names and no living process has pinned, all or some of them.
+    """Remove blobs, all or some, that no entry names and no living process has pinned.
 
-    A blob counts as named wherever its sha256 stands in a payload. `lease`: the seconds within which a living
-    process has shown itself.
+    A blob counts as named if its sha256 is anywhere in a payload. `lease`: seconds for which a process counts
+    as living.
     """
     there = datastore.read(lambda c: {sha.hex() for (sha,) in c.run(ALL).fetchall()})
     unnamed = there if candidates is None else there & set(candidates)
@@ -119,7 +119,7 @@ def _remove(
 
 
 def _without_named(connection: LogConnection, shas: set[str], after: int) -> None:
-    """Remove from the set the blobs that the entries behind a notification id name."""
+    """Remove from the set blobs named by entries after a notification id."""
     while shas and (rows := connection.run(BEHIND, (after,)).fetchall()):
         after = rows[-1][0]
         for _, state in rows:

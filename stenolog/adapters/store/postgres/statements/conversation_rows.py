@@ -51,7 +51,7 @@ def find(connection: LogConnection, name: str) -> int | None:
 
 
 def can_be_stored(text: str) -> bool:
-    """Return whether PostgreSQL takes the text: no name holds a NUL or a lone surrogate."""
+    """Return whether PostgreSQL accepts the text: no NUL or lone surrogate."""
     return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
 
 
@@ -101,7 +101,7 @@ def _conditions(which: Which) -> tuple[str, list[Any]]:
 def create(
     connection: LogConnection, name: str, *, parent: int | None = None, fork: int | None = None
 ) -> int:
-    """Return a new stream, forked from `parent` at position `fork` where given."""
+    """Return a new stream, forked from `parent` at `fork` if given."""
     check_storable("name", name)
     (key,) = connection.run(CREATE, (name, parent, fork)).fetchone() or (0,)
     shared.add_change(
@@ -111,7 +111,7 @@ def create(
 
 
 def is_archived(connection: LogConnection, key: int, at: int | None) -> bool:
-    """Return whether a stream is archived since that time; with None, whether it is current."""
+    """Return whether a stream is archived since that time; with None, whether it is not."""
     row = connection.run("SELECT archived_at FROM {s}.conversations WHERE stream = %s", (key,)).fetchone()
     return row == (at,)
 
@@ -145,7 +145,7 @@ DROP_IMPORT_MARKS = "UPDATE {s}.tracking SET position = 0 WHERE name = 'imported
 
 
 def upgrade(connection: LogConnection) -> None:
-    """Move the marks of imports that version 1 kept in `tracking` into the history."""
+    """Move version 1's marks of imports from `tracking` to the history."""
     # Looked up again in turn: another process may have done it meanwhile.
     if connection.run(IS_OLD, (schema.VERSION,)).fetchone():
         for stream, first, last in connection.run(IMPORT_MARKS).fetchall():

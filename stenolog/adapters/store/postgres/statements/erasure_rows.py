@@ -26,10 +26,9 @@ DRAFTS = """DELETE FROM {s}.drafts WHERE fence IN (
 def overwrite(
     connection: LogConnection, key: int, positions: Sequence[int], keys: Collection[int], seal_key: bytes
 ) -> None:
-    """Overwrite payloads of a stream, and drafts that may repeat them; mark the rest.
+    """Overwrite a stream's payloads, and drafts that may repeat them; mark the rest.
 
-    `keys` are those of the conversations that have the entries. `seal_key` seals the files beside the log
-    from now on.
+    `keys` are conversations with the entries. `seal_key` seals files beside the log from now on.
     """
     named: set[str] = set()
     for position in positions:

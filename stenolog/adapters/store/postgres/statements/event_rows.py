@@ -46,9 +46,9 @@ NOTIFICATIONS = """SELECT notification FROM {s}.stored_events
 def page(
     connection: LogConnection, columns: str, key: int, after: int, upto: int, topics: Sequence[str] = ()
 ) -> list[Row]:
-    """Return the next rows behind `after` in order: at most 512, fewer where they are long, empty at the end.
+    """Return the next rows after `after`: at most 512, fewer long ones, none at the end.
 
-    `columns` is `WHOLE` or `CHECKED`. `topics`: no other known topics, and no erased entries.
+    `columns` is `WHOLE` or `CHECKED`. `topics`: no other known topics, no erased entries.
     """
     only, others = _only(topics)
     statement = PAGE.replace("{columns}", columns).replace("{only}", only)
@@ -65,14 +65,14 @@ def select(
     limit: int | None,
     topics: Sequence[str],
 ) -> list[Row]:
-    """Return the rows behind `after`, all or so many, in order or backwards; otherwise as `page`."""
+    """Return rows after `after`, all or `limit`, in either order; otherwise as `page`."""
     only, others = _only(topics)
     statement = SELECT.replace("{only}", only).replace("{order}", "DESC" if desc else "ASC")
     return connection.run(statement, (key, after, upto, *others, limit)).fetchall()
 
 
 def _only(topics: Sequence[str]) -> tuple[str, tuple[list[str], ...]]:
-    """Return the condition that excludes rows of other known topics, and erased ones, and its values."""
+    """Return the condition without other known topics and erased rows, and its values."""
     if not topics:
         return "", ()
     # Excluded by name: a topic that is not known may be a damaged one, and has to be read.
@@ -81,26 +81,26 @@ def _only(topics: Sequence[str]) -> tuple[str, tuple[list[str], ...]]:
 
 
 def stretch(connection: LogConnection, key: int, after: int, upto: int) -> tuple[int, Head] | None:
-    """Return the number of rows after `after`, at most 4096, and the head at the last of them."""
+    """Return the number of rows after `after`, at most 4096, and the last one's head."""
     count, last = connection.run(STRETCH, (key, after, upto)).fetchone() or (0, None)
     digest = digest_at(connection, key, last) if count else None
     return None if digest is None else (count, Head(last, digest))
 
 
 def by_id(connection: LogConnection, key: int, id: str) -> Record | None:
-    """Return the record with that entry id in the stream itself, not in what it inherits."""
+    """Return the stream's own record with that entry id."""
     row = connection.run(BY_ID, (key, id)).fetchone()
     return Record._make(row) if row else None
 
 
 def by_ids(connection: LogConnection, key: int, ids: Sequence[str]) -> dict[str, Record]:
-    """Return those of these entry ids that the stream itself has, each with its record."""
+    """Return the stream's own records with these ids."""
     rows = connection.run(BY_IDS, (key, list(ids))).fetchall()
     return {record.id: record for record in map(Record._make, rows)}
 
 
 def head(connection: LogConnection, key: int) -> Head | None:
-    """Return where the stream stands, `START` without entries; None for a stream that is not there."""
+    """Return a stream's head, `START` without entries; None if it does not exist."""
     row = connection.run(HEAD, (key,)).fetchone()
     return None if row is None else Head._make(row) if row[0] else START
 
@@ -112,7 +112,7 @@ def digest_at(connection: LogConnection, key: int, position: int) -> bytes | Non
 
 
 def digest_on(connection: LogConnection, segments: Sequence[Segment], position: int) -> bytes | None:
-    """Return the digest of a conversation's entry at a position; None if it has no such entry."""
+    """Return the digest of a conversation's entry; None if there is none."""
     for segment in segments:
         if segment.after < position <= segment.upto:
             return digest_at(connection, segment.key, position)

@@ -1,13 +1,11 @@
-"""The order of commits over the whole log, without a lock over the log.
+"""The order of commits over the whole log, without a global lock.
 
-A notification id is the number of its transaction (64 bits, which PostgreSQL gives at the first write), and
-the place of the entry among those of the transaction. A transaction takes the turns of its conversations
-before it writes anything. So its number is above those of all transactions that its entries stand behind, and
-the order of ids is the order of positions in each conversation.
+A notification id is its transaction's number (64 bits, given at the first write), and the entry's place in
+it. A transaction takes its conversations' turns before it writes. So its number is above those of all
+transactions before its entries, and ids are ordered as positions in each conversation.
 
-A follower reads below the *bound*: the oldest transaction that may still add entries. That is the oldest in
-progress that holds a turn, or that had ended when the locks were looked at. The transactions of others, which
-may stay open for hours, hold no turn and keep nobody waiting.
+A follower reads below the *bound*: the oldest transaction that may still add entries, one that holds a turn,
+or that had ended when locks were read. Others' transactions, open for hours, hold no turn and delay nobody.
 """
 
 from __future__ import annotations
@@ -95,7 +93,7 @@ ENDS = """SELECT
 def committed(
     connection: LogConnection, after: int, *, upto: int, key: int | None, limit: int
 ) -> list[CommittedRow]:
-    """Return the next entries behind a notification id; of one stream, behind a position."""
+    """Return the next entries after a notification id; of one stream, after a position."""
     if key is None:
         rows = connection.run(BEHIND, (after, upto, limit)).fetchall()
     else:
@@ -109,13 +107,13 @@ def committed_at(connection: LogConnection, notifications: Sequence[int]) -> lis
 
 
 def bound(connection: LogConnection) -> int:
-    """Return the notification id that no entry still to come is below."""
+    """Return a notification id below all entries still to come."""
     (mark,) = connection.run(MARK).fetchone() or (0,)
     return int(mark)
 
 
 def newest(connection: LogConnection, upto: int = LAST) -> tuple[int, bytes]:
-    """Return the last entry of the log up to a notification id: its id and digest; 0 where it has none."""
+    """Return id and digest of the last entry up to a notification id; 0 if none."""
     found: Any = connection.run(NEWEST, (upto,)).fetchone()
     return found or (0, b"")
 
@@ -133,7 +131,7 @@ def moment(connection: LogConnection, after: int, limit: int) -> LogMoment:
 
 
 def notification_bounds(connection: LogConnection, segment: Segment) -> tuple[int, int]:
-    """Return the notification ids of a segment's first and last entry; 0 where it has none."""
+    """Return the notification ids of a segment's first and last entry; 0 if it has none."""
     key, after, upto = segment
     first, last = connection.run(ENDS, (key, after, key, upto)).fetchone() or (0, 0)
     return first or 0, last or 0
@@ -168,13 +166,13 @@ DRAFTED = """SELECT c.stream, c.fence, c.lane, c.effect, c.cause, c.attempt, coa
 
 
 def appended(connection: LogConnection, behind: Mapping[int, int], limit: int) -> list[CommittedRow]:
-    """Return the next entries of streams behind a position of each."""
+    """Return the next entries of streams after a position of each."""
     values = ([*behind], [*behind.values()], limit)
     return [*map(CommittedRow._make, connection.run(APPENDED, values).fetchall())]
 
 
 def drafted(connection: LogConnection, keys: Collection[int], seen: Mapping[int, int]) -> list[DraftRow]:
-    """Return the claims on streams, with the rows of their drafts that were not seen."""
+    """Return claims of streams, with draft rows not seen."""
     rows = connection.run(DRAFTED, ([*seen], [*seen.values()], [*keys])).fetchall()
     return [
         DraftRow(key, fence, _text(lane), _text(effect), *rest) for key, fence, lane, effect, *rest in rows
