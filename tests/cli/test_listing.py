@@ -18,7 +18,7 @@ from stenolog.adapters.conversation.queries.folds import persistent
 from stenolog.apps.cli.app import app
 from stenolog.apps.cli.arguments import options
 from stenolog.apps.cli.arguments.position import full_name
-from stenolog.apps.cli.draw import conversation_list
+from stenolog.apps.views.figures import short_usd
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import ModeSwitch, UserMessage
 from stenolog.projections.views.overview import Overview, overview
@@ -202,8 +202,8 @@ def test_a_fork_of_a_uuid_is_shown_and_found_by_its_beginning_and_its_number(for
 
 @pytest.mark.parametrize(("cost", "shown"), [(1_234, "≥0.0012"), (0, "≥0.00"), (2_000_000, "≥2.00")])
 def test_a_cost_that_is_incomplete_is_marked_however_small_it_is(cost: int, shown: str) -> None:
-    assert conversation_list._usd(cost, True) == shown
-    assert conversation_list._usd(cost, False) == shown[1:]
+    assert short_usd(cost, is_least=True) == shown
+    assert short_usd(cost, is_least=False) == shown[1:]
 
 
 def test_an_erasure_does_not_make_a_conversation_the_newest(cli: Callable[..., Any], tmp_path: Path) -> None:

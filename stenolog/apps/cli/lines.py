@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime
 from typing import NamedTuple, Protocol, TypeAlias
 
 from stenolog.adapters.conversation.queries.plain_json import entry_data as entry_data
@@ -265,20 +264,3 @@ def done(words: str, **data: object) -> CommandResult:
         yield line(("✓ ", "green"), words)
 
     return CommandResult(data, draw)
-
-
-SPANS = (
-    (60, "min"),
-    (60 * 60, "h"),
-    (24 * 60 * 60, "d"),
-    (30 * 24 * 60 * 60, "mo"),
-    (365 * 24 * 60 * 60, "y"),
-)
-"""Units of time that a person counts in, by their seconds."""
-
-
-def ago(time: datetime, now: datetime) -> str:
-    """Return how long before `now` a time was, in the largest unit: `3 d ago`."""
-    seconds = (now - time).total_seconds()
-    unit = next(((size, name) for size, name in reversed(SPANS) if seconds >= size), None)
-    return "now" if unit is None else f"{seconds // unit[0]:.0f} {unit[1]} ago"

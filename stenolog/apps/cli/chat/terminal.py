@@ -157,15 +157,6 @@ class TerminalWriter:
         stream.flush()
 
 
-def lasted(seconds: float) -> str:
-    """Return a time in short: 12 ms, 1.3 s, 2 min 5 s."""
-    if seconds < 1:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    return f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
-
-
 class Stopwatch:
     """A stopwatch for elapsed seconds."""
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.engine.options import EntryAppended, RunEvent, StreamDelta
 from stenolog.apps.cli.lines import describe, in_words, pass_token, passes
+from stenolog.apps.views.figures import lasted
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.lanes.state import State, address, find_call
@@ -25,7 +26,6 @@ from .terminal import (
     call_of,
     call_words,
     error_words,
-    lasted,
     result_lines,
     used_words,
     what_next,
@@ -90,7 +90,7 @@ class RunPrinter:
             self._leave_floor()
         self.paper.status("")
         if (tally := self.used.total).answers:
-            self.paper.line((f"{used_words(tally, prices)} · {lasted(self._watch.seconds)}", "dim"))
+            self.paper.line((f"{used_words(tally, prices)} · {lasted(self._watch.seconds * 1000)}", "dim"))
 
     def tick(self) -> None:
         """Show that time has passed."""
@@ -225,7 +225,7 @@ class RunPrinter:
 
     def _result(self, result: ToolResult, call: str) -> None:
         mark, style = ("✗", "red") if result.is_error else ("✓", "green")
-        took = "" if result.duration_ms is None else f" · {lasted(result.duration_ms / 1000)}"
+        took = "" if result.duration_ms is None else f" · {lasted(result.duration_ms)}"
         self.paper.line("  ", (f"{mark} ", style), (call, "blue"), (took, "dim"))
         for row in result_lines(result):
             if result.is_error:

@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import Any
 
 from stenolog.apps.cli.arguments.time import in_zone
-from stenolog.apps.cli.lines import Piece, ago, shortened
+from stenolog.apps.cli.lines import Piece, shortened
 from stenolog.apps.views.conversations import short_model
-from stenolog.domain.lanes.limits import MICRO_PER_USD
+from stenolog.apps.views.figures import ago, short_usd
 
 from .layout import Cell, table
 
@@ -73,7 +73,7 @@ def _row(row: dict[str, Any], width: int | None, now: datetime | None) -> tuple[
         (state, STYLES[state]),
         f"{row['turns']:,}",
         (f"{row['errors']:,}", "red") if row["errors"] else "",
-        _usd(row["known_cost_micro_usd"], row["cost_is_incomplete"]),
+        short_usd(row["known_cost_micro_usd"], is_least=row["cost_is_incomplete"]),
         (title + row["title"]).removesuffix(": "),
     )
 
@@ -89,10 +89,3 @@ def _few(names: Sequence[str], piped: bool) -> str:
     if piped:
         return ",".join(names)
     return names[0] + (f" +{len(names) - 1}" if len(names) > 1 else "") if names else ""
-
-
-def _usd(cost: int | None, is_least: bool) -> str:
-    if cost is None:
-        return ""
-    usd = cost / MICRO_PER_USD
-    return ("≥" if is_least else "") + (f"{usd:,.2f}" if usd >= 0.01 or not cost else f"{usd:.4f}")

@@ -9,6 +9,7 @@ from typing import TypeAlias, TypeVar
 
 from stenolog.adapters.providers.prices import usd
 from stenolog.apps.cli.lines import Piece, counted, describe, line
+from stenolog.apps.views.figures import lasted
 from stenolog.domain.entry import Entry
 from stenolog.domain.lanes.state import address
 from stenolog.projections.analysis.explain import Missing
@@ -213,17 +214,11 @@ def _stats_row(name: Cell, tally: UsageTotals, prices: Prices | None) -> list[Ce
         f"{tokens.input:,}" if any(tokens) else "-",
         f"{tokens.cache_read * 100 // tokens.input}%" if tokens.input else "-",
         f"{_least(tally)}{tokens.output:,}" if any(tokens) else "-",
-        _seconds(tally.took.percentile(50)),
-        _seconds(tally.took.percentile(95)),
-        _seconds(tally.first.percentile(50)),
+        lasted(tally.took.percentile(50), "-"),
+        lasted(tally.took.percentile(95), "-"),
+        lasted(tally.first.percentile(50), "-"),
     ]
     return cells if prices is None else [*cells, _usd(tally, prices)]
-
-
-def _seconds(milliseconds: int | None) -> str:
-    if milliseconds is None:
-        return "-"
-    return f"{milliseconds} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.1f} s"
 
 
 def _usd(tally: UsageTotals, prices: Prices) -> str:

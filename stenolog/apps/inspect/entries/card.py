@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic_core import from_json, to_json
 
+from stenolog.apps.views.figures import lasted
 from stenolog.domain.events import AssistantMessage, LlmError, ToolResult
 from stenolog.domain.parts import ReasoningPart, ToolCall
 from stenolog.projections.views.calls import CallStatus, without_result
@@ -14,7 +15,6 @@ from stenolog.projections.views.lines import describe, in_words, kind_word, thou
 from stenolog.projections.views.tool_pairs import CallKey
 
 from .rows import bar
-from .rows import in_words as took_in_words
 
 if TYPE_CHECKING:
     from stenolog.apps.inspect.query import Query
@@ -97,9 +97,7 @@ def _calls(query: Query, entry: Entry, calls: Sequence[ToolCall], only: int | No
         took = index.results[at].took if at else None
         shown = _cut(words, LONGEST if only is not None else LONGEST_RESULT)
         arguments = _cut(_indented(call.arguments), LONGEST)
-        yield ShownCall(
-            call.name, arguments, entry.position, at, *outcome, shown, took_in_words(took), bar(took)
-        )
+        yield ShownCall(call.name, arguments, entry.position, at, *outcome, shown, lasted(took), bar(took))
 
 
 def _indented(arguments: str) -> str:
@@ -124,7 +122,7 @@ def _facts(event: object) -> Iterable[str]:
             )
             yield f"{used.output:,} out"
         if event.duration_ms:
-            yield took_in_words(event.duration_ms)
+            yield lasted(event.duration_ms)
     if isinstance(event, AssistantMessage) and event.finish_reason:
         yield event.finish_reason
 

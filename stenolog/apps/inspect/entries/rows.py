@@ -10,6 +10,7 @@ from typing import NamedTuple
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.apps.inspect.conversation_index import ConversationIndex, addressed
 from stenolog.apps.inspect.query import Query
+from stenolog.apps.views.figures import lasted
 from stenolog.domain.entry import EPOCH, Entry
 from stenolog.domain.events import AssistantMessage, LlmError, ToolResult
 from stenolog.projections.terminal_text import one_line
@@ -101,7 +102,7 @@ def _row(entry: Entry, place: int, index: ConversationIndex, open: dict[CallKey,
         case AssistantMessage(tool_calls=calls) as said:
             return _answer(made, said, len(calls), index, open)
         case LlmError(duration_ms=took):
-            return made._replace(fault="failed", note=in_words(took), bar=bar(took))
+            return made._replace(fault="failed", note=lasted(took), bar=bar(took))
         case _:
             return made
 
@@ -110,8 +111,8 @@ def _result(made: Row, entry: Entry, result: ToolResult, index: ConversationInde
     pair, outcome = index.results.get(made.position), index.outcome(entry)
     fault = outcome.note or (outcome.status if outcome.status == "failed" else "")
     if pair is None:
-        return made._replace(fault=fault, note=in_words(result.duration_ms))
-    who, took = result.name or pair.tool, in_words(pair.took)
+        return made._replace(fault=fault, note=lasted(result.duration_ms))
+    who, took = result.name or pair.tool, lasted(pair.took)
     return made._replace(who=who, pair=pair.call, fault=fault, note=took, bar=bar(pair.took))
 
 
@@ -141,18 +142,6 @@ def _time(entry: Entry) -> str:
 def _cut(words: str) -> str:
     line = one_line(words)
     return line if len(line) <= LONGEST_LINE else line[: LONGEST_LINE - 1] + "…"
-
-
-def in_words(milliseconds: int | None) -> str:
-    """Return a duration for a reader; empty for None."""
-    if milliseconds is None:
-        return ""
-    if milliseconds < 1000:
-        return f"{milliseconds} ms"
-    if milliseconds < 60_000:
-        return f"{milliseconds / 1000:.1f} s"
-    minutes, seconds = divmod(round(milliseconds / 1000), 60)
-    return f"{minutes} min {seconds:02}" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02}"
 
 
 def bar(milliseconds: int | None) -> int:

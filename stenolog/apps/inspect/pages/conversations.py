@@ -21,8 +21,8 @@ from stenolog.apps.views.conversations import (
     short_model,
 )
 from stenolog.apps.views.envelope import Answer
+from stenolog.apps.views.figures import ago, short_usd
 from stenolog.domain.errors import InvalidEventError
-from stenolog.domain.lanes.limits import MICRO_PER_USD
 from stenolog.projections.context_curve.sparkline import sparkline
 
 if TYPE_CHECKING:
@@ -38,8 +38,6 @@ MOST_READ = 5_000
 """The entries that are read at one look for the small curves; what came of them is kept for the next one."""
 LIVE = timedelta(minutes=1)
 """A conversation is live for so long after its last entry."""
-AGO = ((60, 1, "s"), (3600, 60, " min"), (86400, 3600, " h"), (30 * 86400, 86400, " d"))
-"""Up to so many seconds, a time is shown in units of so many seconds, with this word."""
 FIELDS = ("q", "part", "agent", "model", "errors", "since", "until")
 """The fields of the form, which are parameters of the address."""
 
@@ -122,8 +120,8 @@ def _row(query: Query, found: Any, now: datetime, at_work: set[str]) -> dict[str
         "project": folder.rpartition("/")[2],
         "is_live": is_new or found.name in at_work,
         "when": f"{last:%Y-%m-%d %H:%M}" if last else "",
-        "ago": _ago(now - last) if last else "",
-        "usd": _usd(data),
+        "ago": ago(last, now) if last else "",
+        "usd": short_usd(data["known_cost_micro_usd"], is_least=data["cost_is_incomplete"]),
         "status": _status(data),
     }
 
@@ -136,23 +134,6 @@ def _draw_curves(query: Query, rows: Iterable[dict[str, Any]]) -> None:
         room -= read
         # A picture of numbers alone: nothing in it needs to be escaped.
         row["curve"] = Markup(sparkline(points))
-
-
-def _ago(span: timedelta) -> str:
-    seconds = span.total_seconds()
-    for limit, unit, word in AGO:
-        if -60 < seconds < limit:
-            return f"{max(0, seconds) // unit:.0f}{word} ago"
-    return ""
-
-
-def _usd(data: dict[str, Any]) -> str:
-    cost = data["known_cost_micro_usd"]
-    if cost is None:
-        return ""
-    usd = cost / MICRO_PER_USD
-    least = "≥ " if data["cost_is_incomplete"] else ""
-    return least + (f"{usd:,.2f}" if usd >= 0.01 or not cost else f"{usd:.4f}")
 
 
 def _status(data: dict[str, Any]) -> str:
