@@ -141,6 +141,7 @@ def test_when_the_log_is_closed_everybody_is_told(path: Path) -> None:
     begun = threading.Barrier(9)
 
     def work(conversation: Conversation) -> int:
+        last = 0
         begun.wait(PATIENCE)
         while isinstance(entry := outcome(partial(conversation.append, HI)), Entry):
             last = entry.position

@@ -29,7 +29,7 @@ from stenolog.adapters.store.sqlite.turn.database import LogDatastore
 from tests.stores.conftest import said, texts
 from tests.stores.workers import PATIENCE
 
-PLACES = (str(Path(file_locks.__file__).parent), contextlib.__file__)
+PLACES = (str(Path(file_locks.__file__).parents[1]), contextlib.__file__)
 
 
 @pytest.fixture(autouse=True)

@@ -375,7 +375,7 @@ class Conversation(ReadableConversation):
         """Return the entry that this one has become."""
         at = EPOCH + record.time * MICROSECOND
         event = load_event(record.topic, record.payload) if self.log.edge.redact else new.event
-        entry = Entry(self.name, record.position, record.id, at, record.digest.hex(), event)
+        entry = Entry(self.stream.name, record.position, record.id, at, record.digest.hex(), event)
         self._recorder.blobs.release(record.payload)
         return entry
 

@@ -10,9 +10,10 @@ import os
 import sqlite3
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
-from stenolog.adapters.store.contract.blobs import shas_in
+from stenolog.adapters.store.contract.blobs import key_of, shas_in
+from stenolog.adapters.store.contract.roles import BlobStore
 from stenolog.adapters.store.contract.values import Collected
 from stenolog.domain.errors import StoreError
 
@@ -168,3 +169,53 @@ def insert(connection: sqlite3.Connection, named: Iterable[tuple[str, bytes]]) -
     """Keep blobs, given with their sha256, unless they are there already."""
     rows = ((bytes.fromhex(sha), content) for sha, content in named)
     connection.executemany("INSERT OR IGNORE INTO blobs (sha256, bytes) VALUES (?, ?)", rows)
+
+
+class SqliteBlobs(BlobStore):
+    """Blobs in the table `blobs`, with their pins."""
+
+    def __init__(self, datastore: LogDatastore) -> None:
+        self._datastore = datastore
+        self.can_collect = PINS_SUPPORTED
+        lock = "" if datastore.in_memory else f"{datastore.file}-lock"
+        self._pins = Pins(lock, datastore.file)
+
+    def put(self, named: Sequence[tuple[str, bytes]]) -> None:
+        # Pinned before it is written, so that no other process removes it in between.
+        self._pins.add(sha for sha, _ in named)
+        with self._datastore.writing() as connection:
+            insert(connection, named)
+
+    def get(self, sha: str) -> bytes | None:
+        with self._datastore.reading() as connection:
+            row = connection.execute(SELECT, (key_of(sha),)).fetchone()
+        return bytes(row[0]) if row else None
+
+    def has(self, sha: str) -> bool:
+        with self._datastore.reading() as connection:
+            return connection.execute(HAS, (key_of(sha),)).fetchone() is not None
+
+    def shas(self) -> list[str]:
+        with self._datastore.reading() as connection:
+            return [digest.hex() for (digest,) in connection.execute(ALL).fetchall()]
+
+    def release(self, payload: bytes) -> None:
+        if self._pins:
+            self._pins.remove(payload)
+
+    def named_by(self, key: int) -> set[str]:
+        return named_by(self._datastore, key)
+
+    def delete(self, shas: Collection[str]) -> None:
+        with self._datastore.writing() as connection:
+            connection.executemany(REMOVE, [(bytes.fromhex(sha),) for sha in shas])
+
+    def collect(self, candidates: Collection[str] | None = None) -> Collected:
+        # Elsewhere a blob that another process has just put could be removed.
+        if not PINS_SUPPORTED:
+            raise StoreError(f"{self._datastore.path}: whether a blob is in use is known on Linux alone")
+        return collect(self._datastore, self._pins, candidates)
+
+    def close(self) -> None:
+        """Release all pins."""
+        self._pins.close()

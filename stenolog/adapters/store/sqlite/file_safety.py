@@ -74,15 +74,6 @@ def check_path(path: Path) -> None:
         raise StoreError(f"{path}: the directory {path.parent} does not exist")
 
 
-def file_identity(path: str) -> tuple[int, int]:
-    """Return an identity that distinguishes a file from others of its name."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return 0, 0
-    return found.st_dev, found.st_ino
-
-
 def uri_of(path: Path) -> str:
     """Return the file's SQLite URI, read-only if it may not be written."""
     uri = path.as_uri()

@@ -7,9 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from stenolog.adapters.store.contract.appends import make_records
-from stenolog.adapters.store.contract.blobs import key_of
 from stenolog.adapters.store.contract.roles import (
-    BlobStore,
     ClaimStore,
     ConversationStore,
     DraftStore,
@@ -18,7 +16,6 @@ from stenolog.adapters.store.contract.roles import (
 from stenolog.adapters.store.contract.values import (
     START,
     Claim,
-    Collected,
     DraftRow,
     Head,
     Order,
@@ -27,9 +24,9 @@ from stenolog.adapters.store.contract.values import (
     Which,
 )
 from stenolog.adapters.store.sqlite.statements.dialect import shared
-from stenolog.domain.errors import ConversationExistsError, StoreError, VersionConflictError
+from stenolog.domain.errors import ConversationExistsError, VersionConflictError
 
-from . import appends, blob_store
+from . import appends
 from .file_safety import KEY_BYTES
 from .statements import claim_rows, conversation_rows, erasure_rows, event_rows
 from .turn.database import LogDatastore
@@ -132,56 +129,6 @@ class SqliteErasure(ErasureStore):
     def left_hash(self, key: int, position: int) -> str:
         with self._datastore.reading() as connection:
             return shared.left_hash(connection, key, position)
-
-
-class SqliteBlobs(BlobStore):
-    """Blobs in the table `blobs`, with their pins."""
-
-    def __init__(self, datastore: LogDatastore) -> None:
-        self._datastore = datastore
-        self.can_collect = blob_store.PINS_SUPPORTED
-        lock = "" if datastore.in_memory else f"{datastore.file}-lock"
-        self._pins = blob_store.Pins(lock, datastore.file)
-
-    def put(self, named: Sequence[tuple[str, bytes]]) -> None:
-        # Pinned before it is written, so that no other process removes it in between.
-        self._pins.add(sha for sha, _ in named)
-        with self._datastore.writing() as connection:
-            blob_store.insert(connection, named)
-
-    def get(self, sha: str) -> bytes | None:
-        with self._datastore.reading() as connection:
-            row = connection.execute(blob_store.SELECT, (key_of(sha),)).fetchone()
-        return bytes(row[0]) if row else None
-
-    def has(self, sha: str) -> bool:
-        with self._datastore.reading() as connection:
-            return connection.execute(blob_store.HAS, (key_of(sha),)).fetchone() is not None
-
-    def shas(self) -> list[str]:
-        with self._datastore.reading() as connection:
-            return [digest.hex() for (digest,) in connection.execute(blob_store.ALL).fetchall()]
-
-    def release(self, payload: bytes) -> None:
-        if self._pins:
-            self._pins.remove(payload)
-
-    def named_by(self, key: int) -> set[str]:
-        return blob_store.named_by(self._datastore, key)
-
-    def delete(self, shas: Collection[str]) -> None:
-        with self._datastore.writing() as connection:
-            connection.executemany(blob_store.REMOVE, [(bytes.fromhex(sha),) for sha in shas])
-
-    def collect(self, candidates: Collection[str] | None = None) -> Collected:
-        # Elsewhere a blob that another process has just put could be removed.
-        if not blob_store.PINS_SUPPORTED:
-            raise StoreError(f"{self._datastore.path}: whether a blob is in use is known on Linux alone")
-        return blob_store.collect(self._datastore, self._pins, candidates)
-
-    def close(self) -> None:
-        """Release all pins."""
-        self._pins.close()
 
 
 class SqliteClaims(ClaimStore):

@@ -42,7 +42,8 @@ from stenolog.domain.errors import CallerError, StoreError
 
 from . import appends, file_safety
 from .appends import Append, ExactAppend
-from .methods import SqliteBlobs, SqliteClaims, SqliteConversations, SqliteDrafts, SqliteErasure
+from .blob_store import SqliteBlobs
+from .methods import SqliteClaims, SqliteConversations, SqliteDrafts, SqliteErasure
 from .statements import conversation_rows, event_rows
 from .turn.database import LogDatastore
 from .turn.group_commit import PendingWrite

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import sqlite3
-import struct
 import threading
 import time
 from collections import deque
@@ -244,28 +243,17 @@ class LogDatastore(SQLiteDatastore):
             return
         file = schema.id_of(connection)
         self.last_head = durable_head.newest(connection, file)
-        self._place = file_safety.file_identity(self.file)
+        self._place = _identity(self.file)
         # A restored file has another id: from now on the note must speak of this one.
         if note is not None and note.file != file:
             if self.file_lock and not self.file_lock.acquire(self.deadline):
                 raise self.timed_out()
             try:
                 # What was found may not be durable yet, so no entry is noted before the next commit.
-                self._write_to_lock_file(durable_head.NONE_YET._replace(file=file))
+                durable_head.write(self.file_lock, durable_head.NONE_YET._replace(file=file))
             finally:
                 if self.file_lock:
                     self.file_lock.close()
-
-    def write_note(self, head: durable_head.DurableHead) -> None:
-        """Note the durable head beside the log; the caller holds the lock. Raises nothing."""
-        self.last_head = head
-        self._write_to_lock_file(head)
-
-    def _write_to_lock_file(self, head: durable_head.DurableHead) -> None:
-        if self.file_lock:
-            # A failure leaves the older note, which is never wrong. An odd digest is for `check log`.
-            with suppress(OSError, struct.error):
-                self.file_lock.write(durable_head.packed(head))
 
     def check_place(self, now: float | None = None) -> None:
         """Raise `StoreError` if the file was removed or replaced since opened.
@@ -278,7 +266,7 @@ class LogDatastore(SQLiteDatastore):
                 return
             self._looks_again = now + LOOK_SECONDS
         # SQLite would go on writing into a removed file, and every append would be lost.
-        if self._place is not None and file_safety.file_identity(self.file) != self._place:
+        if self._place is not None and _identity(self.file) != self._place:
             raise StoreError(
                 f"{self.path}: expected the file that was opened, found "
                 f"{'another one in its place' if os.path.exists(self.file) else 'none'}: nothing more is "
@@ -374,3 +362,12 @@ class LogDatastore(SQLiteDatastore):
                     yield -failures
         finally:
             self._put_back(connection)
+
+
+def _identity(path: str) -> tuple[int, int]:
+    """Return an identity that distinguishes a file from others of its name."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return 0, 0
+    return found.st_dev, found.st_ino

@@ -20,6 +20,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 from stenolog.adapters.store.sqlite.errors import RAISED
+from stenolog.adapters.store.sqlite.file_locks import FileLock
 from stenolog.adapters.store.sqlite.statements import schema
 from stenolog.domain.errors import CorruptLogError
 from stenolog.domain.history import DELETED
@@ -76,6 +77,14 @@ def packed(note: DurableHead) -> bytes:
     """Return the note as it is written."""
     content = FORM.pack(MAGIC, *note)
     return content + SUM.pack(crc32(content))
+
+
+def write(lock: FileLock | None, note: DurableHead) -> None:
+    """Write the note into the lock file, whose lock the caller holds. Raises nothing."""
+    # A failure leaves the older note, which is never wrong. An odd digest is for `check log`.
+    if lock:
+        with suppress(OSError, struct.error):
+            lock.write(packed(note))
 
 
 def parse(content: bytes) -> DurableHead | None:

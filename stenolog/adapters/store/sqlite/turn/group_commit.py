@@ -59,10 +59,7 @@ class WritableStore(Protocol):
     """A datastore as `GroupCommit` needs it."""
 
     path: str
-
-    @property
-    def is_writing(self) -> bool:
-        """True if a thread of this process is writing right now."""
+    thread_lock: Lock
 
     @property
     def closed(self) -> bool:
@@ -89,7 +86,8 @@ class GroupCommit:
         """Do the job, durable on return. Raises the job's errors, `StoreTimeoutError`, `StoreError`."""
         # The writer thread writes by itself: waiting for its own queue would never end.
         # A caller that finds jobs queued joins them, so that it does not overtake them.
-        if (self._store.is_writing or not self._queue.empty()) and current_thread() is not self._thread:
+        is_busy = self._store.thread_lock.locked() or not self._queue.empty()
+        if is_busy and current_thread() is not self._thread:
             return self._wait(job)
         # A single statement is a transaction by itself, so SQLite's BEGIN is left to the jobs that need
         # it.

@@ -87,9 +87,6 @@ class TransactionStore(Protocol):
     def timed_out(self) -> StoreTimeoutError:
         """Return the error for a caller that has waited too long."""
 
-    def write_note(self, head: durable_head.DurableHead) -> None:
-        """Note the durable head beside the log."""
-
 
 class Transaction(AbstractContextManager[sqlite3.Connection]):
     """The context manager of `LogDatastore.writing`.
@@ -183,7 +180,8 @@ class Transaction(AbstractContextManager[sqlite3.Connection]):
             else:
                 head = durable_head.newest(writer, store.last_head.file)
         if head is not None:
-            store.write_note(head)
+            store.last_head = head
+            durable_head.write(store.file_lock, head)
 
     def end(self) -> None:
         """Roll back uncommitted rows, and let the next writer begin; idempotent."""
