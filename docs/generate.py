@@ -35,63 +35,7 @@ Answers go to stdout, progress to stderr; [Errors](errors.md) lists the exit cod
 | a time (`--since`, `--until`) | a day or an ISO time (in UTC without a zone), `45m`, `2h`, `3d` or `1w` ago, `today`, `yesterday` |
 | a database | `--db FILE`, else `STENOLOG_DB`, else `$XDG_DATA_HOME/stenolog/talks.db` (`~/.local/share/…`), as `stenolog.open()` |
 
-## Data of each command
-
-| command | `data` |
-|---|---|
-| `demo` | `conversation`, `entries`, `timeline`, `request`, `replay` |
-| `ls` | list of `name`, `short_name`, `title`, `folder`, `branch`, `models`, `position`, `digest`, `agents`, `asks_person`, `lanes`, `last_at`, `turns`, `errors`, `tokens`, `known_cost_micro_usd`, `cost_is_incomplete`, `cost_is_by_example_prices`, `fork_of` |
-| `log` | `conversation`, `entries` |
-| `show`, lines of `tail` | `conversation`, `position`, `id`, `time`, `digest`, `kind`, `topic`, `event` |
-| `search` | `query`, `hits`, `titles` (by conversation); a hit: `conversation`, `position`, `time`, `kind`, `who`, `snippet`, `marks` (first character of each match, and the one after it) |
-| `timeline` | `conversation`, `items` |
-| `state` | `conversation`, `state`, `settings`, `asks_person`, `transitions` (of that entry), `legal` (next triggers) |
-| `state --steps` | `conversation`, `transitions` |
-| `outputs` | `conversation`, `outputs`, `directory`, `written` |
-| `outputs ALIAS` | `conversation`, `alias`, `text`, `offset`, `end`, `total`, `next` |
-| `request` | `agent`, `task`, `at`, `api`, `sendable`, `reason`, `sha256`, `pipeline`, `counter`, `cuts`, `policy`, `size`, `as_sent`, `parts`, `omissions`, `body`, `bill` |
-| `request --why` | `agent`, `task`, `at`, `api`, `sendable`, `reason`, `sha256`, `policy`, `reasons`, `left_out`, `bill` |
-| `request --dropped` | `agent`, `task`, `at`, `api`, `sendable`, `reason`, `sha256`, `policy`, `reasons`, `left_out`, `bill`, `budget` |
-| `request --diff`, `request --other` | `before`, `after`, `shared`, `fresh`, `again`, `first`, `messages_before`, `messages_after`, `tokens_before`, `tokens_after`, `around`, `equal`, `changes`, `call`, `known_cost_micro_usd`, `cost_is_by_example_prices` |
-| `request --without`, `request --policy`, `request --budget` | `conversation`, `agent`, `same`, `difference`, `real`, `other` |
-| `explain`, `explain entry` | `conversation`, `at`, `entry`, `lanes`, `timeline`, `transitions`, `refers_to`, `referred_to_by`, `bill`; with `--bytes` `conversation`, `position`, `bytes` |
-| `explain call` | `conversation`, `links`, `gap`, `possible` |
-| `explain text` | `conversation`, `agent`, `text`, `verdict`, `runs`, `last`, `vanished`, `source`, `rule`, `dropped`, `note` |
-| `explain agent` | `conversation`, `at`, `agent`, `minus`, `seen` |
-| `explain compaction` | `conversation`, `agent`, `compactions`, `chosen` |
-| `explain value` | `reached`, `agents`, `providers`; a place: `what`, `conversation`, `position`, `agent`, `provider`, `model`, `where`, `reason` |
-| `chat`, `run` | lines as of `tail`; the last: `conversation`, `position`, `lanes` |
-| `rerun` | `conversation`, `entries`, `requests` (that are the same), `divergence`; it: `position`, `lane`, `view`, `pointer`, `expected`, `found` |
-| `submit` | `conversation`, `position`; with `--wait` `answers`: `agent`, `text` |
-| `workers` | `workers`, `queues`, `held`; a worker: `team`, `version`, `current`, `host`, `pid`, `started`, `concurrency`, `doing`; a queue: `team`, `waiting`, `oldest`; a session that readers wait for: `pid`, `application`, `state`, `seconds` |
-| `claims` | list of `conversation`, `lane`, `effect`, `since`, `host`, `pid`, `alive`, `owner` |
-| `check`, `check all` | `log`, `requests` |
-| `check log` | `conversations`, `blobs`, `head`, `anomalies`, `requests`, `without_receipt`, `severity`; with `--requests`: `same`, `grades`, `differs`, `not-provable` |
-| `check requests` | `conversations`, `all_prefixes`, `requests`, `invalid`, `not_built` |
-| `check file` | list of `file`, `format`, `outcome`, `entries`, `agents`, `problems`; of one file `request` |
-| `check gate` | `requests`, `compared`, `changed`, `vanished`, `new`, `then`, `now`, `file`; else a line each |
-| `check replay` | `conversation`, `transitions`, `state`, `digest`, `equal` |
-| `cost` | `conversations`, `by`, `rows`, `total` |
-| `cost --cache` | `conversations`, `calls`, `total`; a call: `conversation`, `position`, `view`, `lane`, `api`, `model`, `before`, `prompt`, `same`, `expected`, `read`, `written`, `missed`, `seconds`, `cause`, `written_hour`, `verdict`, `verdict_missed`, `is_miss`, `agreement`, `is_confirmed`, `cost_micro_usd` |
-| `cost --plan` | `conversation`, `agent`, `api`, `rows` |
-| `drift` | `client`, `roles`; a role: `client`, `role`, `begins`, `versions`, `changes` |
-| `stats` | `conversation`, `position`, `agents`, `agent`, `api`, `largest`, `budget`, `unexplained`, `cuts`, `compactions`, `resets`, `rewinds`, `steps`, `marks`, `samples` |
-| `append` | `conversation`, `appended`, `already`, `entries` |
-| `import` | list of `file`, `format`, `conversations`, `skipped`, `repaired`, `incomplete`, `left_out`, `team` |
-| lines of `watch` | `reports` as of `import`, `refused`: `file`, `error` |
-| `export` | `conversation`, `entries`, `form`, `file` |
-| `fork` | `conversation`, `fork_of`, `after`, `head` |
-| `rename` | `old`, `conversation` |
-| `archive` | `conversation`, `archived` |
-| `delete` | `conversation`, `entries` |
-| `erase` | `conversation`, `positions`, `by`, `reason`, `recorded_at`, `is_complete`, `quoted_at` |
-| `db path` | `path`, `exists` |
-| `db backup` | `db`, `file`, `bytes` |
-| `db restore` | `path`, `conversations`, `entries`, `moved`, `file` |
-| `db salvage` | `path`, `conversations`, `blobs`, `lost_blobs`, `notes`, `file`, `is_whole`; a conversation: `name`, `entries`, `position`, `same_until`, `lost`, `unproved` |
-| `db gc` | `blobs`, `bytes`, `kept`, `is_complete` |
-| `db schema` | the JSON Schema; or the names |
-| `completion` | `shell`, `script`, `use` |
+The fields of `data` in each command's envelope: [data.toml](data.toml).
 """
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -82,7 +82,9 @@ COMMANDS = [
     ("completion", "bash"),
     ("demo",),
 ]
-REFERENCE = (Path(__file__).parents[2] / "docs" / "reference" / "cli.md").read_text()
+FIELDS: dict[str, list[str]] = tomllib.loads(
+    (Path(__file__).parents[2] / "docs" / "reference" / "data.toml").read_text("utf-8")
+)
 ERRORS = [cls for cls in vars(errors).values() if isinstance(cls, type) and issubclass(cls, Exception)]
 
 
@@ -126,17 +128,12 @@ def test_every_command_answers_a_person_too(demo: Callable[..., Any], command: t
 def test_the_data_of_a_command_is_what_the_reference_says(
     demo: Callable[..., Any], command: tuple[str, ...]
 ) -> None:
-    documented = {
-        name: re.findall(r"`(\w+)`", fields.partition(";")[0])
-        for names, fields in re.findall(r"^\| (`.+?) \| (.+) \|$", REFERENCE, flags=re.MULTILINE)
-        for name in re.findall(r"`([^`]+)`", names)
-    }
     data = demo(*command, "--json").envelope["data"]
 
     words = {command[0], *("ALIAS" if word.startswith("@state") else word for word in command)}
-    rows = [name for name in documented if words.issuperset(name.split()) and name.startswith(command[0])]
+    rows = [name for name in FIELDS if words.issuperset(name.split()) and name.startswith(command[0])]
     row = max(rows, key=lambda name: len(name.split()))  # of those with as many words, the first
-    assert list(data[0] if isinstance(data, list) else data) == documented[row]
+    assert list(data[0] if isinstance(data, list) else data) == FIELDS[row]
 
 
 def test_commands_that_are_not_tried_here_need_a_model_a_fault_a_backup_or_a_second_process() -> None:
