@@ -38,6 +38,8 @@ MOST_READ = 5_000
 """The entries that are read at one look for the small curves; what came of them is kept for the next one."""
 LIVE = timedelta(minutes=1)
 """A conversation is live for so long after its last entry."""
+RECENT = timedelta(days=30)
+"""A time that is longer ago is shown as its day."""
 FIELDS = ("q", "part", "agent", "model", "errors", "since", "until")
 """The fields of the form, which are parameters of the address."""
 
@@ -120,7 +122,7 @@ def _row(query: Query, found: Any, now: datetime, at_work: set[str]) -> dict[str
         "project": folder.rpartition("/")[2],
         "is_live": is_new or found.name in at_work,
         "when": f"{last:%Y-%m-%d %H:%M}" if last else "",
-        "ago": ago(last, now) if last else "",
+        "ago": ago(last, now) if last and now - last < RECENT else "",
         "usd": short_usd(data["known_cost_micro_usd"], is_least=data["cost_is_incomplete"]),
         "status": _status(data),
     }
