@@ -4,7 +4,7 @@ StenologError
 ├── CallerError                     what was asked for cannot be done as it was asked
 │   ├── InvalidEventError           an event that cannot be stored as given, or a question that makes no sense
 │   ├── IllegalCommandError         `decide` refused: not legal in the lane's state
-│   ├── DuplicateIdError            the entry id stands in the log with other bytes
+│   ├── DuplicateIdError            the entry id is in the log with other bytes
 │   ├── VersionConflictError        someone else appended first
 │   ├── ConversationNotFoundError   no conversation of that name
 │   ├── PositionNotFoundError       no entry at that position
@@ -12,8 +12,8 @@ StenologError
 │   ├── ConversationExistsError     it exists already, or living forks hang on it
 │   ├── UnknownFormatError          a file that no importer recognises
 │   ├── InvalidPolicyError          a context policy that no request can be made by
-│   ├── RequestNotSendableError     a request that nobody may send: nothing to answer, or over its budget
-│   ├── ClaimLostError              somebody else has taken this effect over
+│   ├── RequestNotSendableError     a request that must not be sent: nothing to answer, or over its budget
+│   ├── ClaimLostError              another process has taken this effect over
 │   ├── TableError                  a table of SQL goes no further: its own function failed, say
 │   ├── ReplayMismatchError         a run that is replayed asks for something that was not recorded
 │   ├── NotRegisteredError          a name that no registry has: its plugin is not loaded
@@ -52,7 +52,7 @@ class IllegalCommandError(CallerError):
 
 
 class DuplicateIdError(CallerError):
-    """The entry id already stands in the conversation with other bytes; nothing was written."""
+    """The entry id is already in the conversation with other bytes; nothing was written."""
 
 
 class VersionConflictError(CallerError):
@@ -100,7 +100,7 @@ class InvalidPolicyError(CallerError, ValueError):
 
 
 class RequestNotSendableError(CallerError):
-    """A request that nobody may send: there is nothing to answer, or what must stay is over its budget."""
+    """A request that must not be sent: there is nothing to answer, or what must stay is over its budget."""
 
 
 class ClaimLostError(CallerError):
@@ -167,8 +167,8 @@ class ProviderError(StenologError):
 class ModelError(ProviderError):
     """One call of a model failed.
 
-    `category` is one of `llm_error`'s. `retry_after` is how many seconds the provider asks to wait, where it
-    says so; `status` is its HTTP status, 0 where there is none.
+    `category` is one of `llm_error`'s. `retry_after` are the seconds that the provider asks to wait, if any;
+    `status` is its HTTP status, 0 if unknown.
     """
 
     def __init__(

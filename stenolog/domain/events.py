@@ -92,7 +92,7 @@ class Common:
         tags: Words of the application, such as "draft".
         run: The workflow run that the event belongs to.
         node: The node of that run.
-        in_context: False: the event is for the timeline alone and is never sent to a model.
+        in_context: False: the event is only for the timeline and is never sent to a model.
         source: The record of another program that the event was imported from.
     """
 
@@ -154,7 +154,7 @@ class UserMessage(Spoken):
         author_kind: Who the author is: "person", "system", "schedule" or "agent".
         to: The addresses that it is for, `agent` or `agent/task`; empty: for everyone.
         control: A command to the engine, such as an approval.
-        cause: The position that led to it, where an agent or a schedule is the author.
+        cause: The position that led to it, if an agent or a schedule is the author.
         replaces: The position of the message that this one edits.
     """
 
@@ -178,8 +178,8 @@ class AssistantMessage(Calling):
         task: The task that it works on beside others, part of its lane's address; empty for most.
         parts: Texts, reasoning, tool calls and refusals, in the order of the provider's answer.
         cause: The position that it answers.
-        purpose: Only an "answer" takes a turn. A "summary" stands in the place of what it `covers`.
-        covers: The positions that a summary stands for, for its author's lane and those in `to`: of these,
+        purpose: Only an "answer" takes a turn. A "summary" replaces what it `covers`.
+        covers: The positions that a summary replaces, for its author's lane and those in `to`: of these,
             it hides what its author was sent.
         to: The addresses that it is for; empty: for everyone. A summary is for its author's lane too, and
             for no others if it names none.
@@ -189,7 +189,7 @@ class AssistantMessage(Calling):
         duration_ms: Milliseconds from the request to the end of the answer.
         first_token_ms: Milliseconds from the request to the first piece of the answer.
         session: The session id of a backend that keeps the history itself.
-        replaces: The position of the answer that this one stands in the place of.
+        replaces: The position of the answer that this one replaces.
         receipt: The proof of what the model was sent.
     """
 
@@ -223,7 +223,7 @@ class ToolResult(Spoken):
         name: The name of the tool.
         parts: Texts, images and files, in order.
         is_error: True: the tool failed, and the parts say how.
-        blob: The sha256 of the whole content, where the parts hold only a preview.
+        blob: The sha256 of the whole content, if the parts hold only a preview.
         duration_ms: Milliseconds that the tool took.
     """
 
@@ -282,7 +282,7 @@ class LlmError(Calling):
 
 @frozen_value
 class ModeSwitch(Common):
-    """A change of settings: a field left alone is unchanged, None clears it; settings are a fold of these.
+    """A change of settings: a field left out is unchanged, None clears it; settings are a fold of these.
 
     Attributes:
         agents: The agents that `mode`, `scope`, `handoff` and `context_from` are for; empty: all.
@@ -290,10 +290,10 @@ class ModeSwitch(Common):
         cards: The configuration of agents by name; None withdraws a card.
         joins: Agents that take part from here on.
         leaves: Agents that no longer take part.
-        scope: "addressed": an agent sees its own lane, what names it, and what names nobody.
+        scope: "addressed": an agent sees its own lane, what names it, and what names no agent.
         active_run: The workflow run that the conversation is at.
         handoff: The agent that takes over.
-        turns: Whose turn it is when a message names nobody: a rule, such as `RoundRobin()`.
+        turns: Whose turn it is when a message names no agent: a rule, such as `RoundRobin()`.
         title: The conversation's title.
         context_from: The first position in context; nothing before it is sent.
         hides: All positions that are out of context (a rewind, a pop).
@@ -328,7 +328,7 @@ class Unknown:
     """An event of a kind or version that this release does not know, kept byte for byte.
 
     Unless it says that it is `ignorable`, nothing may be decided or sent after it; `needs` is the
-    release that wrote it, where it says so.
+    release that wrote it, if it says so.
     """
 
     kind: ClassVar[str] = "unknown"
@@ -341,7 +341,7 @@ class Unknown:
 
 @frozen_value
 class Damaged(Unknown):
-    """Stands for an entry that cannot be read, or is not as it was written.
+    """An entry that cannot be read, or is not as it was written.
 
     It is never stored. `reason` says what is wrong. Nothing may be decided or sent after it.
     """

@@ -152,7 +152,7 @@ class WorkflowRun:
 
 @frozen_value
 class TurnPolicy:
-    """The rule that gives the turn when a message names nobody: its name and its options."""
+    """The rule that gives the turn when a message names no agent: its name and its options."""
 
     rule: str
     options: FrozenJson = Field(default_factory=FrozenDict)

@@ -118,7 +118,7 @@ class Recording(Generic[C]):
         return text_of(drafted_parts(self._said))
 
     def answer(self) -> AssistantMessage:
-        """Return the event of the whole answer. Raises `ModelError` where the stream has not ended."""
+        """Return the event of the whole answer. Raises `ModelError` if the stream has not ended."""
         if self._reader is None:
             raise ModelError("invalid_response", "the stream ended before its first chunk")
         with hiding(()):

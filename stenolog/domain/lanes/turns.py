@@ -2,9 +2,9 @@
 
     ModeSwitch(turns=RoundRobin(pass_token="....."))
 
-A rule stands in the log by its name and its options. A message that names somebody asks those, under every
-rule; a rule says who is asked by one that names nobody, and who after that. One of your own is a subclass of
-`TurnRule` with a name, made known by `register_turn_rule`; what it may look at is the state alone.
+The log has a rule by its name and its options. A message that names lanes asks those, under every rule; a
+rule says who is asked by other messages, and who after that. One of your own is a subclass of `TurnRule` with
+a name, registered by `register_turn_rule`; it may look only at the state.
 """
 
 from __future__ import annotations
@@ -95,9 +95,9 @@ TURN_RULES: Registry[type[TurnRule]] = Registry("a turn rule")
 
 
 def register_turn_rule(cls: R) -> R:
-    """Register a turn rule by its name: once, where the program begins, before a log that names it is read.
+    """Register a turn rule by its name, once, before reading a log that names it.
 
-    Raises `CallerError` where another rule has the name.
+    Raises `CallerError` if another rule has the name.
     """
     TURN_RULES.add(cls.name, cls)
     return cls
@@ -126,11 +126,11 @@ class ByAddress(TurnRule):
 @register_turn_rule
 @rule
 class RoundRobin(TurnRule):
-    """One after the other, in `order` (else that of joining), until nobody has anything new to say.
+    """One after the other, in `order` (else that of joining), until none has anything new to say.
 
     A person's words go to the one after who had the turn last. An answer that is just `pass_token` is a pass.
     The turns end when all pass or fail in a row, when a `moderator` passes, and after `max_rounds` since a
-    person's last words (0: without end). Whoever has heard nothing new since its last answer is passed over.
+    person's last words (0: without end). A lane that has heard nothing new since its last answer is skipped.
     """
 
     name: ClassVar[str] = "round_robin"

@@ -14,7 +14,7 @@ A recipe is JSON. An object with the key `$` refers to the source; all others ar
     {"$": "/messages/3"}                      the value at a JSON pointer
     {"$": "/system", "cut": [10, 80]}         characters 10 to 79 of the text there
     {"$": "/tools", "all": [0, 12]}           in a list: the items 0 to 11 of the list there
-    {"$": "", "text": [recipe, recipe]}       these texts, one behind the other
+    {"$": "", "text": [recipe, recipe]}       these texts, one after the other
     {"$": "", "blob": "sha256"}               the UTF-8 text of a blob
     {"$": "", "recipe": "sha256"}             a long recipe, which is the JSON of a blob
     {"$": "", "as-is": value}                 a value that has itself a key `$`
@@ -108,7 +108,7 @@ def _top_values(value: Json, under: str, first: int) -> Iterator[tuple[str, Json
 def recipe_of(value: Json, source: Source, blobs: dict[str, bytes] | None = None, key: str = "") -> Recipe:
     """Return a recipe that makes the value; long texts that the source lacks are put in `blobs`.
 
-    `key` is the one that the value stands under.
+    `key` is the value's.
     """
     # However short: words of people must stand in their own entries alone, where they can be erased.
     if isinstance(value, str) and key not in UNREAD and value in source.words:

@@ -103,7 +103,7 @@ def blocks(content: Json) -> list[dict[str, Any]]:
 
 
 def assistant_part(block: dict[str, Any], model: str, call_id: str) -> AssistantPart:
-    """Return one block of an answer; `call_id` stands in for the id of a call that has none."""
+    """Return one block of an answer; `call_id` is for a call without an id."""
     match block.get("type"):
         case "text" if isinstance(block.get("text"), str):
             return TextPart(text=block["text"], **rest_of(block, PROVIDER, "text"))

@@ -57,7 +57,7 @@ def has_program(kind: str, id: object, ids: CallIds) -> bool:
 def caller_of(
     call: ToolCall, message: Message, preamble: Preamble, ids: CallIds, providers: Set[str]
 ) -> Body | None:
-    """Return the program that made a call, where that is in the request."""
+    """Return the program that made a call, if it is in the request."""
     found = provider_form(call).get("caller") if goes_back(call, message, preamble, providers) else None
     return found if isinstance(found, dict) and ids.has(found.get("caller_id")) else None
 

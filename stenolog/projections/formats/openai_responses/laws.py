@@ -43,7 +43,7 @@ WITHOUT_ID = CALLS | OUTPUTS | frozenset({"message", "reasoning"})
 
 
 def _is_own(item: checks.Body) -> bool:
-    """Return whether the model wrote the item; a compaction does not count, as it stands for all authors."""
+    """Return whether the model wrote the item; a compaction does not count, as it covers all authors."""
     if item.get("type") == "message":
         return bool(item.get("role") == "assistant")
     return item.get("type") not in OUTPUTS | {"compaction"}
@@ -94,7 +94,7 @@ def item_ids(seen: checks.PersistentSet, at: str, item: checks.Body) -> checks.S
 
 @checks.stateful(dict, waits=True)
 def every_call_answered(asked: dict[str, str], at: str, item: checks.Body) -> checks.Steps:
-    """Each call has exactly one output, behind it, and no message stands between them."""
+    """Each call has exactly one output, after it, and no message between them."""
     if item.get("type") in CALLS:
         return {**asked, item["call_id"]: at}
     if item.get("type") in OUTPUTS:

@@ -49,7 +49,7 @@ REMINDING = note("a reminder of what you were told")
 
 
 class Surroundings(NamedTuple):
-    """The messages around the conversation: the note before it, system text and tools, the note behind it."""
+    """The messages around the conversation: the note before it, system text and tools, the note after it."""
 
     first: tuple[Message, ...]
     preamble: Preamble
