@@ -18,12 +18,12 @@ from stenolog.projections.requests import lanes
 from stenolog.projections.requests.incremental.series import from_window, window, windows
 from stenolog.projections.requests.incremental.window import Window
 from stenolog.projections.requests.sendable import takes_part
-from tests.requests import summary_laws
 from tests.requests.histories import BLOBS, crowded, history
 from tests.requests.judging import HERE, MODELS, faults
 from tests.requests.lossless import unaccounted
 from tests.requests.policies import SMALL
 from tests.requests.sizes import oversize, uneven
+from tests.requests.stages import summary_laws
 
 STRETCH = 250
 """Histories a job."""

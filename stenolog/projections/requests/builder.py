@@ -27,7 +27,7 @@ position. If no process would send it, it is a preview: `sendable` is false, and
 
 This module is the definition. Without a budget it takes time proportional to the log; under one it looks at
 all that is shown after each entry. `incremental` gives the same requests in constant time per entry, from
-windows that it advances: `tests/requests/test_session_equals_builder.py` compares the two.
+windows that it advances: `tests/requests/windows/test_session_equals_builder.py` compares the two.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from stenolog.projections.requests import builder
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs" / "explanation"
 HEAD = builder.__doc__ or ""
 STAGES = re.findall(r"^ {4}(\d) (\w+) .*\(`(\w+)`\)$", HEAD, re.MULTILINE)

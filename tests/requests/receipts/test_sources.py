@@ -28,7 +28,7 @@ from tests.requests.histories import BLOBS, history
 from tests.requests.policies import SMALL
 from tests.requests.sessions import session_log
 
-CONSTANTS = Path(__file__).parent / "golden" / "constants.txt"
+CONSTANTS = Path(__file__).parents[1] / "golden" / "constants.txt"
 LETTERS = "აბგდევზთიკლმნოპჟრსტუფქღყშჩცძწჭხჯჰ"
 PLANTED = re.compile(f"[{LETTERS}]+")
 TEXTS = frozenset(

@@ -15,7 +15,7 @@ from stenolog.projections.formats.checks import Law
 from stenolog.requests import FORMATS, build, validate
 from stenolog.testing import entries
 from tests.requests.judging import complaints, needs_judges
-from tests.requests.mutations import CHAT, MUTATIONS
+from tests.requests.laws.mutations import CHAT, MUTATIONS
 
 Body = dict[str, Any]
 THOUGHTS = {

@@ -29,7 +29,7 @@ from stenolog.projections.requests import build
 from tests.requests.given import log
 from tests.requests.histories import LARGE, PNG
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "provider-switch.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "provider-switch.md"
 Body = dict[str, Any]
 WORD = "telltale"
 """The word that tells a part: where it stands in a body, the part has come so far."""

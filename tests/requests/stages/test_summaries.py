@@ -15,7 +15,7 @@ from stenolog.projections.requests.proofs import proofs
 from stenolog.testing import entries
 from tests.random_cases import seeds
 from tests.requests.policies import SMALL
-from tests.requests.summary_laws import faults, team_history
+from tests.requests.stages.summary_laws import faults, team_history
 
 ASKED, SAID = UserMessage(text="Which test fails?"), AssistantMessage(agent="coder", text="test_dates")
 FACT = AssistantMessage(agent="reviewer", purpose="memory", text="Mind the dates.")
