@@ -33,6 +33,11 @@ class Ran(NamedTuple):
         """What `--json` printed."""
         return json.loads(self.out)
 
+    @property
+    def data(self) -> Any:
+        """The data of what `--json` printed."""
+        return self.envelope["data"]
+
 
 @pytest.fixture
 def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:

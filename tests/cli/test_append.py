@@ -65,7 +65,7 @@ def test_an_event_is_json_in_any_form_in_which_it_is_shown(cli: Cli, written: st
 
 def test_an_export_or_what_json_shows_is_appended_and_adds_nothing_again(demo: Cli, piped: Cli) -> None:
     exported = demo("export", "demo").out
-    shown = demo("log", "demo", "--json", "--all").envelope["data"]["entries"]
+    shown = demo("log", "demo", "--json", "--all").data["entries"]
 
     assert piped(exported, "append", "copy").out == "✓ copy  12 entries at 1-12\n"
     assert piped(exported, "append", "copy").out == "· copy  0 new entries (12 already there)\n"
@@ -89,7 +89,7 @@ def test_json_shows_what_stands_there_and_what_was_new(cli: Cli) -> None:
 
     ran = cli("append", "talk", HI, '{"kind": "user_message", "text": "Ho"}', "--json")
 
-    data = ran.envelope["data"]
+    data = ran.data
     assert (data["conversation"], data["appended"], data["already"]) == ("talk", 1, 1)
     assert [entry["position"] for entry in data["entries"]] == [2, 3]
 
@@ -163,7 +163,7 @@ def test_a_bad_line_is_named_and_nothing_is_appended(piped: Cli, line: str, why:
 
     assert (ran.status, ran.out) == (2, "")
     assert why in ran.err
-    assert not piped("", "ls", "--json").envelope["data"]
+    assert not piped("", "ls", "--json").data
 
 
 def test_a_blob_comes_before_the_event_that_names_it(piped: Cli) -> None:

@@ -20,7 +20,7 @@ def test_there_are_five_claims() -> None:
 
 @pytest.mark.parametrize("claim", CLAIMS)
 def test_a_claim_is_proved_by_its_command(demo: Callable[..., Any], claim: str) -> None:
-    head = demo("check", "log", "--json").envelope["data"]["head"]
+    head = demo("check", "log", "--json").data["head"]
 
     ran = demo(*shlex.split(claim.replace("HEAD", head)))
 
@@ -29,7 +29,7 @@ def test_a_claim_is_proved_by_its_command(demo: Callable[..., Any], claim: str) 
 
 def test_verify_finds_a_tail_that_was_cut_off_by_a_head_kept_elsewhere(demo: Callable[..., Any]) -> None:
     demo("fork", "demo", "--after", "6", "--name", "cut")
-    head = demo("show", "demo", "@", "--json").envelope["data"]["digest"]
+    head = demo("show", "demo", "@", "--json").data["digest"]
 
     ran = demo("check", "log", "cut", "--head", head)
 

@@ -73,7 +73,7 @@ def test_the_demo_has_all_five_kinds_and_three_agents_and_fits_on_two_screens(
     cli: Callable[..., Any],
 ) -> None:
     shown = cli("demo").out
-    entries = cli("log", "demo", "--json").envelope["data"]["entries"]
+    entries = cli("log", "demo", "--json").data["entries"]
     events = [entry["event"] for entry in entries]
 
     assert {entry["kind"] for entry in entries} == KINDS
@@ -88,7 +88,7 @@ def test_the_demo_has_all_five_kinds_and_three_agents_and_fits_on_two_screens(
 def test_the_budget_of_the_demo_cuts_and_one_tool_output_is_shown_in_part(cli: Callable[..., Any]) -> None:
     cli("demo")
 
-    cut = cli("request", "demo", "--agent", "coder", "--at", "24", "--json").envelope["data"]
+    cut = cli("request", "demo", "--agent", "coder", "--at", "24", "--json").data
     assert [(each["first"], each["last"], each["rule"]) for each in cut["omissions"]] == [
         (2, 11, "over-budget"),
         (13, 19, "over-budget"),
@@ -96,14 +96,14 @@ def test_the_budget_of_the_demo_cuts_and_one_tool_output_is_shown_in_part(cli: C
         (21, 21, "no-room"),
     ]
     planned = cli("request", "demo", "--agent", "planner", "--at", "19", "--api", "gemini", "--json")
-    (shown,) = [each for each in planned.envelope["data"]["parts"] if each["positions"] == [19]]
+    (shown,) = [each for each in planned.data["parts"] if each["positions"] == [19]]
     assert shown["tokens_out"] < shown["tokens_in"]
 
 
 def test_the_fork_of_the_demo_goes_another_way_from_the_plan(cli: Callable[..., Any]) -> None:
     cli("demo")
 
-    entries = cli("log", "demo~1", "--after", "21", "--json").envelope["data"]["entries"]
+    entries = cli("log", "demo~1", "--after", "21", "--json").data["entries"]
     assert [entry["id"] for entry in entries] == [f"demo~1-{position}" for position in range(22, 27)]
     assert entries[0]["event"]["parent"]["position"] == 21
 
@@ -199,7 +199,7 @@ def test_the_page_does_not_open_by_itself_without_a_browser_of_its_own_window(
 
 def test_log_shows_the_last_ones_those_of_a_kind_and_those_after(demo: Callable[..., Any]) -> None:
     def positions(*options: str) -> list[int]:
-        entries = demo("log", "demo", "--json", *options).envelope["data"]["entries"]
+        entries = demo("log", "demo", "--json", *options).data["entries"]
         return [entry["position"] for entry in entries]
 
     assert positions() == [*range(1, 13)]
@@ -227,7 +227,7 @@ def test_a_name_may_be_abbreviated_and_left_out_where_there_is_only_one(demo: Ca
 
 
 def test_what_goes_into_a_pipe_is_the_exact_body(demo: Callable[..., Any]) -> None:
-    told = demo("request", "demo", "--agent", "coder", "--json").envelope["data"]
+    told = demo("request", "demo", "--agent", "coder", "--json").data
     raw = demo("request", "demo", "--agent", "coder", "--raw").out
 
     assert json.loads(raw) == told["body"]
@@ -257,21 +257,21 @@ def test_a_backup_is_a_database_with_the_same_digests(demo: Callable[..., Any]) 
 
 
 def test_a_fork_says_where_it_begins_and_copies_nothing(demo: Callable[..., Any]) -> None:
-    made = demo("fork", "demo", "--before", "5", "--name", "again", "--json").envelope["data"]
+    made = demo("fork", "demo", "--before", "5", "--name", "again", "--json").data
 
     assert (made["conversation"], made["fork_of"], made["after"]) == ("again", "demo", 4)
-    listed = {row["name"]: row for row in demo("ls", "--json").envelope["data"]}
+    listed = {row["name"]: row for row in demo("ls", "--json").data}
     assert listed["again"]["fork_of"] == {"conversation": "demo", "short_name": "demo", "position": 4}
-    assert demo("show", "again", "5", "--json").envelope["data"]["event"]["fork"] is True
+    assert demo("show", "again", "5", "--json").data["event"]["fork"] is True
 
 
 def test_what_is_archived_is_not_listed_and_still_found(demo: Callable[..., Any]) -> None:
     demo("archive", "demo")
 
-    assert demo("ls", "--json").envelope["data"] == []
+    assert demo("ls", "--json").data == []
     assert demo("log", "demo").status == 0
     demo("archive", "demo", "--undo")
-    assert len(demo("ls", "--json").envelope["data"]) == 1
+    assert len(demo("ls", "--json").data) == 1
 
 
 def test_a_conversation_is_deleted_by_its_whole_name_only(demo: Callable[..., Any]) -> None:
@@ -298,7 +298,7 @@ def test_a_fork_is_deleted_with_the_entries_of_its_own_and_the_shared_ones_stay(
 
     assert asked == ["Delete 'short' and its 1 entry of its own for good?"]
     assert ran.out == "✓ short is deleted, with 1 entry of its own\n"
-    assert demo("log", "demo", "--json").envelope["data"]["entries"][1]["position"] == 2
+    assert demo("log", "demo", "--json").data["entries"][1]["position"] == 2
     demo("import", "short.jsonl")
     assert demo("delete", "short", "--yes").out == "✓ short is deleted, with 3 entries\n"
 
@@ -346,7 +346,7 @@ def test_every_command_is_summed_up_in_a_line_of_sixty_characters() -> None:
 
 
 def test_the_schema_of_an_event_describes_its_fields(cli: Callable[..., Any]) -> None:
-    schema = cli("db", "schema", "tool_result@1", "--json").envelope["data"]
+    schema = cli("db", "schema", "tool_result@1", "--json").data
 
     assert {"call_id", "parts", "is_error"} <= set(schema["properties"])
     assert json.loads(cli("db", "schema", "tool_result@1").out) == schema

@@ -75,7 +75,7 @@ def test_each_agent_of_a_conversation_has_a_line(used: Cli) -> None:
     ],
 )
 def test_all_conversations_are_counted_where_none_is_named(used: Cli, by: str, names: list[str]) -> None:
-    data = used("cost", "--by", by, "--json").envelope["data"]
+    data = used("cost", "--by", by, "--json").data
 
     assert sorted(row["name"] for row in data["rows"]) == sorted(names)
     assert (data["total"]["calls"], data["total"]["tokens"]["input"]) == (4, 400_010)
@@ -84,7 +84,7 @@ def test_all_conversations_are_counted_where_none_is_named(used: Cli, by: str, n
 
 @pytest.mark.usefixtures("examples_alone")
 def test_json_has_tokens_milliseconds_and_micro_dollars(used: Cli) -> None:
-    row = used("cost", "shop", "--json").envelope["data"]["rows"][0]
+    row = used("cost", "shop", "--json").data["rows"][0]
 
     assert row == {
         "name": "coder",
@@ -144,7 +144,7 @@ def test_the_prices_are_those_of_the_package_where_it_is_installed(used: Cli) ->
 
 
 def test_an_earlier_position_counts_what_was_used_up_to_it(used: Cli) -> None:
-    assert used("cost", "shop", "--at", "3", "--json").envelope["data"]["total"]["calls"] == 1
+    assert used("cost", "shop", "--at", "3", "--json").data["total"]["calls"] == 1
     assert used("cost", "--at", "2").status == 2
 
 
@@ -167,7 +167,7 @@ def test_the_cost_of_a_time_is_that_of_the_entries_of_that_time(
         for day in (1, 2, 3):
             log["x"].append(answer, time=datetime(2026, 3, day, tzinfo=UTC))
         log["quiet"].append(UserMessage(text="Go."), time=datetime(2026, 3, 2, tzinfo=UTC))
-    data = cli("cost", *options, "--by", "conversation", "--json").envelope["data"]
+    data = cli("cost", *options, "--by", "conversation", "--json").data
 
     assert data["total"]["calls"] == calls
     assert data["total"]["tokens"]["input"] == calls * PAID.input
@@ -184,7 +184,7 @@ def test_a_result_and_an_unnamed_model_of_the_time_are_those_of_what_came_before
         log["x"].append(call, time=datetime(2026, 3, 1, tzinfo=UTC))
         at = datetime(2026, 3, 2, tzinfo=UTC)
         log["x"].extend([NewEntry(result, time=at), NewEntry(found, time=at)])
-    (row,) = cli("cost", "--since", "2026-03-02", "--by", "model", "--json").envelope["data"]["rows"]
+    (row,) = cli("cost", "--since", "2026-03-02", "--by", "model", "--json").data["rows"]
 
     assert (row["name"], row["calls"], row["tools"]) == ("gpt-5", 1, 1)
 
@@ -275,13 +275,13 @@ def test_conversations_have_the_names_titles_and_order_of_the_list(
 def test_days_and_weeks_have_a_line_each_in_their_order(demo: Callable[..., Any]) -> None:
     """The demo is of one day, a Friday."""
     for by, name in (("day", "2026-11-20"), ("week", "2026-W47")):
-        data = demo("cost", "--by", by, "--json").envelope["data"]
+        data = demo("cost", "--by", by, "--json").data
         assert [row["name"] for row in data["rows"]] == [name]
-        assert data["total"]["calls"] == demo("cost", "--json").envelope["data"]["total"]["calls"]
+        assert data["total"]["calls"] == demo("cost", "--json").data["total"]["calls"]
 
 
 def test_the_rows_are_sorted_by_their_costs_and_then_by_their_calls(demo: Callable[..., Any]) -> None:
-    rows = demo("cost", "--by", "model", "--json").envelope["data"]["rows"]
+    rows = demo("cost", "--by", "model", "--json").data["rows"]
     places = [(-row["known_cost_micro_usd"], -row["calls"]) for row in rows]
     assert len(rows) > 1
     assert places == sorted(places)

@@ -39,7 +39,7 @@ def test_salvage_tells_what_is_lost(cli: CLI, path: Path) -> None:
     assert "demo: 3 entries kept, 1 lost; digests are the same up to 2, and new behind it" in told.out
     assert "'demo' at 3: lost: its row is damaged" in told.err
     told = cli("db", "salvage", "talks.db", "-o", "newer.db", "--json")
-    assert told.envelope["data"]["conversations"][0]["lost"][0]["position"] == 3
+    assert told.data["conversations"][0]["lost"][0]["position"] == 3
     assert [note["code"] for note in told.envelope["diagnostics"]] == ["lost"]
     assert cli("check", "log", "--db", "new.db").status == 0
     assert "lost before a salvage: its row is damaged" in cli("log", "--db", "new.db").out
@@ -53,7 +53,7 @@ def test_every_view_shows_a_damaged_entry_and_what_stands_around_it(cli: CLI, pa
         assert "Tell me." in told.out
         assert "Thanks." in told.out
         assert "its digest is not that of its bytes" in told.out
-    assert cli("log", "--json").envelope["data"]
+    assert cli("log", "--json").data
     for command in ("log", "requests"):
         told = cli("check", command)
         assert told.status == 1

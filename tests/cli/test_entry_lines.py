@@ -49,7 +49,7 @@ def test_mode_switches_with_mere_settings_of_a_program_are_counted_and_not_shown
     assert [row.split()[2] for row in rows(shown)] == ["user", "assistant", "tool"]
     assert "not shown: 3 mode switches with settings of langgraph alone; --all shows them" in shown.out
     assert len(rows(thread("log", "x", "--all"))) == len(rows(thread("log", "x", "--kind", "mode"))) + 3
-    assert len(thread("log", "x", "--json").envelope["data"]["entries"]) == 6
+    assert len(thread("log", "x", "--json").data["entries"]) == 6
 
 
 def test_tail_and_steps_leave_mere_settings_out_too(thread: Cli) -> None:
@@ -61,7 +61,7 @@ def test_tail_and_steps_leave_mere_settings_out_too(thread: Cli) -> None:
     assert len(thread("tail", "x", "-n", "6", "--timeout", "0.05", "--json").out.splitlines()) == 6
     assert [row.split()[0] for row in steps.out.splitlines()[2:-1]] == ["2", "4", "6"]
     assert "not shown: 3 mode switches with settings of langgraph alone; --json has them" in steps.out
-    assert len(thread("state", "x", "--steps", "--json").envelope["data"]["transitions"]) == 6
+    assert len(thread("state", "x", "--steps", "--json").data["transitions"]) == 6
 
 
 def test_a_result_has_the_name_of_the_tool_that_its_call_names(thread: Cli) -> None:

@@ -128,7 +128,7 @@ def test_every_command_answers_a_person_too(demo: Callable[..., Any], command: t
 def test_the_data_of_a_command_is_what_the_reference_says(
     demo: Callable[..., Any], command: tuple[str, ...]
 ) -> None:
-    data = demo(*command, "--json").envelope["data"]
+    data = demo(*command, "--json").data
 
     words = {command[0], *("ALIAS" if word.startswith("@state") else word for word in command)}
     rows = [name for name in FIELDS if words.issuperset(name.split()) and name.startswith(command[0])]
@@ -186,7 +186,7 @@ def test_a_failure_is_an_envelope_and_an_exit_code(
     ran = demo(*command, "--json")
 
     check(ran.envelope, envelope_schema())
-    assert (ran.status, ran.envelope["status"], ran.envelope["data"]) == (status, "error", None)
+    assert (ran.status, ran.envelope["status"], ran.data) == (status, "error", None)
     assert ran.envelope["diagnostics"][0]["code"] == code
     told = demo(*command)
     assert (told.status, told.out) == (status, "")
@@ -247,7 +247,7 @@ def test_an_entry_of_a_later_release_is_shown_as_it_is_stored(cli: Callable[...,
         log["talk"].append(Unknown(topic="dream@7", payload=b'{"of":"sheep"}'), id="d")
         log["talk"].append(UserMessage(text="hm"))
 
-    entry = cli("show", "talk", "2", "--json").envelope["data"]
+    entry = cli("show", "talk", "2", "--json").data
 
     assert (entry["kind"], entry["topic"], entry["event"]) == ("unknown", "dream@7", '{"of":"sheep"}')
 

@@ -36,7 +36,7 @@ def test_a_transcript_comes_in_and_is_named(cli: Callable[..., Any]) -> None:
 
     assert (ran.status, ran.err) == (0, "")
     assert ran.out == "✓ bakery  15 entries  claude-code\n"
-    assert cli("log", "bakery", "-n", "1", "--json").envelope["data"]["entries"][0]["position"] == 15
+    assert cli("log", "bakery", "-n", "1", "--json").data["entries"][0]["position"] == 15
 
 
 def test_importing_again_appends_nothing(cli: Callable[..., Any]) -> None:
@@ -68,11 +68,11 @@ def test_a_transcript_on_stdin_that_tells_no_id_is_known_by_its_words(
     name = given[-1] if given else "stdin-"
 
     assert piped(json.dumps(ORPHAN), "import", "-", *given).out.startswith(f"✓ {name}")
-    cli("rename", cli("ls", "--json").envelope["data"][0]["name"], "bread") if not given else None
+    cli("rename", cli("ls", "--json").data[0]["name"], "bread") if not given else None
     again = piped(json.dumps(ORPHAN), "import", "-", *given)
 
     assert "0 new entries (6 already there)" in again.out
-    assert len(cli("ls", "--json").envelope["data"]) == 1
+    assert len(cli("ls", "--json").data) == 1
 
 
 def test_a_transcript_on_stdin_that_has_grown_goes_on_under_its_name(piped: Callable[..., Any]) -> None:
@@ -100,7 +100,7 @@ def test_of_several_files_the_good_ones_come_in_and_the_others_are_named(
 
     assert ran.status == 1
     assert "note.txt" in ran.err
-    assert len(cli("ls", "--json").envelope["data"]) == 2
+    assert len(cli("ls", "--json").data) == 2
 
 
 def test_what_is_no_transcript_is_refused_and_no_conversation_is_made(
@@ -109,7 +109,7 @@ def test_what_is_no_transcript_is_refused_and_no_conversation_is_made(
     (tmp_path / "note.txt").write_text("Buy bread.")
 
     assert cli("import", "note.txt").status == 2
-    assert cli("ls", "--json").envelope["data"] == []
+    assert cli("ls", "--json").data == []
 
 
 @pytest.mark.parametrize("command", ["import", "check file"])
@@ -193,7 +193,7 @@ def test_check_file_names_what_is_wrong_and_gives_a_request_that_is_right(
     assert told.status == 1
     assert codes >= {"anomaly", "orphan-result"}
     assert list(validate(api, json.loads(raw))) == []
-    assert hashlib.sha256(raw.encode()).hexdigest() == told.envelope["data"][0]["request"]["sha256"]
+    assert hashlib.sha256(raw.encode()).hexdigest() == told.data[0]["request"]["sha256"]
     assert list(validate("openai-chat", {"messages": ORPHAN})) != []
 
 
@@ -241,6 +241,6 @@ def test_check_file_sees_every_recorded_transcript_without_a_defect(cli: Callabl
 
     ran = cli("check", "file", *files, "--json")
 
-    outcomes = {found["outcome"] for found in ran.envelope["data"]}
-    assert (ran.status, len(ran.envelope["data"])) == (1, len(files))
+    outcomes = {found["outcome"] for found in ran.data}
+    assert (ran.status, len(ran.data)) == (1, len(files))
     assert outcomes == {"imported", "no conversation", "refused"}

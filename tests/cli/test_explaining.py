@@ -80,7 +80,7 @@ def test_blame_goes_back_from_a_call_to_the_words_of_a_person(told: Callable[...
 
 def test_blame_leads_through_an_imported_session_to_the_person(cli: Callable[..., Any]) -> None:
     cli("import", SESSION, "--name", "session")
-    data = cli("explain", "call", "session", "@{tool}", "--json").envelope["data"]
+    data = cli("explain", "call", "session", "@{tool}", "--json").data
 
     assert [link["field"] for link in data["links"]] == ["", "call", "cause"]
     assert (data["links"][-1]["person"], data["gap"]) == (True, "")
@@ -88,7 +88,7 @@ def test_blame_leads_through_an_imported_session_to_the_person(cli: Callable[...
 
 def test_blame_does_not_guess_in_an_imported_list_of_messages(cli: Callable[..., Any]) -> None:
     cli("import", MESSAGES, "--name", "session")
-    data = cli("explain", "call", "session", "@{tool}", "--json").envelope["data"]
+    data = cli("explain", "call", "session", "@{tool}", "--json").data
     lines = cli("explain", "call", "session", "@{tool}").out.splitlines()
 
     assert [link["field"] for link in data["links"]] == ["", "call"]
@@ -204,8 +204,8 @@ def test_numbers_and_reasons_are_whole_on_a_narrow_terminal(
 ) -> None:
     cli("import", str(sorted((TRANSCRIPTS / "claude_code").glob("*.jsonl"))[0]), "--name", "s")
     tried = ("cost", "s", "--plan", "--budget", "4k,16k", "--policy", "full,last:20")
-    outputs = cli("outputs", "s", "--json").envelope["data"]["outputs"]
-    rows = cli(*tried, "--json").envelope["data"]["rows"]
+    outputs = cli("outputs", "s", "--json").data["outputs"]
+    rows = cli(*tried, "--json").data["rows"]
     other = ("request", "s", "--budget", "20", "--at", "@{user}")
     monkeypatch.setenv("COLUMNS", "60")
 
@@ -214,7 +214,7 @@ def test_numbers_and_reasons_are_whole_on_a_narrow_terminal(
     told = cli("outputs", "s").out
     short = short_aliases([row["alias"] for row in outputs])
     assert [f" {each} " in told for each in short.values()] == [True] * len(outputs)
-    reason = cli(*other, "--json").envelope["data"]["other"]["reason"]
+    reason = cli(*other, "--json").data["other"]["reason"]
     assert "over budget (" in reason
     assert reason in " ".join(cli(*other).out.split())
 
@@ -235,8 +235,8 @@ def test_what_a_wire_cannot_carry_is_one_line_for_each_rule(cli: Callable[..., A
     assert row[-2:] == ["5", "times"]
     [row] = left_out("request", "talk", "--dropped")
     assert row[:5] == ["3-11", "reasoning-not-carried", "55", "5", "times,"]
-    assert len(cli("request", "talk", "--json").envelope["data"]["omissions"]) == 5
-    assert len(cli("request", "talk", "--dropped", "--json").envelope["data"]["left_out"]) == 5
+    assert len(cli("request", "talk", "--json").data["omissions"]) == 5
+    assert len(cli("request", "talk", "--dropped", "--json").data["left_out"]) == 5
 
 
 def test_runs_that_were_left_out_before_one_part_are_told_the_oldest_first(cli: Callable[..., Any]) -> None:
@@ -261,7 +261,7 @@ def test_the_bytes_of_an_answer_are_shown_by_their_sources(cli: Callable[..., An
         receipt = log["talk"].request("coder").receipt
         log["talk"].append(AssistantMessage(agent="coder", text="So.", receipt=receipt))
 
-    found = cli("explain", "talk", "3", "--bytes", "--json").envelope["data"]["bytes"]
+    found = cli("explain", "talk", "3", "--bytes", "--json").data["bytes"]
     lines = cli("explain", "talk", "3", "--bytes").out.splitlines()
     refused = cli("explain", "talk", "1", "--bytes")
 
@@ -326,7 +326,7 @@ def test_of_a_log_that_was_imported_the_part_that_is_not_explained_is_counted_by
 ) -> None:
     cli("import", SESSION, "--name", "s")
 
-    assert cli(*command, "--json").envelope["data"]["bill"]["unexplained"] == UNEXPLAINED
+    assert cli(*command, "--json").data["bill"]["unexplained"] == UNEXPLAINED
     assert "not explained: " in " ".join(cli(*command).out.split())
 
 
@@ -346,7 +346,7 @@ def test_a_log_that_begins_in_the_middle_does_not_name_what_it_lacks(
             log["cut"].append(AssistantMessage(agent="claude", text=words, usage=used, source=source))
             log["cut"].append(UserMessage("Go on", to=["claude"]))
     shown = " ".join(cli("request", "cut", "--at", "2").out.split())
-    found = cli("stats", "cut", "--json").envelope["data"]["unexplained"]
+    found = cli("stats", "cut", "--json").data["unexplained"]
 
     assert "unexplained, from the start" in shown
     assert "from the start: system prompt" not in shown
@@ -357,7 +357,7 @@ def test_a_log_that_begins_in_the_middle_does_not_name_what_it_lacks(
 def test_the_numbers_of_an_imported_log_say_how_much_is_not_explained(cli: Callable[..., Any]) -> None:
     cli("import", SESSION, "--name", "s")
 
-    assert cli("stats", "s", "--json").envelope["data"]["unexplained"] == {
+    assert cli("stats", "s", "--json").data["unexplained"] == {
         "parts": ["system prompt", "tools"],
         "tokens": 11728,
         "first": 11728,
@@ -375,7 +375,7 @@ def test_a_log_that_stenolog_wrote_lacks_nothing(
 ) -> None:
     assert told("cost", "crew")
     found = [
-        cli(*command, "crew", "--agent", "coder", "--json").envelope["data"]
+        cli(*command, "crew", "--agent", "coder", "--json").data
         for command in (("request",), ("request", "--why"), ("stats",))
     ]
 

@@ -37,9 +37,7 @@ def test_the_position_is_written_as_everywhere_and_is_the_last_one_by_default(de
         return names_in(out)["MOMENT"]["at"]
 
     assert at("--at", "@{error}") == 5
-    assert (
-        at() == at("--at", "@") == demo("log", "demo", "--json").envelope["data"]["entries"][-1]["position"]
-    )
+    assert at() == at("--at", "@") == demo("log", "demo", "--json").data["entries"][-1]["position"]
 
 
 def test_another_api_and_another_policy_are_those_of_the_test(demo: Cli) -> None:

@@ -51,7 +51,7 @@ def test_all_transcripts_in_a_folder_come_in(cli: Callable[..., Any], projects: 
 
     assert (ran.status, ran.err) == (0, "")
     assert ran.out.splitlines()[-1] == "2 files: 2 conversations, 18 entries; 1 skipped (-v shows each)"
-    assert len(cli("ls", "--json").envelope["data"]) == 2
+    assert len(cli("ls", "--json").data) == 2
 
 
 def test_of_several_files_one_line_is_shown_unless_each_is_asked_for(
@@ -140,7 +140,7 @@ def test_a_file_in_which_nobody_says_anything_gets_no_tick(cli: Callable[..., An
     nothing = "· aside  nothing to import  claude-code"
     assert cli("import", "aside.jsonl").out.splitlines() == [nothing]
     assert cli("import", "aside.jsonl", "-v").out.splitlines() == [nothing, "  not messages: 1 summary"]
-    assert cli("ls", "--json").envelope["data"] == []
+    assert cli("ls", "--json").data == []
 
 
 def test_a_folder_again_brings_what_is_new_alone(cli: Callable[..., Any], projects: Path) -> None:
@@ -167,7 +167,7 @@ def test_a_folder_without_transcripts_is_an_error(cli: Callable[..., Any], tmp_p
 def test_a_name_is_for_one_file_wherever_it_is(cli: Callable[..., Any], projects: Path) -> None:
     assert "--name is for one file" in cli("import", "projects", "--name", "mine").err
     assert cli("import", "projects/bakery/old", "--name", "mine").status == 0
-    assert [conversation["name"] for conversation in cli("ls", "--json").envelope["data"]] == ["mine"]
+    assert [conversation["name"] for conversation in cli("ls", "--json").data] == ["mine"]
 
 
 def test_an_interrupted_import_says_how_to_go_on(
@@ -210,7 +210,7 @@ def test_an_interrupted_import_counts_the_files_that_the_log_has(
     assert ran.err.splitlines()[-1] == (
         "! interrupted: 5 of 9 files are imported, 1 refused; the same command goes on from there"
     )
-    assert len(cli("ls", "--json").envelope["data"]) == 5
+    assert len(cli("ls", "--json").data) == 5
     assert " ".join(cli("import", "many").out.split()) == (
         "9 files: 8 conversations, 15 new entries (25 already there); 1 refused, as before (-v shows each)"
     )

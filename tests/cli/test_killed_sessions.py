@@ -79,7 +79,7 @@ def test_check_file_closes_every_call_that_a_person_went_on_after(
 
     results = [each["content"] for each in body["messages"] if each["role"] == "tool"]
     assert ran.status == 1
-    assert ran.envelope["data"][0]["problems"]["call-without-result"] == calls - answered
+    assert ran.data[0]["problems"]["call-without-result"] == calls - answered
     assert (len(results), results.count(NOT_RUN)) == (calls, calls - answered)
     assert list(validate("openai-chat", body)) == []
 

@@ -40,7 +40,7 @@ def many(cli: Cli) -> Cli:
 
 
 def shown(cli: Cli, *options: str) -> list[str]:
-    return [row["name"] for row in cli("ls", *options, "--json").envelope["data"]]
+    return [row["name"] for row in cli("ls", *options, "--json").data]
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_an_erasure_does_not_make_a_conversation_the_newest(cli: Callable[..., A
             log[name].append(UserMessage(text="Thanks."), time=time)
         log["old"].erase(2, reason="a key", by="keeper")
         digest = log["old"].digest
-    rows = cli("ls", "--json").envelope["data"]
+    rows = cli("ls", "--json").data
     assert rows[1]["digest"] == digest
     assert [(row["name"], row["last_at"][:10]) for row in rows] == [
         ("new", "2026-02-04"),

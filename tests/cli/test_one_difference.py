@@ -88,8 +88,8 @@ def test_whatever_compares_two_requests_gives_the_same_answer(
             pages = [html.unescape(web.get(f"/{page}/{place}").text) for page in ("diff", "request")]
 
     asked = ("request", "a", "--agent", "g", "--at", str(requests[1].at), "--api", api, "--diff", "call")
-    data = cli(*asked, "--json").envelope["data"]
-    row = cli("cost", "a", "--cache", "-v", "--json").envelope["data"]["calls"][-1]
+    data = cli(*asked, "--json").data
+    row = cli("cost", "a", "--cache", "-v", "--json").data["calls"][-1]
     words = cause_words(call.cause)
     shown = [" ".join(cli(*each).out.split()) for each in (asked, ("cost", "a", "--cache", "-v"))]
     tail = " ".join(cli("tail", "a", "--timeout", "0").out.split())

@@ -60,7 +60,7 @@ def test_what_is_under_way_stands_in_a_table_with_its_process(cli: Cli, runner: 
         ["demo", "coder", "model", "2026-01-01", "00:00:00", pid, host, "yes"],
         ["demo", "judge", "tool", "2/0", "2026-01-01", "00:00:00", pid, host, "yes"],
     ]
-    data = cli("claims", "--json").envelope["data"]
+    data = cli("claims", "--json").data
     assert data[0] == {
         "conversation": "demo",
         "lane": "coder",
@@ -83,7 +83,7 @@ def test_what_is_taken_over_is_owned_by_nobody_who_lives(cli: Cli, runner: Prese
     assert ran.status == 0
     assert ran.out.startswith("✓ demo: 2 calls taken over; the next run settles them")
     assert "still runs" in ran.out
-    assert [claim["alive"] for claim in cli("claims", "--json").envelope["data"]] == [False, False]
+    assert [claim["alive"] for claim in cli("claims", "--json").data] == [False, False]
 
 
 def test_gc_tells_what_it_removed(cli: Cli, demo: Cli) -> None:
@@ -91,5 +91,5 @@ def test_gc_tells_what_it_removed(cli: Cli, demo: Cli) -> None:
         log.blobs.put(b"nothing names it")
     ran = cli("db", "gc", "--json")
 
-    assert ran.envelope["data"] == {"blobs": 1, "bytes": 16, "kept": 0, "is_complete": True}
+    assert ran.data == {"blobs": 1, "bytes": 16, "kept": 0, "is_complete": True}
     assert cli("db", "gc").out == "✓ 0 blobs removed, 0 bytes\n"

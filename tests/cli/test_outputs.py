@@ -21,7 +21,7 @@ EIGHTH = "@state/logs/tool-results/demo-8.json"
 
 
 def test_outputs_lists_the_aliases_with_entry_and_size_and_how_they_begin(demo: Callable[..., Any]) -> None:
-    listed = demo("outputs", "demo", "--json").envelope["data"]
+    listed = demo("outputs", "demo", "--json").data
     failed, passed = (output.pop("begins") for output in listed["outputs"])
 
     assert listed == {
@@ -65,13 +65,13 @@ def test_an_output_without_a_name_has_that_of_the_tool_that_was_called(cli: Any,
         call = ToolCall(id="c1", name="shell")
         log["x"].extend([AssistantMessage(agent="a", tool_calls=[call]), ToolResult(call_id="c1", text="ok")])
 
-    assert cli("outputs", "x", "--json").envelope["data"]["outputs"][0]["name"] == "shell"
+    assert cli("outputs", "x", "--json").data["outputs"][0]["name"] == "shell"
 
 
 def test_output_shows_the_whole_or_a_piece_and_where_to_go_on(demo: Callable[..., Any]) -> None:
     whole = demo("outputs", "demo", FOURTH).out
     piece = demo("outputs", "demo", FOURTH, "--offset", "7", "--length", "10")
-    data = demo("outputs", "demo", FOURTH, "--offset", "7", "--length", "10", "--json").envelope["data"]
+    data = demo("outputs", "demo", FOURTH, "--offset", "7", "--length", "10", "--json").data
 
     assert whole == "FAILED test_dates: 23:00 != 00:00\n1 failed\n"
     assert piece.out == "test_dates\ncharacters 7 to 17 of 42; go on with --offset 17\n"
@@ -93,6 +93,6 @@ def test_an_output_whose_blob_is_gone_is_listed_as_gone(cli: Callable[..., Any])
         connection.execute("DELETE FROM blobs")
     connection.close()
 
-    assert cli("outputs", "talk", "--json").envelope["data"]["outputs"][0]["bytes"] is None
+    assert cli("outputs", "talk", "--json").data["outputs"][0]["bytes"] is None
     assert " gone " in cli("outputs", "talk").out
     assert cli("outputs", "talk", "@state/logs/tool-results/large.json").status == 4

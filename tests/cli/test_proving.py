@@ -77,7 +77,7 @@ def test_of_many_that_differ_the_first_are_told_and_all_are_in_the_data(kept: Cl
 
     assert ran.err.count("differs: ") == 5
     assert ran.err.splitlines()[-1] == "✗ 'talk': 4 more differ; --json lists them"
-    data = kept("check", "log", "--requests", "--json").envelope["data"]
+    data = kept("check", "log", "--requests", "--json").data
     assert [one["position"] for one in data["requests"]["differs"]] == [*range(7, 16)]
 
 
@@ -91,7 +91,7 @@ def test_what_is_not_provable_is_counted_by_its_reason_and_fails_only_with_stric
     assert "✓ 4 requests: 2 same, 0 differs, 2 not provable" in ran.out
     assert ran.err.startswith("· 'talk': 2 not provable: pipeline requests@0 is not here")
     assert strict.err.startswith("✗ 'talk': 2 not provable: pipeline requests@0 is not here")
-    found = kept("check", "log", "--requests", "--json").envelope["data"]["requests"]
+    found = kept("check", "log", "--requests", "--json").data["requests"]
     assert (found["same"], found["differs"], len(found["not-provable"])) == (2, [], 2)
 
 
@@ -99,7 +99,7 @@ def test_the_receipts_that_a_fork_inherits_are_its_parents(kept: Cli) -> None:
     assert kept("fork", "talk", "--after", "5", "--name", "other").status == 0
 
     def counted(*name: str) -> int:
-        requests = kept("check", "log", *name, "--requests", "--json").envelope["data"]["requests"]
+        requests = kept("check", "log", *name, "--requests", "--json").data["requests"]
         return int(requests["same"])
 
     assert (counted(), counted("other"), counted("talk")) == (2, 2, 2)
@@ -111,7 +111,7 @@ def test_an_entry_that_was_erased_leaves_what_came_after_unproved(kept: Cli) -> 
 
     ran = kept("check", "log", "--requests", "--json")
 
-    found = ran.envelope["data"]["requests"]
+    found = ran.data["requests"]
     assert (found["same"], found["differs"], [one["position"] for one in found["not-provable"]]) == (
         1,
         [],
@@ -126,7 +126,7 @@ def test_a_request_that_needs_an_erased_entry_is_not_provable(kept: Cli) -> None
 
     ran = kept("check", "log", "--requests", "--json")
 
-    found = ran.envelope["data"]["requests"]
+    found = ran.data["requests"]
     assert (ran.status, found["same"], found["differs"]) == (0, 1, [])
     (reason,) = [one["reason"] for one in found["not-provable"]]
     assert reason.startswith("the entry at 4 was erased by ")
@@ -142,7 +142,7 @@ def test_answers_without_a_receipt_are_counted_by_agent_and_day_and_fail_only_wi
     assert (ran.status, strict.status) == (0, 1)
     assert ran.err.startswith("· 'coder': 2 answers without a receipt (2026-03-04)")
     assert strict.err.startswith("✗ 'coder': 2 answers without a receipt (2026-03-04)")
-    data = kept("check", "log", "--json").envelope["data"]
+    data = kept("check", "log", "--json").data
     assert data["without_receipt"] == [
         {"agent": "coder", "day": "2026-03-04", "answers": 2},
         {"agent": "tester", "day": "2026-03-04", "answers": 1},
@@ -151,7 +151,7 @@ def test_answers_without_a_receipt_are_counted_by_agent_and_day_and_fail_only_wi
 
 def test_what_is_wrong_has_one_of_three_severities(kept: Cli) -> None:
     def severity() -> str:
-        return str(kept("check", "log", "--requests", "--json").envelope["data"]["severity"])
+        return str(kept("check", "log", "--requests", "--json").data["severity"])
 
     assert severity() == "none"
     with_receipt(pipeline="requests@0")
@@ -205,7 +205,7 @@ def test_two_processes_say_what_one_says(kept: Cli) -> None:
 def test_check_requests_checks_the_apis_that_are_asked_for(kept: Cli) -> None:
     def requests(*apis: str) -> int:
         asked = [part for api in apis for part in ("--api", api)]
-        return int(kept("check", "requests", "--all-prefixes", *asked, "--json").envelope["data"]["requests"])
+        return int(kept("check", "requests", "--all-prefixes", *asked, "--json").data["requests"])
 
     assert requests("plain") * 2 == requests("plain", "gemini") == requests() * 2 // len(FORMATS)
 
@@ -262,7 +262,7 @@ def test_what_would_change_vanish_or_be_new_is_listed_and_fails(demo: Cli) -> No
     assert f"vanished demo at 99  {json.loads(rest[-1])['lane']}  plain" in ran.out
     assert f"new      demo at {json.loads(second)['position']}" in ran.out
     assert ran.out.splitlines()[-1].endswith("1 changed, 1 vanished, 1 new")
-    data = demo("check", "gate", "--against", "gate.jsonl", "--json").envelope["data"]
+    data = demo("check", "gate", "--against", "gate.jsonl", "--json").data
     assert [len(data[what]) for what in ("changed", "vanished", "new")] == [1, 1, 1]
     assert data["changed"][0]["difference"] == "/prompt, turn 0"
 
@@ -343,9 +343,7 @@ def test_prices_are_read_from_toml_and_json_in_the_place_of_the_examples(demo: C
     (tmp_path / "p.json").write_text('{"*": {"input": 1000, "output": 0.5}}')
 
     def cost(*options: str) -> Any:
-        return demo("cost", "--plan", "demo", "--agent", "coder", "--json", *options).envelope["data"][
-            "rows"
-        ][0]["cost"]
+        return demo("cost", "--plan", "demo", "--agent", "coder", "--json", *options).data["rows"][0]["cost"]
 
     assert cost("--prices", "p.toml") == cost("--prices", "p.json") > 0
     (tmp_path / "none.json").write_text("{}")
@@ -354,22 +352,19 @@ def test_prices_are_read_from_toml_and_json_in_the_place_of_the_examples(demo: C
 
 
 def test_the_policy_on_the_card_is_tried_where_none_is_named(demo: Cli) -> None:
-    rows = demo("cost", "--plan", "demo", "--agent", "coder", "--json").envelope["data"]["rows"]
+    rows = demo("cost", "--plan", "demo", "--agent", "coder", "--json").data["rows"]
 
     assert [row["policy"] for row in rows] == [{}]
 
 
 def test_what_if_shows_both_requests_and_what_differs(demo: Cli) -> None:
     ran = demo("request", "demo", "--agent", "coder", "--without", "@call:c1,4")
-    data = demo("request", "demo", "--agent", "coder", "--without", "3-4", "--json").envelope["data"]
+    data = demo("request", "demo", "--agent", "coder", "--without", "3-4", "--json").data
 
     assert "dropped: hidden" in ran.out
     assert data["same"] is False
     assert {run["rule"] for run in data["other"]["omissions"]} == {"hidden"}
-    assert (
-        data["real"]["sha256"]
-        == demo("request", "demo", "--agent", "coder", "--json").envelope["data"]["sha256"]
-    )
+    assert data["real"]["sha256"] == demo("request", "demo", "--agent", "coder", "--json").data["sha256"]
 
 
 def test_what_if_nothing_were_otherwise_is_said(demo: Cli) -> None:

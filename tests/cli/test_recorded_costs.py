@@ -55,7 +55,7 @@ def test_a_miss_is_told_with_its_place_its_cause_and_its_cost(missed: Cli) -> No
 
 
 def test_the_data_has_what_each_call_read_and_missed(missed: Cli) -> None:
-    data = missed("cost", "--cache", "claude-s1", "--json").envelope["data"]
+    data = missed("cost", "--cache", "claude-s1", "--json").data
     [call] = data["calls"]
 
     assert call["before"] < call["cause"].pop("entry") <= call["view"]
@@ -77,7 +77,7 @@ def test_the_data_has_what_each_call_read_and_missed(missed: Cli) -> None:
 def test_calls_that_missed_nothing_are_shown_when_asked_for(missed: Cli) -> None:
     assert "cold start" not in missed("cost", "--cache").out
     assert "cold start" in missed("cost", "--cache", "--verbose").out
-    assert len(missed("cost", "--cache", "--verbose", "--json").envelope["data"]["calls"]) == 2
+    assert len(missed("cost", "--cache", "--verbose", "--json").data["calls"]) == 2
 
 
 def test_who_follows_a_conversation_is_told_of_a_costly_miss(cli: Cli, tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_who_follows_a_conversation_is_told_of_a_costly_miss(cli: Cli, tmp_path:
 
 def test_a_price_of_ones_own_is_taken(missed: Cli, tmp_path: Path) -> None:
     (tmp_path / "prices.toml").write_text('["claude-*"]\ninput = 1000\ncached = 0\nwritten = 2000\n')
-    data = missed("cost", "--cache", "--prices", "prices.toml", "--json").envelope["data"]
+    data = missed("cost", "--cache", "--prices", "prices.toml", "--json").data
     [call] = data["calls"]
 
     assert call["cost_micro_usd"] == call["missed"] * 2000
@@ -114,7 +114,7 @@ def test_the_providers_verdict_stands_beside_ours_and_agreement_is_counted(
     with stenolog.open(tmp_path / "talks.db") as log:
         record(Tap(log), CHANGED, verdict=verdict)
     words = " ".join(cli("cost", "--cache", "claude-s1").out.split())
-    total = cli("cost", "--cache", "--json").envelope["data"]["total"]
+    total = cli("cost", "--cache", "--json").data["total"]
     counted = f"the provider names a cause for 1 request, the same one as above for {agreed}"
 
     assert "WHY PROVIDER SAYS" in words
@@ -127,7 +127,7 @@ def test_what_a_tap_saw_written_for_an_hour_has_the_price_of_an_hour(cli: Cli, t
     with stenolog.open(tmp_path / "talks.db") as log:
         record(Tap(log), CHANGED, hour=True)
     (tmp_path / "prices.toml").write_text('["claude-*"]\ninput = 1000\ncached = 0\nwritten = 2000\n')
-    data = cli("cost", "--cache", "--prices", "prices.toml", "--json").envelope["data"]
+    data = cli("cost", "--cache", "--prices", "prices.toml", "--json").data
     [call] = data["calls"]
 
     assert call["written_hour"] == call["written"] > 0
@@ -159,7 +159,7 @@ def test_drift_shows_the_versions_and_the_difference(missed: Cli) -> None:
 
 
 def test_drift_as_data_has_each_change(missed: Cli) -> None:
-    [role] = missed("drift", "--json").envelope["data"]["roles"]
+    [role] = missed("drift", "--json").data["roles"]
     [change] = role["changes"]
     [tool] = change["changed"]
 
@@ -172,4 +172,4 @@ def test_drift_of_a_log_that_no_tap_recorded_says_so(cli: Cli, tmp_path: Path) -
         log["t"].append(stenolog.UserMessage(text="hi"))
 
     assert "no program was recorded here" in cli("drift").out
-    assert cli("drift", "--json").envelope["data"] == {"client": None, "roles": []}
+    assert cli("drift", "--json").data == {"client": None, "roles": []}

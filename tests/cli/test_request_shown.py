@@ -34,8 +34,8 @@ def imported(tmp_path: Path, **usage: Any) -> None:
 def test_the_body_is_that_of_the_agents_own_provider(cli: Cli, tmp_path: Path) -> None:
     imported(tmp_path)
 
-    assert cli("request", "x", "--at", "2", "--json").envelope["data"]["api"] == "anthropic@1"
-    assert cli("request", "x", "--at", "2", "--api", "plain", "--json").envelope["data"]["api"] == "plain@1"
+    assert cli("request", "x", "--at", "2", "--json").data["api"] == "anthropic@1"
+    assert cli("request", "x", "--at", "2", "--api", "plain", "--json").data["api"] == "plain@1"
 
 
 def test_beside_the_tokens_stands_the_bill_and_how_much_of_it_the_log_does_not_have(
@@ -43,7 +43,7 @@ def test_beside_the_tokens_stands_the_bill_and_how_much_of_it_the_log_does_not_h
 ) -> None:
     imported(tmp_path, usage=Usage(input=35_261, output=5, cache_read=10_403))
     out = " ".join(cli("request", "x", "--at", "2").out.split())
-    data = cli("request", "x", "--at", "2", "--json").envelope["data"]
+    data = cli("request", "x", "--at", "2", "--json").data
 
     assert "billed 35,261 tokens, 10,403 of them cached, by the answer at 3" in out
     assert "billed, not explained: some 35,000 tokens" in out
@@ -113,7 +113,7 @@ def test_whatever_the_bill_says_what_another_program_sent_is_said_not_to_be_reco
 ) -> None:
     imported(tmp_path, usage=Usage(input=billed, output=5))
     out = " ".join(cli("request", "x", "--at", "2").out.split())
-    bill = cli("request", "x", "--at", "2", "--json").envelope["data"]["bill"]
+    bill = cli("request", "x", "--at", "2", "--json").data["bill"]
 
     assert f"{REBUILT}; {figure}" in out
     assert bill["note"] == f"{REBUILT}; {figure}"
@@ -160,7 +160,7 @@ def test_a_text_that_is_looked_for_is_looked_for_in_rebuilt_requests(
     ran = cli("explain", "text", "x", text)
 
     assert REBUILT in " ".join(ran.out.split())
-    assert cli("explain", "text", "x", text, "--json").envelope["data"]["note"] == REBUILT
+    assert cli("explain", "text", "x", text, "--json").data["note"] == REBUILT
 
 
 def test_a_text_in_requests_that_stenolog_sent_is_told_of_without_a_note(demo: Cli) -> None:
@@ -219,7 +219,7 @@ def test_an_imported_session_with_sub_agents_is_its_main_agents_unless_another_i
 
         for at in ("@", "2", "3", "4"):
             ran = cli("request", name, "--at", at, "--json")
-            assert (ran.status, ran.envelope["data"]["agent"]) == (0, "claude"), (name, at)
+            assert (ran.status, ran.data["agent"]) == (0, "claude"), (name, at)
         assert cli("export", name, "--as", "openai").status == 0
         assert "I look" in cli("request", name, "--agent", "agent-abcdef12").out
 

@@ -237,7 +237,7 @@ def test_a_recording_comes_to_the_same_requests_without_a_model_or_a_tool(cli: C
     as_it_is_now = cli("rerun", "team", "--db", "run.db", "--team", file, "--json")
 
     assert (as_recorded.status, as_recorded.out) == (0, "✓ team: 2 requests, same digests\n")
-    assert as_it_is_now.envelope["data"] == {
+    assert as_it_is_now.data == {
         "conversation": "team", "entries": 5, "requests": 2, "divergence": None,
     }  # fmt: skip
 
@@ -304,9 +304,9 @@ def test_a_team_of_others_or_of_other_rules_is_not_the_same_one(
     cli("run", file, "Sell three.", "--yes", "--record", "run.db")
     team(folder, file=TEAM.replace(before, after, 1))
     ran = cli("rerun", "--db", "run.db", "--team", file, "--json")
-    found_now = ran.envelope["data"]["divergence"]
+    found_now = ran.data["divergence"]
 
-    assert (ran.status, ran.envelope["data"]["requests"]) == (1, 0)
+    assert (ran.status, ran.data["requests"]) == (1, 0)
     assert (found_now["expected"], found_now["found"]) == (expected, found)
 
 

@@ -81,7 +81,7 @@ def test_a_long_snippet_goes_on_on_the_next_line(cli: Cli) -> None:
     ],
 )
 def test_options_narrow_what_is_found(demo: Cli, options: tuple[str, ...], expected: list[int]) -> None:
-    hits = demo("search", "dates", *options, "--json").envelope["data"]["hits"]
+    hits = demo("search", "dates", *options, "--json").data["hits"]
 
     assert [hit["position"] for hit in hits] == expected
 

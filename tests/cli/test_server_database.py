@@ -83,7 +83,7 @@ def test_the_environment_names_it_too(told: Cli, monkeypatch: pytest.MonkeyPatch
     assert told("append", "talk", "--user", "hello").status == 0
     assert told("show", "talk", "2", "--raw").out == "hello\n"
     assert told("db", "path").out == f"{NAME}\n"
-    assert told("db", "path", "--json").envelope["data"] == {"path": NAME, "exists": None}
+    assert told("db", "path", "--json").data == {"path": NAME, "exists": None}
     assert [path.name for path in tmp_path.iterdir() if not path.name.startswith("server.db")] == []
 
 

@@ -78,7 +78,7 @@ def test_a_uuid_is_shown_by_as_much_of_it_as_no_other_name_begins_with(cli: Cli,
         for end in "34":
             log[f"0199a213-aaaa-7bcc-{end}333-bbbbbbbbbbbb"].append(UserMessage(text="hi"))
 
-    rows = cli("ls", "--json").envelope["data"]
+    rows = cli("ls", "--json").data
 
     assert {row["short_name"] for row in rows} == {f"0199a213-aaaa-7bcc-{end}333" for end in "34"}
 
@@ -110,7 +110,7 @@ def test_a_cost_of_which_a_part_is_unknown_is_marked_as_the_least_it_was(cli: Cl
         log["whole"].append(whole)
         log["untold"].extend([whole, AssistantMessage(agent="a", model="gpt-5", text="and this")])
         log["cut"].append(AssistantMessage(agent="a", model="gpt-5", usage=used, text="x" * 99, source=file))
-    rows = {row["name"]: row for row in cli("ls", "--json").envelope["data"]}
+    rows = {row["name"]: row for row in cli("ls", "--json").data}
 
     assert all(row["known_cost_micro_usd"] > 1_000_000 for row in rows.values())
     assert {name: row["cost_is_incomplete"] for name, row in rows.items()} == {
@@ -122,7 +122,7 @@ def test_a_cost_of_which_a_part_is_unknown_is_marked_as_the_least_it_was(cli: Cl
 
 
 def test_the_json_of_the_list_has_names_folders_and_models_whole(sessions: Cli) -> None:
-    first, *_ = sessions("ls", "--json").envelope["data"]
+    first, *_ = sessions("ls", "--json").data
 
     assert first["name"] == UUIDS[0]
     assert (first["short_name"], first["folder"]) == ("11111111", "/home/user/bakery")
@@ -134,8 +134,8 @@ def test_the_beginning_of_a_name_in_the_list_is_a_name_to_every_command(sessions
 
 
 def test_the_page_before_is_of_those_that_ended_earlier(sessions: Cli) -> None:
-    shown = sessions("ls", "-n", "1", "--json").envelope["data"]
-    before = sessions("ls", "-n", "1", "--older-than", "11111111", "--json").envelope["data"]
+    shown = sessions("ls", "-n", "1", "--json").data
+    before = sessions("ls", "-n", "1", "--older-than", "11111111", "--json").data
 
     assert [row["name"] for row in (*shown, *before)] == [UUIDS[0], UUIDS[2]]
     assert "1 older ones" in sessions("ls", "-n", "1", "--older-than", "11111111").err

@@ -36,10 +36,10 @@ def test_the_picture_is_written_to_a_file(demo: Cli, tmp_path: Path) -> None:
 
 
 def test_a_sample_has_its_request_as_rebuilt_and_as_billed(demo: Cli) -> None:
-    data = demo("stats", "demo", "--agent", "coder", "--json").envelope["data"]
+    data = demo("stats", "demo", "--agent", "coder", "--json").data
 
     request = demo("request", "demo", "--agent", "coder", "--at", str(data["largest"]["at"]), "--json")
-    assert data["largest"]["tokens"] == request.envelope["data"]["size"]["tokens"]
+    assert data["largest"]["tokens"] == request.data["size"]["tokens"]
     assert data["samples"][0].keys() == {"position", "at", "tokens", "billed", "cached", "budget", "failed"}
 
 

@@ -121,7 +121,7 @@ class TestTheNewestConversation:
         assert ran.out == two("timeline", "newer").out
 
     def test_an_envelope_stays_one(self, two: Cli) -> None:
-        assert two("state", "--json").envelope["data"]["conversation"] == "newer"
+        assert two("state", "--json").data["conversation"] == "newer"
 
     def test_one_that_is_archived_comes_after_all_others(self, two: Cli) -> None:
         two("archive", "newer")
@@ -176,10 +176,10 @@ class TestTimes:
             log["new"].append(UserMessage(text="one word"), time=NOON - timedelta(hours=3))
             log["new"].append(UserMessage(text="another"), time=NOON - timedelta(hours=1))
 
-        found = cli("search", "word", "--since", "yesterday", "--json").envelope["data"]["hits"]
+        found = cli("search", "word", "--since", "yesterday", "--json").data["hits"]
         assert [hit["conversation"] for hit in found] == ["new"]
-        assert [row["name"] for row in cli("ls", "--since", "2d", "--json").envelope["data"]] == ["new"]
-        entries = cli("log", "new", "--since", "200m", "--until", "2h", "--json").envelope["data"]["entries"]
+        assert [row["name"] for row in cli("ls", "--since", "2d", "--json").data] == ["new"]
+        entries = cli("log", "new", "--since", "200m", "--until", "2h", "--json").data["entries"]
         assert [entry["position"] for entry in entries] == [2]
         assert cli("timeline", "new", "--at", "2h").out == cli("timeline", "new", "--at", "2").out
 
@@ -272,10 +272,10 @@ def test_the_version_is_told_by_a_capital_v_too(cli: Cli) -> None:
     ],
 )
 def test_a_command_that_changes_something_names_its_conversation(demo: Cli, words: tuple[str, ...]) -> None:
-    before = demo("ls", "--json").envelope["data"]
+    before = demo("ls", "--json").data
 
     assert demo(*words).status == 2
-    assert demo("ls", "--json").envelope["data"] == before
+    assert demo("ls", "--json").data == before
 
 
 @pytest.mark.parametrize("group", ["db", ""])

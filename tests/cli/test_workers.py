@@ -74,7 +74,7 @@ def test_a_call_is_approved_by_the_line_that_a_submit_that_waits_names(
     assert "user-7, coder: sell(" in stopped.err
     assert words[:5] == ["submit", "--conversation", "user-7", "--approve", "4"]
     assert approved.status == 0
-    assert approved.envelope["data"] == {
+    assert approved.data == {
         "conversation": "user-7",
         "position": 5,
         "answers": [{"agent": "coder", "text": "Done."}],
@@ -88,7 +88,7 @@ def test_a_submit_that_no_worker_will_hear_of_says_so(cli: Cli, postgres: Callab
         jobs_dropped(server, address)
 
     assert (ran.status, ran.out) == (0, "✓ a: submitted at 2\n")
-    assert ran.err == "· no worker of 'another' lives; it waits for one (`stenolog workers`)\n"
+    assert ran.err == "· no worker of 'another' is running; the message waits for one (`stenolog workers`)\n"
 
 
 def asked(cli: Cli, folder: Path, *calls: int) -> None:
@@ -104,7 +104,7 @@ def test_the_only_call_that_waits_is_refused_with_and_without_its_position(
     asked(cli, tmp_path, 3)
     ran = cli("submit", "--conversation", "user-7", *refusal, "--json")
 
-    assert ran.envelope["data"] == {"conversation": "user-7", "position": 4}
+    assert ran.data == {"conversation": "user-7", "position": 4}
     assert events("user-7")[3].control.action == "refuse"
 
 
@@ -156,7 +156,7 @@ def test_submit_gives_the_answers_as_json(cli: Cli, tmp_path: Path) -> None:
     with worker(tmp_path, team(tmp_path, *LOOKS), "talks.db"):
         ran = cli("submit", "--conversation", "user-7", "What is it?", "--wait", "--json")
 
-    assert ran.envelope["data"] == {
+    assert ran.data == {
         "conversation": "user-7",
         "position": 2,
         "answers": [{"agent": "coder", "text": "Let me look."}, {"agent": "coder", "text": "It is a cat."}],
@@ -177,9 +177,9 @@ def test_workers_says_who_lives_and_what_waits(
             drawn = cli("workers", "--db", address)
         jobs_dropped(server, address)
 
-    assert none.envelope["data"]["workers"] == []
-    assert [queue["waiting"] for queue in none.envelope["data"]["queues"]] == [1]
-    (found,) = ran.envelope["data"]["workers"]
+    assert none.data["workers"] == []
+    assert [queue["waiting"] for queue in none.data["queues"]] == [1]
+    (found,) = ran.data["workers"]
     assert (found["team"], found["pid"], found["current"]) == ("team", process.pid, True)
     assert str(process.pid) in drawn.out
 

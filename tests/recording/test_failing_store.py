@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from stenolog.apps.tap.recording.process import working_place
 from stenolog.apps.tap.recording.session import Session
 from stenolog.apps.tap.recording.transcriber import GAPS
-from stenolog.apps.tap.recording.working_place import working_place
 from stenolog.domain.errors import OperationalError
 from tests.recording.given import Tap, anthropic, assistant, said, user
 

@@ -17,8 +17,8 @@ from tempfile import TemporaryFile
 from typing import Any
 
 from stenolog.apps.tap.journal import JournalReader, JournalRecord
-from stenolog.apps.tap.processes import start
 from stenolog.apps.tap.relay.process import RelayConfig
+from stenolog.apps.tap.supervisor import start
 from stenolog.apps.tap.upstreams import parse_upstream
 
 TOKEN = "a-token-of-tests"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO
 
 import pytest
+from pydantic_core import to_json
 
 from tests.tap import given
 from tests.tap.given import Relay, read, read_head, relay, server
@@ -23,7 +24,7 @@ def hanging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Have relays start whose disk hangs while this file exists."""
 
     def start(
-        _: str, config: bytes, descriptors: tuple[int, ...], errors: IO[bytes]
+        _: str, config: object, descriptors: tuple[int, ...], errors: IO[bytes]
     ) -> subprocess.Popen[bytes]:
         program = str(Path(__file__).with_name("hanging_relay.py"))
         process = subprocess.Popen(
@@ -35,7 +36,7 @@ def hanging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         )
         assert process.stdin is not None
-        process.stdin.write(config)
+        process.stdin.write(to_json(config))
         process.stdin.close()
         return process
 

@@ -13,7 +13,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let look = json!({"name": "look", "description": "Look into a place.", "parameters": schema});
     let tools = json!([{"type": "function", "function": look}]);
     let card =
-        json!({"agent": "coder", "model": "gpt-5.2", "instructions": "You are coder.", "tools": tools});
+        json!({"agent": "coder", "model": "gpt-5.2", "persona": "You are coder.", "tools": tools});
     call(&mut log, "join", card)?;
     let question = json!({"text": "What is in the box? Größe: 5 → 6 🐈", "to": ["coder"]});
     append(&mut log, "user_message", question, "question")?;

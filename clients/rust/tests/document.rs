@@ -60,7 +60,7 @@ fn state(db: &PathBuf, at: u64) -> Value {
 #[test]
 fn the_history_has_one_two_and_three_messages_and_the_second_turn_is_sent_all_of_them() {
     let db = database("history");
-    let card = json!({"conversation": "demo", "agent": "coder", "model": "gpt-5.2", "instructions": "You are coder.",
+    let card = json!({"conversation": "demo", "agent": "coder", "model": "gpt-5.2", "persona": "You are coder.",
         "tools": [tool()]});
     opened(&db).call("join", card).unwrap();
 

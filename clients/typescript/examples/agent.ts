@@ -39,7 +39,7 @@ function run(call: Call): string {
 }
 
 const log = Client.stdio({ command: STENOLOG.split(" "), ...(process.argv[2] && { db: process.argv[2] }) });
-await log.join({ ...here, model: "gpt-5.2", instructions: "You are coder.", tools: [look] });
+await log.join({ ...here, model: "gpt-5.2", persona: "You are coder.", tools: [look] });
 await log.append({
   conversation: here.conversation,
   events: [

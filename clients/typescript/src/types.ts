@@ -35,11 +35,11 @@ export interface About {
 }
 
 /**
- * An agent's configuration: never a message, always a setting.
+ * An agent's configuration: always a setting, never a message.
  *
- * `tools` null means that they are not known: stubs are made for those it called. `parameters`
- * are the provider's own (temperature, max_tokens …). `policy` chooses the context: a value of
- * `stenolog.context`, held as its JSON.
+ * `tools` null: not known; tools that it called get stubs. `parameters` are the provider's own
+ * (temperature, max_tokens …). `policy` chooses the context: a value of `stenolog.context`,
+ * stored as JSON.
  */
 export interface AgentCard {
   parameters?: JsonObject;
@@ -248,8 +248,7 @@ export interface ClaimsParams {
  * A person's command to the engine.
  *
  * `approve` and `refuse` name one call by `call`; `cancel` and `continue` name a lane by `agent`
- * and `task`. An `approve` may change the call: `arguments`, a JSON object, run in the place of
- * the model's.
+ * and `task`. `arguments` of an `approve`, a JSON object, replace the model's.
  */
 export interface Control {
   action: "approve" | "refuse" | "cancel" | "continue";
@@ -352,7 +351,7 @@ export interface FenceParams {
   owner?: string;
 }
 
-/** A file: bytes by the sha256 of a blob, a URL, or the id that it has at a provider. */
+/** A file: bytes by the sha256 of a blob, a URL, or its id at a provider. */
 export interface FilePart {
   type: "file";
   name?: string;
@@ -539,7 +538,7 @@ export interface OpenClaims {
   claims: OpenClaim[];
 }
 
-/** The source of an imported event: the foreign system, and the ids and role that it had there. */
+/** The source of an imported event: the foreign system, and its ids and role there. */
 export interface Origin {
   system: string;
   id?: string;
@@ -588,7 +587,7 @@ export interface PositionRange {
 /**
  * A part that only its provider understands, as raw JSON text.
  *
- * It goes back to the provider and model family that made it, and to nobody else.
+ * It goes back only to the provider and model family that made it.
  */
 export interface ProviderPart {
   type: "opaque";
@@ -601,9 +600,8 @@ export interface ProviderPart {
  * A model's reasoning before its answer.
  *
  * `signature` and `encrypted` are the provider's proof and ciphertext: they go back unmodified,
- * and only to the provider (and model family) that made them. Some providers, such as Gemini,
- * sign the answer and not the reasoning; the reasoning then stands directly before the part that
- * is signed.
+ * and only to the provider and model family that made them. If a provider signs the answer and
+ * not the reasoning, as Gemini does, the reasoning comes directly before the signed part.
  */
 export interface ReasoningPart {
   type: "reasoning";
@@ -622,9 +620,9 @@ export interface ReasoningPart {
  * window, and short digests of the body's `sections`. `sha256` is that of the body, as compact
  * UTF-8 JSON in the order sent, blobs by hash.
  *
- * `sent` is the sha256 of the bytes that went out, blobs and all, and `transport` what made them
- * of the body: fields added and removed, style, method, path, headers that change behaviour.
- * Both are empty where the bytes are not known: then the body alone can be proved.
+ * `sent` is the sha256 of the bytes that went out, with blobs, and `transport` what the
+ * transport changed: fields added and removed, style, method, path, headers that change
+ * behaviour. Both are empty if the bytes are not known: then only the body can be proved.
  */
 export interface Receipt {
   policy?: JsonObject;
@@ -719,10 +717,9 @@ export interface TailParams {
 /**
  * Plain text, as it was said.
  *
- * `phase` is what OpenAI calls the message that it is of (`commentary`, `final_answer`), and
- * takes back. `raw` is what else its `provider` said of it, such as citations: a JSON object of
- * those fields, or the whole block if it has a `type`. It goes back to that provider, and to
- * nobody else.
+ * `phase` is OpenAI's word for the message that it is of (`commentary`, `final_answer`). `raw`
+ * is what else its `provider` gave, such as citations: a JSON object of those fields, or the
+ * whole block if it has a `type`. It goes back only to that provider.
  */
 export interface TextPart {
   type: "text";
@@ -742,9 +739,9 @@ export interface Timeline {
 /**
  * A tool that an agent may call. `parameters` is its JSON Schema, of type object.
  *
- * `raw` is what else its `provider` takes of it, such as `defer_loading`: a JSON object of those
- * fields, or the whole declaration if it has a `type`: of a tool of the provider's own. No other
- * provider is sent it.
+ * `raw` is what else its `provider` takes, such as `defer_loading`: a JSON object of those
+ * fields, or the whole declaration, with its `type`, of a tool of the provider's own. Other
+ * providers are not sent it.
  */
 export interface Tool {
   parameters?: JsonObject;
@@ -759,13 +756,12 @@ export interface Tool {
 /**
  * A call of a tool.
  *
- * `arguments` is the provider's raw string; where it gave an object, that object dumped compact
- * in its own order. Ids repeat in real logs: the call is known by its entry and index.
+ * `arguments` is the provider's raw string; an object is dumped compact, in its own order. Ids
+ * repeat in real logs: the call is known by its entry and index.
  *
- * `namespace` tells tools of one name apart. `form` is what its provider calls the call where
- * that is no function's: of a `custom` tool, whose input is any text, or a `tool_search`. `raw`
- * is what else its `provider` said of it, such as the program that made it, as that of a
- * `TextPart`.
+ * `namespace` separates tools of one name. `form` is the provider's word for a call of no
+ * function: `custom`, whose input is any text, or `tool_search`. `raw` is what else its
+ * `provider` gave, such as the program that made the call, as in a `TextPart`.
  */
 export interface ToolCall {
   type: "tool_call";
@@ -834,8 +830,8 @@ export interface TurnPolicy {
  *
  * `cost` is the price of the call in micro-dollars, if the provider or the agent states one.
  * `cache_write_hour` is the part of `cache_write` that is kept for an hour; Anthropic bills it
- * higher. `cache_verdict` is the provider's own word on what kept the request from its cache,
- * such as `tools_changed`; `cache_missed` are the tokens that it names with it.
+ * higher. `cache_verdict` is the provider's own reason for a cache miss, such as
+ * `tools_changed`; `cache_missed` are the tokens that it names with it.
  */
 export interface Usage {
   input?: number;

@@ -17,12 +17,11 @@ import click
 from stenolog.adapters.plugins import plugin_at_fault
 from stenolog.adapters.store.contract.address import hide_passwords
 from stenolog.domain.errors import CorruptLogError, PluginError, StenologError
-from stenolog.projections.terminal_text import safe_json
 
 from .app import DEFECT, FAILED, INTERRUPTED, OK, TERMINATED, Exit, exit_of
 from .arguments.options import OneOf
-from .lines import MENDED, CommandResult, Diagnostic, envelope
-from .terminal import Color, Declined, draw, say
+from .lines import MENDED, CommandResult, Diagnostic
+from .terminal import Color, Declined, draw, print_envelope, say
 
 F = TypeVar("F", bound=Callable[..., Any])
 REPORT = "this is a defect of stenolog; run it again with --traceback and report what it prints"
@@ -119,7 +118,7 @@ def show(answer: CommandResult, as_json: bool, color: Any, pager: bool) -> int:
     if as_json:
         data: Any = answer.data() if callable(answer.data) else answer.data
         for piece in data if answer.streams else [data]:
-            click.echo(safe_json(envelope(status, piece, answer.diagnostics)))
+            print_envelope(status, piece, answer.diagnostics)
     else:
         draw(answer.draw(), color, page=pager and not answer.streams)
         for note in answer.diagnostics if answer.messages is None else answer.messages:
@@ -139,7 +138,7 @@ def fail(error: BaseException, *, as_json: bool, trace: bool, color: Color | Non
         _try_to_say(hide_passwords("".join(traceback.format_exception(error)).rstrip()))
     message = hide_passwords(_message(error, exit))
     note = Diagnostic("error", type(error).__name__, message)
-    if _stdout_is_broken(error) or (as_json and not _printed(envelope("error", None, [note]))):
+    if _stdout_is_broken(error) or (as_json and not _printed(note)):
         _let_go_of_stdout()
         as_json = False
     if isinstance(error, Declined):
@@ -155,10 +154,10 @@ def _try_to_say(text: str, mark: str = "", style: str = "", color: Color | None 
         say(text, mark=mark, style=style, color=color)
 
 
-def _printed(data: dict[str, Any]) -> bool:
-    """Print an envelope; return whether that was possible."""
+def _printed(note: Diagnostic) -> bool:
+    """Print the envelope of an error; return whether that was possible."""
     try:
-        click.echo(safe_json(data))
+        print_envelope("error", None, [note])
     except OSError:
         return False
     return True

@@ -7,17 +7,18 @@ import shutil
 import stat
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self, TextIO, TypeAlias, TypeVar
 
 import click
+from pydantic_core import to_json
 
-from stenolog.projections.terminal_text import safe
+from stenolog.projections.terminal_text import safe, safe_json
 
-from .lines import Piece, TextLine
+from .lines import Diagnostic, Piece, TextLine, envelope
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -82,6 +83,16 @@ def _batched(rows: Iterator[str]) -> Iterator[str]:
     """Join lines, which a pipe takes ten times as fast."""
     while batch := "".join(islice(rows, BATCH)):
         yield batch
+
+
+def print_envelope(status: str, data: object, diagnostics: Sequence[Diagnostic] = ()) -> None:
+    """Print a result as a line of JSON, as `--json` asks for it."""
+    click.echo(safe_json(envelope(status, data, diagnostics)))
+
+
+def print_first_line(values: Mapping[str, object], out: TextIO | None = None) -> None:
+    """Print the first line of a server: JSON for the program that started it."""
+    print(to_json(values).decode(), file=out or sys.stdout, flush=True)
 
 
 def say(text: str, *, mark: str = "", style: str = "", color: Color | None = None) -> None:
@@ -208,6 +219,8 @@ STDOUT = Path("-")
 """The path that stands for stdout."""
 FILE = click.Path(dir_okay=False, allow_dash=True, path_type=Path)
 """A file to be written, or `-`."""
+PLAIN_FILE = click.Path(dir_okay=False, path_type=Path)
+"""A file by its path."""
 FILES = click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 """Files to be read, or folders of them."""
 

@@ -7,12 +7,13 @@ next runner settles its claims.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
+from math import inf
 from typing import NoReturn
 
-from stenolog.adapters.conversation.log import Conversation
+from stenolog.adapters.conversation.log import Conversation, Log
 from stenolog.adapters.engine.agent import Agent
 from stenolog.adapters.engine.journal import recovery
 from stenolog.adapters.engine.journal.effect_names import key
@@ -34,7 +35,7 @@ from stenolog.domain.values import CallRef, Tool
 from stenolog.projections.formats.deltas import ResponseDelta
 from stenolog.projections.requests import DEFAULT_API
 
-from .outcomes import RECEIPT, ModelCall, given_fields, limits_from, model_event, new_entries, tool_event
+from . import outcomes
 from .runner_messages import ClaimParams, Outcome
 
 
@@ -118,7 +119,7 @@ class Runner:
                     f"{name!r} is no agent of {self.conversation.name!r}; there is {known}"
                 )
         apis, api = params.apis, params.api or DEFAULT_API
-        limits = limits_from(params.limits)
+        limits = outcomes.limits_from(params.limits)
         return {
             name: Agent(name, RemoteModel(settings.card_of(name).model, apis.get(name, api)), limits=limits)
             for name in params.agents or members
@@ -186,15 +187,15 @@ class Runner:
 
     def _events(self, claim: Claim, outcome: Outcome) -> Sequence[Event | NewEntry]:
         """Return the outcome's events, unchanged if the log no longer wants the effect."""
-        if "events" in given_fields(outcome):
-            return new_entries(outcome.events or ())
+        if "events" in outcomes.given_fields(outcome):
+            return outcomes.new_entries(outcome.events or ())
         if claim.effect == MODEL:
             return self._model_events(claim, outcome)
         if outcome.output is None:
             raise InvalidEventError("/outcome: expected output, for the claim is of a tool call")
         answer, where, run = self._call(claim)
         call = answer.tool_calls[where.index] if run is None else self._journal.call_of(run)
-        result = tool_event(self.conversation, outcome.output, call, where, run and run.call)
+        result = outcomes.tool_event(self.conversation, outcome.output, call, where, run and run.call)
         # The call was closed while it ran.
         return (late(result) if run is None else result,)
 
@@ -202,10 +203,10 @@ class Runner:
         journal, where = self._journal, claim.lane
         lane = journal.state.lane(where)
         card = journal.settings.card_of(lane.agent)
-        receipt = RECEIPT.load(claim.receipt) if claim.receipt else None
-        call = ModelCall(lane.agent, lane.task, receipt, claim.cause, claim.attempt, model=card.model)
-        call = call._replace(tools=card.tools or ())
-        event = model_event(outcome, call, self.conversation.log.edge.clock())
+        receipt = outcomes.RECEIPT.load(claim.receipt) if claim.receipt else None
+        made = (lane.agent, lane.task, receipt, claim.cause, claim.attempt)
+        call = outcomes.ModelCall(*made, model=card.model, tools=card.tools or ())
+        event = outcomes.model_event(outcome, call, self.conversation.log.edge.clock())
         if isinstance(event, AssistantMessage):
             names = mentioned(event.text, journal.settings.members, lane.agent, journal.settings.turns)
             event = replace(event, to=tuple(names))
@@ -237,3 +238,72 @@ def _with_id(journal: Journal, events: Sequence[Event | NewEntry], id: str | Non
 def _is_due(state: State, claim: Claim) -> bool:
     wanted = (claim.lane, claim.effect, claim.cause)
     return any((*key(effect), effect.cause) == wanted for effect in effects(state))
+
+
+class Owner:
+    """An owner of claims: the presence that shows its life, and its runners by conversation.
+
+    `until` is the end of its lease on the stopwatch, `lease` its length in seconds.
+    """
+
+    def __init__(self, log: Log, lease: float) -> None:
+        self._presence = log.recorder.claims.presence(log.edge.id())
+        self._runners: dict[str, Runner] = {}
+        self._turn = threading.Lock()
+        self.lease = lease
+        self.until = inf
+
+    def runner(self, conversation: Conversation) -> Runner:
+        """Return the owner's runner on a conversation."""
+        with self._turn:
+            return self._runners.setdefault(conversation.name, Runner(conversation, self._presence))
+
+    def close(self) -> None:
+        """End the owner: its claims are those of a dead runner."""
+        self._presence.close(keep=True)
+
+
+class Owners:
+    """The owners by name. `is_leased`: one that does not call during its lease is ended.
+
+    `stopwatch` counts seconds.
+    """
+
+    def __init__(self, log: Log, stopwatch: Callable[[], float], *, is_leased: bool) -> None:
+        self._log = log
+        self._stopwatch = stopwatch
+        self.is_leased = is_leased
+        self._owners: dict[str, Owner] = {}
+        self._turn = threading.Lock()
+
+    def renew(self, name: str, lease: float | None = None) -> Owner:
+        """Return the owner, which has just called; `lease` None keeps the length."""
+        self.end_lapsed()
+        with self._turn:
+            owner = self._owners.get(name)
+            if owner is None:
+                owner = self._owners[name] = Owner(self._log, lease or DEFAULT_LEASE)
+            owner.lease = lease or owner.lease
+            owner.until = self._stopwatch() + owner.lease if self.is_leased else inf
+            return owner
+
+    def leave(self, name: str) -> None:
+        """End an owner, if there is one."""
+        with self._turn:
+            if owner := self._owners.pop(name, None):
+                owner.close()
+
+    def end_lapsed(self) -> None:
+        """End the owners whose leases are over."""
+        now = self._stopwatch()
+        for name in [name for name, owner in self._owners.copy().items() if owner.until < now]:
+            self.leave(name)
+
+    def close(self) -> None:
+        """End all of them."""
+        for name in [*self._owners]:
+            self.leave(name)
+
+
+DEFAULT_LEASE = 60.0
+"""The seconds after which a silent owner is ended."""

@@ -6,21 +6,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from .messages import (
-    LONGEST_WAIT,
-    AgentRequest,
-    Call,
-    InConversation,
-    Message,
-    Name,
-    NewEvent,
-    Number,
-    Object,
-    Position,
-)
+from . import messages
 
 
-class Failure(Message):
+class Failure(messages.Message):
     """The failure of a model call, as the provider or the connection reported it."""
 
     category: str = ""
@@ -33,46 +22,46 @@ class Failure(Message):
     """The response's headers, of which `retry-after` is read. They are not stored."""
 
 
-class CallOutput(Message):
+class CallOutput(messages.Message):
     """The result of a tool call."""
 
     text: str = ""
-    parts: list[Object] = Field(default_factory=list)
+    parts: list[messages.Object] = Field(default_factory=list)
     """Texts, images and files, in the place of `text`."""
     is_error: bool = False
     duration_ms: int | None = None
-    meta: Object = Field(default_factory=dict)
+    meta: messages.Object = Field(default_factory=dict)
 
 
-class Outcome(Message):
+class Outcome(messages.Message):
     """The outcome of a model call or a tool call: one of these fields, except that chunks may fail."""
 
-    response: Object | None = None
+    response: messages.Object | None = None
     """The provider's whole answer, as its JSON."""
-    chunks: list[Object] | None = None
+    chunks: list[messages.Object] | None = None
     """All events of the provider's stream, in order; with `failure`, those that came before it."""
     failure: Failure | None = None
     output: CallOutput | None = None
     """The output of a tool."""
-    events: list[NewEvent] | None = None
+    events: list[messages.NewEvent] | None = None
     """The events themselves, where none of the others fits."""
 
 
-class AnswerParams(InConversation):
+class AnswerParams(messages.InConversation):
     """The outcome of a model call of one's own loop."""
 
     agent: str
     task: str = ""
-    receipt: Object | None = None
+    receipt: messages.Object | None = None
     """The receipt of the request that was sent."""
     outcome: Outcome
-    id: Name | None = None
+    id: messages.Name | None = None
     """The id of the first entry, so that the call may be repeated."""
     retry: bool = False
     """True: the engine's retry policy sets the time of the next attempt after a failure."""
 
 
-class ClaimParams(InConversation):
+class ClaimParams(messages.InConversation):
     """Work that a runner looks for."""
 
     agents: list[str] = Field(default_factory=list)
@@ -83,19 +72,19 @@ class ClaimParams(InConversation):
     """The form for single agents, where they differ."""
     repeatable: list[str] = Field(default_factory=list)
     """The tools whose calls may run twice. Another one's call that was cut off is closed as unknown."""
-    limits: Object | None = None
+    limits: messages.Object | None = None
     """The limits of each lane's work, as `stenolog.engine.Limits` has them; null: its defaults."""
     limit: Annotated[int, Field(ge=1, le=1_000)] = 16
-    wait: Annotated[float, Field(ge=0, le=LONGEST_WAIT, strict=False)] = 0.0
+    wait: Annotated[float, Field(ge=0, le=messages.LONGEST_WAIT, strict=False)] = 0.0
     """The most seconds to wait for work."""
     owner: str = ""
     """A name of the runner, needed over HTTP: its claims lapse when it has not called for `lease` seconds."""
-    at_work: list[Number] | None = None
+    at_work: list[messages.Number] | None = None
     """The fences that this owner is at. It may have others whose answer was lost: they are claimed anew."""
     lease: Annotated[float, Field(ge=1, le=86_400, strict=False)] = 60.0
 
 
-class Claimed(Message):
+class Claimed(messages.Message):
     """An effect that this runner has, until it settles or releases it."""
 
     fence: int
@@ -103,20 +92,20 @@ class Claimed(Message):
     agent: str
     task: str
     effect: str
-    cause: Position
+    cause: messages.Position
     attempt: int
     key: str
     """An idempotency key: the same for a tool call that runs again."""
-    request: AgentRequest | None
+    request: messages.AgentRequest | None
     """The request of a model call."""
-    call: Call | None
+    call: messages.Call | None
     """The call of a tool."""
 
 
-class Work(Message):
+class Work(messages.Message):
     """The claims that were taken."""
 
-    position: Position
+    position: messages.Position
     claimed: list[Claimed]
     held: int
     """The number of effects that other runners have claimed."""
@@ -124,20 +113,20 @@ class Work(Message):
     """The seconds until the next effect is due; null: none is planned."""
 
 
-class SettleParams(InConversation):
+class SettleParams(messages.InConversation):
     """The outcome of a claimed effect."""
 
-    fence: Number
+    fence: messages.Number
     outcome: Outcome
-    id: Name | None = None
+    id: messages.Name | None = None
     """The id of the first entry, so that the call may be repeated after a lost answer."""
     owner: str = ""
 
 
-class FenceParams(InConversation):
+class FenceParams(messages.InConversation):
     """A claimed effect."""
 
-    fence: Number
+    fence: messages.Number
     owner: str = ""
 
 
@@ -147,14 +136,14 @@ class DraftParams(FenceParams):
     text: str
 
 
-class RenewParams(Message):
+class RenewParams(messages.Message):
     """A runner that is still at work."""
 
     owner: str
     lease: Annotated[float, Field(ge=1, le=86_400, strict=False)] = 60.0
 
 
-class OpenClaim(Message):
+class OpenClaim(messages.Message):
     """An effect that some runner is at."""
 
     conversation: str
@@ -167,13 +156,13 @@ class OpenClaim(Message):
     owner: str
 
 
-class ClaimsParams(Message):
+class ClaimsParams(messages.Message):
     """A conversation; null: all of them."""
 
-    conversation: Name | None = None
+    conversation: messages.Name | None = None
 
 
-class OpenClaims(Message):
+class OpenClaims(messages.Message):
     """The effects under way, the oldest first."""
 
     claims: list[OpenClaim]

@@ -28,8 +28,7 @@ from . import messages as m
 from . import runner_messages as r
 from .faults import InvalidParamsError, MethodNotFoundError, invalid_params
 from .outcomes import ModelCall, given_fields, model_event, new_entries, receipt_from
-from .owners import Owners
-from .runner import Runner
+from .runner import Owners, Runner
 from .views import claimed_message, effect_message, entry_message, request_message, written_message
 
 PROTOCOL = 1

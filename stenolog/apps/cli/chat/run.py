@@ -20,7 +20,8 @@ from stenolog.adapters.engine.options import RunEvent, StreamDelta
 from stenolog.adapters.engine.team.team import Message, Team
 from stenolog.adapters.engine.upkeep.auto_context import AutoSummary
 from stenolog.apps.cli.app import Terminated
-from stenolog.apps.cli.lines import CommandResult, envelope
+from stenolog.apps.cli.lines import CommandResult
+from stenolog.apps.cli.terminal import print_envelope
 from stenolog.domain.errors import IllegalCommandError, InvalidEventError
 from stenolog.domain.events import UNCHANGED, ModeSwitch, UserMessage
 from stenolog.domain.lanes.effects import ref
@@ -28,7 +29,6 @@ from stenolog.domain.lanes.state import LaneState, OpenCall
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.values import Control
 from stenolog.projections.prices import Prices
-from stenolog.projections.terminal_text import safe_json
 
 from .status import Hints, awaiting, describe_status, failed
 from .terminal import Lines, TerminalWriter, call_of, lines, pages_of, whole_call
@@ -184,7 +184,7 @@ class JsonPrinter:
         """Print an entry; streamed pieces are in their entry."""
         if not isinstance(happened, StreamDelta) and happened.entry.position > self._position:
             self._position = happened.entry.position
-            click.echo(safe_json(envelope("ok", happened.entry)))
+            print_envelope("ok", happened.entry)
 
     def tick(self) -> None:
         """Show that time has passed."""
@@ -195,7 +195,7 @@ class JsonPrinter:
     def catch_up(self, instead: str = "") -> None:
         """Print the entries that are not printed yet."""
         for entry in self.conversation.entries(after=self._position):
-            click.echo(safe_json(envelope("ok", entry)))
+            print_envelope("ok", entry)
             self._position = entry.position
 
 

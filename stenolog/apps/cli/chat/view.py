@@ -18,18 +18,8 @@ from stenolog.projections.views.acts import act_in_words
 from stenolog.projections.views.timeline import cut_words
 from stenolog.projections.views.usage import Usage, is_new_session, usage
 
+from . import terminal
 from .status import Hints, at_work
-from .terminal import (
-    Stopwatch,
-    StreamWrapper,
-    TerminalWriter,
-    call_of,
-    call_words,
-    error_words,
-    result_lines,
-    used_words,
-    what_next,
-)
 
 STYLES = {"thought": "dim", "said": ""}
 
@@ -41,18 +31,22 @@ class RunPrinter:
     """
 
     def __init__(
-        self, paper: TerminalWriter, conversation: Conversation, agents: Collection[str], hints: Hints
+        self,
+        paper: terminal.TerminalWriter,
+        conversation: Conversation,
+        agents: Collection[str],
+        hints: Hints,
     ) -> None:
         self.paper = paper
         self.hints = hints
         self.conversation = conversation
         self.agents = dict.fromkeys(agents)
         self.used = Usage(state=conversation.state())
-        self._watch = Stopwatch()
+        self._watch = terminal.Stopwatch()
         self._mine = ""
         self._speaker = ""
         self._floor = ""
-        self._flow: StreamWrapper | None = None
+        self._flow: terminal.StreamWrapper | None = None
         self._kind = ""
         self._said = ""
         self._written = 0
@@ -72,7 +66,7 @@ class RunPrinter:
         """Begin a run; `mine` are entries written here, which are not repeated."""
         self.catch_up()
         self.used = Usage(state=self.state)
-        self._mine, self._speaker, self._watch = mine, "", Stopwatch()
+        self._mine, self._speaker, self._watch = mine, "", terminal.Stopwatch()
         self._told.clear()
         self._acts.clear()
 
@@ -90,7 +84,9 @@ class RunPrinter:
             self._leave_floor()
         self.paper.status("")
         if (tally := self.used.total).answers:
-            self.paper.line((f"{used_words(tally, prices)} · {lasted(self._watch.seconds * 1000)}", "dim"))
+            self.paper.line(
+                (f"{terminal.used_words(tally, prices)} · {lasted(self._watch.seconds * 1000)}", "dim")
+            )
 
     def tick(self) -> None:
         """Show that time has passed."""
@@ -112,7 +108,7 @@ class RunPrinter:
     def _follow(self, entry: Entry) -> None:
         before = self.state
         if isinstance(entry.event, ToolResult) and (found := find_call(before, entry.event)):
-            self._calls[entry.position] = call_words(call_of(self.conversation, found[1]))
+            self._calls[entry.position] = terminal.call_words(terminal.call_of(self.conversation, found[1]))
         self.used = usage.evolve(self.used, entry)
         if _is_cancel(entry):
             rests = (where for where, lane in self.state.lanes.items() if lane.status == "idle")
@@ -227,7 +223,7 @@ class RunPrinter:
         mark, style = ("✗", "red") if result.is_error else ("✓", "green")
         took = "" if result.duration_ms is None else f" · {lasted(result.duration_ms)}"
         self.paper.line("  ", (f"{mark} ", style), (call, "blue"), (took, "dim"))
-        for row in result_lines(result):
+        for row in terminal.result_lines(result):
             if result.is_error:
                 self.paper.text(row, "dim", indent="    ")
             else:
@@ -246,8 +242,8 @@ class RunPrinter:
         if is_new_session(error):
             self.paper.text(f"· {where} begins a new session: {error.message}", "dim")
             return
-        self.paper.text(f"✗ {where}: {error_words(error)}", "yellow" if error.retry_at else "red")
-        self.paper.text(what_next(error, entry.time) or self.hints.out_of(error), "dim", indent="  ")
+        self.paper.text(f"✗ {where}: {terminal.error_words(error)}", "yellow" if error.retry_at else "red")
+        self.paper.text(terminal.what_next(error, entry.time) or self.hints.out_of(error), "dim", indent="  ")
 
     def _cancelled(self, lanes: Iterable[str]) -> None:
         """Show a cancelled agent once: the command and its result are two entries."""

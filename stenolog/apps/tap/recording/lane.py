@@ -21,7 +21,7 @@ from stenolog.projections.formats import reader_of
 from stenolog.projections.messages.json_fields import Blobs, as_str, same_from_start
 from stenolog.projections.requests.as_sent import Patch
 
-from .message_events import MADE_UP, Addressee, AnswerMark, answer_event, events_of, mark_of
+from . import message_events
 
 Positions = tuple[int, ...]
 SHORTEST_SUMMARY = 80
@@ -68,7 +68,7 @@ class StoredHistory(NamedTuple):
     positions: Sequence[Positions]
 
 
-NO_ANCHOR, NO_ANSWER, NOTHING_NEW = Anchor(), AnswerMark(""), Alignment([], [], 0)
+NO_ANCHOR, NO_ANSWER, NOTHING_NEW = Anchor(), message_events.AnswerMark(""), Alignment([], [], 0)
 
 
 @dataclass
@@ -92,7 +92,7 @@ class Lane:
     anchor: Anchor = NO_ANCHOR
     open: set[str] = field(default_factory=set)
     attempts: list[int] = field(default_factory=list)
-    answer: AnswerMark = NO_ANSWER
+    answer: message_events.AnswerMark = NO_ANSWER
     failed: int = 0
     last_ns: int = 0
     response: str = ""
@@ -135,7 +135,7 @@ class Lane:
 
     def note_answer(self, event: AssistantMessage, entry_id: str, position: int) -> None:
         """Remember an appended answer, to recognise it in the client's history."""
-        mark = mark_of(event.parts)
+        mark = message_events.mark_of(event.parts)
         if mark.words:
             self._words.setdefault(mark.words, []).append(position)
         if mark.acts:
@@ -161,7 +161,7 @@ class Lane:
         self._taken.clear()
         plans = [MessagePlan(positions) for positions in self.positions[:same]]
         plans += [MessagePlan(positions) for positions in before.positions[same:]]
-        to = Addressee(self.agent, request.model or self.model, self.tool_names)
+        to = message_events.Addressee(self.agent, request.model or self.model, self.tool_names)
         behind: list[int] = []
         for index in range(len(plans), len(hashes)):
             number, limit = index - len(before.hashes), LAST
@@ -234,7 +234,7 @@ class Lane:
         request: WireRequest,
         index: int,
         digest: str,
-        to: Addressee,
+        to: message_events.Addressee,
         before: Sequence[MessagePlan],
         limit: int,
         blobs: Blobs,
@@ -254,14 +254,14 @@ class Lane:
             if found := self.answer_position(parts, used):
                 self._learn_ids(parts, found)
                 return MessagePlan((found,))
-            return MessagePlan((), (answer_event(parts, to),))
+            return MessagePlan((), (message_events.answer_event(parts, to),))
         ids = message.answered
         carried = tuple(p for id in ids for p in self._results.get(id, ()) if p not in used)
         if ids and carried and all(id in self._results for id in ids):
             return MessagePlan(carried)
         if self._is_summary(request.messages[index]) and self.summary[0] not in used:
             return MessagePlan((self.summary[0],))
-        events = tuple(events_of(message, to))
+        events = tuple(message_events.events_of(message, to))
         blobs.update(message.blobs)
         if again := self._said_again(events, last, limit):
             return MessagePlan(again)
@@ -304,7 +304,7 @@ class Lane:
 
     def answer_position(self, parts: Sequence[AssistantPart], used: set[int]) -> int:
         """Return the position of the answer in a message; 0 if unknown."""
-        mark = mark_of(parts)
+        mark = message_events.mark_of(parts)
         for id in filter(None, mark.ids):
             if id in self.call_positions:
                 return self.call_positions[id]
@@ -324,7 +324,7 @@ class Lane:
             return
         ours = [id for id, at in self.call_positions.items() if at == position]
         for id, made in zip(ours, theirs, strict=False):
-            if made not in self.calls and not MADE_UP.fullmatch(made):
+            if made not in self.calls and not message_events.MADE_UP.fullmatch(made):
                 self.calls[made], self.call_positions[made] = self.calls[id], position
                 self.tool_names[made] = self.tool_names[id]
                 if id in self.open_calls:

@@ -24,8 +24,8 @@ from stenolog.apps.servers.limits import ACCEPTED_AT_ONCE, BACKLOG, Door
 from stenolog.apps.tap.journal_writer import JournalWriter
 from stenolog.apps.tap.upstreams import Upstream
 
-from .client_connection import ClientConnection
 from .connecting import tls_context
+from .connections import ClientConnection
 from .copies import Recording
 from .guard import Guard
 

@@ -37,7 +37,7 @@ def delete_command(db: Database, target: str, yes: bool) -> CommandResult:
     if not target == conversation.name:
         raise click.UsageError(f"to delete, write the whole name: {conversation.name!r}")
     if not yes and not sys.stdin.isatty():
-        raise click.UsageError("to delete without being asked, say --yes")
+        raise click.UsageError("cannot ask for confirmation here: add --yes")
     entries, words = _entry_count(conversation)
     if not yes:
         ask(f"Delete {conversation.name!r} and its {words} for good?", "nothing was deleted")

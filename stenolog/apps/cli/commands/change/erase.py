@@ -42,7 +42,7 @@ def erase_command(
     spans = position_ranges(positions, partial(resolve, conversation))
     chosen = list(dict.fromkeys(at for span in spans for at in range(span.first, span.last + 1)))
     if not yes and not sys.stdin.isatty():
-        raise click.UsageError("to erase without being asked, say --yes")
+        raise click.UsageError("cannot ask for confirmation here: add --yes")
     which = ("entry " if len(chosen) == 1 else "entries ") + ", ".join(map(str, chosen))
     if not yes:
         ask(f"Erase what {which} of {conversation.name!r} says, for good?", "nothing was erased")

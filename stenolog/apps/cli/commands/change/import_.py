@@ -230,7 +230,7 @@ def diagnostics(report: Report) -> Iterator[Diagnostic]:
     for what, count in report.repaired.items():
         yield Diagnostic("note", "repaired", f"{report.file}: {what}: {count}")
     if not report.holds_a_conversation:
-        yield Diagnostic("note", "empty", f"{report.file}: nobody says anything in it")
+        yield Diagnostic("note", "empty", f"{report.file}: it has no messages")
 
 
 def said_of(refused: Iterable[Refused]) -> Iterator[Diagnostic]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import click
 
@@ -20,36 +20,30 @@ from stenolog.apps.cli.arguments.position import resolve
 from stenolog.apps.cli.arguments.time import Period, in_zone, period
 from stenolog.apps.cli.framework import command
 from stenolog.apps.cli.lines import CommandResult, Diagnostic, Piece
-from stenolog.apps.cli.terminal import width
+from stenolog.apps.cli.terminal import PLAIN_FILE, width
 from stenolog.apps.views.conversations import short_name
 from stenolog.projections.prices import Prices
-from stenolog.projections.views.usage import (
-    NOTHING,
-    By,
-    Histogram,
-    Usage,
-    UsageTotals,
-    together,
-    usage,
-    usage_of,
-)
+from stenolog.projections.views import usage as usages
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Conversation, Log
     from stenolog.domain.entry import Entry
 
-FILE = click.Path(dir_okay=False, path_type=Path)
 OF_PLAN = {"agent": "--agent", "budgets": "--budget", "policies": "--policy", "api": "--api"}
 DAYS = {"day": "%Y-%m-%d", "week": "%G-W%V"}
 """The forms of a day and a week, which sort in the order of time."""
 BY = ("agent", "task", "run", "model", "conversation", *DAYS)
 
 
+Row: TypeAlias = tuple[str, usages.UsageTotals]
+"""A row of the table: its name and its totals."""
+
+
 @command("cost", example="stenolog cost demo --plan --agent coder --budget 8k,16k")
 @click.option(
     "--by", metavar="WHAT", type=OneOf(BY), default="agent", help=f"A line for each {', '.join(BY)}."
 )
-@click.option("--prices", type=FILE, help="Your prices, TOML or JSON.")
+@click.option("--prices", type=PLAIN_FILE, help="Your prices, TOML or JSON.")
 @click.option("--at", metavar="POSITION", help="Up to this position or time.")
 @click.option("--since", metavar="TIME", help="Only from this time on.")
 @click.option("--until", metavar="TIME", help="Only up to this time.")
@@ -117,14 +111,14 @@ def cost_command(
             else [(each.name, _used(each, at, times, after=shared(each)))]
         )
     ]
-    rows = _rows([one for one in used if not any(times) or one[1].total != NOTHING], by)
+    rows = _rows([one for one in used if not any(times) or one[1].total != usages.NOTHING], by)
     table = prices_of(prices)
     rows = _newest_first(log, rows) if by == "conversation" else _in_order(rows, by, table)
     data = {
         "conversations": [conversation.name for conversation in conversations],
         "by": by,
         "rows": [_data(name, tally, table) for name, tally in rows],
-        "total": _data("", together(tally for _, tally in rows), table),
+        "total": _data("", usages.together(tally for _, tally in rows), table),
     }
 
     def draw() -> Iterable[Piece]:
@@ -168,15 +162,13 @@ def _check_views(*, plan: bool, cache: bool, verbose: bool, has_times: bool) -> 
         raise click.UsageError("--verbose: only with --cache")
 
 
-def _newest_first(log: Log, rows: Sequence[tuple[str, UsageTotals]]) -> Sequence[tuple[str, UsageTotals]]:
+def _newest_first(log: Log, rows: Sequence[Row]) -> Sequence[Row]:
     """Return the rows in the order of `ls`; unknown ones last."""
     places = {name: at for at, name in enumerate(log.names(archived=True, order="latest"))}
     return sorted(rows, key=lambda row: places.get(row[0], len(places)))
 
 
-def _in_order(
-    rows: Sequence[tuple[str, UsageTotals]], by: str, table: Prices | None
-) -> Sequence[tuple[str, UsageTotals]]:
+def _in_order(rows: Sequence[Row], by: str, table: Prices | None) -> Sequence[Row]:
     """Return days and weeks by time, other rows by cost, then calls."""
     if by in DAYS:
         return sorted(rows, key=lambda row: row[0])
@@ -188,18 +180,18 @@ def _shared(conversation: Conversation) -> int:
     return conversation.log.recorder.lineage(conversation.stream)[-1].after
 
 
-def _used(conversation: Conversation, at: str | None, times: Period, after: int) -> Usage:
+def _used(conversation: Conversation, at: str | None, times: Period, after: int) -> usages.Usage:
     position = None if at is None else resolve(conversation, at)
     if not any(times) and not after:
-        return conversation.fold(usage, position)
-    return usage_of(
+        return conversation.fold(usages.usage, position)
+    return usages.usage_of(
         conversation.entries(at=position), lambda entry: entry.time in times and entry.position > after
     )
 
 
 def _used_by_day(
     conversation: Conversation, at: str | None, times: Period, after: int, form: str
-) -> Iterator[tuple[str, Usage]]:
+) -> Iterator[tuple[str, usages.Usage]]:
     """Yield the usage of each day or week after a position."""
     position = None if at is None else resolve(conversation, at)
     days = {
@@ -209,8 +201,8 @@ def _used_by_day(
     }
     for day in dict.fromkeys(days.values()):
         places = {place for place, written in days.items() if written == day}
-        used = usage_of(conversation.entries(at=position), partial(_is_among, places))
-        if used.total != NOTHING:
+        used = usages.usage_of(conversation.entries(at=position), partial(_is_among, places))
+        if used.total != usages.NOTHING:
             yield day, used
 
 
@@ -218,23 +210,23 @@ def _is_among(positions: Collection[int], entry: Entry) -> bool:
     return entry.position in positions
 
 
-def _rows(used: Iterable[tuple[str, Usage]], by: str) -> Sequence[tuple[str, UsageTotals]]:
+def _rows(used: Iterable[tuple[str, usages.Usage]], by: str) -> Sequence[Row]:
     """Return a tally for each name, without unused ones."""
-    rows: dict[str, list[UsageTotals]] = {}
+    rows: dict[str, list[usages.UsageTotals]] = {}
     for name, tally in _each(used, by):
         rows.setdefault(name, []).append(tally)
-    return [(name, together(tallies)) for name, tallies in rows.items()]
+    return [(name, usages.together(tallies)) for name, tallies in rows.items()]
 
 
-def _each(used: Iterable[tuple[str, Usage]], by: str) -> Iterator[tuple[str, UsageTotals]]:
+def _each(used: Iterable[tuple[str, usages.Usage]], by: str) -> Iterator[Row]:
     for name, each in used:
         if by == "conversation" or by in DAYS:
             yield name, each.total
         else:
-            yield from each.by(cast("By", "lane" if by == "task" else by))
+            yield from each.by(cast("usages.By", "lane" if by == "task" else by))
 
 
-def _data(name: str, tally: UsageTotals, prices: Prices) -> dict[str, Any]:
+def _data(name: str, tally: usages.UsageTotals, prices: Prices) -> dict[str, Any]:
     """Return a tally as JSON: tokens, milliseconds, and millionths of a dollar."""
     shown = {
         "name": name,
@@ -262,5 +254,5 @@ def _data(name: str, tally: UsageTotals, prices: Prices) -> dict[str, Any]:
     )
 
 
-def _times(times: Histogram) -> dict[str, int | None]:
+def _times(times: usages.Histogram) -> dict[str, int | None]:
     return {"median": times.percentile(50), "p95": times.percentile(95)}

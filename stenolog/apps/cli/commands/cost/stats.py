@@ -14,19 +14,18 @@ from stenolog.apps.cli.arguments.options import takes_at, takes_conversation
 from stenolog.apps.cli.arguments.position import resolve
 from stenolog.apps.cli.framework import command
 from stenolog.apps.cli.lines import CommandResult, Piece, counted, line
-from stenolog.apps.cli.terminal import whole_or_not_at_all
+from stenolog.apps.cli.terminal import PLAIN_FILE, whole_or_not_at_all
 from stenolog.apps.views.lanes import unrecorded
 from stenolog.apps.views.stats import Stats, agent_rows, stats, stats_data
 from stenolog.projections.context_curve.samples import MARK_WORDS
 
-FILE = click.Path(dir_okay=False, path_type=Path)
 STEPS = 3
 """The largest steps that a person is shown."""
 
 
 @command("stats", example="stenolog stats demo --agent coder --plot context.svg")
 @takes_at
-@click.option("--plot", metavar="FILE", type=FILE, help="Draw the agent's context as SVG.")
+@click.option("--plot", metavar="FILE", type=PLAIN_FILE, help="Draw the agent's context as SVG.")
 @takes_agent_else("else the one with most calls")
 @takes_conversation
 def stats_command(db: Database, target: str, at: str, plot: Path | None, agent: str | None) -> CommandResult:

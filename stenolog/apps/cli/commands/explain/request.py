@@ -8,39 +8,24 @@ from functools import partial
 import click
 
 from stenolog.adapters.conversation.queries.requests.bills import bill_of
-from stenolog.apps.cli.arguments.agent import (
-    address,
-    agent_or_only,
-    known_agent,
-    print_raw,
-    say_on_stderr,
-    takes_agent,
-    takes_api,
-)
+from stenolog.apps.cli.arguments import agent as agents
 from stenolog.apps.cli.arguments.database import Database
 from stenolog.apps.cli.arguments.lookup import find_conversation, open_log
 from stenolog.apps.cli.arguments.options import takes_conversation
 from stenolog.apps.cli.arguments.position import resolve
 from stenolog.apps.cli.framework import command
 from stenolog.apps.cli.lines import CommandResult, Piece
+from stenolog.apps.views import requests as requests
 from stenolog.apps.views.differences import at_call_before, difference, difference_data
 from stenolog.apps.views.lanes import means, unrecorded
 from stenolog.apps.views.positions import position_ranges
-from stenolog.apps.views.requests import (
-    AskedRequest,
-    edits_asked,
-    policy_asked,
-    real_data,
-    reasons_data,
-    whatif_data,
-)
 from stenolog.domain.errors import InvalidEventError
 
 
 @command("request", example="stenolog request demo --agent coder --at 9 --diff 6")
-@takes_agent
+@agents.takes_agent
 @click.option("--at", metavar="POSITION", default="@", help="At this position or time.")
-@takes_api
+@agents.takes_api
 @click.option("--policy", metavar="POLICY", help="Such as last:50+tokens:16k.")
 @click.option("--budget", metavar="N", help="So many tokens: 16k.")
 @click.option("--without", multiple=True, metavar="P[-Q]", help="Without entries: 91 or 40-44,91.")
@@ -88,10 +73,10 @@ def request_command(
     conversation = find_conversation(open_log(db), target)
     position = resolve(conversation, at)
     if other:
-        known_agent(conversation, other)
-    named = agent_or_only(conversation, agent, position)
-    chosen = policy_asked(conversation, named, position, policy, budget)
-    asked = AskedRequest(
+        agents.known_agent(conversation, other)
+    named = agents.agent_or_only(conversation, agent, position)
+    chosen = requests.policy_asked(conversation, named, position, policy, budget)
+    asked = requests.AskedRequest(
         conversation,
         named,
         position,
@@ -99,19 +84,19 @@ def request_command(
         chosen,
         [*position_ranges(without, partial(resolve, conversation))],
         mode,
-        edits_asked(edit),
+        requests.edits_asked(edit),
         as_built=built,
     )
     if raw:
-        print_raw(asked.request())
-        say_on_stderr(unrecorded(conversation, named))
+        agents.print_raw(asked.request())
+        agents.say_on_stderr(unrecorded(conversation, named))
         return None
     if reasons:
         shown = _reasons(asked, message)
     elif dropped:
         shown = _dropped(asked)
     elif differs:
-        shown = _difference(asked, before, address(other, "--other"), exit_code=exit_code)
+        shown = _difference(asked, before, agents.address(other, "--other"), exit_code=exit_code)
     else:
         shown = _whatif(asked, exit_code=exit_code) if asked.is_changed else _real(asked)
     has_note = reasons or not (dropped or differs or asked.is_changed)
@@ -119,7 +104,7 @@ def request_command(
     return shown._replace(diagnostics=notes)
 
 
-def _real(asked: AskedRequest) -> CommandResult:
+def _real(asked: requests.AskedRequest) -> CommandResult:
     request = asked.request()
     entries = list(asked.conversation.entries())
     billed = bill_of(asked.conversation, request, entries)
@@ -129,10 +114,10 @@ def _real(asked: AskedRequest) -> CommandResult:
 
         return drawn_request(request, entries, billed)
 
-    return CommandResult(real_data(request, billed), draw)
+    return CommandResult(requests.real_data(request, billed), draw)
 
 
-def _reasons(asked: AskedRequest, message: int | None) -> CommandResult:
+def _reasons(asked: requests.AskedRequest, message: int | None) -> CommandResult:
     """Show the reason for every part, or for one message's."""
     from stenolog.projections.analysis.explain import left_out, why
 
@@ -151,10 +136,10 @@ def _reasons(asked: AskedRequest, message: int | None) -> CommandResult:
         return reasons_drawn(request, reasons, billed, whole=message is not None)
 
     billed = bill_of(asked.conversation, request, list(asked.conversation.entries()))
-    return CommandResult(reasons_data(request, reasons, left_out(request, log), billed), draw)
+    return CommandResult(requests.reasons_data(request, reasons, left_out(request, log), billed), draw)
 
 
-def _dropped(asked: AskedRequest) -> CommandResult:
+def _dropped(asked: requests.AskedRequest) -> CommandResult:
     from stenolog.projections.analysis.budget import budget_room
     from stenolog.projections.analysis.explain import left_out
 
@@ -167,11 +152,11 @@ def _dropped(asked: AskedRequest) -> CommandResult:
         return left_out_drawn(request, gone, rooms)
 
     billed = bill_of(asked.conversation, request, list(asked.conversation.entries()))
-    return CommandResult({**reasons_data(request, [], gone, billed), "budget": rooms}, draw)
+    return CommandResult({**requests.reasons_data(request, [], gone, billed), "budget": rooms}, draw)
 
 
 def _difference(
-    asked: AskedRequest, before: str | None, other: str | None, *, exit_code: bool
+    asked: requests.AskedRequest, before: str | None, other: str | None, *, exit_code: bool
 ) -> CommandResult:
     """Show the difference from another position's or agent's request."""
     earlier = asked._replace(agent=other or asked.agent)
@@ -189,7 +174,7 @@ def _difference(
     return CommandResult(difference_data(found), draw, failed=exit_code and not found.told.equal)
 
 
-def _whatif(asked: AskedRequest, *, exit_code: bool) -> CommandResult:
+def _whatif(asked: requests.AskedRequest, *, exit_code: bool) -> CommandResult:
     """Show the request as it might be, beside the real one."""
     made = asked.whatif()
 
@@ -198,4 +183,4 @@ def _whatif(asked: AskedRequest, *, exit_code: bool) -> CommandResult:
 
         return whatif_drawn(made)
 
-    return CommandResult(whatif_data(asked, made), draw, failed=exit_code and not made.same)
+    return CommandResult(requests.whatif_data(asked, made), draw, failed=exit_code and not made.same)

@@ -15,7 +15,7 @@ from stenolog.apps.cli.arguments.lookup import open_log
 from stenolog.apps.cli.arguments.options import SUMMARY_OVER, RegisteredName, names, takes_db
 from stenolog.apps.cli.framework import command
 from stenolog.apps.cli.lines import CommandResult
-from stenolog.apps.cli.terminal import say
+from stenolog.apps.cli.terminal import PLAIN_FILE, say
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Conversation, Log
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from stenolog.domain.policy import Policy
 
 NAME, AGENT = "chat", "assistant"
-FILE = click.Path(path_type=Path, dir_okay=False)
 ALONE = ("model", "cli", "agent", "persona", "tools")
 """The options that describe a single agent."""
 
@@ -35,12 +34,12 @@ ALONE = ("model", "cli", "agent", "persona", "tools")
 @click.argument("target", metavar="[CONVERSATION]", required=False, default="", shell_complete=names)
 @click.option("--model", metavar="MODEL", help="Who answers; else $STENOLOG_MODEL.")
 @click.option("--cli", metavar="COMMAND", help="A program that answers.")
-@click.option("--team", type=FILE, help="A team, from its file.")
+@click.option("--team", type=PLAIN_FILE, help="A team, from its file.")
 @click.option("--agent", metavar="NAME", help=f"Else the only one, or {AGENT}.")
 @click.option("--persona", metavar="TEXT", help="Who the agent is.")
 @click.option("--tools", multiple=True, metavar="MODULE:NAME", help="A function to call; repeatable.")
 @click.option("--to", metavar="NAME", multiple=True, help="Whom the messages are for; repeatable.")
-@click.option("--prices", type=FILE, help="Your prices, TOML or JSON.")
+@click.option("--prices", type=PLAIN_FILE, help="Your prices, TOML or JSON.")
 @click.option(
     "--channel",
     metavar="NAME",

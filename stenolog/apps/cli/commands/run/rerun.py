@@ -13,18 +13,16 @@ from stenolog.apps.cli.arguments.lookup import find_conversation, open_log
 from stenolog.apps.cli.arguments.options import names, takes_db
 from stenolog.apps.cli.framework import command
 from stenolog.apps.cli.lines import CommandResult, Piece, counted, line
+from stenolog.apps.cli.terminal import PLAIN_FILE
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Conversation
     from stenolog.projections.analysis.rerun import Rerun, Team
 
 
-from stenolog.apps.cli.commands.run.run import FILE
-
-
 @command("rerun", example="stenolog rerun --db recorded.db --team team.toml")
 @click.argument("target", metavar="[CONVERSATION]", required=False, default="", shell_complete=names)
-@click.option("--team", type=FILE, help="With the agents of this file.")
+@click.option("--team", type=PLAIN_FILE, help="With the agents of this file.")
 @takes_db
 def rerun_command(db: Database, target: str, team: Path | None) -> CommandResult:
     """Run a recorded conversation again, from the log only.

@@ -14,17 +14,14 @@ from stenolog.apps.cli.arguments.lookup import open_log
 from stenolog.apps.cli.arguments.options import SUMMARY_OVER, takes_db, typed
 from stenolog.apps.cli.framework import command
 from stenolog.apps.cli.lines import CommandResult
-from stenolog.apps.cli.terminal import say
+from stenolog.apps.cli.terminal import PLAIN_FILE, say
 
 if TYPE_CHECKING:
     from stenolog.apps.cli.chat.run import RunSession
 
 
-FILE = click.Path(path_type=Path, dir_okay=False)
-
-
 @command("run", example="stenolog run team.toml 'Which test fails?'")
-@click.argument("file", type=FILE)
+@click.argument("file", type=PLAIN_FILE)
 @click.argument("message", required=False)
 @click.option("--conversation", metavar="NAME", default="", help="Else that of the file.")
 @click.option("--to", metavar="NAME", multiple=True, help="Whom the message is for; repeatable.")
@@ -32,7 +29,7 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--retry", is_flag=True, help="Resume failed agents.")
 @click.option("--paranoid", is_flag=True, help="Build each request twice, and compare.")
 @click.option("--summary-over", type=click.IntRange(1), metavar="TOKENS", help=SUMMARY_OVER)
-@click.option("--record", type=FILE, help="Into a new database, for `rerun`.")
+@click.option("--record", type=PLAIN_FILE, help="Into a new database, for `rerun`.")
 @takes_db
 def run_command(
     db: Database,

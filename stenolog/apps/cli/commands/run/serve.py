@@ -9,14 +9,13 @@ from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, TextIO
 
 import click
-from pydantic_core import to_json
 
 from stenolog.apps.cli.arguments.database import Database
 from stenolog.apps.cli.arguments.lookup import open_log
 from stenolog.apps.cli.arguments.options import takes_db
 from stenolog.apps.cli.framework import command
 from stenolog.apps.cli.lines import CommandResult
-from stenolog.apps.cli.terminal import say
+from stenolog.apps.cli.terminal import print_first_line, say
 from stenolog.apps.servers.sockets import UNIX, server_socket, socket_path
 from stenolog.domain.errors import MissingExtraError
 
@@ -64,7 +63,7 @@ def _serve_http(log: Log, host: str, port: int, out: TextIO) -> None:
     with server_socket(host, port) as (bound, url):
         # A token of the environment is known to who set it, and stands in no output.
         first = {"url": url, **socket_path(host)} | ({} if given else {"token": token})
-        print(to_json(first).decode(), file=out, flush=True)
+        print_first_line(first, out)
         where = host if host.startswith(UNIX) else url
         say(f"serving {log.path} at {where}; Ctrl-C ends it", mark="·", style="cyan")
         web_server(application(log, token)).run(sockets=[bound])

@@ -77,7 +77,8 @@ def submit_command(
     else:
         data |= _decided(conversation, approve, refuse, name)
     if has_worker(log, name) is False:
-        say(f"no worker of {name!r} lives; it waits for one (`stenolog workers`)", mark="·", style="cyan")
+        words = f"no worker of {name!r} is running; the message waits for one (`stenolog workers`)"
+        say(words, mark="·", style="cyan")
     if not wait:
         done = line(("✓ ", "green"), f"{data['conversation']}: submitted at {data['position']}")
         return CommandResult(data, lambda: [done])

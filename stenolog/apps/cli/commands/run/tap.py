@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-import sys
 from datetime import UTC, datetime
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from pydantic_core import to_json
 
 from stenolog.adapters.programs.claude_code import COMMAND
 from stenolog.adapters.store.contract.address import default_database, make_home
@@ -20,7 +18,7 @@ from stenolog.apps.cli.arguments.database import Database, ServerDatabase
 from stenolog.apps.cli.arguments.options import takes_db, typed
 from stenolog.apps.cli.framework import command
 from stenolog.apps.cli.lines import CommandResult, counted
-from stenolog.apps.cli.terminal import say
+from stenolog.apps.cli.terminal import print_first_line, say
 from stenolog.apps.servers.sockets import UNIX, server_socket, socket_path
 from stenolog.domain.errors import InvalidEventError, MissingExtraError, StenologError
 
@@ -86,8 +84,7 @@ def tap_command(
         if listen:
             base = tap.base(bound)
             first = {"base_urls": {name: f"{base}/{name}" for name in tap.upstreams}}
-            print(to_json(first | socket_path(listen)).decode())
-            sys.stdout.flush()
+            print_first_line({**first, **socket_path(listen)})
             say(f"recording to {db}; Ctrl-C ends it", mark="·", style="cyan")
         ended = supervisor.run(tap, bound, list(words) or None)
     if ended.printed.strip():

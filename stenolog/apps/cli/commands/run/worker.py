@@ -15,18 +15,17 @@ from stenolog.apps.cli.arguments.lookup import open_log
 from stenolog.apps.cli.arguments.options import takes_db
 from stenolog.apps.cli.framework import command
 from stenolog.apps.cli.lines import counted
-from stenolog.apps.cli.terminal import say
+from stenolog.apps.cli.terminal import PLAIN_FILE, say
 
 if TYPE_CHECKING:
     from stenolog.apps.workers.worker import Worker
 
-FILE = click.Path(path_type=Path, dir_okay=False)
 STOPS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name))
 TEAM_NAME = "Else the file's name."
 
 
 @command("worker", example="stenolog worker --db postgresql://db/talks --team team.toml")
-@click.option("--team", "file", type=FILE, required=True, help="The team's file.")
+@click.option("--team", "file", type=PLAIN_FILE, required=True, help="The team's file.")
 @click.option("--name", metavar="NAME", default="", help=TEAM_NAME)
 @click.option("--concurrency", type=click.IntRange(1), default=50, show_default=True, help="Runs at once.")
 @click.option(

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
 import click
-from pydantic_core import to_json
 
 from stenolog.apps.cli.arguments.database import Database
 from stenolog.apps.cli.arguments.lookup import find_conversation, open_log
 from stenolog.apps.cli.arguments.options import takes_conversation
 from stenolog.apps.cli.framework import command
 from stenolog.apps.cli.lines import CommandResult
-from stenolog.apps.cli.terminal import say
+from stenolog.apps.cli.terminal import print_first_line, say
 from stenolog.apps.inspect import inspector
 from stenolog.apps.servers.sockets import server_socket, socket_path
 
@@ -66,9 +65,10 @@ def run_server(app: Starlette, host: str, port: int, path: str, *, opens: bool) 
     with server_socket(host, port) as (bound, origin):
         url = origin + path
         at_terminal = sys.stdout.isatty()
-        first = to_json({"url": url} | socket_path(host)).decode()
-        click.echo(f"Open {url}  (Ctrl-C ends it)" if at_terminal and not socket_path(host) else first)
-        sys.stdout.flush()
+        if at_terminal and not socket_path(host):
+            print(f"Open {url}  (Ctrl-C ends it)", flush=True)
+        else:
+            print_first_line({"url": url} | socket_path(host))
         if not at_terminal:
             say("Ctrl-C ends it", mark="·", style="cyan")
         if opens:

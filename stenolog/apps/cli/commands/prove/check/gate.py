@@ -18,7 +18,7 @@ from stenolog.apps.cli.arguments.options import RegisteredName, takes_db
 from stenolog.apps.cli.draw.skipped_conversations import SkippedConversations
 from stenolog.apps.cli.framework import command
 from stenolog.apps.cli.lines import CommandResult, Piece, counted, line
-from stenolog.apps.cli.terminal import FILE, STDOUT, progress, whole_or_not_at_all
+from stenolog.apps.cli.terminal import FILE, PLAIN_FILE, STDOUT, progress, whole_or_not_at_all
 from stenolog.domain.errors import (
     InvalidEventError,
     StenologError,
@@ -33,7 +33,6 @@ from stenolog.projections.formats import FORMATS
 if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Log
 
-THERE = click.Path(dir_okay=False, path_type=Path)
 DATABASE = DatabaseParameter(dir_okay=False, path_type=Path)
 STYLES = {"changed": "red", "vanished": "red", "new": "yellow"}
 
@@ -47,7 +46,7 @@ STYLES = {"changed": "red", "vanished": "red", "new": "yellow"}
     type=FILE,
     help="Write the digests here; - for stdout.",
 )
-@click.option("--against", type=THERE, help="List differences from this file.")
+@click.option("--against", type=PLAIN_FILE, help="List differences from this file.")
 @click.option(
     "--api", "apis", metavar="API", multiple=True, type=RegisteredName(FORMATS), help="A provider; else all."
 )
