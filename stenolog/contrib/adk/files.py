@@ -16,23 +16,9 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, BinaryIO, NamedTuple
 
+from stenolog import importers
 from stenolog.errors import UnknownFormatError
-from stenolog.importers import (
-    SQLITE,
-    Importer,
-    Json,
-    JsonLinesReader,
-    Record,
-    Skipped,
-    SourceConversation,
-    agent_called,
-    as_dict,
-    as_list,
-    as_str,
-    dict_row,
-    sqlite_database,
-    tables_in,
-)
+from stenolog.importers import Json, JsonLinesReader, Record, as_dict, as_list, as_str
 
 from .events import USER, details_of, field, with_logs
 from .session import AdkSession
@@ -58,8 +44,8 @@ def sessions_in(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[dict[str
     If sessions share an id, the first keeps it; the others add application and user.
     """
     seen: Counter[str] = Counter()
-    order = "create_time, rowid" if "create_time" in tables_in(stream)["sessions"] else "rowid"
-    with sqlite_database(stream, "sessions", "events") as connection:
+    order = "create_time, rowid" if "create_time" in importers.tables_in(stream)["sessions"] else "rowid"
+    with importers.sqlite_database(stream, "sessions", "events") as connection:
         query = f"SELECT app_name, user_id, id, state FROM sessions ORDER BY {order}"
         for app, user, id, state in connection.execute(query).fetchall():
             name = str(id) if not seen[str(id)] else f"{id} ({app}, {user})"
@@ -84,11 +70,11 @@ def _events(
         session,
     )
     for row in cursor:
-        columns = dict_row(cursor, row)
+        columns = importers.dict_row(cursor, row)
         try:
             yield _event(columns, reading)
         except UnknownFormatError as error:
-            reading.skipped.append(Skipped(int(row[0]), str(error), "row"))
+            reading.skipped.append(importers.Skipped(int(row[0]), str(error), "row"))
 
 
 def _event(columns: dict[str, Any], reading: JsonLinesReader) -> dict[str, Any]:
@@ -311,11 +297,11 @@ def is_document(value: Json) -> bool:
     return are_sessions or is_session(value) or is_evaluation(value)
 
 
-def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:
+def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[importers.SourceConversation]:
     """Yield the conversations of a file."""
-    start = stream.read(len(SQLITE))
+    start = stream.read(len(importers.SQLITE))
     stream.seek(0)
-    if start == SQLITE:
+    if start == importers.SQLITE:
         yield from (_of_session(session, "row") for session in sessions_in(stream, reading))
         return
     names: Counter[str] = Counter()
@@ -335,7 +321,7 @@ def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversat
                 reading.skip(there, "a session or an evaluation set", session)
 
 
-def _of_session(session: dict[str, Any], unit: str = "event") -> SourceConversation:
+def _of_session(session: dict[str, Any], unit: str = "event") -> importers.SourceConversation:
     ignored = Counter(name for name in BESIDE if session.get(name))
     return _conversation(session["id"], with_logs(session), session, ignored, unit=unit)
 
@@ -348,7 +334,7 @@ def _conversation(
     *,
     failed: str = "",
     unit: str = "event",
-) -> SourceConversation:
+) -> importers.SourceConversation:
     """Return a conversation; its main agent is the first speaker."""
     records = [Record(str(nth), event) for nth, event in enumerate(events, 1) if isinstance(event, dict)]
     ignored["not an object"] += len(events) - len(records)
@@ -356,11 +342,11 @@ def _conversation(
     app = as_str(field(about, "app_name"))
     main = next((author for author in authors if author not in ("", USER)), "") or app or AGENT
     facts = {"app": app, "user": as_str(field(about, "user_id"))}
-    make = partial(AdkSession, main=agent_called(main, AGENT), about=facts)
-    return SourceConversation(name, records, make, +ignored, failed=failed, unit=unit)
+    make = partial(AdkSession, main=importers.agent_called(main, AGENT), about=facts)
+    return importers.SourceConversation(name, records, make, +ignored, failed=failed, unit=unit)
 
 
-ADK = Importer(
+ADK = importers.Importer(
     "adk",
     read=read,
     is_document=is_document,

@@ -7,39 +7,9 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
+from stenolog import events, importers
 from stenolog.errors import DuplicateIdError
-from stenolog.events import (
-    EPOCH,
-    AssistantMessage,
-    CallRef,
-    LlmError,
-    ToolResult,
-    Usage,
-    UserMessage,
-)
-from stenolog.importers import (
-    Blobs,
-    EventWriter,
-    ExistingLog,
-    Record,
-    RecordConverter,
-    SettingsWriter,
-    Step,
-    agent_called,
-    as_dict,
-    as_int,
-    as_str,
-    as_time,
-    compact_json,
-    error_category,
-    gemini_answer_parts,
-    gemini_responses,
-    gemini_usage,
-    gemini_user_part,
-    key_of,
-    position_ranges,
-    title_of,
-)
+from stenolog.importers import Blobs, Record, as_dict, as_int, as_str, as_time, compact_json
 from stenolog.parts import AssistantPart, ToolCall, UserPart
 
 from .events import CARD, CATEGORIES, PROVIDER, USER, AdkEvent, card_of, field, joined, parts_of
@@ -56,7 +26,7 @@ SAME_TIME = 1e-6
 class WaitingCall(NamedTuple):
     """A call that waits for its result."""
 
-    ref: CallRef
+    ref: events.CallRef
     name: str
     in_context: bool
 
@@ -69,14 +39,14 @@ class ContextMessage(NamedTuple):
     positions: frozenset[int]
 
 
-class AdkSession(RecordConverter):
+class AdkSession(importers.RecordConverter):
     """Converter of one session. `main` speaks first; `about` has the session's facts."""
 
-    def __init__(self, log: ExistingLog, main: str, about: dict[str, Any]) -> None:
-        super().__init__(EventWriter(SYSTEM, main, log, closes=False))
-        self.setup = SettingsWriter(self.writer, scope="open")
+    def __init__(self, log: importers.ExistingLog, main: str, about: dict[str, Any]) -> None:
+        super().__init__(importers.EventWriter(SYSTEM, main, log, closes=False))
+        self.setup = importers.SettingsWriter(self.writer, scope="open")
         self.setup.about(SYSTEM, about)
-        self._time = EPOCH
+        self._time = events.EPOCH
         self._open: dict[str, deque[WaitingCall]] = {}
         """The calls without a result, by their ids."""
         self._unnamed: dict[str, deque[str]] = {}
@@ -93,7 +63,7 @@ class AdkSession(RecordConverter):
         self._seen: dict[str, int] = {}
         """By the key of each event, a hash of it."""
 
-    def take(self, record: Record) -> list[Step]:
+    def take(self, record: Record) -> list[importers.Step]:
         """Return the steps for an event."""
         event = self._event(record)
         if event is None:
@@ -117,7 +87,7 @@ class AdkSession(RecordConverter):
             self.ignored["actions"] += 1
         return self.writer.drain()
 
-    def end(self) -> list[Step]:
+    def end(self) -> list[importers.Step]:
         """Return the steps left at the end of the session."""
         self.ignored["partial"] += len(self._fragments)
         return self.writer.drain()
@@ -129,7 +99,7 @@ class AdkSession(RecordConverter):
         """
         fields = record.value
         id, content = as_str(fields.get("id")), hash(compact_json(fields))
-        key = key_of(id) or f"#{record.line}"
+        key = importers.key_of(id) or f"#{record.line}"
         if key in self._seen:
             if self._seen[key] == content:
                 return None
@@ -162,20 +132,20 @@ class AdkSession(RecordConverter):
 
     def _input(self, event: AdkEvent, parts: list[dict[str, Any]]) -> None:
         blobs: Blobs = {}
-        user_parts: list[UserPart] = [gemini_user_part(part, PROVIDER, blobs) for part in parts]
-        message = UserMessage(
+        user_parts: list[UserPart] = [importers.gemini_user_part(part, PROVIDER, blobs) for part in parts]
+        message = events.UserMessage(
             parts=user_parts,
             meta={SYSTEM: event.about()},
             source=self.writer.source(event.id, USER, event.key),
         )
-        if self.setup.title is None and (title := title_of(message.text)):
+        if self.setup.title is None and (title := importers.title_of(message.text)):
             self.setup.title = title
         self._cause[event.invocation] = self._put(message, event, event.key, blobs)
 
     def _answer(self, event: AdkEvent, raw_parts: list[dict[str, Any]]) -> None:
         """Write an agent's message, or its error with the parts that had arrived."""
         agent, model = self._speaker(event), as_str(event.get("model_version"))
-        parts = gemini_answer_parts(raw_parts, PROVIDER, model, partial(self._call_id, event))
+        parts = importers.gemini_answer_parts(raw_parts, PROVIDER, model, partial(self._call_id, event))
         calls = [part for part in parts if isinstance(part, ToolCall)]
         code, finished = as_str(event.get("error_code")), as_str(event.get("finish_reason"))
         is_stopped = not parts and event.get("interrupted") is True
@@ -196,7 +166,9 @@ class AdkSession(RecordConverter):
         if parts and (calls or not has_failed):
             stopped = "interrupted" if event.get("interrupted") is True else finished
             is_for_model = not (calls and all(call.name.startswith(OF_ADK) for call in calls))
-            answer = AssistantMessage(**common, parts=parts, finish_reason=stopped, in_context=is_for_model)
+            answer = events.AssistantMessage(
+                **common, parts=parts, finish_reason=stopped, in_context=is_for_model
+            )
             self._put(answer, event, event.key)
             self._note_calls(event.key, calls, is_for_model)
             parts = []
@@ -205,10 +177,10 @@ class AdkSession(RecordConverter):
             category = (
                 "cancelled"
                 if is_stopped and not code
-                else CATEGORIES.get(code.rpartition(".")[2]) or error_category(reason)
+                else CATEGORIES.get(code.rpartition(".")[2]) or importers.error_category(reason)
             )
             common["source"] = self.writer.source(event.id, "error", event.key)
-            error = LlmError(**common, category=category, message=reason, parts=parts)
+            error = events.LlmError(**common, category=category, message=reason, parts=parts)
             self._put(error, event, f"{event.key}:error" if calls else event.key)
 
     def _output(self, event: AdkEvent, agent: str) -> None:
@@ -219,7 +191,7 @@ class AdkSession(RecordConverter):
             self.writer.source(event.id, "output", event.key),
             field(as_dict(event.get("node_info")), "path"),
         )
-        answer = AssistantMessage(
+        answer = events.AssistantMessage(
             agent=agent,
             text=text or '""',
             in_context=False,
@@ -231,7 +203,7 @@ class AdkSession(RecordConverter):
 
     def _speaker(self, event: AdkEvent) -> str:
         """Return the agent of an event, which joins when it speaks first."""
-        agent = agent_called(event.author, self.writer.main)
+        agent = importers.agent_called(event.author, self.writer.main)
         found = card_of(event.fields.get(CARD))
         if model := as_str(event.get("model_version")):
             found |= {"model": model, "provider": PROVIDER if "gemini" in model else ""}
@@ -246,17 +218,17 @@ class AdkSession(RecordConverter):
 
     def _note_calls(self, entry: str, calls: Iterable[ToolCall], is_for_model: bool) -> None:
         for index, call in enumerate(calls):
-            opened = WaitingCall(CallRef(entry=entry, index=index), call.name, is_for_model)
+            opened = WaitingCall(events.CallRef(entry=entry, index=index), call.name, is_for_model)
             self._open.setdefault(call.id, deque()).append(opened)
 
     def _result(self, event: AdkEvent, part: dict[str, Any], key: str) -> None:
         blobs: Blobs = {}
-        for response in gemini_responses([part], PROVIDER, blobs):
+        for response in importers.gemini_responses([part], PROVIDER, blobs):
             waiting = self._unnamed.get(response.name)
             id = response.call_id or (waiting.popleft() if waiting else "")
             calls = self._open.get(id)
             call = calls.popleft() if calls else None
-            result = ToolResult(
+            result = events.ToolResult(
                 call_id=id,
                 call=call.ref if call else None,
                 name=call.name if call else response.name,
@@ -291,10 +263,12 @@ class AdkSession(RecordConverter):
         parts: list[AssistantPart] = []
         for fragment in left:
             if fragment.author == last.author and not fragment.is_input:
-                parts += gemini_answer_parts(fragment.parts, PROVIDER, "", partial(self._call_id, fragment))
+                parts += importers.gemini_answer_parts(
+                    fragment.parts, PROVIDER, "", partial(self._call_id, fragment)
+                )
         if answer := joined(parts):
             agent, source = self._speaker(last), self.writer.source(last.id, "partial", last.key)
-            error = LlmError(
+            error = events.LlmError(
                 agent=agent, category="cancelled", message="left off", parts=answer, source=source
             )
             self._put(error, last, last.key)
@@ -308,7 +282,7 @@ class AdkSession(RecordConverter):
             return
         self._out = self._out.union(*(each.positions for each in self._written[starts[0] :]))
         self._written = self._written[: starts[0]]
-        self.setup.hides = tuple(position_ranges(self._out, set()))
+        self.setup.hides = tuple(importers.position_ranges(self._out, set()))
         self.setup.branches = True
         self.setup.settle(event.key, self._time)
         self.decisions["rewound"] += 1
@@ -328,11 +302,11 @@ class AdkSession(RecordConverter):
             if first - SAME_TIME <= each.time <= last + SAME_TIME and not each.positions & spared
         ]
         covered = frozenset[int]().union(*(each.positions for each in inside))
-        summary = AssistantMessage(
+        summary = events.AssistantMessage(
             agent=self._speaker(event) if not event.is_input else self.writer.main,
             purpose="summary",
-            covers=tuple(position_ranges(covered, set())),
-            parts=gemini_answer_parts(parts, PROVIDER, "", partial(self._call_id, event)),
+            covers=tuple(importers.position_ranges(covered, set())),
+            parts=importers.gemini_answer_parts(parts, PROVIDER, "", partial(self._call_id, event)),
             source=self.writer.source(event.id, "compaction", event.key),
         )
         key = f"{event.key}:summary"
@@ -348,9 +322,9 @@ def _number(value: object) -> float:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0.0
 
 
-def _usage(counted: dict[str, Any]) -> Usage | None:
+def _usage(counted: dict[str, Any]) -> events.Usage | None:
     """Return the tokens; Gemini counts thoughts beside the answer."""
     thoughts = as_int(field(counted, "thoughts_token_count"))
     output = as_int(field(counted, "candidates_token_count")) + thoughts
     cached = field(counted, "cached_content_token_count")
-    return gemini_usage(field(counted, "prompt_token_count"), output, cached, thoughts)
+    return importers.gemini_usage(field(counted, "prompt_token_count"), output, cached, thoughts)

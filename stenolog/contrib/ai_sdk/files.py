@@ -11,28 +11,10 @@ from hashlib import sha256
 from itertools import groupby
 from typing import Any, BinaryIO
 
+from stenolog import importers
 from stenolog.errors import DuplicateIdError
 from stenolog.events import AssistantMessage, Known, LlmError, Usage, UserMessage
-from stenolog.importers import (
-    Blobs,
-    ExistingLog,
-    Importer,
-    Json,
-    JsonLinesReader,
-    Record,
-    SessionConverter,
-    Skipped,
-    SourceConversation,
-    Step,
-    as_dict,
-    as_int,
-    as_list,
-    as_str,
-    as_time,
-    compact_json,
-    key_of,
-    title_of,
-)
+from stenolog.importers import Blobs, Json, Record, as_dict, as_int, as_list, as_str, as_time, compact_json
 from stenolog.parts import AssistantPart, ToolCall
 
 from .parts import (
@@ -55,20 +37,20 @@ BESIDE = ("annotations", "attachments", "data", "experimental_attachments", "met
 CUT_OFF = "cut-off"
 
 
-class AiSdkChat(SessionConverter):
+class AiSdkChat(importers.SessionConverter):
     """Converter of one chat; `is_named`: it has an id."""
 
     system, main = SYSTEM, "assistant"
 
-    def __init__(self, log: ExistingLog, title: str = "", *, is_named: bool = False) -> None:
+    def __init__(self, log: importers.ExistingLog, title: str = "", *, is_named: bool = False) -> None:
         super().__init__(log)
-        self.setup.title = title_of(title) or None
+        self.setup.title = importers.title_of(title) or None
         self._log = log
         self._keys: Counter[str] = Counter()
         self._has_begun = False
         self._is_named = is_named
 
-    def take(self, record: Record) -> list[Step]:
+    def take(self, record: Record) -> list[importers.Step]:
         """Return the steps for a message."""
         message = record.value
         key, role = self._key(record), as_str(message.get("role"))
@@ -84,7 +66,7 @@ class AiSdkChat(SessionConverter):
                 self.ignored[f"role {role or message.get('role')!r:.40}"] += 1
         return self.writer.drain()
 
-    def end(self) -> list[Step]:
+    def end(self) -> list[importers.Step]:
         """Return the remaining steps; messages replaced by an answer or an edit are hidden."""
         if removed := self.writer.hide_missing(self.time):
             self.decisions["taken out of the chat"] += removed
@@ -92,7 +74,7 @@ class AiSdkChat(SessionConverter):
 
     def _key(self, record: Record) -> str:
         """Return the id of a message's first entry: its own if unique."""
-        own = key_of(as_str(record.value.get("id")))
+        own = importers.key_of(as_str(record.value.get("id")))
         self._keys[own] += 1
         return own if own and self._keys[own] == 1 else f"#{record.line}"
 
@@ -172,7 +154,9 @@ class AiSdkChat(SessionConverter):
             ids[call.id] += 1
             if call.is_answered:
                 nth = ids[call.id]
-                self._result(call, key_of(f"{id}:{call.id}" if nth == 1 else f"{id}:{call.id}:{nth}"))
+                self._result(
+                    call, importers.key_of(f"{id}:{call.id}" if nth == 1 else f"{id}:{call.id}:{nth}")
+                )
 
     def _result(self, call: ToolInvocation, id: str) -> None:
         blobs: Blobs = {}
@@ -255,7 +239,7 @@ def is_document(value: Json) -> bool:
     return is_chat(value) or (isinstance(value, list) and bool(value) and all(is_record(v) for v in value))
 
 
-def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:
+def read(stream: BinaryIO, reading: importers.JsonLinesReader) -> Iterator[importers.SourceConversation]:
     """Yield the chats of a file."""
     loose: list[Json] = []
     for place, value in reading.items(stream):
@@ -272,7 +256,9 @@ def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversat
         yield _conversation(messages, {"id": id}, reading)
 
 
-def _conversation(messages: list[Json], chat: dict[str, Any], reading: JsonLinesReader) -> SourceConversation:
+def _conversation(
+    messages: list[Json], chat: dict[str, Any], reading: importers.JsonLinesReader
+) -> importers.SourceConversation:
     name = next(filter(None, (as_str(chat.get(key)) for key in IDS)), "")
     records: list[Record] = []
     for number, message in enumerate(messages, 1):
@@ -280,11 +266,11 @@ def _conversation(messages: list[Json], chat: dict[str, Any], reading: JsonLines
             records.append(Record(str(number), message))
         else:
             found = f"expected a message, found {type(message).__name__}"
-            reading.skipped.append(Skipped(number, found, "message"))
+            reading.skipped.append(importers.Skipped(number, found, "message"))
     ignored = Counter(key for key in chat if key not in (MESSAGES, "title", "createdAt", *IDS))
-    return SourceConversation(
+    return importers.SourceConversation(
         name, records, partial(AiSdkChat, title=as_str(chat.get("title")), is_named=name != ""), ignored
     )
 
 
-AI_SDK = Importer("ai-sdk", read=read, is_document=is_document, is_record=is_record)
+AI_SDK = importers.Importer("ai-sdk", read=read, is_document=is_document, is_record=is_record)

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from stenolog import importers
 from stenolog.importers import (
     Blobs,
-    BlockContext,
     Json,
     JsonObject,
-    PartTable,
     arguments,
     as_dict,
     as_int,
     as_list,
     as_str,
     compact_json,
-    keep_base64,
-    keep_data_url,
-    media_part,
-    text_maker,
 )
 from stenolog.parts import (
     AssistantPart,
@@ -152,13 +147,13 @@ def attachment(raw: dict[str, Any]) -> JsonObject:
     return {"type": "file", **named}
 
 
-def _file(part: JsonObject, context: BlockContext) -> ImagePart | FilePart | None:
+def _file(part: JsonObject, context: importers.BlockContext) -> ImagePart | FilePart | None:
     """Return a picture or file: bytes as a blob, else its URL or its id at a provider."""
     url, name = as_str(part.get("url")), as_str(part.get("filename"))
     media_type = as_str(part.get("mediaType")) or as_str(part.get("mimeType"))
-    stored = keep_data_url(url, context.blobs)
+    stored = importers.keep_data_url(url, context.blobs)
     data = as_str(part.get("data"))
-    blob = (stored[1] if stored else keep_base64(data, context.blobs) if data else None) or ""
+    blob = (stored[1] if stored else importers.keep_base64(data, context.blobs) if data else None) or ""
     media_type = media_type or (stored[0] if stored else "")
     if media_type == "image" and (blob or url):
         media_type = stored[0] if stored else "image/png"
@@ -168,10 +163,10 @@ def _file(part: JsonObject, context: BlockContext) -> ImagePart | FilePart | Non
         return FilePart(
             name=name, media_type=media_type or "application/octet-stream", provider=provider, id=id
         )
-    return media_part(media_type, name, blob=blob, url="" if blob else url) if blob or url else None
+    return importers.media_part(media_type, name, blob=blob, url="" if blob else url) if blob or url else None
 
 
-def _reasoning(part: JsonObject, _: BlockContext) -> ReasoningPart | list[ReasoningPart]:
+def _reasoning(part: JsonObject, _: importers.BlockContext) -> ReasoningPart | list[ReasoningPart]:
     """Return reasoning with the provider's proof of it."""
     if details := as_list(part.get("details")):
         return [_old_reasoning(as_dict(each)) for each in details]
@@ -196,9 +191,11 @@ def _old_reasoning(detail: dict[str, Any]) -> ReasoningPart:
 
 
 _media = dict.fromkeys(("file", "image", "audio"), _file)
-INPUTS = PartTable[UserPart](SYSTEM, {"text": text_maker(), **_media})
+INPUTS = importers.PartTable[UserPart](SYSTEM, {"text": importers.text_maker(), **_media})
 """Makers of what a user sent, and of what an MCP server returned."""
-ANSWERS = PartTable[AssistantPart](SYSTEM, {"text": text_maker(), "reasoning": _reasoning})
+ANSWERS = importers.PartTable[AssistantPart](
+    SYSTEM, {"text": importers.text_maker(), "reasoning": _reasoning}
+)
 """Makers of an answer's parts that are no calls."""
 
 

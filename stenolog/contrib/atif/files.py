@@ -10,28 +10,9 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, BinaryIO, TypeAlias
 
+from stenolog import importers
 from stenolog.events import AuthorKind, Usage
-from stenolog.importers import (
-    Blobs,
-    ExistingLog,
-    Importer,
-    Json,
-    JsonLinesReader,
-    Record,
-    SessionConverter,
-    SourceConversation,
-    Step,
-    agent_called,
-    as_dict,
-    as_list,
-    as_str,
-    as_time,
-    compact_json,
-    litellm_usage,
-    openai_calls,
-    openai_user_parts,
-    read_tool,
-)
+from stenolog.importers import Blobs, Json, Record, as_dict, as_list, as_str, as_time, compact_json
 from stenolog.parts import AssistantPart, ProviderPart, ReasoningPart, TextPart, ToolCall, UserPart
 
 SYSTEM = "atif"
@@ -82,14 +63,14 @@ class Lane:
         return f"#{self.prefix}{id if is_id else f'{number}.'}"
 
 
-class Trajectory(SessionConverter):
+class Trajectory(importers.SessionConverter):
     """Converter of one trajectory."""
 
     system = SYSTEM
 
-    def __init__(self, log: ExistingLog, trajectory: dict[str, Any]) -> None:
+    def __init__(self, log: importers.ExistingLog, trajectory: dict[str, Any]) -> None:
         about = as_dict(trajectory.get("agent"))
-        self._main = Lane(agent_called(as_str(about.get("name"))), trajectory)
+        self._main = Lane(importers.agent_called(as_str(about.get("name"))), trajectory)
         self.main = self._main.agent
         super().__init__(log)
         self._document = trajectory
@@ -100,7 +81,7 @@ class Trajectory(SessionConverter):
         self._deal(self._main)
         self.setup.also(SYSTEM, _facts(trajectory))
 
-    def take(self, record: Record) -> list[Step]:
+    def take(self, record: Record) -> list[importers.Step]:
         """Return the steps for a step of the main agent. Raises `DuplicateIdError` for another trajectory."""
         was_begun = self.setup.is_begun
         self._step(self._main, record.number, record.value)
@@ -108,7 +89,7 @@ class Trajectory(SessionConverter):
             self.check_beginning("trajectory")
         return self.writer.drain()
 
-    def end(self) -> list[Step]:
+    def end(self) -> list[importers.Step]:
         """Return the remaining steps: unreferenced sub-agents, and facts about the run."""
         for trajectory in map(as_dict, as_list(self._document.get(EMBEDDED))):
             self._sub_agent(trajectory, self._main, None)
@@ -117,7 +98,7 @@ class Trajectory(SessionConverter):
 
     def _deal(self, lane: Lane) -> None:
         """Give an agent the card that its trajectory describes."""
-        tools = [read_tool(tool) for tool in as_list(lane.about.get("tool_definitions"))]
+        tools = [importers.read_tool(tool) for tool in as_list(lane.about.get("tool_definitions"))]
         by_name = {tool.name: tool for tool in tools if tool.name}
         self.setup.card(
             lane.agent, model=as_str(lane.about.get("model_name")), tools=tuple(by_name.values()) or None
@@ -177,7 +158,7 @@ class Trajectory(SessionConverter):
         self.ignored.update(f"metrics.{name}" for name in metrics if name not in COUNTED)
         counted = {**as_dict(metrics.get("extra")), **metrics}
         cached = {"cache_read_tokens": metrics.get("cached_tokens")}
-        return litellm_usage({**counted, **cached}, metrics.get("cost_usd"))
+        return importers.litellm_usage({**counted, **cached}, metrics.get("cost_usd"))
 
     def _results(
         self, lane: Lane, key: str, step: dict[str, Any], calls: Calls, position: int | None = None
@@ -221,7 +202,7 @@ class Trajectory(SessionConverter):
         id = as_str(trajectory.get("trajectory_id")) or as_str(trajectory.get("session_id"))
         id = id or str(len(self._written))
         name = as_str(as_dict(trajectory.get("agent")).get("name")) or "sub-agent"
-        agent = agent_called(f"{name}-{id[-12:]}")
+        agent = importers.agent_called(f"{name}-{id[-12:]}")
         while agent in self.setup.cards:
             agent = f"{agent}-{len(self._written)}"
         lane = Lane(agent, trajectory, f"{id[:80]}/", parent.agent)
@@ -276,7 +257,7 @@ def _answer_parts(key: str, step: Mapping[str, Json]) -> Iterator[AssistantPart]
         {"id": call.get("tool_call_id"), "function": {**call, "name": call.get("function_name")}}
         for call in map(as_dict, as_list(step.get("tool_calls")))
     ]
-    yield from openai_calls({"tool_calls": calls}, key)
+    yield from importers.openai_calls({"tool_calls": calls}, key)
 
 
 def _parts(content: Json, blobs: Blobs) -> Iterator[UserPart]:
@@ -288,11 +269,11 @@ def _parts(content: Json, blobs: Blobs) -> Iterator[UserPart]:
         fields = as_dict(part)
         path = as_str(as_dict(fields.get("source")).get("path"))
         if fields.get("type") == "image" and path.startswith(("http:", "https:", "data:")):
-            yield from openai_user_parts([{"type": "image_url", "image_url": {"url": path}}], blobs)
+            yield from importers.openai_user_parts([{"type": "image_url", "image_url": {"url": path}}], blobs)
         elif fields.get("type") == "image":  # a file beside the trajectory, or at another place
             yield ProviderPart(provider=SYSTEM, raw=compact_json(part))
         elif part is not None:
-            yield from openai_user_parts([part], blobs)
+            yield from importers.openai_user_parts([part], blobs)
 
 
 PREFIX = "ATIF"
@@ -309,7 +290,7 @@ def is_document(document: Json) -> bool:
     return is_trajectory(document) or any(map(is_trajectory, as_list(document)[:1]))
 
 
-def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:
+def read(stream: BinaryIO, reading: importers.JsonLinesReader) -> Iterator[importers.SourceConversation]:
     """Yield a conversation for each trajectory in a file."""
     for place, found in reading.items(stream):
         if is_trajectory(found):
@@ -318,7 +299,7 @@ def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversat
             reading.skip(place, "an ATIF trajectory", found)
 
 
-def _conversation(trajectory: dict[str, Any]) -> SourceConversation:
+def _conversation(trajectory: dict[str, Any]) -> importers.SourceConversation:
     """Return a trajectory's conversation, named by its id, else its session's."""
     name = as_str(trajectory.get("trajectory_id")) or as_str(trajectory.get("session_id"))
     continuation = as_dict(as_dict(trajectory.get("agent")).get("extra")).get("continuation_index")
@@ -328,7 +309,9 @@ def _conversation(trajectory: dict[str, Any]) -> SourceConversation:
         Record(str(number), step if isinstance(step, dict) else {"message": step})
         for number, step in enumerate(trajectory["steps"], 1)
     ]
-    return SourceConversation(name, records, partial(Trajectory, trajectory=trajectory), unit="step")
+    return importers.SourceConversation(
+        name, records, partial(Trajectory, trajectory=trajectory), unit="step"
+    )
 
 
-ATIF = Importer("atif", read=read, is_document=is_document, is_record=is_trajectory)
+ATIF = importers.Importer("atif", read=read, is_document=is_document, is_record=is_trajectory)

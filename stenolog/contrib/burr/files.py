@@ -9,30 +9,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
+from stenolog import importers
 from stenolog.events import AssistantMessage, LlmError, ToolResult, UserMessage
-from stenolog.importers import (
-    Blobs,
-    ExistingLog,
-    Importer,
-    Json,
-    JsonLinesReader,
-    JsonObject,
-    Record,
-    SessionConverter,
-    SourceConversation,
-    Step,
-    StreamedRecords,
-    agent_called,
-    as_dict,
-    as_str,
-    as_time,
-    compact_json,
-    error_category,
-    openai_answer_parts,
-    openai_calls,
-    openai_user_parts,
-    position_ranges,
-)
+from stenolog.importers import Blobs, Json, JsonObject, Record, as_dict, as_str, as_time, compact_json
 from stenolog.parts import AssistantPart, ImagePart, UserPart
 
 NAMES = ("chat_history", "messages", "history", "chat", "conversation")
@@ -109,12 +88,12 @@ _USED = frozenset(("role", "content", "text", "tool_calls", "tool_call_id", "nam
 _TYPES = ("begin_entry", "end_entry", "begin_span", "end_span", "attribute")
 
 
-class Burr(SessionConverter):
+class Burr(importers.SessionConverter):
     """Converter of one application's log."""
 
     system, main = SYSTEM, "assistant"
 
-    def __init__(self, log: ExistingLog) -> None:
+    def __init__(self, log: importers.ExistingLog) -> None:
         super().__init__(log)
         self.setup.mode = "chat"
         self._field = ""
@@ -127,7 +106,7 @@ class Burr(SessionConverter):
         self._steps: list[JsonObject] = []
         """The steps since the last message."""
 
-    def take(self, record: Record) -> list[Step]:
+    def take(self, record: Record) -> list[importers.Step]:
         """Return the steps for a record; messages come with the end of a step."""
         value = record.value
         match value.get("type"):
@@ -139,7 +118,7 @@ class Burr(SessionConverter):
                 self.ignored[as_str(kind) or "record"] += 1
         return self.writer.drain()
 
-    def end(self) -> list[Step]:
+    def end(self) -> list[importers.Step]:
         """Return the steps left at the end of the file."""
         if self._steps:
             self.ignored["step without a message"] += len(self._steps)
@@ -163,7 +142,7 @@ class Burr(SessionConverter):
         self._history, self._placed = now, self._placed[gone : gone + stays]
         if any(leaving):
             self._hidden.update(position for position in leaving if position)
-            self.setup.hides = tuple(position_ranges(self._hidden, set()))
+            self.setup.hides = tuple(importers.position_ranges(self._hidden, set()))
             self.decisions["messages that left the history"] += len(leaving)
         for message in now[stays:]:
             self._count += 1
@@ -191,7 +170,7 @@ class Burr(SessionConverter):
         name = as_str(message.get("name"))
         if kind == "assistant":
             return AssistantMessage(
-                agent=agent_called(name, self.main),
+                agent=importers.agent_called(name, self.main),
                 parts=_answer(key, {**message, "content": content}),
                 to=(USER,),
                 cause=self.writer.last_question(self.main),
@@ -205,7 +184,7 @@ class Burr(SessionConverter):
                 call=call.ref if call else None,
                 name=name or (call.name if call else ""),
                 to=() if call else (self.main,),
-                parts=openai_user_parts(content, blobs),
+                parts=importers.openai_user_parts(content, blobs),
                 meta=meta,
                 source=self.writer.source(key, "tool", key),
             )
@@ -226,7 +205,7 @@ class Burr(SessionConverter):
         told: JsonObject = {**(steps or [{}])[-1], "steps": steps[:-1], "traceback": failure}
         error = LlmError(
             agent=self.main,
-            category=error_category(last),
+            category=importers.error_category(last),
             message=last,
             meta={SYSTEM: told},
             source=self.writer.source(key, "exception", key),
@@ -245,13 +224,13 @@ def _digest(message: JsonObject) -> str:
 def _answer(key: str, message: JsonObject) -> list[AssistantPart]:
     content = message["content"]
     told = message if isinstance(content, str | list | None) else {**message, "content": json.dumps(content)}
-    return [*openai_answer_parts(told), *openai_calls(message, key)]
+    return [*importers.openai_answer_parts(told), *importers.openai_calls(message, key)]
 
 
 def _user_parts(message: JsonObject, content: Json, blobs: Blobs) -> tuple[UserPart, ...]:
     if message.get("type") == "image" and as_str(content).startswith("http"):
         return (ImagePart(url=content),)
-    return openai_user_parts(content, blobs)
+    return importers.openai_user_parts(content, blobs)
 
 
 def is_record(record: Json) -> bool:
@@ -262,9 +241,9 @@ def is_record(record: Json) -> bool:
     return value.get("type") in _TYPES and "action_sequence_id" in value
 
 
-def read(stream: BinaryIO, reader: JsonLinesReader) -> Iterator[SourceConversation]:
+def read(stream: BinaryIO, reader: importers.JsonLinesReader) -> Iterator[importers.SourceConversation]:
     """Yield the one conversation of a log, which does not name its application."""
-    yield SourceConversation("", StreamedRecords(stream, reader), Burr, unit="line")
+    yield importers.SourceConversation("", importers.StreamedRecords(stream, reader), Burr, unit="line")
 
 
 def _name_of(path: Path) -> str:
@@ -272,4 +251,4 @@ def _name_of(path: Path) -> str:
     return path.absolute().parent.name if path.name == "log.jsonl" else path.stem
 
 
-BURR = Importer("burr", read=read, is_record=is_record, name_of=_name_of)
+BURR = importers.Importer("burr", read=read, is_record=is_record, name_of=_name_of)

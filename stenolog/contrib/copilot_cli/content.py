@@ -6,23 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from stenolog import importers
 from stenolog.events import AuthorKind, ErrorCategory
-from stenolog.importers import (
-    Blobs,
-    Json,
-    JsonObject,
-    agent_called,
-    arguments,
-    as_dict,
-    as_int,
-    as_list,
-    as_str,
-    error_category,
-    keep_base64,
-    media_part,
-    object_in,
-    text_parts,
-)
+from stenolog.importers import Blobs, Json, JsonObject, as_dict, as_int, as_list, as_str
 from stenolog.parts import AssistantPart, ReasoningPart, TextPart, ToolCall, UserPart
 
 _FAMILIES = frozenset(
@@ -72,7 +58,7 @@ class SubAgents:
 
     def name(self, id: str, kind: str = "") -> str:
         """Return a sub-agent's name; one of unknown kind is an `agent`."""
-        return self._names.setdefault(id, agent_called(f"{kind or 'agent'}-{id[-_SHORT:]}"))
+        return self._names.setdefault(id, importers.agent_called(f"{kind or 'agent'}-{id[-_SHORT:]}"))
 
     def rename(self, old: str, new: str) -> None:
         """Rename a sub-agent once a record in its lane names its kind."""
@@ -84,7 +70,7 @@ class SubAgents:
 
     def call(self, request: JsonObject) -> None:
         """Note a tool call that may run a sub-agent."""
-        if prompt := as_str(object_in(request.get("arguments")).get("prompt")):
+        if prompt := as_str(importers.object_in(request.get("arguments")).get("prompt")):
             self.prompts[as_str(request.get("toolCallId"))] = prompt
 
 
@@ -156,10 +142,10 @@ def media(items: Json, assets: Mapping[str, str], blobs: Blobs) -> list[UserPart
 def _medium(item: JsonObject, assets: Mapping[str, str], blobs: Blobs) -> UserPart | None:
     data = as_str(item.get("data")) or assets.get(as_str(item.get("assetId")), "")
     media_type = as_str(item.get("mimeType"))
-    blob = keep_base64(data, blobs) if data else None
+    blob = importers.keep_base64(data, blobs) if data else None
     if blob is None:
         return None
-    return media_part(media_type, as_str(item.get("displayName")), blob=blob)
+    return importers.media_part(media_type, as_str(item.get("displayName")), blob=blob)
 
 
 def described(attachments: Json) -> list[dict[str, Any]]:
@@ -191,7 +177,7 @@ def _call(request: JsonObject, id: str) -> ToolCall:
     return ToolCall(
         id=as_str(request.get("toolCallId")) or id,
         name=as_str(request.get("name")),
-        arguments=arguments(request.get("arguments")),
+        arguments=importers.arguments(request.get("arguments")),
         form="custom" if request.get("type") == "custom" else "",
     )
 
@@ -204,10 +190,14 @@ def result_parts(data: JsonObject, assets: Mapping[str, str], blobs: Blobs) -> l
     pictures = media(result.get("binaryResultsForLlm"), assets, blobs) or media(
         result.get("contents"), assets, blobs
     )
-    return [*text_parts(text), *(text_parts(failure) if failure != text else []), *pictures]
+    return [
+        *importers.text_parts(text),
+        *(importers.text_parts(failure) if failure != text else []),
+        *pictures,
+    ]
 
 
 def category_of(data: JsonObject, wording: str) -> ErrorCategory:
     """Return the category of an error."""
     kind = as_str(data.get("errorType"))
-    return _CATEGORIES.get(kind) or error_category(wording, as_int(data.get("statusCode")))
+    return _CATEGORIES.get(kind) or importers.error_category(wording, as_int(data.get("statusCode")))

@@ -7,26 +7,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from stenolog import importers
 from stenolog.events import AuthorKind, Usage
 from stenolog.importers import (
     Blobs,
-    ExistingLog,
-    Importer,
     JsonObject,
-    LineFormat,
     Record,
-    SessionConverter,
-    Step,
-    arguments,
     as_dict,
     as_int,
     as_list,
     as_str,
     as_time,
     compact_json,
-    key_of,
     text_parts,
-    title_of,
 )
 from stenolog.parts import ReasoningPart
 
@@ -61,13 +54,13 @@ _PLACE = {"cwd": "cwd", "branch": "branch", "headCommit": "commit", "repository"
 """The facts about the working folder, and the names that the settings have for them."""
 
 
-class CopilotCli(SessionConverter):
+class CopilotCli(importers.SessionConverter):
     """Converter of one session."""
 
     system = "copilot-cli"
     main = "copilot"
 
-    def __init__(self, log: ExistingLog) -> None:
+    def __init__(self, log: importers.ExistingLog) -> None:
         super().__init__(log)
         self._contents: dict[str, int] = {}
         self._order: dict[str, str] = {}
@@ -82,11 +75,11 @@ class CopilotCli(SessionConverter):
         self._recent = ""
         """The first message that came while a compaction was running."""
 
-    def take(self, record: Record) -> list[Step]:
+    def take(self, record: Record) -> list[importers.Step]:
         """Return the steps for a record."""
         value = record.value
         self.time = as_time(value.get("timestamp"), self.time)
-        own = key_of(as_str(value.get("id")))
+        own = importers.key_of(as_str(value.get("id")))
         content = hash(compact_json(value))
         if own and self._contents.get(own) == content:
             self.ignored["repeated record"] += 1
@@ -100,7 +93,7 @@ class CopilotCli(SessionConverter):
         self._take(event)
         return self.writer.drain()
 
-    def end(self) -> list[Step]:
+    def end(self) -> list[importers.Step]:
         """Return the remaining steps; reasoning waits for the answer that repeats it."""
         if self._thoughts:
             self.ignored["reasoning without an answer yet"] += len(self._thoughts)
@@ -130,7 +123,9 @@ class CopilotCli(SessionConverter):
             case "tool.execution_complete":
                 self._result(event)
             case "tool.user_requested":
-                wording = f"{as_str(event.data.get('toolName'))} {arguments(event.data.get('arguments'))}"
+                wording = (
+                    f"{as_str(event.data.get('toolName'))} {importers.arguments(event.data.get('arguments'))}"
+                )
                 self.write_user(event.key, text_parts(wording), role=event.kind, agent=self._sub(event))
             case "system.notification" if as_str(event.data.get("content")):
                 wording = as_str(event.data["content"])
@@ -156,7 +151,7 @@ class CopilotCli(SessionConverter):
             case "session.mode_changed":
                 self._mode(as_str(data.get("newMode")))
             case "session.title_changed":
-                self.setup.title = title_of(as_str(data.get("title"))) or self.setup.title
+                self.setup.title = importers.title_of(as_str(data.get("title"))) or self.setup.title
             case "session.binary_asset":
                 self._assets[as_str(data.get("assetId"))] = as_str(data.get("data"))
             case "session.compaction_start":
@@ -327,7 +322,7 @@ class CopilotCli(SessionConverter):
 
     def _rewind(self, event: SessionEvent) -> None:
         """Take out of context what came after a record, which the file may have lost."""
-        first = key_of(as_str(event.data.get("upToEventId")))
+        first = importers.key_of(as_str(event.data.get("upToEventId")))
         keys = list(self._order.values())
         start = keys.index(self._order[first]) if first in self._order else len(keys)
         behind = {*keys[start:]}
@@ -347,9 +342,9 @@ class CopilotCli(SessionConverter):
             self.setup.settle(event.key, self.time)
 
 
-COPILOT_CLI = Importer(
+COPILOT_CLI = importers.Importer(
     "copilot-cli",
-    lines=LineFormat(CopilotCli, session_of),
+    lines=importers.LineFormat(CopilotCli, session_of),
     is_record=is_event,
     name_of=name_of,
 )

@@ -8,20 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from stenolog import events
 from stenolog.analysis import Context, context, settings
 from stenolog.errors import CallerError, UnsupportedVersionError
-from stenolog.events import (
-    UNCHANGED,
-    AssistantMessage,
-    Entry,
-    Event,
-    Known,
-    LlmError,
-    ModeSwitch,
-    ToolResult,
-    Unknown,
-    UserMessage,
-)
+from stenolog.events import Entry
 from stenolog.importers import (
     Blobs,
     Exporter,
@@ -70,7 +60,7 @@ def _files_of(conversation: Conversation, entries: Sequence[Entry], folder: Path
 
     An imported result goes where it came from, unless another file is there.
     """
-    large = {e.position: e.event for e in entries if isinstance(e.event, ToolResult) and e.event.blob}
+    large = {e.position: e.event for e in entries if isinstance(e.event, events.ToolResult) and e.event.blob}
     outputs, wholes = conversation.outputs, {}
     for each in outputs.listed():
         result = large.get(each.position)
@@ -94,7 +84,7 @@ def messages(entries: Sequence[Entry], blobs: Mapping[str, bytes], files: NewFil
     made: dict[str, Message] = {}
     last = max((entry.position for entry in entries if _is_ours(entry.event)), default=0)
     for entry in entries:
-        if isinstance(entry.event, Unknown):
+        if isinstance(entry.event, events.Unknown):
             raise UnsupportedVersionError(
                 f"position {entry.position}: {entry.event.topic} needs a later release"
             )
@@ -111,7 +101,7 @@ class Before(NamedTuple):
     ids: list[str]
     trail: Trail
 
-    def note(self, event: Known, id: str) -> None:
+    def note(self, event: events.Known, id: str) -> None:
         """Note one more entry."""
         self.reader.note(event)
         self.ids.append(id)
@@ -119,7 +109,12 @@ class Before(NamedTuple):
 
 
 def _message(
-    entry: Entry, event: Known, before: Before, now: Context, blobs: Mapping[str, bytes], files: NewFiles
+    entry: Entry,
+    event: events.Known,
+    before: Before,
+    now: Context,
+    blobs: Mapping[str, bytes],
+    files: NewFiles,
 ) -> Message:
     is_out = is_sent(event) and (entry.position in now.out or entry.position in now.covered)
     place = WritePlace(
@@ -131,14 +126,14 @@ def _message(
     ours: Message = {} if _is_foreign(event) else {"native": True}
     found: Blobs = {}
     # Whom it is for stands in the messages around it, where CrewAgent wrote it.
-    to = tuple(event.to) if isinstance(event, UserMessage) and not ours else ()
+    to = tuple(event.to) if isinstance(event, events.UserMessage) and not ours else ()
     heard = before.reader.read({**message, OURS: ours} if ours else message, entry.id, entry.time, found, to)
     ours |= ignored(event, heard)
     if "set" in ours:
         ours["set"] = with_ids(ours["set"], before.ids)
-    if isinstance(event, AssistantMessage | LlmError) and event.receipt is not None:
+    if isinstance(event, events.AssistantMessage | events.LlmError) and event.receipt is not None:
         ours["prefix"] = before.trail.at(event.receipt.view)
-    if isinstance(event, ToolResult) and event.blob and event.blob not in found:
+    if isinstance(event, events.ToolResult) and event.blob and event.blob not in found:
         ours["blobs"] = {event.blob: b64encode(blobs[event.blob]).decode()}
     return {**message, OURS: ours} if ours else message
 
@@ -155,25 +150,25 @@ def _identified(made: Mapping[str, Message]) -> list[Message]:
         told |= {id: {**told[id], OURS: {**as_dict(told[id].get(OURS)), "id": id}} for id in silent}
 
 
-def _is_foreign(event: Known) -> bool:
+def _is_foreign(event: events.Known) -> bool:
     """Return whether the event was imported."""
     return event.source is not None and event.source.system == SYSTEM
 
 
-def _is_ours(event: Event) -> bool:
+def _is_ours(event: events.Event) -> bool:
     """Return whether the event was written here, and not imported."""
-    return not isinstance(event, Unknown) and not _is_foreign(event)
+    return not isinstance(event, events.Unknown) and not _is_foreign(event)
 
 
-def _is_active_mode(event: Known) -> bool:
+def _is_active_mode(event: events.Known) -> bool:
     """Return whether the switch came from the index's mode, before any message in it."""
     return event.source is not None and (event.source.system, event.source.role) == (SYSTEM, ACTIVE)
 
 
-def _opening_of(entries: Sequence[Entry]) -> ModeSwitch:
+def _opening_of(entries: Sequence[Entry]) -> events.ModeSwitch:
     """Return the switch that an import begins with; empty for a conversation begun here."""
     first = entries[0].event if entries else None
-    return first if isinstance(first, ModeSwitch) and is_made(first) else ModeSwitch()
+    return first if isinstance(first, events.ModeSwitch) and is_made(first) else events.ModeSwitch()
 
 
 def _about_of(entries: Sequence[Entry]) -> Message:
@@ -193,7 +188,7 @@ def _id(conversation: Conversation, entries: Sequence[Entry]) -> str:
 
 
 def _is_fork(entries: Iterable[Entry]) -> bool:
-    return any(isinstance(entry.event, ModeSwitch) and entry.event.fork for entry in entries)
+    return any(isinstance(entry.event, events.ModeSwitch) and entry.event.fork for entry in entries)
 
 
 def _is_the_one(conversation: Conversation, own: str) -> bool:
@@ -226,7 +221,7 @@ def _about(id: str, entries: Sequence[Entry]) -> Message:
 def _beginning(id: str, entries: Sequence[Entry]) -> Message:
     """Return the first mode, if messages lack it, and the original id, if it changed."""
     first, own = _opening_of(entries).mode, _about_of(entries).get("id", id)
-    found = {"mode": None if first is UNCHANGED else first, "id": None if own == id else own}
+    found = {"mode": None if first is events.UNCHANGED else first, "id": None if own == id else own}
     return {name: value for name, value in found.items() if value}
 
 

@@ -11,13 +11,13 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
+from stenolog import importers
 from stenolog.contrib.programs import CREWAGENT_MARKS
 from stenolog.errors import CallerError, UnknownFormatError
 from stenolog.importers import (
     Json,
     JsonLinesReader,
     Record,
-    Skipped,
     SourceConversation,
     as_dict,
     as_list,
@@ -130,7 +130,7 @@ def _listed(folder: Path, reading: JsonLinesReader) -> dict[str, Message]:
         if entries is None:
             raise UnknownFormatError("expected a list of conversations, or an object that holds one")
     except UnknownFormatError as error:
-        reading.skipped.append(Skipped(1, f"{INDEX}: {error}"))
+        reading.skipped.append(importers.Skipped(1, f"{INDEX}: {error}"))
         return {}
     listed: dict[str, Message] = {}
     for number, entry in enumerate(entries, 1):
@@ -138,7 +138,7 @@ def _listed(folder: Path, reading: JsonLinesReader) -> dict[str, Message]:
         if not is_folder_name(id) or id in listed:
             wanted = "an id that no other has" if id in listed else "an object with an id that names a folder"
             reading.skipped.append(
-                Skipped(number, f"{INDEX}: expected {wanted}, found {entry!r:.80}", "entry")
+                importers.Skipped(number, f"{INDEX}: expected {wanted}, found {entry!r:.80}", "entry")
             )
         else:
             listed[id] = entry

@@ -9,40 +9,10 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any, NamedTuple
 
+from stenolog import events, importers
 from stenolog.errors import StenologError
-from stenolog.events import (
-    DEFAULT_MODE,
-    EPOCH,
-    UNCHANGED,
-    AgentCard,
-    AssistantMessage,
-    Known,
-    LlmError,
-    ModeSwitch,
-    Origin,
-    Purpose,
-    ToolResult,
-    Unknown,
-    UserMessage,
-    WorkflowRun,
-    dump_event,
-    load_event,
-)
-from stenolog.importers import (
-    Blobs,
-    Json,
-    agent_called,
-    as_dict,
-    as_list,
-    as_str,
-    compact_json,
-    offload_large,
-    openai_answer_message,
-    openai_answer_parts,
-    openai_calls,
-    openai_content,
-    openai_user_parts,
-)
+from stenolog.events import AssistantMessage, Known, LlmError, ModeSwitch, ToolResult
+from stenolog.importers import Blobs, Json, as_dict, as_list, as_str, compact_json
 from stenolog.parts import says_something
 
 from . import schema
@@ -70,7 +40,7 @@ class MessageReader:
     """
 
     def __init__(self, shown: Shown, files: OutputFiles = NOWHERE) -> None:
-        self.mode = DEFAULT_MODE
+        self.mode = events.DEFAULT_MODE
         self.agent = MAIN
         self._is_in_run = False
         self._shown = shown
@@ -87,7 +57,7 @@ class MessageReader:
             case ModeSwitch(joins=joins, active_run=run):
                 # Agents that an import finds on its way join; who speaks without an id stays the first.
                 self.agent = joins[0] if joins and not is_late_join(event) else self.agent
-                self._is_in_run = self._is_in_run if run is UNCHANGED else run is not None
+                self._is_in_run = self._is_in_run if run is events.UNCHANGED else run is not None
             case AssistantMessage(agent=agent, source=None) | LlmError(agent=agent, source=None):
                 self.agent = agent
             case _:
@@ -105,7 +75,7 @@ class MessageReader:
         plain, spelled = schema.read({n: v for n, v in message.items() if ours is None or n != OURS})
         event = self._read(plain, id, blobs, to)
         if not is_native(message):
-            event = replace(event, source=Origin(system=SYSTEM, id=id, role=as_str(plain.get("role"))))
+            event = replace(event, source=events.Origin(system=SYSTEM, id=id, role=as_str(plain.get("role"))))
         place = WritePlace(id, time, as_str(plain.get("mode")) or self.mode, is_sent(event))
         meta = schema.extra_meta(written(event, place, blobs), plain, spelled)
         event = replace(event, meta={**event.meta, **meta})
@@ -132,8 +102,8 @@ class MessageReader:
         known: dict[str, Any] = (
             {"to": list(to)} if role == "user" else {"author_kind": "system", "in_context": False}
         )
-        return UserMessage(
-            parts=openai_user_parts(plain.get("content"), blobs),
+        return events.UserMessage(
+            parts=importers.openai_user_parts(plain.get("content"), blobs),
             author=as_str(plain.get("name")),
             **{**common, **known},
         )
@@ -141,20 +111,22 @@ class MessageReader:
     def switch(self, plain: Message, **common: Any) -> ModeSwitch:
         """Return the switch to the mode of a message, and to its run."""
         id, node = as_str(plain.get("runId")), as_str(plain.get("nodeId"))
-        run = WorkflowRun(id=id, node=node) if id else None if self._is_in_run else UNCHANGED
-        return ModeSwitch(mode=as_str(plain.get("mode")) or UNCHANGED, active_run=run, **common)
+        run = events.WorkflowRun(id=id, node=node) if id else None if self._is_in_run else events.UNCHANGED
+        return ModeSwitch(mode=as_str(plain.get("mode")) or events.UNCHANGED, active_run=run, **common)
 
     def _system(self, plain: Message, common: dict[str, Any], blobs: Blobs) -> Known:
         said, kind = plain.get("content"), as_str(plain.get("partType"))
         is_prompt = not self._is_begun and kind in ("", "text") and common["in_context"]
         if is_prompt and isinstance(said, str) and said:
             return ModeSwitch(
-                cards={agent_of(plain) or self.agent: AgentCard(persona=said)},
+                cards={agent_of(plain) or self.agent: events.AgentCard(persona=said)},
                 run=common["run"],
                 node=common["node"],
             )
-        parts = openai_user_parts(said, blobs)
-        return UserMessage(parts=parts, author=as_str(plain.get("name")), author_kind="system", **common)
+        parts = importers.openai_user_parts(said, blobs)
+        return events.UserMessage(
+            parts=parts, author=as_str(plain.get("name")), author_kind="system", **common
+        )
 
     def _whole_output(self, plain: Message) -> WholeOutput | None:
         whole = self._files.find_whole(as_str(plain.get("content")), as_str(plain.get("tool_call_id")))
@@ -164,9 +136,9 @@ class MessageReader:
 
 def mode_after(event: Known, mode: str) -> str:
     """Return the conversation's mode after an event."""
-    if not isinstance(event, ModeSwitch) or event.mode is UNCHANGED or event.agents:
+    if not isinstance(event, ModeSwitch) or event.mode is events.UNCHANGED or event.agents:
         return mode
-    return event.mode or DEFAULT_MODE
+    return event.mode or events.DEFAULT_MODE
 
 
 def ours_of(message: Message) -> Message | None:
@@ -182,19 +154,19 @@ def is_native(message: Message) -> bool:
 
 def patched(event: Known, ours: Message) -> Known:
     """Return the event with its message's `stenolog` field applied, if it fits."""
-    topic, payload = dump_event(event)
+    topic, payload = events.dump_event(event)
     found = FieldDifference(as_dict(ours.get("set")), tuple(map(str, as_list(ours.get("unset")))))
     fields = found.applied(json.loads(payload))
     try:
-        whole = load_event(as_str(ours.get("topic")) or topic, json.dumps(fields).encode())
+        whole = events.load_event(as_str(ours.get("topic")) or topic, json.dumps(fields).encode())
     except (StenologError, ValueError):
         return event
-    return event if isinstance(whole, Unknown) else whole
+    return event if isinstance(whole, events.Unknown) else whole
 
 
 def ignored(event: Known, heard: Known) -> Message:
     """Return the changes by which `patched` restores the event from its message."""
-    (topic, payload), (heard_topic, heard_payload) = dump_event(event), dump_event(heard)
+    (topic, payload), (heard_topic, heard_payload) = events.dump_event(event), events.dump_event(heard)
     found = schema.difference(json.loads(heard_payload), json.loads(payload))
     told = {
         "topic": topic if topic != heard_topic else None,
@@ -207,7 +179,7 @@ def ignored(event: Known, heard: Known) -> Message:
 def agent_of(plain: Message) -> str:
     """Return the agent that a message names; empty if it names none."""
     named = as_str(plain.get("agentId"))
-    return agent_called(named) if named else ""
+    return importers.agent_called(named) if named else ""
 
 
 def is_late_join(event: ModeSwitch) -> bool:
@@ -223,9 +195,11 @@ def _has_block(plain: Message) -> bool:
 
 
 def _answer(plain: Message, kind: str, id: str, common: dict[str, Any]) -> AssistantMessage:
-    calls = openai_calls({**plain, "tool_calls": [*map(_call, as_list(plain.get("tool_calls")))]}, id)
-    purpose: Purpose = next((each for each in PURPOSES if each == kind), "answer")
-    return AssistantMessage(parts=[*openai_answer_parts(plain), *calls], purpose=purpose, **common)
+    calls = importers.openai_calls(
+        {**plain, "tool_calls": [*map(_call, as_list(plain.get("tool_calls")))]}, id
+    )
+    purpose: events.Purpose = next((each for each in PURPOSES if each == kind), "answer")
+    return AssistantMessage(parts=[*importers.openai_answer_parts(plain), *calls], purpose=purpose, **common)
 
 
 def _call(call: Any) -> dict[str, Any]:
@@ -247,14 +221,14 @@ def _result(plain: Message, common: dict[str, Any], whole: WholeOutput | None, b
     result = ToolResult(
         call_id=as_str(plain.get("tool_call_id")),
         name=as_str(plain.get("toolName")),
-        parts=openai_user_parts(plain.get("content"), blobs),
+        parts=importers.openai_user_parts(plain.get("content"), blobs),
         is_error=plain.get("isError") is True,
         duration_ms=_milliseconds(plain.get("duration")),
         **common,
     )
     if whole is not None and whole.content is not None:
         return replace(result, blob=put(whole.content), meta={OURS: {"alias": whole.alias}})
-    return offload_large(result, put)
+    return importers.offload_large(result, put)
 
 
 def _milliseconds(told: Json) -> int | None:
@@ -307,7 +281,7 @@ def is_sent(event: Known) -> bool:
     match event:
         case ModeSwitch():
             return persona_of(event) is not None
-        case UserMessage(parts=parts):
+        case events.UserMessage(parts=parts):
             return event.in_context and bool(parts)
         case AssistantMessage(parts=parts):
             return event.in_context and says_something(parts)
@@ -325,19 +299,19 @@ def persona_of(switch: ModeSwitch) -> str | None:
 
 def iso(time: datetime) -> str:
     """Return the time in UTC, to the millisecond if that is exact."""
-    precision = "microseconds" if (time - EPOCH).microseconds % 1000 else "milliseconds"
+    precision = "microseconds" if (time - events.EPOCH).microseconds % 1000 else "milliseconds"
     return time.isoformat(timespec=precision).replace("+00:00", "Z")
 
 
 def _answer_message(event: Known, place: WritePlace, blobs: BlobContents) -> dict[str, Any]:
     match event:
-        case UserMessage(parts=parts, author=author):
+        case events.UserMessage(parts=parts, author=author):
             told = event.source is not None and event.author_kind == "system"
             role = "system" if told else "user"
             named = {"name": author} if author else {}
-            return {"role": role, "content": openai_content(parts, blobs), **named}
+            return {"role": role, "content": importers.openai_content(parts, blobs), **named}
         case AssistantMessage(agent=agent):
-            return {**openai_answer_message(event, blobs), **_agent_fields(agent)}
+            return {**importers.openai_answer_message(event, blobs), **_agent_fields(agent)}
         case ToolResult(call_id=call_id, name=name):
             failed: dict[str, Any] = {"isError": True} if event.is_error else {}
             took = {} if event.duration_ms is None else {"duration": event.duration_ms}
@@ -364,7 +338,7 @@ def full_output(result: ToolResult, blobs: BlobContents) -> Json:
             return blobs[result.blob].decode()
         except UnicodeDecodeError:
             pass  # no text: what stands for it in the event must do
-    return openai_content(result.parts, blobs)
+    return importers.openai_content(result.parts, blobs)
 
 
 def _agent_fields(agent: str) -> dict[str, str]:

@@ -6,33 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import count, takewhile
 
+from stenolog import events, importers
 from stenolog.errors import DuplicateIdError, InvalidEventError
-from stenolog.events import (
-    DEFAULT_MODE,
-    UNCHANGED,
-    AgentCard,
-    AssistantMessage,
-    Known,
-    LlmError,
-    ModeSwitch,
-    Origin,
-    ToolResult,
-    UserMessage,
-)
-from stenolog.importers import (
-    Blobs,
-    EventWriter,
-    ExistingLog,
-    Json,
-    Record,
-    RecordConverter,
-    Step,
-    approvals_on,
-    as_dict,
-    as_str,
-    as_time,
-    keep_base64,
-)
+from stenolog.events import ModeSwitch
+from stenolog.importers import Blobs, Json, Record, as_dict, as_str, as_time
 
 from .message_format import MessageReader, agent_of, is_native, ours_of
 from .output_files import NOWHERE, OutputFiles
@@ -40,16 +17,20 @@ from .references import MODE, OPENING, Trail, ids_of, is_made, made_up, placed
 from .schema import ACTIVE, JOIN, MAIN, OURS, SETTINGS, SYSTEM, Message, Shown, read
 
 
-class CrewAgent(RecordConverter):
+class CrewAgent(importers.RecordConverter):
     """Converter of one conversation's `records`.
 
     `about` is the index's entry, `files` has whole outputs. A message without a time has the previous one's.
     """
 
     def __init__(
-        self, log: ExistingLog, about: Message, records: Sequence[Record], files: OutputFiles = NOWHERE
+        self,
+        log: importers.ExistingLog,
+        about: Message,
+        records: Sequence[Record],
+        files: OutputFiles = NOWHERE,
     ) -> None:
-        super().__init__(EventWriter(SYSTEM, MAIN, log, closes=False))
+        super().__init__(importers.EventWriter(SYSTEM, MAIN, log, closes=False))
         self._held = log
         self._about = about
         self._ids = ids_of(records)
@@ -63,7 +44,7 @@ class CrewAgent(RecordConverter):
         self._trail = Trail()
         self._is_checked = self._is_open = False
 
-    def take(self, record: Record) -> list[Step]:
+    def take(self, record: Record) -> list[importers.Step]:
         """Return the steps for a message, its number as its line. Raises `DuplicateIdError`."""
         self._check_same()
         message: Json = record.value
@@ -86,13 +67,13 @@ class CrewAgent(RecordConverter):
             raise ValueError(str(error)) from None
         self._is_open = True
         self._say(event, id, blobs)
-        if isinstance(event, ToolResult) and self._reader.is_missing and not event.blob:
+        if isinstance(event, events.ToolResult) and self._reader.is_missing and not event.blob:
             self.ignored[
                 "missing: files of whole outputs (link @state beside the folder, and import into a new log)"
             ] += 1
         return self.writer.drain()
 
-    def end(self) -> list[Step]:
+    def end(self) -> list[importers.Step]:
         """Return the remaining steps: the switch to the mode that is active now."""
         id, position = self._last
         mode = as_str(self._about.get(ACTIVE))
@@ -131,7 +112,7 @@ class CrewAgent(RecordConverter):
             return message
         return {**message, OURS: {**ours, "set": placed(as_dict(ours.get("set")), self._positions)}}
 
-    def _restricted(self, event: Known, id: str, message: Message) -> Known:
+    def _restricted(self, event: events.Known, id: str, message: Message) -> events.Known:
         """Return the event as far as a file may set it.
 
         Raises ValueError for one that only a person may write. A receipt stays only if its request can be
@@ -139,22 +120,22 @@ class CrewAgent(RecordConverter):
         """
         if self._held.head and not self.writer.holds(id):
             self._check_is_no_consent(event)
-        if not isinstance(event, AssistantMessage | LlmError) or event.receipt is None:
+        if not isinstance(event, events.AssistantMessage | events.LlmError) or event.receipt is None:
             return event
         is_same = as_dict(message.get(OURS)).get("prefix") == self._trail.at(event.receipt.view)
         return event if is_same else replace(event, receipt=None)
 
-    def _check_is_no_consent(self, event: Known) -> None:
+    def _check_is_no_consent(self, event: events.Known) -> None:
         """Raise ValueError if a file would approve calls of a logged conversation."""
-        if isinstance(event, UserMessage) and event.control is not None:
+        if isinstance(event, events.UserMessage) and event.control is not None:
             raise ValueError(f"expected words, found {event.control.action!r}, which a file cannot tell")
         cards = event.cards if isinstance(event, ModeSwitch) else {}
         for agent, card in cards.items():
-            if free := self._held.approvals.get(agent, set()) - approvals_on(card):
+            if free := self._held.approvals.get(agent, set()) - importers.approvals_on(card):
                 names = ", ".join(sorted(free))
                 raise ValueError(f"expected a card of {agent} that leaves {names} to be approved by a person")
 
-    def _say(self, event: Known, id: str, blobs: Blobs) -> None:
+    def _say(self, event: events.Known, id: str, blobs: Blobs) -> None:
         position = self.writer.write(event, id, self._at, blobs)
         self._positions[id] = position
         self._trail.note(event, id, position)
@@ -168,7 +149,7 @@ class CrewAgent(RecordConverter):
         new = [agent for agent in agents if agent not in self._joined]
         made = made_up(id, JOIN)
         if new and (self.writer.holds(made) or not self.writer.holds(id)):
-            cards: dict[str, AgentCard | None] = {agent: AgentCard() for agent in new}
+            cards: dict[str, events.AgentCard | None] = {agent: events.AgentCard() for agent in new}
             source = replace(self._source(), role=JOIN)
             self._say(ModeSwitch(joins=new, cards=cards, source=source), made, {})
 
@@ -191,17 +172,17 @@ class CrewAgent(RecordConverter):
 
     def _opening(self, plain: Message) -> ModeSwitch:
         return ModeSwitch(
-            mode=as_str(plain.get("mode")) or _mode_of(self._about) or DEFAULT_MODE,
+            mode=as_str(plain.get("mode")) or _mode_of(self._about) or events.DEFAULT_MODE,
             active_run=self._reader.switch(plain).active_run,
-            title=as_str(self._about.get("title")) or UNCHANGED,
+            title=as_str(self._about.get("title")) or events.UNCHANGED,
             joins=self._speakers.agents,
-            cards={agent: AgentCard() for agent in self._speakers.agents},
+            cards={agent: events.AgentCard() for agent in self._speakers.agents},
             meta={SYSTEM: self._about} if self._about else {},
             source=self._source(),
         )
 
-    def _source(self) -> Origin:
-        return Origin(system=SYSTEM, id=as_str(self._about.get("id")), role=SETTINGS)
+    def _source(self) -> events.Origin:
+        return events.Origin(system=SYSTEM, id=as_str(self._about.get("id")), role=SETTINGS)
 
 
 def _mode_of(about: Message) -> str:
@@ -213,7 +194,7 @@ def _blobs(message: Message) -> Blobs:
     """Return the blobs that an export added beside the message."""
     blobs: Blobs = {}
     for content in as_dict((ours_of(message) or {}).get("blobs")).values():
-        keep_base64(as_str(content), blobs)
+        importers.keep_base64(as_str(content), blobs)
     return blobs
 
 

@@ -9,25 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from stenolog import importers
 from stenolog.events import AssistantMessage, ToolResult, UserMessage
-from stenolog.importers import (
-    Blobs,
-    ExistingLog,
-    Json,
-    JsonObject,
-    Record,
-    SessionConverter,
-    Step,
-    as_dict,
-    as_int,
-    as_list,
-    as_str,
-    as_time,
-    key_of,
-    position_ranges,
-    read_tool,
-    title_of,
-)
+from stenolog.importers import Blobs, Json, JsonObject, Record, as_dict, as_int, as_list, as_str, as_time
 from stenolog.parts import TextPart
 
 from .failures import Failures
@@ -98,13 +82,13 @@ USER = "user"
 _ABOUT = ("parentSession", "origin", "agentPreset", "delegationDepth")
 
 
-class DeepseekHarness(SessionConverter):
+class DeepseekHarness(importers.SessionConverter):
     """Converter of one session."""
 
     system = SYSTEM
     main = "dsh"
 
-    def __init__(self, log: ExistingLog) -> None:
+    def __init__(self, log: importers.ExistingLog) -> None:
         super().__init__(log)
         self.notes = Notes(self)
         self.failures = Failures(self)
@@ -117,7 +101,7 @@ class DeepseekHarness(SessionConverter):
         self._numbers: dict[str, str] = {}
         """The number of the record that each message's id was first seen in."""
 
-    def take(self, record: Record) -> list[Step]:
+    def take(self, record: Record) -> list[importers.Step]:
         """Return the steps for a record."""
         value = record.value
         if is_header(value):
@@ -126,10 +110,10 @@ class DeepseekHarness(SessionConverter):
             self.time = as_time(value.get("time", value.get("time0")), self.time)
             value = self.notes.numbered(value)
             record = Record(record.line, value)
-            self._event(value, key_of(_number(record)))
+            self._event(value, importers.key_of(_number(record)))
         return self.writer.drain()
 
-    def end(self) -> list[Step]:
+    def end(self) -> list[importers.Step]:
         """Return the steps left at the end of the file."""
         self.notes.write_queued()
         self.notes.write_unfinished(self.failures.attempt.blocks)
@@ -137,7 +121,7 @@ class DeepseekHarness(SessionConverter):
 
     def key(self, message: JsonObject, number: str) -> str:
         """Return a message's key: its id, numbered if a redacted session repeats it."""
-        id = key_of(as_str(message.get("id"))) or number
+        id = importers.key_of(as_str(message.get("id"))) or number
         first = self._numbers.setdefault(id, number)
         return id if first == number else f"{id}-{number}"
 
@@ -181,7 +165,7 @@ class DeepseekHarness(SessionConverter):
                 self._request(data)
             case "session/title":
                 self._titled = True
-                self.setup.title = title_of(as_str(data.get("title"))) or None
+                self.setup.title = importers.title_of(as_str(data.get("title"))) or None
             case "plan/mode":
                 self.setup.mode = "plan" if data.get("active") is True else "agent"
             case "subagent/descriptor":
@@ -214,7 +198,7 @@ class DeepseekHarness(SessionConverter):
         if as_str(header.get("system")):
             changes["persona"] = header["system"]
         if tools := tools_in(header):
-            changes["tools"] = tuple(map(read_tool, tools))
+            changes["tools"] = tuple(map(importers.read_tool, tools))
         self.setup.card(self.main, **changes)
         if effort := as_str(config.get("reasoningEffort")):
             self.about(effort=effort)
@@ -242,7 +226,7 @@ class DeepseekHarness(SessionConverter):
             return
         self._hide(node.position for node in instead)
         if kind == "person" and not self._titled and self.setup.title is None:
-            self.setup.title = title_of(text_in(message.get("content"))) or None
+            self.setup.title = importers.title_of(text_in(message.get("content"))) or None
         blobs: Blobs = {}
         said = UserMessage(
             parts=INPUTS.parts(message.get("content"), blobs),
@@ -298,7 +282,7 @@ class DeepseekHarness(SessionConverter):
         id = as_str(data.get("subCallId")) or key
         if id in self._inner:
             return
-        key = key_of(f"call-{id}")
+        key = importers.key_of(f"call-{id}")
         # dsh's own id is longer than providers take, and has a colon in it.
         self._inner[id] = f"code_{len(self._inner) + 1}"
         outer = self.writer.find_call(as_str(data.get("rootCallId")) or as_str(data.get("parentCallId")))
@@ -317,7 +301,7 @@ class DeepseekHarness(SessionConverter):
     def _inner_result(self, data: JsonObject, key: str) -> None:
         id = as_str(data.get("subCallId")) or key
         self._inner_call(data, key)
-        key = key_of(f"result-{id}")
+        key = importers.key_of(f"result-{id}")
         call = self.writer.closed(self._inner[id])
         blobs: Blobs = {}
         result = ToolResult(
@@ -367,7 +351,7 @@ class DeepseekHarness(SessionConverter):
         found = {position for position in positions if position}
         if found - self._hidden:
             self._hidden |= found
-            self.setup.hides = tuple(position_ranges(self._hidden, set()))
+            self.setup.hides = tuple(importers.position_ranges(self._hidden, set()))
 
 
 def _number(record: Record) -> str:

@@ -5,23 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import BinaryIO, TypeAlias
 
+from stenolog import importers
 from stenolog.errors import UnknownFormatError
-from stenolog.importers import (
-    Importer,
-    Json,
-    JsonLinesReader,
-    JsonObject,
-    LineFormat,
-    Record,
-    RecordSpool,
-    Skipped,
-    SourceConversation,
-    as_dict,
-    as_int,
-    as_str,
-    dict_row,
-    sqlite_database,
-)
+from stenolog.importers import Json, JsonObject, Record, as_dict, as_int, as_str
 
 from .converter import DeepseekHarness
 from .vocabulary import PACKED, is_event, is_header
@@ -38,9 +24,9 @@ def session_of(record: JsonObject, _has_begun: bool) -> str:
     return as_str(record.get("id")) if is_header(record) else ""
 
 
-DEEPSEEK_HARNESS = Importer(
+DEEPSEEK_HARNESS = importers.Importer(
     "deepseek-harness",
-    lines=LineFormat(DeepseekHarness, session_of),
+    lines=importers.LineFormat(DeepseekHarness, session_of),
     is_record=is_session,
 )
 
@@ -60,11 +46,11 @@ _HEAD = {
 """The columns of a session, and what its file calls them."""
 
 
-def read(stream: BinaryIO, reader: JsonLinesReader) -> Iterator[SourceConversation]:
+def read(stream: BinaryIO, reader: importers.JsonLinesReader) -> Iterator[importers.SourceConversation]:
     """Yield a conversation for each session of a database."""
-    spool = RecordSpool()
-    with sqlite_database(stream, "sessions", "events") as connection:
-        connection.row_factory = dict_row
+    spool = importers.RecordSpool()
+    with importers.sqlite_database(stream, "sessions", "events") as connection:
+        connection.row_factory = importers.dict_row
         for row in connection.execute("SELECT * FROM sessions ORDER BY created_at, id"):
             head = {
                 name: row[column]
@@ -76,20 +62,20 @@ def read(stream: BinaryIO, reader: JsonLinesReader) -> Iterator[SourceConversati
             if (event := _event(row, reader, connection.plain_bytes)) is not None:
                 spool.add(str(row["session_id"]), Record(str(row["seq"]), event))
     for name in spool:
-        yield SourceConversation(name, spool.records(name), DeepseekHarness, unit="record")
+        yield importers.SourceConversation(name, spool.records(name), DeepseekHarness, unit="record")
 
 
-def _event(row: JsonObject, reader: JsonLinesReader, plain: Plain) -> JsonObject | None:
+def _event(row: JsonObject, reader: importers.JsonLinesReader, plain: Plain) -> JsonObject | None:
     """Return a row as a file's event; skip one with damaged data."""
     try:
         data = reader.cell(_plain(row["data"], plain))
         surface = reader.cell(_plain(row["surface_op"] or "null", plain))
     except UnknownFormatError as error:
-        reader.skipped.append(Skipped(as_int(row["seq"]), str(error), "record"))
+        reader.skipped.append(importers.Skipped(as_int(row["seq"]), str(error), "record"))
         return None
     row = {name: value for name, value in row.items() if not isinstance(value, bytes)}
     if not isinstance(row.get("seq"), int):
-        reader.skipped.append(Skipped(0, "expected a number as its seq", "record"))
+        reader.skipped.append(importers.Skipped(0, "expected a number as its seq", "record"))
         return None
     if row.get("type") in PACKED:
         return {"type": row["type"], "seq0": row["seq"], "time0": row.get("time"), "data": data}
@@ -108,4 +94,4 @@ def _plain(value: object, plain: Plain) -> object:
     return plain(value) if isinstance(value, bytes) else value
 
 
-DATABASE = Importer("deepseek-harness-db", read=read)
+DATABASE = importers.Importer("deepseek-harness-db", read=read)

@@ -7,26 +7,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from stenolog import importers
 from stenolog.events import AuthorKind, Usage, UserMessage
-from stenolog.importers import (
-    Blobs,
-    BlockContext,
-    Json,
-    JsonObject,
-    PartTable,
-    SessionConverter,
-    as_dict,
-    as_int,
-    as_list,
-    as_str,
-    blocks_in,
-    call_maker,
-    compact_json,
-    key_of,
-    media_maker,
-    reasoning_maker,
-    text_maker,
-)
+from stenolog.importers import Blobs, Json, JsonObject, as_dict, as_int, as_list, as_str, compact_json
 from stenolog.parts import AssistantPart, FilePart, TextPart, UserPart
 
 from .vocabulary import PACKED
@@ -36,10 +19,12 @@ SYSTEM = "deepseek-harness"
 
 def text_in(content: Json) -> str:
     """Return the words of a content."""
-    return "\n".join(as_str(block.get("text")) for block in blocks_in(content) if block.get("type") == "text")
+    return "\n".join(
+        as_str(block.get("text")) for block in importers.blocks_in(content) if block.get("type") == "text"
+    )
 
 
-def _attachment(block: JsonObject, _: BlockContext) -> FilePart | None:
+def _attachment(block: JsonObject, _: importers.BlockContext) -> FilePart | None:
     about = as_dict(block.get("attachment"))
     media_type = as_str(about.get("mediaType")) or "application/octet-stream"
     if not isinstance(id := about.get("attachmentId"), str):
@@ -47,22 +32,22 @@ def _attachment(block: JsonObject, _: BlockContext) -> FilePart | None:
     return FilePart(name=as_str(about.get("name")), media_type=media_type, provider=SYSTEM, id=id)
 
 
-_bytes = media_maker(media_type="mediaType")
-INPUTS = PartTable[UserPart](
+_bytes = importers.media_maker(media_type="mediaType")
+INPUTS = importers.PartTable[UserPart](
     SYSTEM,
     {
-        "text": text_maker(),
+        "text": importers.text_maker(),
         "file": _attachment,
         "image": lambda block, context: _attachment(block, context) or _bytes(block, context),
     },
 )
 """Makers of a user's message, and of a tool's output."""
-ANSWERS = PartTable[AssistantPart](
+ANSWERS = importers.PartTable[AssistantPart](
     SYSTEM,
     {
-        "text": text_maker(),
-        "reasoning": reasoning_maker(text="text", signature="signature"),
-        "tool-call": call_maker(),
+        "text": importers.text_maker(),
+        "reasoning": importers.reasoning_maker(text="text", signature="signature"),
+        "tool-call": importers.call_maker(),
     },
 )
 
@@ -78,7 +63,9 @@ class Outcome(NamedTuple):
 def outcome_of(data: JsonObject) -> Outcome:
     """Return a call's result: in `data`, in a block of its message, or in the message."""
     message = as_dict(data.get("message"))
-    wrapper = next((b for b in blocks_in(message.get("content")) if b.get("type") == "tool-result"), None)
+    wrapper = next(
+        (b for b in importers.blocks_in(message.get("content")) if b.get("type") == "tool-result"), None
+    )
     found = wrapper or message or data
     ids = (found.get("toolCallId"), data.get("callId"), as_dict(message.get("source")).get("callId"))
     call_id = next(filter(None, map(as_str, ids)), "")
@@ -109,7 +96,7 @@ def tools_in(header: JsonObject) -> list[JsonObject]:
 class Notes:
     """The entries of a session that are out of context."""
 
-    def __init__(self, session: SessionConverter) -> None:
+    def __init__(self, session: importers.SessionConverter) -> None:
         self._session = session
         self._next: int | None = None
         self._queued: dict[str, JsonObject] = {}
@@ -123,7 +110,7 @@ class Notes:
         match kind:
             case "agent/inbox/spliced":
                 for message in map(as_dict, as_list(data.get("inserted"))):
-                    if id := key_of(as_str(message.get("id"))):
+                    if id := importers.key_of(as_str(message.get("id"))):
                         self._queued[id] = message
                 self._session.ignored[kind] += 1
             case "feedback/record":

@@ -11,32 +11,18 @@ from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from typing import NamedTuple
 
+from stenolog import importers
 from stenolog.events import AssistantMessage, ErrorCategory
 from stenolog.importers import (
     Blobs,
-    BlockContext,
-    ExistingLog,
     Json,
     JsonObject,
-    PartTable,
     Record,
-    SessionConverter,
-    Step,
-    arguments,
     as_dict,
     as_list,
     as_str,
     as_time,
-    blocks_in,
     compact_json,
-    error_category,
-    media_maker,
-    object_in,
-    position_ranges,
-    reasoning_maker,
-    text_maker,
-    text_parts,
-    title_of,
 )
 from stenolog.parts import AssistantPart, TextPart, ToolCall, UserPart
 
@@ -72,33 +58,35 @@ _FAILURES: dict[str, ErrorCategory] = {
 }
 
 
-def _call(item: JsonObject, _: BlockContext) -> ToolCall | None:
+def _call(item: JsonObject, _: importers.BlockContext) -> ToolCall | None:
     id, call = item.get("id"), item.get("toolCall")
     if not (isinstance(id, str) and isinstance(call, dict)):
         return None
     value = as_dict(call.get("value")) or call  # a stream has the call without its status
     name = as_str(value.get("name")) or UNREADABLE
-    return ToolCall(id=id, name=name, arguments=arguments(value.get("arguments")))
+    return ToolCall(id=id, name=name, arguments=importers.arguments(value.get("arguments")))
 
 
-def _resource(item: JsonObject, _: BlockContext) -> TextPart | None:
+def _resource(item: JsonObject, _: importers.BlockContext) -> TextPart | None:
     text = as_dict(item.get("resource")).get("text")
     return TextPart(text=text) if isinstance(text, str) else None
 
 
-_text = text_maker()
-ANSWERS = PartTable[AssistantPart](
+_text = importers.text_maker()
+ANSWERS = importers.PartTable[AssistantPart](
     SYSTEM,
     {
         "text": _text,
-        "thinking": reasoning_maker(text="thinking", signature="signature"),
-        "reasoning": reasoning_maker(text="text"),
-        "redactedThinking": reasoning_maker(encrypted="data"),
+        "thinking": importers.reasoning_maker(text="thinking", signature="signature"),
+        "reasoning": importers.reasoning_maker(text="text"),
+        "redactedThinking": importers.reasoning_maker(encrypted="data"),
         **dict.fromkeys(CALLS, _call),
     },
 )
-INPUTS = PartTable[UserPart](
-    SYSTEM, {**dict.fromkeys(("image", "audio", "document"), media_maker()), "resource": _resource}, _text
+INPUTS = importers.PartTable[UserPart](
+    SYSTEM,
+    {**dict.fromkeys(("image", "audio", "document"), importers.media_maker()), "resource": _resource},
+    _text,
 )
 """Makers of what a person said, and of a tool's output."""
 
@@ -129,7 +117,7 @@ def failure_in(items: Iterable[JsonObject]) -> Failure | None:
     """Return the failure that goose shows in place of an answer; None for an answer."""
     for item in items:
         if item.get("type") == "error" and (words := as_str(item.get("message"))):
-            return Failure(_FAILURES.get(as_str(item.get("kind"))) or error_category(words), words)
+            return Failure(_FAILURES.get(as_str(item.get("kind"))) or importers.error_category(words), words)
     return None
 
 
@@ -152,19 +140,19 @@ def is_message(record: JsonObject) -> bool:
     return as_str(record.get("role")) != "" and "content" in record
 
 
-class Goose(SessionConverter):
+class Goose(importers.SessionConverter):
     """Converter of one session."""
 
     system = main = SYSTEM
 
-    def __init__(self, log: ExistingLog) -> None:
+    def __init__(self, log: importers.ExistingLog) -> None:
         super().__init__(log)
         self._hidden: set[int] = set()
         """The positions that are out of context, summaries' aside."""
         self._leaving: set[int] = set()
         """The positions of messages that the agent no longer sees, until the next one that it sees."""
 
-    def take(self, record: Record) -> list[Step]:
+    def take(self, record: Record) -> list[importers.Step]:
         """Return the steps for a record: session head or message."""
         if is_message(record.value):
             self._message(record.value)
@@ -174,7 +162,7 @@ class Goose(SessionConverter):
             self.ignored["record"] += 1
         return self.writer.drain()
 
-    def end(self) -> list[Step]:
+    def end(self) -> list[importers.Step]:
         """Return the steps left at the end of the file."""
         self._hide("end")
         return self.writer.drain()
@@ -182,11 +170,13 @@ class Goose(SessionConverter):
     def _head(self, head: JsonObject) -> None:
         """Take what the session says of itself: its first line, or its row."""
         self.time = as_time(head.get("created_at"), self.time)
-        self.setup.title = title_of(as_str(head.get("name")) or as_str(head.get("description"))) or None
-        config = object_in(head.get("model_config_json") or head.get("model_config"))
+        self.setup.title = (
+            importers.title_of(as_str(head.get("name")) or as_str(head.get("description"))) or None
+        )
+        config = importers.object_in(head.get("model_config_json") or head.get("model_config"))
         provider, model = as_str(head.get("provider_name")), as_str(config.get("model_name"))
         self.setup.card(self.main, provider=provider, model=model)
-        recipe = object_in(head.get("recipe_json") or head.get("recipe"))
+        recipe = importers.object_in(head.get("recipe_json") or head.get("recipe"))
         if instructions := as_str(recipe.get("instructions")):
             self.setup.card(self.main, persona=instructions)
         about = {"cwd": as_str(head.get("working_dir"))} | {name: head.get(name) for name in _ABOUT}
@@ -204,7 +194,7 @@ class Goose(SessionConverter):
         inference = as_dict(seen.get("inference"))
         if model := as_str(inference.get("requestedModel")):
             self.setup.card(self.main, model=model, provider=as_str(inference.get("provider")))
-        items = blocks_in(message.get("content"))
+        items = importers.blocks_in(message.get("content"))
         if is_for_agent and not is_for_user and self._leaving and message.get("role") == USER:
             self._summarise(key, items)
             return
@@ -269,7 +259,7 @@ class Goose(SessionConverter):
                 self.ignored[as_str(item["type"])] += 1
             elif words := note_in(item):
                 shown: JsonObject = {"author": self.system, "in_context": False}
-                self.write_user(f"{key}/{nth}", text_parts(words), "system", role="note", **shown)
+                self.write_user(f"{key}/{nth}", importers.text_parts(words), "system", role="note", **shown)
             else:
                 others.append(item)
         return others
@@ -277,7 +267,7 @@ class Goose(SessionConverter):
     def _summarise(self, key: str, items: Sequence[JsonObject]) -> None:
         """Write the summary that replaces messages for the agent."""
         calls = set(self.writer.open_calls(self.main)) & self._leaving
-        covers = tuple(position_ranges(self._leaving - calls, set()))
+        covers = tuple(importers.position_ranges(self._leaving - calls, set()))
         self._hidden |= calls
         self._leaving = set()
         self._set_hides()
@@ -303,4 +293,4 @@ class Goose(SessionConverter):
 
     def _set_hides(self) -> None:
         if self._hidden:
-            self.setup.hides = tuple(position_ranges(self._hidden, set()))
+            self.setup.hides = tuple(importers.position_ranges(self._hidden, set()))

@@ -6,21 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO
 
+from stenolog import importers
 from stenolog.errors import UnknownFormatError
-from stenolog.importers import (
-    Importer,
-    Json,
-    JsonLinesReader,
-    JsonObject,
-    Record,
-    Skipped,
-    SourceConversation,
-    StreamedRecords,
-    as_dict,
-    as_str,
-    dict_row,
-    sqlite_database,
-)
+from stenolog.importers import Json, JsonObject, Record, SourceConversation, as_dict, as_str
 
 from .converter import Goose
 
@@ -73,12 +61,12 @@ def _messages(session: JsonObject) -> list[Any] | None:
     return found if isinstance(found, list) else None
 
 
-def read_lines(stream: BinaryIO, reader: JsonLinesReader) -> Iterator[SourceConversation]:
+def read_lines(stream: BinaryIO, reader: importers.JsonLinesReader) -> Iterator[SourceConversation]:
     """Yield a file's session, named by the file."""
-    yield SourceConversation("", StreamedRecords(stream, reader), Goose, unit="line")
+    yield SourceConversation("", importers.StreamedRecords(stream, reader), Goose, unit="line")
 
 
-def read_export(stream: BinaryIO, reader: JsonLinesReader) -> Iterator[SourceConversation]:
+def read_export(stream: BinaryIO, reader: importers.JsonLinesReader) -> Iterator[SourceConversation]:
     """Yield the session of an export."""
     session = as_dict(reader.document(stream))
     head = {name: value for name, value in session.items() if name != "conversation"}
@@ -90,10 +78,10 @@ def _records(head: JsonObject, messages: Iterable[Json]) -> list[Record]:
     return [Record("1", head)] + [Record(str(nth), each) for nth, each in enumerate(objects, 1)]
 
 
-def read_database(stream: BinaryIO, reader: JsonLinesReader) -> Iterator[SourceConversation]:
+def read_database(stream: BinaryIO, reader: importers.JsonLinesReader) -> Iterator[SourceConversation]:
     """Yield a conversation for each session of a database, the earliest first."""
-    with sqlite_database(stream, "sessions", "messages") as connection:
-        connection.row_factory = dict_row
+    with importers.sqlite_database(stream, "sessions", "messages") as connection:
+        connection.row_factory = importers.dict_row
         for head in connection.execute("SELECT * FROM sessions ORDER BY rowid"):
             rows = connection.execute(
                 "SELECT * FROM messages WHERE session_id = ? ORDER BY id", (head["id"],)
@@ -108,14 +96,14 @@ def _head(row: JsonObject) -> JsonObject:
     return {name: value for name, value in row.items() if not isinstance(value, bytes)}
 
 
-def _message(row: JsonObject, reader: JsonLinesReader) -> JsonObject | None:
+def _message(row: JsonObject, reader: importers.JsonLinesReader) -> JsonObject | None:
     """Return a row as a file's message; skip one with damaged JSON."""
     metadata: Json = {}
     try:
         content = reader.cell(row["content_json"])
         metadata = reader.cell(row.get("metadata_json") or "{}")
     except UnknownFormatError as error:
-        reader.skipped.append(Skipped(row["id"], str(error), "message"))
+        reader.skipped.append(importers.Skipped(row["id"], str(error), "message"))
         return None
     return {
         "role": row["role"],
@@ -125,6 +113,6 @@ def _message(row: JsonObject, reader: JsonLinesReader) -> JsonObject | None:
     }
 
 
-GOOSE = Importer("goose", read=read_lines, is_record=is_line)
-GOOSE_JSON = Importer("goose-json", read=read_export, is_document=is_export)
-GOOSE_DB = Importer("goose-db", read=read_database)
+GOOSE = importers.Importer("goose", read=read_lines, is_record=is_line)
+GOOSE_JSON = importers.Importer("goose-json", read=read_export, is_document=is_export)
+GOOSE_DB = importers.Importer("goose-db", read=read_database)

@@ -9,22 +9,12 @@ from typing import Any, NamedTuple, TypeAlias
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
 
-from stenolog.events import AssistantMessage, AuthorKind, CallRef, Origin, ToolResult, Usage, UserMessage
+from stenolog import events, parts
 from stenolog.importers import Blobs, as_dict, as_int, as_str, compact_json, keep_base64
-from stenolog.parts import (
-    AssistantPart,
-    FilePart,
-    ImagePart,
-    ProviderPart,
-    ReasoningPart,
-    TextPart,
-    ToolCall,
-    UserPart,
-)
 
 from .stored_values import Ref, ValueLink, items_of, sha_of
 
-Spoken = UserMessage | AssistantMessage | ToolResult
+Spoken = events.UserMessage | events.AssistantMessage | events.ToolResult
 Block: TypeAlias = dict[str, Any]
 PERSON = ("human", "user")
 SYSTEM = ("system", "developer")
@@ -32,21 +22,21 @@ MEDIA = {"image": "image/png", "audio": "audio/wav", "video": "video/mp4", "file
 
 
 def event_of(
-    message: BaseMessage, agent: str, call: CallRef | None, blobs: Blobs, brief_of: str = ""
+    message: BaseMessage, agent: str, call: events.CallRef | None, blobs: Blobs, brief_of: str = ""
 ) -> Spoken:
     """Return a message as an event; `call` is the call that it answers, if known.
 
     `agent` speaks if the message names nobody; in a subgraph `brief_of` speaks as the human. Its bytes are
     added to the blobs.
     """
-    source = Origin(system="langchain", id=clean(message.id or ""), role=message.type)
+    source = events.Origin(system="langchain", id=clean(message.id or ""), role=message.type)
     blocks = _blocks(message)
     match message:
         case AIMessage():
             said = _answer(message, blocks, name_of(message.name or agent))
             return replace(said, source=source)
         case ToolMessage():
-            return ToolResult(
+            return events.ToolResult(
                 call_id=clean(message.tool_call_id),
                 call=call,
                 name=clean(message.name or ""),
@@ -57,8 +47,8 @@ def event_of(
         case _:
             role = as_str(getattr(message, "role", "")) or message.type
             named = "" if role in (*PERSON, *SYSTEM) else role
-            human: AuthorKind = "agent" if brief_of else "person"
-            return UserMessage(
+            human: events.AuthorKind = "agent" if brief_of else "person"
+            return events.UserMessage(
                 parts=tuple(_input_part(block, blobs) for block in blocks),
                 author=clean(message.name or named or (brief_of if role in PERSON else "")),
                 author_kind=human if role in PERSON else "system",
@@ -85,9 +75,9 @@ def _blocks(message: BaseMessage) -> list[Block]:
         return [{"type": "text", "text": one} if isinstance(one, str) else as_dict(one) for one in content]
 
 
-def _answer(message: AIMessage, blocks: list[Block], agent: str) -> AssistantMessage:
+def _answer(message: AIMessage, blocks: list[Block], agent: str) -> events.AssistantMessage:
     told = as_dict(message.response_metadata)
-    return AssistantMessage(
+    return events.AssistantMessage(
         agent=agent,
         parts=tuple(_answer_parts(message, blocks)),
         model=clean(as_str(told.get("model_name")) or as_str(told.get("model"))),
@@ -96,7 +86,7 @@ def _answer(message: AIMessage, blocks: list[Block], agent: str) -> AssistantMes
     )
 
 
-def _answer_parts(message: AIMessage, blocks: list[Block]) -> Iterator[AssistantPart]:
+def _answer_parts(message: AIMessage, blocks: list[Block]) -> Iterator[parts.AssistantPart]:
     """Yield the parts, each call at the block that names it, or at the end."""
     provider = clean(as_str(as_dict(message.response_metadata).get("model_provider")))
     calls = list(message.tool_calls)
@@ -112,18 +102,18 @@ def _answer_parts(message: AIMessage, blocks: list[Block]) -> Iterator[Assistant
         yield _call(bad["id"], bad["name"], bad["args"] or "")
 
 
-def _call(id: str | None, name: str | None, arguments: str) -> ToolCall:
-    return ToolCall(id=clean(id or ""), name=clean(name or ""), arguments=clean(arguments))
+def _call(id: str | None, name: str | None, arguments: str) -> parts.ToolCall:
+    return parts.ToolCall(id=clean(id or ""), name=clean(name or ""), arguments=clean(arguments))
 
 
-def _said_part(block: Block, provider: str) -> AssistantPart:
+def _said_part(block: Block, provider: str) -> parts.AssistantPart:
     match block:
         case {"type": "text", "text": str(words)}:
-            return TextPart(text=clean(words))
+            return parts.TextPart(text=clean(words))
         case {"type": "reasoning"}:
             extras = as_dict(block.get("extras"))
             proof = {name: block.get(name) or extras.get(name) for name in ("signature", "encrypted_content")}
-            return ReasoningPart(
+            return parts.ReasoningPart(
                 text=clean(as_str(block.get("reasoning"))),
                 provider=provider,
                 id=clean(as_str(block.get("id"))),
@@ -131,20 +121,20 @@ def _said_part(block: Block, provider: str) -> AssistantPart:
                 encrypted=clean(as_str(proof["encrypted_content"])),
             )
         case _:
-            return ProviderPart(provider=provider, raw=_raw(block))
+            return parts.ProviderPart(provider=provider, raw=_raw(block))
 
 
-def _input_part(block: Block, blobs: Blobs) -> UserPart:
+def _input_part(block: Block, blobs: Blobs) -> parts.UserPart:
     match block:
         case {"type": "text", "text": str(words)}:
-            return TextPart(text=clean(words))
+            return parts.TextPart(text=clean(words))
         case {"type": "image" | "audio" | "video" | "file" as kind}:
-            return _file(block, kind, blobs) or TextPart(text=_raw(block))
+            return _file(block, kind, blobs) or parts.TextPart(text=_raw(block))
         case _:
-            return TextPart(text=_raw(block))
+            return parts.TextPart(text=_raw(block))
 
 
-def _file(block: Block, kind: str, blobs: Blobs) -> UserPart | None:
+def _file(block: Block, kind: str, blobs: Blobs) -> parts.UserPart | None:
     """Return a file's bytes as a blob, or its address; None without either."""
     media_type = clean(as_str(block.get("mime_type"))) or MEDIA[kind]
     blob = keep_base64(as_str(block.get("base64")), blobs) or ""
@@ -152,8 +142,10 @@ def _file(block: Block, kind: str, blobs: Blobs) -> UserPart | None:
     if not (blob or url):
         return None
     if kind == "image":
-        return ImagePart(media_type=media_type, blob=blob, url=url)
-    return FilePart(name=clean(as_str(block.get("filename"))), media_type=media_type, blob=blob, url=url)
+        return parts.ImagePart(media_type=media_type, blob=blob, url=url)
+    return parts.FilePart(
+        name=clean(as_str(block.get("filename"))), media_type=media_type, blob=blob, url=url
+    )
 
 
 def _raw(block: Block) -> str:
@@ -168,13 +160,13 @@ def as_json(value: object) -> str:
         return repr(value)
 
 
-def _usage(counted: dict[str, Any]) -> Usage | None:
+def _usage(counted: dict[str, Any]) -> events.Usage | None:
     if not counted:
         return None
     read, made = as_dict(counted.get("input_token_details")), as_dict(counted.get("output_token_details"))
     # With these two, LangChain sets the sum of both to 0.
     minutes, hour = (as_int(read.get(f"ephemeral_{time}_input_tokens")) for time in ("5m", "1h"))
-    return Usage(
+    return events.Usage(
         input=as_int(counted.get("input_tokens")),
         output=as_int(counted.get("output_tokens")),
         cache_read=as_int(read.get("cache_read")),

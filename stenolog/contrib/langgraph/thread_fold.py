@@ -20,9 +20,9 @@ from typing import Any, NamedTuple, TypeAlias
 from langgraph.checkpoint.base import WRITES_IDX_MAP, writes_sort_key
 from langgraph.checkpoint.serde.types import INTERRUPT, RESUME
 
+from stenolog import events
 from stenolog.analysis import members_after, within
 from stenolog.errors import CorruptLogError
-from stenolog.events import AssistantMessage, CallRef, Entry, Event, ModeSwitch, PositionRange, ToolResult
 
 from .stored_values import Links, Ref, items_of, joined
 
@@ -32,7 +32,7 @@ class PendingCall(NamedTuple):
 
     id: str
     position: int
-    ref: CallRef
+    ref: events.CallRef
 
 
 class OpenCalls:
@@ -45,20 +45,21 @@ class OpenCalls:
         """Return a copy of the open calls, to continue with."""
         return OpenCalls({agent: [*calls] for agent, calls in self._by_agent.items()})
 
-    def take(self, event: Event, position: int, entry: str) -> None:
+    def take(self, event: events.Event, position: int, entry: str) -> None:
         """Read an entry: a message opens its calls, and ends the agent's earlier ones."""
         match event:
-            case AssistantMessage(agent=agent, replaces=None):
+            case events.AssistantMessage(agent=agent, replaces=None):
                 calls = enumerate(event.tool_calls)
                 self._by_agent[agent] = [
-                    PendingCall(call.id, position, CallRef(entry=entry, index=nth)) for nth, call in calls
+                    PendingCall(call.id, position, events.CallRef(entry=entry, index=nth))
+                    for nth, call in calls
                 ]
-            case ToolResult(call_id=id, call=ref):
+            case events.ToolResult(call_id=id, call=ref):
                 self._answer(ref or self.find(id))
             case _:
                 pass
 
-    def find(self, id: str, position: int | None = None) -> CallRef | None:
+    def find(self, id: str, position: int | None = None) -> events.CallRef | None:
         """Return the first open call of that id, of the message at a position if given."""
         return next(
             (
@@ -70,7 +71,7 @@ class OpenCalls:
             None,
         )
 
-    def _answer(self, ref: CallRef | None) -> None:
+    def _answer(self, ref: events.CallRef | None) -> None:
         for calls in self._by_agent.values():
             calls[:] = [call for call in calls if call.ref != ref]
 
@@ -135,7 +136,7 @@ class Thread:
     members: tuple[str, ...] = ()
     is_emptied: bool = False
     """True if the thread was deleted while copies of it lived, and no checkpoint was put since."""
-    hidden: tuple[PositionRange, ...] = ()
+    hidden: tuple[events.PositionRange, ...] = ()
     records: set[int] = field(default_factory=set)
     """The positions of entries that hold checkpoints and writes: nobody says anything there."""
     entry_ids: set[str] = field(default_factory=set)
@@ -146,12 +147,12 @@ class Thread:
     """True if imported entries hold checkpoints, which were not read."""
     _writes: dict[Id, dict[tuple[str, int], Write]] = field(default_factory=dict)
 
-    def take(self, entry: Entry, *, trusted: bool = True) -> None:
+    def take(self, entry: events.Entry, *, trusted: bool = True) -> None:
         """Read an entry, without the checkpoints of one that is not trusted."""
         self.position = entry.position
         self.entry_ids.add(entry.id)
         self.calls.take(entry.event, entry.position, entry.id)
-        if isinstance(entry.event, ModeSwitch):
+        if isinstance(entry.event, events.ModeSwitch):
             self.members = members_after(self.members, entry.event)
         kept = getattr(entry.event, "meta", {}).get("langgraph")
         if not isinstance(kept, dict) or (self.id is None and not isinstance(kept.get("thread"), str)):
@@ -227,11 +228,11 @@ class Thread:
         is_hidden = within(self.hidden)
         return {position for position in self.spoken if is_hidden(position)}
 
-    def _take(self, entry: Entry, kept: dict[str, Any]) -> None:
+    def _take(self, entry: events.Entry, kept: dict[str, Any]) -> None:
         for before, items in kept.get("lists", ()):
             joined(self.links, before, items)
         match entry.event, kept:
-            case ModeSwitch() as switch, _:
+            case events.ModeSwitch() as switch, _:
                 self._record(switch, entry.position, kept)
             case _, {"writes": list()}:
                 self.records.add(entry.position)
@@ -243,15 +244,15 @@ class Thread:
             case _:
                 pass
 
-    def _take_message(self, entry: Entry, key: str, value: str) -> None:
+    def _take_message(self, entry: events.Entry, key: str, value: str) -> None:
         event = entry.event
         self.told.setdefault(key, []).append(entry.position)
         self.by_value.setdefault(value, []).append(entry.position)
         (self.spoken if getattr(event, "in_context", True) else self.private).add(entry.position)
-        if isinstance(event, AssistantMessage):
+        if isinstance(event, events.AssistantMessage):
             self.agents[value] = event.agent
 
-    def _record(self, switch: ModeSwitch, position: int, kept: dict[str, Any]) -> None:
+    def _record(self, switch: events.ModeSwitch, position: int, kept: dict[str, Any]) -> None:
         self.records.add(position)
         if "thread" in kept:
             self.id = kept["thread"]

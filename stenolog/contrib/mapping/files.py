@@ -10,31 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
+from stenolog import importers
 from stenolog.errors import UnknownFormatError
 from stenolog.events import EPOCH, AssistantMessage, ToolResult, UserMessage
-from stenolog.importers import (
-    EventWriter,
-    ExistingLog,
-    Importer,
-    Json,
-    JsonLinesReader,
-    JsonObject,
-    Record,
-    RecordConverter,
-    RecordSpool,
-    SettingsWriter,
-    Skipped,
-    SourceConversation,
-    Step,
-    agent_called,
-    as_list,
-    as_time,
-    compact_json,
-    csv_rows,
-    key_of,
-    mappings_beside,
-    title_of,
-)
+from stenolog.importers import Json, JsonObject, Record, as_list, as_time, compact_json
 from stenolog.parts import AssistantPart, ReasoningPart, TextPart, ToolCall
 
 from .mapping import FieldPath, Mapping, as_role, paths_in, read_mapping, words_in
@@ -43,13 +22,13 @@ MAIN = "assistant"
 _NUMBER = re.compile(r"\d{9,}(\.\d+)?")
 
 
-class Mapped(RecordConverter):
+class Mapped(importers.RecordConverter):
     """Converter of one conversation."""
 
-    def __init__(self, mapping: Mapping, log: ExistingLog) -> None:
+    def __init__(self, mapping: Mapping, log: importers.ExistingLog) -> None:
         self._mapping = mapping
-        super().__init__(EventWriter(mapping.name, MAIN, log))
-        self.setup = SettingsWriter(self.writer, mode="chat", scope="open")
+        super().__init__(importers.EventWriter(mapping.name, MAIN, log))
+        self.setup = importers.SettingsWriter(self.writer, mode="chat", scope="open")
         self._time = EPOCH
         self._agent = MAIN
         self._begun = False
@@ -57,7 +36,7 @@ class Mapped(RecordConverter):
         if "agent" not in mapping.paths:
             self.setup.card(MAIN)
 
-    def take(self, record: Record) -> list[Step]:
+    def take(self, record: Record) -> list[importers.Step]:
         """Return the steps for a record; one of an unknown role is skipped."""
         value = record.value
         kind = self._kind(value)
@@ -68,7 +47,7 @@ class Mapped(RecordConverter):
         self._time = _time(self._find("time", value), self._time)
         title = self._text("title", value)
         if title or (kind == "user" and self.setup.title is None):
-            self.setup.title = title_of(title or self._text("text", value)) or self.setup.title
+            self.setup.title = importers.title_of(title or self._text("text", value)) or self.setup.title
         if kind == "system" and not self._begun:
             self._persona(value)
             return self.writer.drain()
@@ -95,7 +74,7 @@ class Mapped(RecordConverter):
 
     def _key(self, record: Record) -> str:
         """Return a record's id: its own or its line; a repeated id gets its line too."""
-        own = key_of(words_in(self._find("id", record.value)))
+        own = importers.key_of(words_in(self._find("id", record.value)))
         key = own if own and own not in self._ids else f"{own}#{record.line}"
         self._ids.add(key)
         return key
@@ -106,7 +85,7 @@ class Mapped(RecordConverter):
     def _speaker(self, value: JsonObject) -> str:
         """Return the speaking agent; the first one gets the persona before it."""
         named = self._text("agent", value)
-        agent = agent_called(named, MAIN) if named else self._agent
+        agent = importers.agent_called(named, MAIN) if named else self._agent
         if agent != self._agent and self._agent == MAIN and MAIN in self.setup.cards:
             self.setup.cards[agent] = self.setup.cards.pop(MAIN)
         self._agent = agent
@@ -224,12 +203,14 @@ _SHOWN = 12
 """So many paths of a record are named in an error."""
 
 
-def read(mapping: Mapping, stream: BinaryIO, reader: JsonLinesReader) -> Iterator[SourceConversation]:
+def read(
+    mapping: Mapping, stream: BinaryIO, reader: importers.JsonLinesReader
+) -> Iterator[importers.SourceConversation]:
     """Yield a file's conversations, split by the mapping's `conversation` if it has one.
 
     Raises `UnknownFormatError`, naming the mapping's line, if no record has its fields.
     """
-    spool = RecordSpool()
+    spool = importers.RecordSpool()
     named = mapping.paths.get("conversation")
     first: Record | None = None
     is_found = False
@@ -244,10 +225,10 @@ def read(mapping: Mapping, stream: BinaryIO, reader: JsonLinesReader) -> Iterato
     if "text" in mapping.paths and not _has_text(mapping, spool):
         raise _not_there(mapping, "text", first.value)
     for name in spool:
-        yield SourceConversation(name, spool.records(name), partial(Mapped, mapping), unit="record")
+        yield importers.SourceConversation(name, spool.records(name), partial(Mapped, mapping), unit="record")
 
 
-def _has_text(mapping: Mapping, spool: RecordSpool) -> bool:
+def _has_text(mapping: Mapping, spool: importers.RecordSpool) -> bool:
     path = mapping.paths["text"]
     return any(path.find(record.value) is not None for name in spool for record in spool.records(name))
 
@@ -262,13 +243,13 @@ def _not_there(mapping: Mapping, setting: str, value: Json) -> UnknownFormatErro
     )
 
 
-def _records(mapping: Mapping, stream: BinaryIO, reader: JsonLinesReader) -> Iterator[Record]:
+def _records(mapping: Mapping, stream: BinaryIO, reader: importers.JsonLinesReader) -> Iterator[Record]:
     """Yield a file's records; CSV if the mapping says so, or if it is neither list nor object."""
     first = stream.read(4096).lstrip(b"\xef\xbb\xbf \t\r\n")
     stream.seek(0)
     if mapping.format == "csv" or (not mapping.format and first and not first.startswith(_JSON)):
         try:
-            yield from csv_rows(stream, mapping.delimiter or _delimiter(stream))
+            yield from importers.csv_rows(stream, mapping.delimiter or _delimiter(stream))
         except UnknownFormatError as error:
             raise UnknownFormatError(f"{mapping.file}: {error}") from None
     elif "records" in mapping.paths or first.startswith(b"["):
@@ -284,7 +265,7 @@ def _delimiter(stream: BinaryIO) -> str:
     return max((",", ";", "\t"), key=head.count)
 
 
-def _listed(mapping: Mapping, document: Json, reader: JsonLinesReader) -> Iterator[Record]:
+def _listed(mapping: Mapping, document: Json, reader: importers.JsonLinesReader) -> Iterator[Record]:
     """Yield the objects of the list in a document."""
     path = mapping.paths.get("records")
     found = path.find(document) if path else document
@@ -299,11 +280,11 @@ def _listed(mapping: Mapping, document: Json, reader: JsonLinesReader) -> Iterat
             yield Record(str(number), item)
         else:
             reader.skipped.append(
-                Skipped(number, f"expected an object, found {type(item).__name__}", "record")
+                importers.Skipped(number, f"expected an object, found {type(item).__name__}", "record")
             )
 
 
-def importer_of(path: Path) -> Importer:
+def importer_of(path: Path) -> importers.Importer:
     """Return an importer of files that a mapping describes. Raises `CallerError` for a bad one."""
     mapping = read_mapping(path)
     return replace(MAPPING, read=partial(read, mapping), with_mapping=None)
@@ -312,10 +293,12 @@ def importer_of(path: Path) -> Importer:
 def _mapping_of(stream: BinaryIO) -> Path | None:
     """Return the mapping beside a stream's file."""
     name = getattr(stream, "name", None)
-    return next(mappings_beside(Path(name)), None) if isinstance(name, str) else None
+    return next(importers.mappings_beside(Path(name)), None) if isinstance(name, str) else None
 
 
-def read_beside(stream: BinaryIO, reader: JsonLinesReader) -> Iterator[SourceConversation]:
+def read_beside(
+    stream: BinaryIO, reader: importers.JsonLinesReader
+) -> Iterator[importers.SourceConversation]:
     """Yield the conversations of a file by the mapping beside it."""
     path = _mapping_of(stream)
     if path is None:
@@ -323,7 +306,7 @@ def read_beside(stream: BinaryIO, reader: JsonLinesReader) -> Iterator[SourceCon
     yield from read(read_mapping(path), stream, reader)
 
 
-MAPPING = Importer(
+MAPPING = importers.Importer(
     "mapping",
     read=read_beside,
     with_mapping=importer_of,

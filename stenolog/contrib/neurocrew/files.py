@@ -14,38 +14,13 @@ from functools import partial
 from hashlib import sha256
 from typing import Any, BinaryIO
 
+from stenolog import events, importers
 from stenolog.errors import DuplicateIdError, UnknownFormatError
-from stenolog.events import (
-    EPOCH,
-    UNCHANGED,
-    AssistantMessage,
-    ModeSwitch,
-    TurnPolicy,
-    UserMessage,
-    check_json,
-)
-from stenolog.importers import (
-    EventWriter,
-    ExistingLog,
-    Importer,
-    Json,
-    JsonLinesReader,
-    Record,
-    RecordConverter,
-    Skipped,
-    SourceConversation,
-    Step,
-    agent_called,
-    as_dict,
-    as_list,
-    as_str,
-    as_time,
-    compact_json,
-)
+from stenolog.importers import Json, Record, as_dict, as_list, as_str, as_time, compact_json
 
 AGENT = "agent"
 PASS = "....."
-TURNS = TurnPolicy(rule="round_robin", options={"pass_token": PASS})
+TURNS = events.TurnPolicy(rule="round_robin", options={"pass_token": PASS})
 NAMES = ("role_display_name", "role_name", "agent_name")
 """The fields with an agent's name, the displayed name first."""
 NAMED = frozenset(NAMES)
@@ -78,7 +53,7 @@ def agent_of(message: dict[str, Any]) -> str:
     """Return the agent: its displayed name, else the role if it is not a standard one."""
     names = [as_str(message.get(name)) for name in (*NAMES, "name")]
     role = "" if kind_of(message) in _AGENTS else as_str(message.get("role"))
-    return agent_called(next(filter(None, (*names, role)), ""))
+    return importers.agent_called(next(filter(None, (*names, role)), ""))
 
 
 def _ids(keys: Sequence[str], held: Iterable[str]) -> list[str]:
@@ -98,7 +73,7 @@ def _ids(keys: Sequence[str], held: Iterable[str]) -> list[str]:
     return ids
 
 
-def _known_id(record: Record, log: ExistingLog) -> str:
+def _known_id(record: Record, log: importers.ExistingLog) -> str:
     own = as_str(record.value.get("id"))
     return own if own in log.positions else ""
 
@@ -116,11 +91,11 @@ def _key(record: Record) -> str:
     return digest if is_told_apart else f"{record.line}-{digest}"
 
 
-class NeuroCrew(RecordConverter):
+class NeuroCrew(importers.RecordConverter):
     """Converter of one chat's `records`. `about` are the file's other fields."""
 
-    def __init__(self, log: ExistingLog, about: dict[str, Any], records: Sequence[Record]) -> None:
-        super().__init__(EventWriter("neurocrew", "", log))
+    def __init__(self, log: importers.ExistingLog, about: dict[str, Any], records: Sequence[Record]) -> None:
+        super().__init__(importers.EventWriter("neurocrew", "", log))
         self._about = about
         ids = _ids([_key(record) for record in records], log.positions)
         # What was said in the log, and came back in its export, has the id that it has there.
@@ -129,10 +104,10 @@ class NeuroCrew(RecordConverter):
         agents = [agent_of(record.value) for record in records if _speaks(record.value)]
         self._newcomers = [agent for agent in dict.fromkeys(agents) if agent not in log.agents]
         self._held = log
-        self._at = EPOCH
+        self._at = events.EPOCH
         self._opened = False
 
-    def take(self, record: Record) -> list[Step]:
+    def take(self, record: Record) -> list[importers.Step]:
         """Return the steps for a message, its number as its line. Raises `DuplicateIdError`."""
         message, key = record.value, self._ids[record.line]
         self._at = _time(message, self._at)
@@ -164,17 +139,17 @@ class NeuroCrew(RecordConverter):
         key = f"about-{_digest(self._about)}"
         if self.writer.holds(key) and self._newcomers:
             key += f"-{_digest(self._newcomers)}"
-        switch = ModeSwitch(
-            mode=UNCHANGED if self._held.head else "chat",
+        switch = events.ModeSwitch(
+            mode=events.UNCHANGED if self._held.head else "chat",
             joins=self._newcomers,
-            turns=UNCHANGED if self._held.head else TURNS,
+            turns=events.UNCHANGED if self._held.head else TURNS,
             meta={"neurocrew": self._about} if self._about else {},
             source=self.writer.source("", "settings"),
         )
         self.writer.write(switch, key, self._at)
 
-    def _user(self, message: dict[str, Any], key: str) -> UserMessage:
-        return UserMessage(
+    def _user(self, message: dict[str, Any], key: str) -> events.UserMessage:
+        return events.UserMessage(
             text=_text(message),
             author=as_str(message.get("name")),
             author_kind="system" if kind_of(message) in _SYSTEM else "person",
@@ -182,8 +157,8 @@ class NeuroCrew(RecordConverter):
             source=self.writer.source(_own_id(message), role_of(message), key),
         )
 
-    def _agent(self, message: dict[str, Any], key: str) -> AssistantMessage:
-        return AssistantMessage(
+    def _agent(self, message: dict[str, Any], key: str) -> events.AssistantMessage:
+        return events.AssistantMessage(
             agent=agent_of(message),
             text=_text(message),
             meta=_other_fields(message),
@@ -242,7 +217,7 @@ def is_chat(document: Json) -> bool:
     return is_answered or (bool(messages) and all(_is_awaiting(message) for message in messages))
 
 
-def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:
+def read(stream: BinaryIO, reading: importers.JsonLinesReader) -> Iterator[importers.SourceConversation]:
     """Yield a recognised file's chat. Raises `UnknownFormatError` without messages."""
     document = reading.document(stream)
     told = document if isinstance(document, dict) else {}
@@ -255,7 +230,9 @@ def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversat
     about = {name: value for name, value in told.items() if name != place}
     if fault := _unwritable(about):
         raise UnknownFormatError(f"expected a NeuroCrew chat, found beside its messages {fault}")
-    yield SourceConversation(_name(about), records, partial(NeuroCrew, about=about, records=records))
+    yield importers.SourceConversation(
+        _name(about), records, partial(NeuroCrew, about=about, records=records)
+    )
 
 
 def _list_in(document: dict[str, Any]) -> str:
@@ -272,11 +249,11 @@ def _is_awaiting(message: dict[str, Any]) -> bool:
     return kind_of(message) == "user" and "timestamp" in message and isinstance(content_of(message), str)
 
 
-def _sound(messages: list[Any], reading: JsonLinesReader) -> Iterator[Record]:
+def _sound(messages: list[Any], reading: importers.JsonLinesReader) -> Iterator[Record]:
     """Yield messages with role and content; report others as skipped."""
     for number, message in enumerate(messages, 1):
         if fault := _fault(message):
-            reading.skipped.append(Skipped(number, fault, "message"))
+            reading.skipped.append(importers.Skipped(number, fault, "message"))
         else:
             yield Record(str(number), message)
 
@@ -292,7 +269,7 @@ def _fault(message: Json) -> str:
 def _unwritable(value: Json) -> str:
     """Return the reason that the log cannot store the value; empty if it can."""
     try:
-        check_json(value)
+        events.check_json(value)
     except ValueError as error:
         return f"what cannot be written: {error}"
     return ""
@@ -305,4 +282,4 @@ def _name(about: dict[str, Any]) -> str:
     return f"chat_{named}" if named else ""
 
 
-NEUROCREW = Importer("neurocrew", read=read, is_document=is_chat)
+NEUROCREW = importers.Importer("neurocrew", read=read, is_document=is_chat)

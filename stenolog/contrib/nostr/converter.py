@@ -12,23 +12,10 @@ from datetime import datetime
 from math import inf
 from typing import Any, NamedTuple
 
+from stenolog import importers
 from stenolog.errors import DuplicateIdError
 from stenolog.events import AssistantMessage, Known, LlmError, Usage, UserMessage
-from stenolog.importers import (
-    EventWriter,
-    ExistingLog,
-    Json,
-    Record,
-    RecordConverter,
-    SettingsWriter,
-    Step,
-    as_dict,
-    as_int,
-    as_list,
-    as_str,
-    as_time,
-    error_category,
-)
+from stenolog.importers import Json, Record, as_dict, as_int, as_list, as_str, as_time
 from stenolog.parts import ReasoningPart, TextPart
 
 from .events import LATEST, METADATA, PROFILE, NostrEvent, depths_of, is_hex, parent_of
@@ -156,29 +143,29 @@ class Whole(NamedTuple):
     own: Mapping[str, int] | None = None
 
 
-class Nostr(RecordConverter):
+class Nostr(importers.RecordConverter):
     """Converter of the conversation that `root` began, once all events are there.
 
     Events are in order of time, after those that the log has. Older ones that come late are last, and change
     neither phase nor title.
     """
 
-    def __init__(self, log: ExistingLog, root: str, whole: Whole) -> None:
-        super().__init__(EventWriter(SYSTEM, "", log))
+    def __init__(self, log: importers.ExistingLog, root: str, whole: Whole) -> None:
+        super().__init__(importers.EventWriter(SYSTEM, "", log))
         self._log = log
         self._root = root
         self._whole = whole
         self._events: list[NostrEvent] = []
-        self._setup = SettingsWriter(self.writer, scope="open")
+        self._setup = importers.SettingsWriter(self.writer, scope="open")
         self._positions: dict[str, int] = {}
         self._latest = self._titled = self._changed = 0
 
-    def take(self, record: Record) -> list[Step]:
+    def take(self, record: Record) -> list[importers.Step]:
         """Take one more event; it must wait for the others."""
         self._events.append(self._whole.events[record.value["id"]])
         return []
 
-    def end(self) -> list[Step]:
+    def end(self) -> list[importers.Step]:
         """Write all messages in order.
 
         Raises `DuplicateIdError` if the log has another conversation of this name.
@@ -313,7 +300,7 @@ class Nostr(RecordConverter):
         common |= {"model": event.value("llm-model"), "usage": _usage(event)}
         common["session"] = valid_session(event.value("claude-session")) or self._sessions.get(event.id, "")
         if event.has("error"):
-            return LlmError(category=error_category(text), message=text, **common)
+            return LlmError(category=importers.error_category(text), message=text, **common)
         parts = (ReasoningPart if event.has("reasoning") else TextPart)(text=text)
         return AssistantMessage(parts=[parts] if text else [], to=to, **common)
 

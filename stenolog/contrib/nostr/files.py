@@ -11,19 +11,9 @@ from collections.abc import Iterator
 from functools import partial
 from typing import BinaryIO, NamedTuple
 
+from stenolog import importers
 from stenolog.errors import UnknownFormatError
-from stenolog.importers import (
-    Importer,
-    Json,
-    JsonLinesReader,
-    Record,
-    Skipped,
-    SourceConversation,
-    as_dict,
-    as_list,
-    as_str,
-    regular_file,
-)
+from stenolog.importers import Json, JsonLinesReader, Record, as_dict, as_list, as_str
 
 from .converter import Nostr, Stored, Whole, slugs, stored
 from .events import MESSAGES, METADATA, PROFILE, NostrEvent, checker, event_of, is_event, roots_of, unpacked
@@ -53,7 +43,7 @@ def is_nostr(document: Json) -> bool:
     return any(is_event(_event(item)) for item in (document, *as_list(document)))
 
 
-def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:
+def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[importers.SourceConversation]:
     """Yield a file's conversations, one for each root, oldest first.
 
     Raises `MissingExtraError`, and `CallerError` for a name given to an invalid key.
@@ -75,7 +65,7 @@ def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversat
     ignored = content.ignored + around
     for root, members in threads.items():
         records = [Record(str(lines[event.id]), {"id": event.id}) for event in members]
-        yield SourceConversation(root, records, partial(Nostr, root=root, whole=whole), ignored)
+        yield importers.SourceConversation(root, records, partial(Nostr, root=root, whole=whole), ignored)
         ignored = Counter()
 
 
@@ -86,7 +76,7 @@ def _profiles_beside(reading: JsonLinesReader) -> dict[str, NostrEvent]:
     for path in around:
         if path.is_file() and path != reading.path:
             other = JsonLinesReader()
-            with regular_file(path) as stream:
+            with importers.regular_file(path) as stream:
                 found |= {e.id: e for _, e in _checked(_content(stream, other), other) if e.kind == PROFILE}
     return found
 
@@ -141,7 +131,7 @@ def _checked(content: Content, reading: JsonLinesReader) -> Iterator[tuple[int, 
             if not is_signed(event):
                 raise ValueError("its signature is not its author's")
         except ValueError as error:
-            reading.skipped.append(Skipped(line, f"{_label(value)}: {error}", content.unit))
+            reading.skipped.append(importers.Skipped(line, f"{_label(value)}: {error}", content.unit))
         else:
             yield line, event
 
@@ -168,4 +158,4 @@ def _threads(events: dict[str, NostrEvent]) -> tuple[dict[str, list[NostrEvent]]
     return threads, around
 
 
-NOSTR = Importer("nostr", read=read, is_document=is_nostr, is_record=is_nostr, takes_agents=True)
+NOSTR = importers.Importer("nostr", read=read, is_document=is_nostr, is_record=is_nostr, takes_agents=True)

@@ -18,29 +18,12 @@ from datetime import datetime
 from functools import partial
 from typing import Any, BinaryIO, NamedTuple
 
+from stenolog import importers
 from stenolog.contrib.programs import OPENAI_AGENTS_COLUMNS
 from stenolog.errors import DuplicateIdError, UnknownFormatError
 from stenolog.events import AssistantMessage, Known, ToolResult, Usage, UserMessage
 from stenolog.frameworks import openai_agents_events
-from stenolog.importers import (
-    Blobs,
-    ExistingLog,
-    Importer,
-    JsonLinesReader,
-    Record,
-    SessionConverter,
-    Skipped,
-    SourceConversation,
-    Step,
-    as_dict,
-    as_int,
-    as_str,
-    as_time,
-    dict_row,
-    object_in,
-    sqlite_database,
-    tables_in,
-)
+from stenolog.importers import Blobs, Record, as_dict, as_int, as_str, as_time
 
 USER = "user"
 SYSTEM = "openai-agents"
@@ -57,7 +40,7 @@ class ItemRow(NamedTuple):
     usage: Usage | None
 
 
-class AgentsSession(SessionConverter):
+class AgentsSession(importers.SessionConverter):
     """Converter of one session; `rows` are its row numbers in order.
 
     Raises `DuplicateIdError` for rows that do not continue the log.
@@ -65,7 +48,7 @@ class AgentsSession(SessionConverter):
 
     system, main, provider = SYSTEM, "assistant", PROVIDER
 
-    def __init__(self, log: ExistingLog, rows: Sequence[int]) -> None:
+    def __init__(self, log: importers.ExistingLog, rows: Sequence[int]) -> None:
         self._rows = rows
         super().__init__(log)
         self._log = log
@@ -74,7 +57,7 @@ class AgentsSession(SessionConverter):
         self._source_id = ""
         """The key of that answer's first item, which its later entries share."""
 
-    def take(self, record: Record) -> list[Step]:
+    def take(self, record: Record) -> list[importers.Step]:
         """Return the steps for an item; an answer waits for what follows it."""
         self._check_goes_on()
         self.time = as_time(record.value.get("time"), self.time)
@@ -90,7 +73,7 @@ class AgentsSession(SessionConverter):
             self._answer.append(row)
         return self.writer.drain()
 
-    def end(self) -> list[Step]:
+    def end(self) -> list[importers.Step]:
         """Return the remaining steps; items removed since an earlier import are hidden."""
         self._close()
         if removed := self.writer.hide_missing(self.time):
@@ -174,8 +157,10 @@ def _tokens(turn: object) -> Usage | None:
     numbers: dict[str, Any] = {
         "input": as_int(counted.get("input_tokens")),
         "output": as_int(counted.get("output_tokens")),
-        "cache_read": as_int(object_in(counted.get("input_tokens_details")).get("cached_tokens")),
-        "reasoning": as_int(object_in(counted.get("output_tokens_details")).get("reasoning_tokens")),
+        "cache_read": as_int(importers.object_in(counted.get("input_tokens_details")).get("cached_tokens")),
+        "reasoning": as_int(
+            importers.object_in(counted.get("output_tokens_details")).get("reasoning_tokens")
+        ),
     }
     return Usage(**numbers) if any(numbers.values()) else None
 
@@ -198,17 +183,17 @@ class SessionBranch(NamedTuple):
         return self.session if self.name in ("", MAIN_BRANCH) else f"{self.session}~{self.name}"
 
 
-def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:
+def read(stream: BinaryIO, reading: importers.JsonLinesReader) -> Iterator[importers.SourceConversation]:
     """Yield a conversation for each session and each of its other branches."""
-    names = tables_in(stream)
+    names = importers.tables_in(stream)
     tables = [name for name, columns in names.items() if columns >= OPENAI_AGENTS_COLUMNS]
-    with sqlite_database(stream, *tables, STRUCTURE, USAGE) as connection:
+    with importers.sqlite_database(stream, *tables, STRUCTURE, USAGE) as connection:
         for table in (f'"{name.replace(chr(34), chr(34) * 2)}"' for name in tables):
             for branch in _branches(connection, table, has_structure=STRUCTURE in names):
                 usage = _usage(connection, branch) if USAGE in names and branch.name else {}
                 records = list(_records(connection, table, branch, usage, reading))
                 make = partial(AgentsSession, rows=[record.number for record in records])
-                yield SourceConversation(branch.conversation, records, make, Counter(), unit="row")
+                yield importers.SourceConversation(branch.conversation, records, make, Counter(), unit="row")
 
 
 def _branches(connection: sqlite3.Connection, table: str, *, has_structure: bool) -> list[SessionBranch]:
@@ -231,7 +216,7 @@ def _records(
     table: str,
     branch: SessionBranch,
     usage: dict[int, dict[str, Any]],
-    reading: JsonLinesReader,
+    reading: importers.JsonLinesReader,
 ) -> Iterator[Record]:
     """Yield a branch's items with their times; report rows that hold none."""
     if branch.name:
@@ -250,12 +235,12 @@ def _records(
         has_id = isinstance(id, int)
         item, fault = _item(data, reading) if has_id else (None, "expected a number as its id")
         if item is None:
-            reading.skipped.append(Skipped(id if has_id else 0, fault, "row"))
+            reading.skipped.append(importers.Skipped(id if has_id else 0, fault, "row"))
         else:
             yield Record(str(id), {"item": item, "time": time, "usage": usage.get(id)})
 
 
-def _item(data: object, reading: JsonLinesReader) -> tuple[dict[str, Any] | None, str]:
+def _item(data: object, reading: importers.JsonLinesReader) -> tuple[dict[str, Any] | None, str]:
     """Return a row's item, or None and the reason."""
     if not isinstance(data, str | bytes):
         return None, f"expected an item as JSON, found {type(data).__name__}"
@@ -279,8 +264,8 @@ def _usage(connection: sqlite3.Connection, branch: SessionBranch) -> dict[int, d
     )
     last: dict[Any, int] = dict(connection.execute(query, branch))
     cursor = connection.execute(f"SELECT * FROM {USAGE} WHERE session_id = ? AND branch_id = ?", branch)
-    turns = [dict_row(cursor, row) for row in cursor]
+    turns = [importers.dict_row(cursor, row) for row in cursor]
     return {last[turn["user_turn_number"]]: turn for turn in turns if turn["user_turn_number"] in last}
 
 
-OPENAI_AGENTS = Importer("openai-agents", read=read)
+OPENAI_AGENTS = importers.Importer("openai-agents", read=read)

@@ -10,25 +10,9 @@ from dataclasses import dataclass, field
 from heapq import merge
 from typing import Any, Literal, TypeAlias
 
+from stenolog import importers
 from stenolog.events import ErrorCategory, Usage
-from stenolog.importers import (
-    Blobs,
-    BlockContext,
-    Json,
-    JsonObject,
-    PartTable,
-    arguments,
-    as_dict,
-    as_int,
-    as_list,
-    as_str,
-    compact_json,
-    error_category,
-    keep_data_url,
-    media_part,
-    micro_dollars,
-    text_parts,
-)
+from stenolog.importers import Blobs, Json, JsonObject, as_dict, as_int, as_list, as_str, compact_json
 from stenolog.parts import (
     AssistantPart,
     ReasoningPart,
@@ -184,7 +168,7 @@ def _proof(part: JsonObject) -> tuple[str, JsonObject]:
     return "", {}
 
 
-def _reasoning(part: JsonObject, _: BlockContext) -> list[AssistantPart] | None:
+def _reasoning(part: JsonObject, _: importers.BlockContext) -> list[AssistantPart] | None:
     provider, facts = _proof(part)
     if not isinstance(text := part.get("text"), str):
         return None
@@ -198,7 +182,7 @@ def _reasoning(part: JsonObject, _: BlockContext) -> list[AssistantPart] | None:
     return [found] if found.text or found.signature or found.encrypted else []
 
 
-def _call(part: JsonObject, _: BlockContext) -> list[AssistantPart]:
+def _call(part: JsonObject, _: importers.BlockContext) -> list[AssistantPart]:
     provider, facts = _proof(part)
     signature = as_str(facts.get("thoughtSignature"))
     state = as_dict(part.get("state"))
@@ -207,16 +191,18 @@ def _call(part: JsonObject, _: BlockContext) -> list[AssistantPart]:
     call = ToolCall(
         id=as_str(part.get("callID")) or as_str(part.get("id")),
         name=as_str(part.get("tool")),
-        arguments=raw or arguments(state.get("input")),
+        arguments=raw or importers.arguments(state.get("input")),
     )
     return [ReasoningPart(provider=provider, signature=signature), call] if signature else [call]
 
 
-def _text(part: JsonObject, _: BlockContext) -> list[TextPart] | None:
-    return text_parts(text) if isinstance(text := part.get("text"), str) else None
+def _text(part: JsonObject, _: importers.BlockContext) -> list[TextPart] | None:
+    return importers.text_parts(text) if isinstance(text := part.get("text"), str) else None
 
 
-ANSWERS = PartTable[AssistantPart]("opencode", {"text": _text, "reasoning": _reasoning, "tool": _call})
+ANSWERS = importers.PartTable[AssistantPart](
+    "opencode", {"text": _text, "reasoning": _reasoning, "tool": _call}
+)
 
 
 def result_parts(part: JsonObject, blobs: Blobs) -> list[UserPart]:
@@ -226,19 +212,22 @@ def result_parts(part: JsonObject, blobs: Blobs) -> list[UserPart]:
         interrupted = as_str(as_dict(state.get("metadata")).get("output"))
         error = state.get("error")
         wording = as_str(error) or as_str(as_dict(error).get("message"))
-        return [*text_parts(wording), *(text_parts(interrupted) if interrupted != wording else ())]
+        return [
+            *importers.text_parts(wording),
+            *(importers.text_parts(interrupted) if interrupted != wording else ()),
+        ]
     output = state.get("output")
     wording = output if isinstance(output, str) else "" if output is None else compact_json(output)
-    return [*text_parts(wording), *(file_part(each, blobs) for each in attachments(part))]
+    return [*importers.text_parts(wording), *(file_part(each, blobs) for each in attachments(part))]
 
 
 def file_part(part: JsonObject, blobs: Blobs) -> UserPart:
     """Return a file or picture: its bytes if present, else its address."""
     url = as_str(part.get("url"))
-    stored = keep_data_url(url, blobs)
+    stored = importers.keep_data_url(url, blobs)
     media_type = as_str(part.get("mime")) or (stored[0] if stored else "") or "application/octet-stream"
     blob, url = (stored[1], "") if stored else ("", url)
-    return media_part(media_type, as_str(part.get("filename")), blob=blob, url=url)
+    return importers.media_part(media_type, as_str(part.get("filename")), blob=blob, url=url)
 
 
 def is_read_aloud(part: JsonObject) -> bool:
@@ -278,7 +267,7 @@ def usage_of(about: JsonObject) -> Usage | None:
         cache_read=read,
         cache_write=write,
         reasoning=thought,
-        cost=micro_dollars(about.get("cost")),
+        cost=importers.micro_dollars(about.get("cost")),
     )
 
 
@@ -288,7 +277,7 @@ def failure(error: Json) -> tuple[str, ErrorCategory]:
     data = as_dict(named.get("data"))
     name = as_str(named.get("name"))
     wording = as_str(data.get("message")) or as_str(named.get("message")) or as_str(error) or name
-    return wording, _CATEGORIES.get(name) or error_category(wording, as_int(data.get("statusCode")))
+    return wording, _CATEGORIES.get(name) or importers.error_category(wording, as_int(data.get("statusCode")))
 
 
 def model_of(info: JsonObject) -> dict[str, Any]:

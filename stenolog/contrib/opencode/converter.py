@@ -8,23 +8,9 @@ from hashlib import sha256
 from itertools import groupby
 from typing import Any
 
+from stenolog import importers
 from stenolog.events import UNCHANGED, AuthorKind, ModeSwitch
-from stenolog.importers import (
-    Blobs,
-    ExistingLog,
-    JsonObject,
-    Record,
-    SessionConverter,
-    SourceConversation,
-    Step,
-    agent_called,
-    as_dict,
-    as_int,
-    as_str,
-    as_time,
-    merged,
-    position_ranges,
-)
+from stenolog.importers import Blobs, JsonObject, Record, as_dict, as_int, as_str, as_time
 from stenolog.parts import ReasoningPart, TextPart
 
 from .content import (
@@ -47,13 +33,13 @@ _ABOUT = {"cwd": "directory", "project": "projectID", "version": "version"}
 """Names of the settings, and of what a session tells."""
 
 
-class OpenCode(SessionConverter):
+class OpenCode(importers.SessionConverter):
     """Converter of a session's units."""
 
     system = "opencode"
     main = "opencode"
 
-    def __init__(self, log: ExistingLog, tree: SessionTree) -> None:
+    def __init__(self, log: importers.ExistingLog, tree: SessionTree) -> None:
         super().__init__(log)
         self._tree = tree
         self._names = {session.id: self._name(session) for session in tree.sessions}
@@ -63,7 +49,7 @@ class OpenCode(SessionConverter):
         """Positions that compactions took out of context."""
         self._has_begun = False
 
-    def take(self, record: Record) -> list[Step]:
+    def take(self, record: Record) -> list[importers.Step]:
         """Return the steps for a piece of a message."""
         unit: Unit = record.value["unit"]
         if not self._has_begun:
@@ -82,7 +68,7 @@ class OpenCode(SessionConverter):
         take[unit.kind](unit)
         return self.writer.drain()
 
-    def end(self) -> list[Step]:
+    def end(self) -> list[importers.Step]:
         """Return the steps left at the end of the session."""
         if self._has_begun:
             self._hide_reverted()
@@ -96,7 +82,7 @@ class OpenCode(SessionConverter):
             return self.main
         infos = (message.info for message in self._tree.messages[session.id])
         kind = next((name for info in infos if (name := _agent_in(info))), "agent")
-        return agent_called(f"{kind}-{session.id[-_SHORT:]}")
+        return importers.agent_called(f"{kind}-{session.id[-_SHORT:]}")
 
     def _begin(self) -> None:
         """Load the log's settings, and take out of context what the session has lost."""
@@ -109,7 +95,9 @@ class OpenCode(SessionConverter):
         if root.title and not self._is_set_here("title"):
             self.setup.title = root.title
         if hidden := self._lost():
-            self.setup.hides = merged((*(self.setup.hides or ()), *position_ranges(hidden, set())))
+            self.setup.hides = importers.merged(
+                (*(self.setup.hides or ()), *importers.position_ranges(hidden, set()))
+            )
             self.setup.branches = self.setup.hides != log.settings.hides
         if log.head:
             self._settle_now("begin")
@@ -306,7 +294,7 @@ class OpenCode(SessionConverter):
             hidden |= _positions(self.setup.hides)
         if hidden != _positions(self.setup.hides):
             self.writer.close()
-            self.setup.hides = merged(position_ranges(hidden, set())) or None
+            self.setup.hides = importers.merged(importers.position_ranges(hidden, set())) or None
             self.setup.branches = True
             self.decisions["rewound"] += bool(start < len(ids))
             self._settle_now("revert")
@@ -341,9 +329,9 @@ class _Records:
             yield Record(str(nth), {"unit": unit})
 
 
-def conversations(storage: Storage) -> Iterator[SourceConversation]:
+def conversations(storage: Storage) -> Iterator[importers.SourceConversation]:
     """Yield a conversation for each session that is no sub-agent's."""
     for tree in trees(storage):
-        yield SourceConversation(
+        yield importers.SourceConversation(
             tree.root.id, _Records(tree), partial(OpenCode, tree=tree), unit="piece of a message"
         )

@@ -6,19 +6,9 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
+from stenolog import importers
 from stenolog.errors import UnknownFormatError
-from stenolog.importers import (
-    Importer,
-    JsonLinesReader,
-    JsonObject,
-    Skipped,
-    SourceConversation,
-    as_dict,
-    as_list,
-    as_str,
-    compact_json,
-    sqlite_database,
-)
+from stenolog.importers import JsonObject, as_dict, as_list, as_str, compact_json
 
 from .converter import conversations
 from .stored import StoredMessage, StoredSession, message_of
@@ -41,7 +31,7 @@ _INFO = {
 class DatabaseStorage:
     """The sessions in a database."""
 
-    def __init__(self, connection: sqlite3.Connection, reading: JsonLinesReader) -> None:
+    def __init__(self, connection: sqlite3.Connection, reading: importers.JsonLinesReader) -> None:
         self._connection = connection
         self._reading = reading
         self._number = 0
@@ -91,7 +81,7 @@ class DatabaseStorage:
         return value
 
     def _skip(self, reason: str) -> JsonObject:
-        self._reading.skipped.append(Skipped(self._number, reason, "row"))
+        self._reading.skipped.append(importers.Skipped(self._number, reason, "row"))
         return {}
 
 
@@ -99,14 +89,14 @@ def _columns(connection: sqlite3.Connection, table: str) -> set[str]:
     return {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
 
 
-def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:
+def read(stream: BinaryIO, reading: importers.JsonLinesReader) -> Iterator[importers.SourceConversation]:
     """Yield the sessions of a database, as they are at one moment."""
-    with sqlite_database(stream, *_TABLES, _SECOND) as connection:
+    with importers.sqlite_database(stream, *_TABLES, _SECOND) as connection:
         connection.execute("BEGIN")
         yield from conversations(DatabaseStorage(connection, reading))
 
 
-OPENCODE_DB = Importer("opencode-db", read=read)
+OPENCODE_DB = importers.Importer("opencode-db", read=read)
 
 
 def message_of_row(data: JsonObject, id: str, type: str) -> StoredMessage:

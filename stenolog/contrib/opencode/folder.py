@@ -13,21 +13,9 @@ from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
+from stenolog import importers
 from stenolog.errors import UnknownFormatError
-from stenolog.importers import (
-    FolderFormat,
-    Importer,
-    Json,
-    JsonLinesReader,
-    JsonObject,
-    Skipped,
-    SourceConversation,
-    as_dict,
-    as_list,
-    as_str,
-    key_of,
-    regular_file,
-)
+from stenolog.importers import Json, JsonLinesReader, JsonObject, as_dict, as_list, as_str
 
 from .converter import conversations
 from .stored import StoredMessage, StoredSession, message_of
@@ -96,7 +84,7 @@ class FolderStorage:
 
     def _skip(self, file: Path, reason: str) -> None:
         where = file.relative_to(self._folder)
-        self._reading.skipped.append(Skipped(self._number, f"{where}: {reason}", "file"))
+        self._reading.skipped.append(importers.Skipped(self._number, f"{where}: {reason}", "file"))
 
 
 def _is_file_name(id: str) -> bool:
@@ -105,7 +93,7 @@ def _is_file_name(id: str) -> bool:
 
 
 def _document(file: Path, reading: JsonLinesReader) -> Json:
-    with regular_file(file) as stream:
+    with importers.regular_file(file) as stream:
         return reading.document(stream)
 
 
@@ -139,7 +127,7 @@ def files(folder: Path) -> Iterator[Path]:
             yield from storage.glob(f"{kind}/**/*.json")
 
 
-def read_folder(folder: Path, reading: JsonLinesReader) -> Iterator[SourceConversation]:
+def read_folder(folder: Path, reading: JsonLinesReader) -> Iterator[importers.SourceConversation]:
     """Yield the sessions of a folder."""
     yield from conversations(FolderStorage(folder, reading))
 
@@ -150,7 +138,7 @@ class ExportStorage:
     def __init__(self, document: JsonObject) -> None:
         self._info = as_dict(document.get("info"))
         self._messages = [as_dict(each) for each in as_list(document.get("messages"))]
-        self._id = key_of(as_str(self._info.get("id")))
+        self._id = importers.key_of(as_str(self._info.get("id")))
 
     def sessions(self) -> list[StoredSession]:
         """Return the one session."""
@@ -178,14 +166,14 @@ def is_export(document: Json) -> bool:
     )
 
 
-def read_export(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:
+def read_export(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[importers.SourceConversation]:
     """Yield the session of an export."""
     yield from conversations(ExportStorage(as_dict(reading.document(stream))))
 
 
-OPENCODE = Importer(
+OPENCODE = importers.Importer(
     "opencode",
     read=read_export,
     is_document=is_export,
-    folder=FolderFormat(find, is_storage, read_folder, files),
+    folder=importers.FolderFormat(find, is_storage, read_folder, files),
 )

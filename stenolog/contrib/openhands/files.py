@@ -13,28 +13,19 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from stenolog import importers
 from stenolog.errors import UnknownFormatError
 from stenolog.events import EPOCH
 from stenolog.importers import (
-    ExistingLog,
-    FolderFormat,
-    Importer,
     Json,
     JsonLinesReader,
     Record,
-    Skipped,
     SourceConversation,
-    Step,
-    StreamedRecords,
-    agent_called,
     as_dict,
     as_list,
     as_str,
     as_time,
     compact_json,
-    error_category,
-    key_of,
-    regular_file,
 )
 
 from .session import MAIN, OpenHandsSession
@@ -75,7 +66,7 @@ class OpenHands(OpenHandsSession):
 
     def __init__(
         self,
-        log: ExistingLog,
+        log: importers.ExistingLog,
         *,
         about: dict[str, Any] | None = None,
         title: str = "",
@@ -96,7 +87,7 @@ class OpenHands(OpenHandsSession):
             self._v1.describe(state)
         self.agent = MAIN
 
-    def take(self, record: Record) -> list[Step]:
+    def take(self, record: Record) -> list[importers.Step]:
         """Return the steps for an event.
 
         Raises `ValueError` for an unexpected shape, `DuplicateIdError` for another run.
@@ -119,7 +110,7 @@ class OpenHands(OpenHandsSession):
             return
         self.time = as_time(value.get("timestamp"), self.time)
         is_v1 = is_v1_event(value)
-        own = key_of(as_str(value.get("id"))) if is_v1 else event_key(value.get("id"))
+        own = importers.key_of(as_str(value.get("id"))) if is_v1 else event_key(value.get("id"))
         key = "/".join(filter(None, (lane, own or f"#{record.line}")))
         if not (key := self._unique(key, value)):
             return
@@ -129,12 +120,12 @@ class OpenHands(OpenHandsSession):
         else:
             self._v0.take(key, value)
 
-    def end(self) -> list[Step]:
+    def end(self) -> list[importers.Step]:
         """Return the remaining steps, with a run's failure that no event has."""
         self.close()
         if self._error and self._error not in self.errors:
             self.agent = MAIN
-            self.add_error("run-error", self._error, error_category(self._error))
+            self.add_error("run-error", self._error, importers.error_category(self._error))
         self.writer.close()
         return self.writer.drain()
 
@@ -188,7 +179,7 @@ def _listed(document: Json) -> list[Json]:
 
 def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:
     """Yield the conversations of a file that was recognised."""
-    lines = StreamedRecords(stream, reading)
+    lines = importers.StreamedRecords(stream, reading)
     first = next(iter(lines), None)
     may_be_document = first is None or first.number != 1 or not _is_either(first.value)
     if may_be_document and (document := lines.document()) is not None:
@@ -202,7 +193,7 @@ def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversat
         if is_run(record.value):
             yield _run(record.value)
         else:
-            reading.skipped.append(Skipped(record.number, "holds no run with a history"))
+            reading.skipped.append(importers.Skipped(record.number, "holds no run with a history"))
 
 
 def _in_document(document: Json) -> Iterator[SourceConversation]:
@@ -263,7 +254,7 @@ def is_one(folder: Path) -> bool:
 def holds_events(folder: Path) -> bool:
     """Return whether the first event's file in a folder holds an event."""
     for file in event_files(folder)[:1]:
-        with suppress(UnknownFormatError, OSError), regular_file(file) as stream:
+        with suppress(UnknownFormatError, OSError), importers.regular_file(file) as stream:
             return is_event(JsonLinesReader().document(stream))
     return False
 
@@ -289,7 +280,7 @@ def _lanes(folder: Path, agent: str = "") -> Iterator[tuple[str, Path]]:
     with suppress(OSError):
         for inner in sorted((folder / SUB_AGENTS).iterdir()):
             if inner.is_dir() and is_one(inner):
-                yield from _lanes(inner, agent_called(f"sub-agent-{inner.name[:40]}"))
+                yield from _lanes(inner, importers.agent_called(f"sub-agent-{inner.name[:40]}"))
 
 
 class EventFiles:
@@ -315,13 +306,13 @@ class EventFiles:
 
     def _read(self, number: int, file: Path) -> dict[str, Any] | None:
         try:
-            with regular_file(file) as stream:
+            with importers.regular_file(file) as stream:
                 value = self._reading.document(stream)
         except (UnknownFormatError, OSError) as error:
-            self._reading.skipped.append(Skipped(number, f"{file.name}: {error}", "file"))
+            self._reading.skipped.append(importers.Skipped(number, f"{file.name}: {error}", "file"))
             return None
         if not is_event(value):
-            self._reading.skipped.append(Skipped(number, f"{file.name}: expected an event", "file"))
+            self._reading.skipped.append(importers.Skipped(number, f"{file.name}: expected an event", "file"))
             return None
         return as_dict(value)
 
@@ -347,15 +338,15 @@ def read_folder(folder: Path, reading: JsonLinesReader) -> Iterator[SourceConver
 
 def _json(path: Path) -> dict[str, Any]:
     """Return the object in a file beside the events; empty if none."""
-    with suppress(UnknownFormatError, OSError), regular_file(path) as stream:
+    with suppress(UnknownFormatError, OSError), importers.regular_file(path) as stream:
         return as_dict(JsonLinesReader().document(stream))
     return {}
 
 
-OPENHANDS = Importer(
+OPENHANDS = importers.Importer(
     "openhands",
     read=read,
     is_document=is_conversation,
     is_record=_is_either,
-    folder=FolderFormat(folder_of, is_one, read_folder, files_of),
+    folder=importers.FolderFormat(folder_of, is_one, read_folder, files_of),
 )

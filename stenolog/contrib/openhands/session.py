@@ -10,30 +10,8 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from stenolog.events import (
-    AssistantMessage,
-    AuthorKind,
-    ErrorCategory,
-    Tool,
-    ToolResult,
-    Usage,
-    UserMessage,
-)
-from stenolog.importers import (
-    Answer,
-    Blobs,
-    ExistingLog,
-    Json,
-    SessionConverter,
-    as_dict,
-    as_int,
-    as_list,
-    as_str,
-    conversation_name,
-    openai_user_parts,
-    position_ranges,
-    read_tool,
-)
+from stenolog import events, importers
+from stenolog.importers import Blobs, Json, as_dict, as_int, as_list, as_str
 from stenolog.parts import AssistantPart, TextPart, UserPart
 
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -46,14 +24,14 @@ def user_parts(content: Json, blobs: Blobs) -> Iterator[UserPart]:
         if urls := as_list(as_dict(part).get("image_urls")):
             yield from picture_parts(urls, blobs)
         elif part is not None:
-            yield from openai_user_parts([part], blobs)
+            yield from importers.openai_user_parts([part], blobs)
 
 
 def picture_parts(urls: Sequence[Json], blobs: Blobs) -> Iterator[UserPart]:
     """Yield pictures, given by their URLs."""
     for url in urls:
         if isinstance(url, str):
-            yield from openai_user_parts([{"type": "image_url", "image_url": {"url": url}}], blobs)
+            yield from importers.openai_user_parts([{"type": "image_url", "image_url": {"url": url}}], blobs)
 
 
 def texts(content: Json) -> str:
@@ -63,20 +41,22 @@ def texts(content: Json) -> str:
     return "".join(as_str(as_dict(part).get("text")) for part in as_list(content))
 
 
-def tools_in(listed: Json) -> tuple[Tool, ...] | None:
+def tools_in(listed: Json) -> tuple[events.Tool, ...] | None:
     """Return a system prompt's tools, each name once; None if none are listed."""
     found = {tool.name: tool for tool in map(_tool, map(as_dict, as_list(listed))) if tool.name}
     return tuple(found.values()) or None
 
 
-def _tool(definition: dict[str, Any]) -> Tool:
+def _tool(definition: dict[str, Any]) -> events.Tool:
     """Return a tool in OpenAI's form, or an SDK definition, which is named by its class."""
     described = as_dict(definition.get("mcp_tool")) or definition
-    tool = read_tool(described)
+    tool = importers.read_tool(described)
     if tool.name:
         return tool
     kind = _KIND.sub("", as_str(definition.get("kind")))
-    return read_tool({**described, "name": _WORD.sub("_", kind).lower() or as_str(definition.get("title"))})
+    return importers.read_tool(
+        {**described, "name": _WORD.sub("_", kind).lower() or as_str(definition.get("title"))}
+    )
 
 
 COUNTED = (
@@ -122,12 +102,12 @@ USER = "user"
 NO_BLOBS: Blobs = {}
 
 
-class OpenHandsSession(SessionConverter):
+class OpenHandsSession(importers.SessionConverter):
     """Writers of one conversation, the current lane, and what left its context."""
 
     system, main = SYSTEM, MAIN
 
-    def __init__(self, log: ExistingLog) -> None:
+    def __init__(self, log: importers.ExistingLog) -> None:
         super().__init__(log)
         self.agent = MAIN
         """The agent that the next events belong to."""
@@ -168,16 +148,16 @@ class OpenHandsSession(SessionConverter):
         *,
         model: str = "",
         finish_reason: str = "",
-        usage: Usage | None = None,
+        usage: events.Usage | None = None,
     ) -> None:
         """Write a part of the answer with that id; successive parts are one message."""
-        id = conversation_name(id, key)
+        id = importers.conversation_name(id, key)
         if self.writer.starts_message(key, self.agent, id):
             self.close()
             if model:
                 self.setup.card(self.agent, model=model)
             self.setup.settle(key, self.time)
-        answer = Answer(
+        answer = importers.Answer(
             self.agent, id, self.time, [*parts], self._to(self.agent), model, finish_reason, usage
         )
         self.writer.add_part(key, answer)
@@ -189,7 +169,7 @@ class OpenHandsSession(SessionConverter):
         self,
         key: str,
         parts: Iterable[UserPart],
-        kind: AuthorKind = "person",
+        kind: events.AuthorKind = "person",
         *,
         author: str = "",
         cause: int | None = None,
@@ -198,7 +178,7 @@ class OpenHandsSession(SessionConverter):
         meta: Mapping[str, Any] | None = None,
     ) -> None:
         """Write a message of a person, or of OpenHands in the user's name; `event` is its event's key."""
-        message = UserMessage(
+        message = events.UserMessage(
             parts=tuple(parts),
             author=author,
             author_kind=kind,
@@ -227,7 +207,7 @@ class OpenHandsSession(SessionConverter):
         """Write the result of a call."""
         self.close()
         call = self.writer.closed(call_id)
-        result = ToolResult(
+        result = events.ToolResult(
             call_id=call_id,
             call=call.ref if call else None,
             to=() if call else (self.agent,),
@@ -241,7 +221,7 @@ class OpenHandsSession(SessionConverter):
         if call is not None:
             self._results.setdefault(call.position, []).append(position)
 
-    def add_error(self, key: str, message: str, category: ErrorCategory) -> None:
+    def add_error(self, key: str, message: str, category: events.ErrorCategory) -> None:
         """Write a failure of the model, or of the program around it."""
         self.close()
         self.errors.add(message)
@@ -286,10 +266,10 @@ class OpenHandsSession(SessionConverter):
             self.decisions["rewound"] += 1
 
     def _summarise(self, key: str, summary: str, covers: set[int]) -> None:
-        message = AssistantMessage(
+        message = events.AssistantMessage(
             agent=self.agent,
             purpose="summary",
-            covers=tuple(position_ranges(covers, set())),
+            covers=tuple(importers.position_ranges(covers, set())),
             parts=[TextPart(text=summary)],
             to=self._to(self.agent),
             source=self.writer.source(key, "condensation", key),
@@ -311,4 +291,4 @@ class OpenHandsSession(SessionConverter):
 
     def _hide(self) -> None:
         hidden = self._dropped | self._abandoned
-        self.setup.hides = tuple(position_ranges(hidden, set())) or None
+        self.setup.hides = tuple(importers.position_ranges(hidden, set())) or None

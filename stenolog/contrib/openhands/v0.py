@@ -9,19 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from stenolog.importers import (
-    Blobs,
-    Json,
-    agent_called,
-    as_dict,
-    as_int,
-    as_list,
-    as_str,
-    compact_json,
-    error_category,
-    litellm_answer,
-    litellm_usage,
-)
+from stenolog import importers
+from stenolog.importers import Blobs, Json, as_dict, as_int, as_list, as_str, compact_json
 from stenolog.parts import AssistantPart, TextPart, ToolCall, UserPart
 
 from .session import USER, Meter, OpenHandsSession, picture_parts, tools_in
@@ -105,10 +94,10 @@ class V0Events:
         content = args.get("content", args.get("task"))
         text = _text(content)
         if value.get("source", USER) == "agent":
-            parts = litellm_answer({**args, "content": text}, key)
+            parts = importers.litellm_answer({**args, "content": text}, key)
             if parts:
                 counted, cost = self._meter.since()
-                self._session.add_answer(key, parts, usage=litellm_usage(counted, cost))
+                self._session.add_answer(key, parts, usage=importers.litellm_usage(counted, cost))
             else:
                 self._session.ignored["message without words"] += 1
             return
@@ -137,7 +126,7 @@ class V0Events:
         parts = list(self._parts(key, kind, value, args, as_dict(choice.get("message"))))
         if not (id and id in self._responses) and parts:
             counted, cost = self._meter.since()
-            usage = litellm_usage(response.get("usage") or counted, cost)
+            usage = importers.litellm_usage(response.get("usage") or counted, cost)
             finish_reason = as_str(choice.get("finish_reason"))
             self._session.add_answer(key, parts, id, model=model, finish_reason=finish_reason, usage=usage)
         self._responses.add(id)
@@ -148,14 +137,14 @@ class V0Events:
         self, key: str, kind: str, value: dict[str, Any], args: dict[str, Any], message: dict[str, Any]
     ) -> Iterator[AssistantPart]:
         """Yield the response's parts, or the action's if the response is missing."""
-        said = litellm_answer(message or {"content": args.get("thought")}, key)
+        said = importers.litellm_answer(message or {"content": args.get("thought")}, key)
         calls = [part for part in said if isinstance(part, ToolCall)]
         yield from (part for part in said if not isinstance(part, ToolCall))
         metadata = as_dict(value.get("tool_call_metadata"))
         id = as_str(metadata.get("tool_call_id"))
         if not metadata and kind in CLOSING:
             final = as_str(args.get("final_thought")) or args.get("outputs") or ""
-            yield from litellm_answer({"content": _text(final)}, key)
+            yield from importers.litellm_answer({"content": _text(final)}, key)
         elif id not in {call.id for call in calls} or not id:
             id = id or f"call-{key}"
             name = as_str(metadata.get("function_name")) or as_str(args.get("name")) or kind
@@ -168,7 +157,7 @@ class V0Events:
         session.close()
         self._delegations.append((session.agent, key))
         self._is_brief_due = True
-        session.agent = agent_called(f"{as_str(args.get('agent')) or 'delegate'}-{key}")
+        session.agent = importers.agent_called(f"{as_str(args.get('agent')) or 'delegate'}-{key}")
         session.setup.card(session.agent)
 
     def _condense(self, key: str, args: dict[str, Any]) -> None:
@@ -193,7 +182,9 @@ class V0Events:
         call_id = as_str(metadata.get("tool_call_id")) or self._calls.get(_hashable(value.get("cause")), "")
         if state in ("error", "rate_limited"):
             reason = as_str(extras.get("reason")) or text
-            session.add_error(key, reason, "rate_limited" if state != "error" else error_category(reason))
+            session.add_error(
+                key, reason, "rate_limited" if state != "error" else importers.error_category(reason)
+            )
         elif kind in UNSENT:
             session.ignored[f"observation {kind}"] += 1
         elif kind == "recall":
@@ -201,7 +192,7 @@ class V0Events:
         elif call_id:
             self._result(key, kind, value, extras, call_id)
         elif kind == "error" and _hashable(value.get("cause")) not in self._commands:
-            category = error_category(text)
+            category = importers.error_category(text)
             session.add_error(key, text, "invalid_response" if category == "other" else category)
         else:
             blobs: Blobs = {}

@@ -8,19 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from stenolog.importers import (
-    Blobs,
-    Json,
-    as_dict,
-    as_list,
-    as_str,
-    compact_json,
-    error_category,
-    key_of,
-    litellm_answer,
-    litellm_usage,
-    openai_tool_call,
-)
+from stenolog import importers
+from stenolog.importers import Blobs, Json, as_dict, as_list, as_str, compact_json
 from stenolog.parts import TextPart, ToolCall, UserPart
 
 from .session import MAIN, USER, Meter, OpenHandsSession, texts, tools_in, user_parts
@@ -66,11 +55,15 @@ class V1Events:
                 self._refused(key, value, as_str(value.get("error")))
             case "ConversationErrorEvent":
                 text = ": ".join(filter(None, (as_str(value.get("code")), as_str(value.get("detail")))))
-                self._session.add_error(key, text, error_category(text))
+                self._session.add_error(key, text, importers.error_category(text))
             case "InterruptEvent":
                 self._session.add_error(key, "interrupted by the user", "cancelled")
             case "Condensation":
-                ids = [key_of(id) for id in as_list(value.get("forgotten_event_ids")) if isinstance(id, str)]
+                ids = [
+                    importers.key_of(id)
+                    for id in as_list(value.get("forgotten_event_ids"))
+                    if isinstance(id, str)
+                ]
                 ids += [id.removesuffix(SUMMARY) for id in ids if id.endswith(SUMMARY)]
                 self._session.condense(key, ids, as_str(value.get("summary")))
             case "ConversationStateUpdateEvent":
@@ -94,7 +87,7 @@ class V1Events:
         """Leave a branch that the event is not on: the user went back."""
         agent = self._session.agent
         last, parent_id = self._last.get(agent, ""), as_str(value.get("parent_id"))
-        parent = "" if parent_id == ROOT else key_of(parent_id) or last
+        parent = "" if parent_id == ROOT else importers.key_of(parent_id) or last
         if last and parent != last and (not parent or parent in self._parents):
             path = {key for key in self._parents if not self._is_of(agent, key)}
             at = parent
@@ -121,7 +114,7 @@ class V1Events:
         source, blobs = as_str(value.get("source")), Blobs()
         if source == "agent" and message.get("role", "assistant") == "assistant":
             calls = [_call_in(call) for call in as_list(message.get("tool_calls"))]
-            parts = litellm_answer({**message, "tool_calls": calls}, key)
+            parts = importers.litellm_answer({**message, "tool_calls": calls}, key)
             self._answer(key, as_str(value.get("llm_response_id")), parts)
             return
         is_brief = self._session.agent != MAIN and self._session.agent not in self._briefed
@@ -149,21 +142,27 @@ class V1Events:
 
     def _action(self, key: str, value: dict[str, Any]) -> None:
         id = as_str(value.get("llm_response_id"))
-        call = openai_tool_call(_call_in(value.get("tool_call")), as_str(value.get("tool_call_id")) or key)
+        call = importers.openai_tool_call(
+            _call_in(value.get("tool_call")), as_str(value.get("tool_call_id")) or key
+        )
         if not call.name or not call.arguments.strip():
             action = {name: each for name, each in as_dict(value.get("action")).items() if name != "kind"}
             arguments = call.arguments if call.arguments.strip() not in ("", "{}") else compact_json(action)
             call = ToolCall(id=call.id, name=call.name or as_str(value.get("tool_name")), arguments=arguments)
         self._actions.append((key, call.arguments))
         told = {} if id and id in self._responses else value
-        self._answer(key, id, [*litellm_answer({**told, "content": value.get("thought")}, key), call])
+        self._answer(
+            key, id, [*importers.litellm_answer({**told, "content": value.get("thought")}, key), call]
+        )
 
     def _answer(self, key: str, id: str, parts: list[Any]) -> None:
         is_new = not (id and id in self._responses)
         self._responses.add(id)
         counted, cost = self._meter.since() if is_new else ({}, 0.0)
         if parts:
-            self._session.add_answer(key, parts, id, model=self._model, usage=litellm_usage(counted, cost))
+            self._session.add_answer(
+                key, parts, id, model=self._model, usage=importers.litellm_usage(counted, cost)
+            )
         else:
             self._session.ignored["message without words"] += 1
 

@@ -8,33 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any
 
+from stenolog import importers
 from stenolog.events import Usage
-from stenolog.importers import (
-    Blobs,
-    BlockContext,
-    ExistingLog,
-    Importer,
-    Json,
-    JsonObject,
-    LineFormat,
-    PartTable,
-    Record,
-    SessionConverter,
-    Step,
-    arguments,
-    as_dict,
-    as_int,
-    as_str,
-    as_time,
-    error_category,
-    key_of,
-    media_maker,
-    micro_dollars,
-    object_in,
-    text_maker,
-    text_parts,
-    title_of,
-)
+from stenolog.importers import Blobs, Json, JsonObject, Record, as_dict, as_int, as_str, as_time
 from stenolog.parts import AssistantPart, ReasoningPart, TextPart, ToolCall, UserPart
 
 _PROVIDERS = {"anthropic": "anthropic", "bedrock": "anthropic", "google": "gemini", "openai": "openai"}
@@ -49,22 +25,22 @@ def provider_of(message: JsonObject) -> str:
     return _PROVIDERS.get(api.split("-")[0], as_str(message.get("provider")))
 
 
-def _text(block: JsonObject, _: BlockContext) -> TextPart | None:
-    phase = as_str(object_in(block.get("textSignature")).get("phase"))
+def _text(block: JsonObject, _: importers.BlockContext) -> TextPart | None:
+    phase = as_str(importers.object_in(block.get("textSignature")).get("phase"))
     return TextPart(text=block["text"], phase=phase) if isinstance(block.get("text"), str) else None
 
 
-def _call(block: JsonObject, context: BlockContext) -> list[AssistantPart] | None:
+def _call(block: JsonObject, context: importers.BlockContext) -> list[AssistantPart] | None:
     if not isinstance(name := block.get("name"), str):
         return None
     # A call that was cut off has only the beginning of its arguments, as text.
-    raw = as_str(block.get("partialJson")) or arguments(block.get("arguments"))
+    raw = as_str(block.get("partialJson")) or importers.arguments(block.get("arguments"))
     call = ToolCall(id=as_str(block.get("id")) or context.id, name=name, arguments=raw)
     signature = as_str(block.get("thoughtSignature"))
     return [ReasoningPart(provider=context.provider, signature=signature), call] if signature else [call]
 
 
-def _reasoning(block: JsonObject, context: BlockContext) -> ReasoningPart | None:
+def _reasoning(block: JsonObject, context: importers.BlockContext) -> ReasoningPart | None:
     """Return a thought with its proof, which each API has in another form."""
     text, signature, provider = (
         block.get("thinking"),
@@ -73,7 +49,7 @@ def _reasoning(block: JsonObject, context: BlockContext) -> ReasoningPart | None
     )
     if not isinstance(text, str):
         return None
-    if provider == "openai" and (item := object_in(signature)):
+    if provider == "openai" and (item := importers.object_in(signature)):
         encrypted = as_str(item.get("encrypted_content"))
         return ReasoningPart(text=text, provider=provider, id=as_str(item.get("id")), encrypted=encrypted)
     if block.get("redacted") is True:
@@ -83,8 +59,12 @@ def _reasoning(block: JsonObject, context: BlockContext) -> ReasoningPart | None
     return ReasoningPart(text=text, provider=provider, signature=proof)
 
 
-_ANSWERS = PartTable[AssistantPart]("pi", {"text": _text, "thinking": _reasoning, "toolCall": _call})
-INPUTS = PartTable[UserPart]("pi", {"text": text_maker(), "image": media_maker()})
+_ANSWERS = importers.PartTable[AssistantPart](
+    "pi", {"text": _text, "thinking": _reasoning, "toolCall": _call}
+)
+INPUTS = importers.PartTable[UserPart](
+    "pi", {"text": importers.text_maker(), "image": importers.media_maker()}
+)
 """Makers of a message by the user, and of a tool's output."""
 
 
@@ -96,7 +76,9 @@ def usage_of(message: JsonObject) -> Usage | None:
     if not (sent or output):
         return None
     total = as_dict(counted.get("cost")).get("total")
-    return Usage(input=sent, output=output, cache_read=read, cache_write=write, cost=micro_dollars(total))
+    return Usage(
+        input=sent, output=output, cache_read=read, cache_write=write, cost=importers.micro_dollars(total)
+    )
 
 
 def shell_text(message: JsonObject) -> str:
@@ -119,20 +101,20 @@ _BY_SYSTEM = ("custom", "hookMessage", "system", "developer")
 """The roles of messages that an extension or the program writes in the user's name."""
 
 
-class Pi(SessionConverter):
+class Pi(importers.SessionConverter):
     """Converter of one session."""
 
     system = "pi"
     main = "pi"
 
-    def __init__(self, log: ExistingLog) -> None:
+    def __init__(self, log: importers.ExistingLog) -> None:
         super().__init__(log)
         self._tree = RecordTree()
         self._number = -1
         self._emptied: list[tuple[str, list[int]]] = []
         """Calls without a result that left the context, with the summary for which they did."""
 
-    def take(self, record: Record) -> list[Step]:
+    def take(self, record: Record) -> list[importers.Step]:
         """Return the steps for a record."""
         value = record.value
         self._number += 1
@@ -141,7 +123,7 @@ class Pi(SessionConverter):
         if kind == "session":
             self._begin(value)
             return self.writer.drain()
-        own = key_of(as_str(value.get("id")))
+        own = importers.key_of(as_str(value.get("id")))
         if own and own in self._tree:
             self.ignored["repeated record"] += 1
             return self.writer.drain()
@@ -187,7 +169,9 @@ class Pi(SessionConverter):
             case "custom_message":
                 self._injected(id, value)
             case "branch_summary" if as_str(value.get("summary")):
-                self.write_user(id, text_parts(value["summary"]), "system", meta=self._meta(value, "fromId"))
+                self.write_user(
+                    id, importers.text_parts(value["summary"]), "system", meta=self._meta(value, "fromId")
+                )
             case "compaction" if as_str(value.get("summary")):
                 self._compact(id, value)
             case "model_change":
@@ -198,7 +182,7 @@ class Pi(SessionConverter):
                 self.setup.also(self.system, {"thinking": as_str(value.get("thinkingLevel"))})
             case "session_info":
                 self.ignored[kind] += 1
-                self.setup.title = title_of(as_str(value.get("name"))) or self.setup.title
+                self.setup.title = importers.title_of(as_str(value.get("name"))) or self.setup.title
             case _:
                 self.ignored[kind or "record"] += 1
 
@@ -217,11 +201,11 @@ class Pi(SessionConverter):
                 self.write_result(id, call, parts, name=name, blobs=blobs, is_error=failed)
             case "bashExecution":
                 is_shown = message.get("excludeFromContext") is not True
-                self.write_user(id, text_parts(shell_text(message)), role=role, in_context=is_shown)
+                self.write_user(id, importers.text_parts(shell_text(message)), role=role, in_context=is_shown)
             case "compactionSummary" if as_str(message.get("summary")):
                 self._compact(id, message)
             case "branchSummary" if as_str(message.get("summary")):
-                self.write_user(id, text_parts(message["summary"]), "system", role=role)
+                self.write_user(id, importers.text_parts(message["summary"]), "system", role=role)
             case _ if role in _BY_SYSTEM:
                 self._injected(id, message)
             case _:
@@ -251,7 +235,7 @@ class Pi(SessionConverter):
         self._model(as_str(message.get("provider")), model)
         if stopped in ("error", "aborted"):
             wording = as_str(message.get("errorMessage")) or stopped
-            category = "cancelled" if stopped == "aborted" else error_category(wording)
+            category = "cancelled" if stopped == "aborted" else importers.error_category(wording)
             self.write_error(id, wording, category, parts, model=model, usage=used)
         elif parts:
             answer = self.answer(id, parts, model=model, usage=used, finish_reason=stopped)
@@ -265,11 +249,13 @@ class Pi(SessionConverter):
         if "firstKeptEntryIndex" in value:
             first: int | None = as_int(value["firstKeptEntryIndex"])
         else:
-            first = self._tree.numbers.get(key_of(as_str(value.get("firstKeptEntryId"))))
+            first = self._tree.numbers.get(importers.key_of(as_str(value.get("firstKeptEntryId"))))
         numbers = self._tree.numbers
         retained = [id for id in before if first is not None and numbers.get(id, -1) >= first]
         role = as_str(value.get("type"))
-        self._emptied.append((id, self.write_summary(id, text_parts(value["summary"]), retained, role=role)))
+        self._emptied.append(
+            (id, self.write_summary(id, importers.text_parts(value["summary"]), retained, role=role))
+        )
         self._tree.cover(id, set(before) - set(retained))
 
     def _meta(self, value: JsonObject, *names: str) -> dict[str, Any]:
@@ -282,7 +268,7 @@ def _parent(value: JsonObject, tree: RecordTree) -> str | None:
     if "parentId" not in value:
         return tree.last
     parent = value["parentId"]
-    return None if parent is None else key_of(as_str(parent))
+    return None if parent is None else importers.key_of(as_str(parent))
 
 
 def is_head(value: Json) -> bool:
@@ -297,7 +283,7 @@ def session_of(record: JsonObject, has_begun: bool) -> str:
     return as_str(record.get("id")) if is_head(record) and not has_begun else ""
 
 
-PI = Importer("pi", lines=LineFormat(Pi, session_of), is_record=is_head)
+PI = importers.Importer("pi", lines=importers.LineFormat(Pi, session_of), is_record=is_head)
 
 
 class RecordTree:

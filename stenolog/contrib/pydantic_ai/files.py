@@ -11,30 +11,17 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, BinaryIO
 
+from stenolog import importers
 from stenolog.events import AssistantMessage, Known, ModeSwitch, NewEntry, ToolResult, UserMessage
 from stenolog.frameworks import pydantic_ai_entries
-from stenolog.importers import (
-    Blobs,
-    ExistingLog,
-    Importer,
-    Json,
-    JsonLinesReader,
-    Record,
-    SessionConverter,
-    Skipped,
-    SourceConversation,
-    Step,
-    as_dict,
-    as_list,
-    as_str,
-)
+from stenolog.importers import Blobs, Json, Record, as_dict, as_list, as_str
 
 SYSTEM = "pydantic-ai"
 OLD_NAMES = {"request_tokens": "input_tokens", "response_tokens": "output_tokens"}
 """The names of tokens in histories before version 1."""
 
 
-class MessageHistory(SessionConverter):
+class MessageHistory(importers.SessionConverter):
     """Converter of one history, at its end.
 
     A message depends on others: its results are in the order of earlier calls.
@@ -42,13 +29,13 @@ class MessageHistory(SessionConverter):
 
     system, main = SYSTEM, "assistant"
 
-    def __init__(self, log: ExistingLog) -> None:
+    def __init__(self, log: importers.ExistingLog) -> None:
         super().__init__(log)
         self._messages: list[dict[str, Any]] = []
         self._keys: list[str] = []
         """For each entry that the messages become, its id."""
 
-    def take(self, record: Record) -> list[Step]:
+    def take(self, record: Record) -> list[importers.Step]:
         """Keep a message for the end."""
         message = _renamed(record.value)
         key, count = f"#{record.line}", len(message["parts"])
@@ -59,7 +46,7 @@ class MessageHistory(SessionConverter):
             self._keys += [f"{key}:{nth}" if nth else key for nth in range(count)]
         return []
 
-    def end(self) -> list[Step]:
+    def end(self) -> list[importers.Step]:
         """Return the steps for all messages."""
         blobs: Blobs = {}
         keys = iter(self._keys)
@@ -141,15 +128,15 @@ def is_history(value: Json) -> bool:
     return isinstance(value, list) and any(as_dict(m).get("parts") and is_message(m) for m in value)
 
 
-def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:
+def read(stream: BinaryIO, reading: importers.JsonLinesReader) -> Iterator[importers.SourceConversation]:
     """Yield the one conversation of a file."""
     messages = [*_messages(stream, reading)]
     records = [*_sound(messages, reading)]
     named = (as_str(record.value.get("conversation_id")) for record in records)
-    yield SourceConversation(next(filter(None, named), ""), records, MessageHistory, Counter())
+    yield importers.SourceConversation(next(filter(None, named), ""), records, MessageHistory, Counter())
 
 
-def _messages(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[Json]:
+def _messages(stream: BinaryIO, reading: importers.JsonLinesReader) -> Iterator[Json]:
     for place, value in reading.documents(stream):
         if isinstance(value, list):
             yield from value
@@ -157,7 +144,7 @@ def _messages(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[Json]:
             reading.skip(place, "a list of messages", value)
 
 
-def _sound(messages: list[Json], reading: JsonLinesReader) -> Iterator[Record]:
+def _sound(messages: list[Json], reading: importers.JsonLinesReader) -> Iterator[Record]:
     """Yield the messages that can be read; others are skipped with a reason."""
     for number, message in enumerate(messages, 1):
         if not isinstance(message, dict):
@@ -169,17 +156,19 @@ def _sound(messages: list[Json], reading: JsonLinesReader) -> Iterator[Record]:
         else:
             yield Record(str(number), _with_sound_parts(number, message, reading))
             continue
-        reading.skipped.append(Skipped(number, fault, "message"))
+        reading.skipped.append(importers.Skipped(number, fault, "message"))
 
 
-def _with_sound_parts(number: int, message: dict[str, Any], reading: JsonLinesReader) -> dict[str, Any]:
+def _with_sound_parts(
+    number: int, message: dict[str, Any], reading: importers.JsonLinesReader
+) -> dict[str, Any]:
     """Return the message's parts that have a kind; calls without id or name get one."""
     parts: list[dict[str, Any]] = []
     for nth, part in enumerate(as_list(message["parts"]), 1):
         kind = as_dict(part).get("part_kind")
         if not isinstance(kind, str):
             reading.skipped.append(
-                Skipped(number, f"part {nth}: expected a part_kind, found {kind!r:.40}", "message")
+                importers.Skipped(number, f"part {nth}: expected a part_kind, found {kind!r:.40}", "message")
             )
         elif kind == "tool-call":
             id = as_str(part.get("tool_call_id")) or f"{number}-{nth}"
@@ -189,4 +178,4 @@ def _with_sound_parts(number: int, message: dict[str, Any], reading: JsonLinesRe
     return {**message, "parts": parts}
 
 
-PYDANTIC_AI = Importer("pydantic-ai", read=read, is_document=is_history, is_record=is_history)
+PYDANTIC_AI = importers.Importer("pydantic-ai", read=read, is_document=is_history, is_record=is_history)

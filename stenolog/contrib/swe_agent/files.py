@@ -11,25 +11,9 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from stenolog import importers
 from stenolog.errors import UnknownFormatError
-from stenolog.importers import (
-    ExistingLog,
-    Importer,
-    Json,
-    JsonLinesReader,
-    Record,
-    SourceConversation,
-    Step,
-    as_dict,
-    as_list,
-    as_str,
-    as_time,
-    litellm_answer,
-    litellm_usage,
-    object_in,
-    openai_item_parts,
-    yaml_document,
-)
+from stenolog.importers import Json, Record, SourceConversation, as_dict, as_list, as_str, as_time
 from stenolog.parts import AssistantPart, TextPart
 
 from .history import SweAgent, records
@@ -70,7 +54,7 @@ class MiniSweAgent(AgentRun):
     """Converter of one trajectory."""
 
     def __init__(
-        self, log: ExistingLog, about: Mapping[str, Any], model: str, info: Mapping[str, Json]
+        self, log: importers.ExistingLog, about: Mapping[str, Any], model: str, info: Mapping[str, Json]
     ) -> None:
         super().__init__(log, MAIN, about, model)
         self._info = info
@@ -78,7 +62,7 @@ class MiniSweAgent(AgentRun):
         self._has_task = False
         self._has_exit = False
 
-    def take(self, record: Record) -> list[Step]:
+    def take(self, record: Record) -> list[importers.Step]:
         """Return the steps for a message."""
         message, key = record.value, f"#{record.line}"
         extra = as_dict(message.get("extra"))
@@ -99,7 +83,7 @@ class MiniSweAgent(AgentRun):
         self._has_prompt = True
         return self.writer.drain()
 
-    def end(self) -> list[Step]:
+    def end(self) -> list[importers.Step]:
         """Return the remaining steps: the run's end, if no message has it."""
         status = as_str(self._info.get("exit_status"))
         if status and status.casefold() != SUBMITTED and not self._has_exit and self.positions:
@@ -111,13 +95,13 @@ class MiniSweAgent(AgentRun):
         response = as_dict(extra.get("response")) or message
         choice = as_dict(next(iter(as_list(response.get("choices"))), None))
         is_responses = message.get("object") == "response"
-        parts = _items(key, message) if is_responses else litellm_answer(message, key)
+        parts = _items(key, message) if is_responses else importers.litellm_answer(message, key)
         self.add_answer(
             key,
             MAIN,
             list(parts),
             model=as_str(response.get("model")),
-            usage=litellm_usage(response.get("usage"), extra.get("cost")),
+            usage=importers.litellm_usage(response.get("usage"), extra.get("cost")),
             finish_reason=as_str(choice.get("finish_reason"))
             or (as_str(message.get("status")) if is_responses else ""),
             meta=_facts(message if not is_responses else {}, extra),
@@ -164,7 +148,7 @@ class MiniSweAgent(AgentRun):
 def _items(key: str, message: Mapping[str, Json]) -> Iterator[AssistantPart]:
     """Yield the parts of an answer of Responses."""
     for number, item in enumerate(map(as_dict, as_list(message.get("output")))):
-        for part in openai_item_parts(item, "", f"{key}-{number}"):
+        for part in importers.openai_item_parts(item, "", f"{key}-{number}"):
             if not isinstance(part, TextPart) or part.text.strip():
                 yield part
 
@@ -230,7 +214,7 @@ def is_demonstration(first: bytes, stream: BinaryIO) -> bool:
     return bool(_YAML.search(first)) and bool(_ROLE.search(first)) and first[:1] not in (b"{", b"[")
 
 
-def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:
+def read(stream: BinaryIO, reading: importers.JsonLinesReader) -> Iterator[SourceConversation]:
     """Yield a file's conversations: one, or one for each attempt."""
     first = stream.read(64 * 1024).lstrip(b"\xef\xbb\xbf \t\r\n\0")
     stream.seek(0)
@@ -249,7 +233,7 @@ def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversat
 
 
 def _conversation(name: str, run: dict[str, Any]) -> SourceConversation:
-    config = object_in(run.get("replay_config"))
+    config = importers.object_in(run.get("replay_config"))
     agent, info = as_dict(config.get("agent")), as_dict(run.get("info"))
     repository, problem = (
         as_dict(each) for each in (as_dict(config.get("env")).get("repo"), config.get("problem_statement"))
@@ -262,7 +246,9 @@ def _conversation(name: str, run: dict[str, Any]) -> SourceConversation:
         "version": as_str(info.get("swe_agent_version")),
     }
     steps = as_list(run.get("trajectory"))
-    about["cwd"] = as_str(object_in(as_dict(next(iter(steps), None)).get("state")).get("working_dir"))
+    about["cwd"] = as_str(
+        importers.object_in(as_dict(next(iter(steps), None)).get("state")).get("working_dir")
+    )
     found = records(as_list(run.get("history")), steps, is_over=bool(info.get("exit_status")))
     make = partial(SweAgent, about=about, model=as_str(as_dict(agent.get("model")).get("name")), info=info)
     ignored = Counter(name for name in run if name not in RUN)
@@ -289,7 +275,7 @@ def _mini(document: Json) -> SourceConversation:
 
 def _from_yaml(stream: BinaryIO) -> BinaryIO:
     """Return the JSON of a document in YAML. Raises as `yaml_document` does."""
-    document = yaml_document(stream)
+    document = importers.yaml_document(stream)
     try:
         return BytesIO(json.dumps(document, default=str).encode())
     except (ValueError, TypeError) as error:
@@ -301,7 +287,7 @@ def name_of(path: Path) -> str:
     return path.stem.removesuffix(".traj").removesuffix(".demo")
 
 
-SWE_AGENT = Importer(
+SWE_AGENT = importers.Importer(
     "swe-agent",
     read=read,
     is_document=is_document,

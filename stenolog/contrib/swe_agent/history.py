@@ -10,17 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from stenolog.importers import (
-    ExistingLog,
-    Json,
-    Record,
-    Step,
-    agent_called,
-    as_dict,
-    as_list,
-    as_str,
-    litellm_answer,
-)
+from stenolog import importers
+from stenolog.importers import Json, Record, as_dict, as_list, as_str
 from stenolog.parts import AssistantPart, TextPart, ToolCall
 
 from .run import AgentRun
@@ -112,7 +103,7 @@ class SweAgent(AgentRun):
     """Converter of one run; `info` is how it ended, and its cost."""
 
     def __init__(
-        self, log: ExistingLog, about: Mapping[str, Any], model: str, info: Mapping[str, Json]
+        self, log: importers.ExistingLog, about: Mapping[str, Any], model: str, info: Mapping[str, Json]
     ) -> None:
         super().__init__(log, MAIN, about, model)
         self._info = info
@@ -124,7 +115,7 @@ class SweAgent(AgentRun):
         self._observations: dict[str, list[int]] = {}
         """The positions of each observation of the history, by its key."""
 
-    def take(self, record: Record) -> list[Step]:
+    def take(self, record: Record) -> list[importers.Step]:
         """Return the steps for a message, or for a step without one."""
         value, step = record.value, as_dict(record.value.get(STEP))
         if "role" not in value:
@@ -151,7 +142,7 @@ class SweAgent(AgentRun):
         self._prompted.add(agent)
         return self.writer.drain()
 
-    def end(self) -> list[Step]:
+    def end(self) -> list[importers.Step]:
         """Return the steps left at the end: the last observation, and how the run ended."""
         status = as_str(self._info.get("exit_status"))
         if status:
@@ -163,12 +154,12 @@ class SweAgent(AgentRun):
 
     def _agent(self, name: str) -> str:
         self._own_name = self._own_name or name
-        return MAIN if name in ("", "main", "primary", self._own_name) else agent_called(name)
+        return MAIN if name in ("", "main", "primary", self._own_name) else importers.agent_called(name)
 
     def _answer(
         self, key: str, agent: str, message: dict[str, Any], step: dict[str, Any], meta: dict[str, Any]
     ) -> None:
-        parts = litellm_answer(message, key)
+        parts = importers.litellm_answer(message, key)
         response = as_str(step.get("response"))
         if response.strip() and response.strip() != as_str(message.get("content")).strip():
             meta = {**meta, "response": response}

@@ -11,49 +11,9 @@ from functools import partial
 from hashlib import sha256
 from typing import Any, BinaryIO
 
-from stenolog import Log
+from stenolog import Log, events, importers
 from stenolog.contrib.programs import WORKFLOW_IDS
-from stenolog.events import (
-    EPOCH,
-    UNCHANGED,
-    AgentCard,
-    AssistantMessage,
-    Known,
-    ModeSwitch,
-    Origin,
-    ToolResult,
-    TurnPolicy,
-    UserMessage,
-    address,
-    check_json,
-)
-from stenolog.importers import (
-    SQLITE,
-    EventWriter,
-    ExistingLog,
-    Importer,
-    Json,
-    JsonLinesReader,
-    JsonObject,
-    Record,
-    RecordConverter,
-    Report,
-    Skipped,
-    SourceConversation,
-    Step,
-    agent_called,
-    as_list,
-    as_str,
-    as_time,
-    compact_json,
-    conversation_name,
-    csv_rows,
-    dict_row,
-    import_conversations,
-    key_of,
-    sqlite_database,
-    tables_in,
-)
+from stenolog.importers import Json, JsonObject, Record, as_list, as_str, as_time, compact_json
 
 from .rows import columns_of, messages_in
 
@@ -87,7 +47,7 @@ def _speaker(row: dict[str, Any]) -> str:
     if as_str(row.get("role")).casefold() not in AGENTS:
         return ""
     agent, _, task = as_str(row.get("agent")).partition("/")
-    return address(agent_called(agent), task)
+    return events.address(importers.agent_called(agent), task)
 
 
 def _followed_by(speakers: Sequence[str]) -> list[str]:
@@ -99,9 +59,9 @@ def _followed_by(speakers: Sequence[str]) -> list[str]:
     return found[::-1]
 
 
-def _addressed(agent: str) -> TurnPolicy:
+def _addressed(agent: str) -> events.TurnPolicy:
     """Return turns by address, defaulting to this agent."""
-    return TurnPolicy(rule="addressed", options={"default": [agent]})
+    return events.TurnPolicy(rule="addressed", options={"default": [agent]})
 
 
 def _identity_of(row: Mapping[str, Any], at: datetime) -> tuple[str, str, str, int]:
@@ -110,7 +70,7 @@ def _identity_of(row: Mapping[str, Any], at: datetime) -> tuple[str, str, str, i
     return role, agent, content.replace("\0", "\ufffd"), int(at.timestamp()) % QUARTER
 
 
-class WorkflowRows(RecordConverter):
+class WorkflowRows(importers.RecordConverter):
     """Converter of one workflow's `records` in order.
 
     A user's words are for the next speaker, else for the first. The system's first words to an agent that has
@@ -118,9 +78,9 @@ class WorkflowRows(RecordConverter):
     row's. Rows that `WorkflowFollower` wrote of this log are skipped.
     """
 
-    def __init__(self, log: ExistingLog, records: Sequence[Record]) -> None:
-        super().__init__(EventWriter(SYSTEM, "", log))
-        self._at = EPOCH
+    def __init__(self, log: importers.ExistingLog, records: Sequence[Record]) -> None:
+        super().__init__(importers.EventWriter(SYSTEM, "", log))
+        self._at = events.EPOCH
         self._opened = log.own[:1] == [log.first]  # begun here: its turns are its own
         own = (message for entry in log.own for message in messages_in(entry))
         self._own = Counter(_identity_of(columns_of(message), message["createdAt"]) for message in own)
@@ -130,7 +90,7 @@ class WorkflowRows(RecordConverter):
         self._first = next(filter(None, speakers), "")
         self._next = dict(zip((record.line for record in records), _followed_by(speakers), strict=True))
 
-    def take(self, record: Record) -> list[Step]:
+    def take(self, record: Record) -> list[importers.Step]:
         """Return the steps for a row."""
         row = record.value
         self._at = at_of(row) or self._at
@@ -139,8 +99,8 @@ class WorkflowRows(RecordConverter):
             return []
         if not self._opened:
             self._opened = True
-            turns = _addressed(self._first.partition("/")[0]) if self._first else UNCHANGED
-            opening = ModeSwitch(mode="chat", turns=turns, source=self.writer.source("", "settings"))
+            turns = _addressed(self._first.partition("/")[0]) if self._first else events.UNCHANGED
+            opening = events.ModeSwitch(mode="chat", turns=turns, source=self.writer.source("", "settings"))
             self.writer.write(opening, "settings", self._at)
         key = self._key(row)
         self.writer.write(self._event(row, key, self._next[record.line]), key, self._at)
@@ -150,11 +110,11 @@ class WorkflowRows(RecordConverter):
         id = str(row.get("id", ""))
         if not 0 < len(id) <= LONGEST_ID:
             id = sha256(compact_json(row).encode()).hexdigest()[:16]
-        key = key_of(f"row-{id}")
+        key = importers.key_of(f"row-{id}")
         self._seen[key] += 1
         return key if self._seen[key] == 1 else f"{key}-{self._seen[key]}"
 
-    def _event(self, row: dict[str, Any], key: str, next_one: str) -> Known:
+    def _event(self, row: dict[str, Any], key: str, next_one: str) -> events.Known:
         """Return a row's event; `next_one` speaks after it."""
         role, words = as_str(row.get("role")).casefold(), self._content(row.get("content"))
         named = as_str(row.get("agent"))
@@ -164,24 +124,28 @@ class WorkflowRows(RecordConverter):
             case role if role in AGENTS:
                 agent, _, task = _speaker(row).partition("/")
                 self._known.add(agent)
-                return AssistantMessage(agent=agent, task=task, text=words, meta=meta, source=source)
+                return events.AssistantMessage(agent=agent, task=task, text=words, meta=meta, source=source)
             case "tool" | "function":
-                return ToolResult(call_id=key, name=named, text=words, meta=meta, source=source)
+                return events.ToolResult(call_id=key, name=named, text=words, meta=meta, source=source)
             case "system" | "developer":
                 return self._system(named, words, meta, source)
             case "user" | "human":
                 to = [next_one] if next_one else []
-                return UserMessage(text=words, author=named, to=to, meta=meta, source=source)
+                return events.UserMessage(text=words, author=named, to=to, meta=meta, source=source)
             case _:
                 self.decisions[f"role {role[:40]!r}, taken as the system's words"] += 1
-                return UserMessage(text=words, author=named, author_kind="system", meta=meta, source=source)
+                return events.UserMessage(
+                    text=words, author=named, author_kind="system", meta=meta, source=source
+                )
 
-    def _system(self, named: str, words: str, meta: Json, source: Origin) -> Known:
-        agent = agent_called(named.partition("/")[0])
+    def _system(self, named: str, words: str, meta: Json, source: events.Origin) -> events.Known:
+        agent = importers.agent_called(named.partition("/")[0])
         if not named or agent in self._known:
-            return UserMessage(text=words, author=named, author_kind="system", meta=meta, source=source)
+            return events.UserMessage(
+                text=words, author=named, author_kind="system", meta=meta, source=source
+            )
         self._known.add(agent)
-        return ModeSwitch(cards={agent: AgentCard(persona=words)}, meta=meta, source=source)
+        return events.ModeSwitch(cards={agent: events.AgentCard(persona=words)}, meta=meta, source=source)
 
     def _content(self, content: Json) -> str:
         if isinstance(content, str):
@@ -220,37 +184,37 @@ def is_csv(first: bytes) -> bool:
         return False
 
 
-def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:
+def read(stream: BinaryIO, reading: importers.JsonLinesReader) -> Iterator[importers.SourceConversation]:
     """Yield the conversations of a file that was recognised as such rows."""
-    first = stream.read(len(SQLITE))
+    first = stream.read(len(importers.SQLITE))
     stream.seek(0)
-    if first == SQLITE:
+    if first == importers.SQLITE:
         rows: Iterable[JsonObject] = _from_database(stream)
     elif first.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
         rows = reading.document(stream)
     elif first.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
         rows = (record.value for record in reading.records(stream))
     else:
-        rows = (record.value for record in csv_rows(stream))
+        rows = (record.value for record in importers.csv_rows(stream))
     yield from source_conversations(rows, reading)
 
 
 def source_conversations(
-    rows: Iterable[Mapping[str, Any]], reading: JsonLinesReader
-) -> Iterator[SourceConversation]:
+    rows: Iterable[Mapping[str, Any]], reading: importers.JsonLinesReader
+) -> Iterator[importers.SourceConversation]:
     """Yield the rows' conversations in order of time; report invalid rows."""
     conversations: dict[str, list[Record]] = {}
     for number, row in enumerate(rows, 1):
         value = {str(name): _plain(value) for name, value in row.items() if value is not None}
         value.setdefault("content", "")
         if fault := _fault(value):
-            reading.skipped.append(Skipped(number, fault, "row"))
+            reading.skipped.append(importers.Skipped(number, fault, "row"))
         else:
             conversations.setdefault(str(workflow_of(value)), []).append(Record(str(number), value))
     for name, records in conversations.items():
         ordered = _in_order(records)
-        yield SourceConversation(
-            conversation_name(name), ordered, partial(WorkflowRows, records=ordered), unit="row"
+        yield importers.SourceConversation(
+            importers.conversation_name(name), ordered, partial(WorkflowRows, records=ordered), unit="row"
         )
 
 
@@ -258,7 +222,7 @@ def _fault(row: JsonObject) -> str:
     if not is_row(row):
         return f"expected a workflow and a role, found {', '.join(row) or 'nothing'}"
     try:
-        check_json(row)
+        events.check_json(row)
     except ValueError as error:
         return f"cannot be written: {error}"
     return ""
@@ -277,8 +241,8 @@ def _in_order(records: list[Record]) -> list[Record]:
 
 
 def _from_database(stream: BinaryIO) -> Iterator[JsonObject]:
-    with sqlite_database(stream, TABLE) as connection:
-        connection.row_factory = dict_row
+    with importers.sqlite_database(stream, TABLE) as connection:
+        connection.row_factory = importers.dict_row
         yield from connection.execute(f'SELECT * FROM "{TABLE}"')
 
 
@@ -301,26 +265,26 @@ def _plain(value: Any) -> Json:
             return str(value)
 
 
-def import_rows(log: Log, rows: Iterable[Any], *, name: str | None = None) -> Report:
+def import_rows(log: Log, rows: Iterable[Any], *, name: str | None = None) -> importers.Report:
     """Import message rows: mappings, or a cursor that has selected them.
 
     Each workflow (`workflowId`) becomes a conversation of that name; `name` as in `import_file`. Rows already
     logged are skipped; unknown columns go to `meta`.
     """
-    reading = JsonLinesReader()
+    reading = importers.JsonLinesReader()
     described = getattr(rows, "description", None)
     names = [column[0] for column in described] if described else []
     given = (dict(zip(names, row, strict=True)) if isinstance(row, tuple) else row for row in rows)
     found = source_conversations(given, reading)
-    return import_conversations(log, found, reading, source="rows", format=WORKFLOW.name, name=name)
+    return importers.import_conversations(log, found, reading, source="rows", format=WORKFLOW.name, name=name)
 
 
 def _is_start(first: bytes, stream: BinaryIO) -> bool:
     """Return whether a file is a database with the table, or CSV with its columns."""
-    return TABLE in tables_in(stream) if first.startswith(SQLITE) else is_csv(first)
+    return TABLE in importers.tables_in(stream) if first.startswith(importers.SQLITE) else is_csv(first)
 
 
-WORKFLOW = Importer(
+WORKFLOW = importers.Importer(
     "conversation-messages",
     read=read,
     is_document=are_rows,

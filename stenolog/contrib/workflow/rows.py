@@ -6,30 +6,30 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from stenolog.events import AssistantMessage, Entry, LlmError, ModeSwitch, ToolResult, UserMessage, address
+from stenolog import events
 from stenolog.parts import Part, ProviderPart, ReasoningPart, TextPart, in_words
 from stenolog.tables import CONVERSATION, Table
 
 
-def messages_in(entry: Entry) -> Iterator[dict[str, Any]]:
+def messages_in(entry: events.Entry) -> Iterator[dict[str, Any]]:
     """Yield an entry's messages: its words with their speaker, and a mode switch's personas.
 
     An agent's brief for another is a message of the first. An error gives the partial answer, `cutOff`,
     unless the call is retried. The agent is the person, agent or tool that the entry names, else None. Empty
     texts are left out.
     """
-    row = {"id": entry.id, "createdAt": entry.time, "cutOff": isinstance(entry.event, LlmError)}
+    row = {"id": entry.id, "createdAt": entry.time, "cutOff": isinstance(entry.event, events.LlmError)}
     match entry.event:
-        case UserMessage(parts=parts, author=author) as said:
+        case events.UserMessage(parts=parts, author=author) as said:
             role = {"person": "user", "agent": "assistant"}.get(said.author_kind, "system")
             yield from _message_row(row, role, parts, author or None)
-        case AssistantMessage(parts=parts, agent=agent, task=task):
-            yield from _message_row(row, "assistant", parts, address(agent, task))
-        case LlmError(parts=parts, agent=agent, task=task, retry_at=None):
-            yield from _message_row(row, "assistant", parts, address(agent, task))
-        case ToolResult(parts=parts, name=name):
+        case events.AssistantMessage(parts=parts, agent=agent, task=task):
+            yield from _message_row(row, "assistant", parts, events.address(agent, task))
+        case events.LlmError(parts=parts, agent=agent, task=task, retry_at=None):
+            yield from _message_row(row, "assistant", parts, events.address(agent, task))
+        case events.ToolResult(parts=parts, name=name):
             yield from _message_row(row, "tool", parts, name or None)
-        case ModeSwitch(cards=cards):
+        case events.ModeSwitch(cards=cards):
             for agent, card in cards.items():
                 if card is not None and card.persona:
                     id = f"{entry.id}:{agent}"
