@@ -46,7 +46,7 @@ def test_explain_says_in_whose_requests_until_when_and_why_no_longer(told: Calla
     assert lines[3:10] == [
         "planner 14 on kept as #3 assistant 10 tok · in 1 possible request",
         "own: the lane's own answer",
-        "coder 3-6 reworded as #2 user 10 → 19 tok · in 2 requests sent · 2 named by receipts",
+        "coder 3-6 reworded as #2 user 10 → 19 tok · in 2 requests sent · 2 recorded",
         "attributed: somebody else's words, quoted with who said them",
         "7-8 nobody would send one there",
         "9 on dropped",

@@ -61,7 +61,7 @@ def test_every_lane_has_a_picture_of_its_own(web: TestClient) -> None:
 
 def test_what_may_come_next_is_what_the_table_of_the_lifecycle_has(web: TestClient) -> None:
     page = words(web.get("/machine/demo?at=5").text)
-    next_ones = page.partition("What may come next")[2].partition("All lanes")[0]
+    next_ones = page.partition("What may come next")[2].partition("All agents")[0]
 
     for trigger in legal("awaiting_tools"):
         assert trigger in next_ones

@@ -114,13 +114,15 @@ def _counts(stretch: Stretch) -> str:
     counts = [f"{tokens(form.tokens_in, form.tokens_out)} tok"] if form.tokens_in or form.tokens_out else []
     if form.fate in (*DISPOSITIONS, "held"):
         counts.append(_requests(len(stretch.answered), stretch.sendable))
-        counts += [f"{len(stretch.sent)} named by receipts"] if stretch.sent else []
+        counts += [f"{len(stretch.sent)} recorded"] if stretch.sent else []
     return " · ".join(counts)
 
 
 def _requests(sent: int, sendable: int) -> str:
     if not sent:
-        return f"in {counted(sendable, 'possible request')}" if sendable else "in previews alone"
+        return (
+            f"in {counted(sendable, 'possible request')}" if sendable else "in no request that would be sent"
+        )
     were = f"in {counted(sent, 'request')} sent"
     return f"{were}, of {sendable} possible" if sendable > sent else were
 

@@ -87,7 +87,7 @@ def whatif_drawn(made: WhatIf) -> Iterator[Piece]:
     yield table(columns, [_size_row(title, request) for title, request in both.items()])
     for title, request in both.items():
         if not request.sendable:
-            yield wrapped((f"{title}: a preview, nobody would send it: {request.reason}", "yellow"), hang=2)
+            yield wrapped((f"{title}: would not be sent: {request.reason}", "yellow"), hang=2)
     if made.same:
         yield line("nothing would have been otherwise")
     else:

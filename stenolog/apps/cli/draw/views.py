@@ -58,7 +58,7 @@ def head_lines(request: Request, bill: Bill = NO_BILL) -> Iterator[Piece]:
         named = f"no model is named up to here; its answer at {bill.answer} names the model {bill.model}"
         yield wrapped((named, "dim"), hang=2)
     elif not request.sendable:
-        why = "not sendable yet" if request.ready else "a preview, nobody would send it"
+        why = "not sendable yet" if request.ready else "would not be sent"
         yield wrapped((f"{why}: {request.reason}", "yellow"), hang=2)
 
 
