@@ -38,10 +38,12 @@ def test_a_file_that_reaches_shared_through_what_it_imports_runs_again_and_other
 
 
 def test_every_module_has_a_folder_of_tests_for_its_mutants() -> None:
-    room = runpy.run_path(str(ROOT / ".ci" / "mutants"))["room"]
+    mutants = runpy.run_path(str(ROOT / ".ci" / "mutants"))
     modules = [path.relative_to(ROOT) for path in (ROOT / "stenolog").rglob("*.py")]
+    rooms = {name for path in modules for name in mutants["room"](str(path))}
 
-    assert not [name for path in modules for name in room(str(path)) if not (ROOT / "tests" / name).is_dir()]
+    assert [name for name in rooms if not [*(ROOT / "tests" / name).glob("**/test_*.py")]] == []
+    assert [room for room in (*mutants["CORE"], *mutants["TESTS"]) if not [*(ROOT / room).glob("*.py")]] == []
 
 
 @pytest.mark.slow
