@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -289,3 +291,21 @@ def test_a_payload_that_does_not_decode_is_named_by_its_position(app: SqliteLogA
 
     with pytest.raises(CorruptLogError, match="'demo' at position 1"):
         list(app.events.get("demo"))
+
+
+def test_no_function_of_the_library_runs_on_an_append(path: Path) -> None:
+    ran: set[str] = set()
+
+    def noted(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_globals["__name__"].startswith("eventsourcing"):
+            ran.add(frame.f_code.co_qualname)
+
+    with stenolog.open(path) as log:
+        said(log["demo"], "first")
+        sys.setprofile(noted)
+        try:
+            said(log["demo"], "second")
+        finally:
+            sys.setprofile(None)
+
+    assert ran == set()

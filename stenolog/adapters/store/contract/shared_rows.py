@@ -13,11 +13,12 @@ from stenolog.domain.errors import ConversationNotFoundError, CorruptLogError
 from stenolog.domain.history import Newest
 
 from .appends import check_storable
-from .values import EVERYWHERE, LAST, Cursor, Segment
+from .values import EVERYWHERE, LAST, Cursor, Segment, Stream
 
 C = TypeVar("C")
 Run: TypeAlias = Callable[[C, str, tuple[Any, ...]], Any]
 """A function that executes a statement on a connection and returns the cursor."""
+FIND = "SELECT stream FROM {s}.conversations WHERE name = %s"
 NAME = "SELECT name FROM {s}.conversations WHERE stream = %s"
 FORKS = "SELECT name FROM {s}.conversations WHERE parent = %s ORDER BY stream"
 INHERITED = "SELECT 1 FROM {s}.conversations WHERE parent = %s AND fork_position >= %s LIMIT 1"
@@ -75,10 +76,18 @@ def texts(rows: Iterable[tuple[object]]) -> list[str]:
 class SharedRows(Generic[C]):
     """The shared statements, on the connections of one database; the caller makes the transaction."""
 
-    def __init__(self, run: Run[C]) -> None:
+    def __init__(self, run: Run[C], clean: Callable[[str], str | None]) -> None:
         self._run = run
+        # A text as the database takes it; None for one that no name in it can be.
+        self._clean = clean
 
     # Conversations
+
+    def find(self, connection: C, name: str) -> int | None:
+        """Return the stream of the conversation of that name."""
+        text = self._clean(name)
+        row = None if text is None else self._run(connection, FIND, (text,)).fetchone()
+        return int(row[0]) if row else None
 
     def name_of(self, connection: C, key: int) -> str | None:
         """Return the name of a stream's conversation now; None if it was deleted."""
@@ -100,6 +109,24 @@ class SharedRows(Generic[C]):
             segments.append(Segment(ancestor, after, last))
             last = after
         return tuple(reversed(segments))
+
+    def lineage_of(self, connection: C, stream: Stream, last: int) -> tuple[Segment, ...]:
+        """Return `lineage` of a stream; one without ancestors is looked up once."""
+        if stream.key is None:
+            stream.key = self.find(connection, stream.name)
+        if stream.key is None:
+            return ()
+        if stream.alone:
+            return (Segment(stream.key, 0, last),)
+        found = self.lineage(connection, stream.key, last)
+        # A conversation never becomes a fork later.
+        stream.alone = len(found) == 1
+        return found
+
+    def segments(self, connection: C, stream: Stream, after: int, upto: int) -> list[Segment]:
+        """Return the segments with positions after `after`, cut to these."""
+        found = self.lineage_of(connection, stream, upto)
+        return [Segment(key, max(first, after), last) for key, first, last in found if last > after]
 
     def is_inherited(self, connection: C, key: int | None, position: int) -> bool:
         """Return whether a fork inherits the position of a stream."""

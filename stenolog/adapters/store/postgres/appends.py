@@ -316,9 +316,9 @@ def _last(records: Sequence[Record]) -> Head:
 def _key(connection: LogConnection, stream: Stream) -> int:
     """Return the stream's key; create a new conversation."""
     key = stream.key
-    if key is None and (key := conversation_rows.find(connection, stream.name)) is None:
+    if key is None and (key := shared.find(connection, stream.name)) is None:
         take_turns(connection, [HISTORY])
-        key = conversation_rows.find(connection, stream.name)
+        key = shared.find(connection, stream.name)
     return conversation_rows.create(connection, stream.name) if key is None else key
 
 

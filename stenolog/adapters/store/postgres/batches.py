@@ -58,7 +58,7 @@ def fork(
         raise ConversationNotFoundError(f"{parent.name!r}: the conversation was deleted")
     if name is None:
         name = _free_name(connection, parent.name, key)
-    elif conversation_rows.find(connection, name) is not None:
+    elif shared.find(connection, name) is not None:
         raise ConversationExistsError(f"{name!r}: a conversation of this name exists already")
     made = conversation_rows.create(connection, name, parent=key, fork=at.position)
     write_rows(connection, made, at, make_records(at, once(name, items)))
@@ -69,7 +69,7 @@ def _free_name(connection: LogConnection, parent: str, key: int) -> str:
     """Return the first free one of `<name>~1`, `~2` …"""
     # Where no fork has been renamed or deleted, the first try is free.
     number = len(shared.forks(connection, key)) + 1
-    while conversation_rows.find(connection, f"{parent}~{number}") is not None:
+    while shared.find(connection, f"{parent}~{number}") is not None:
         number += 1
     return check_name(f"{parent}~{number}", what="name of the fork")
 
@@ -120,7 +120,7 @@ def _forks(connection: LogConnection, share: Share, done: Appended, edge: Source
             connection, shared.lineage(connection, done.key, after), after
         )
         assert digest is not None, "it is written"
-        found = conversation_rows.find(connection, name)
+        found = shared.find(connection, name)
         if found is None:
             at, parent = Head(after, digest), Stream(share.stream.name, done.key)
             fork(connection, parent, at, name, [fork_opening(edge, parent.name, at)])
@@ -197,7 +197,7 @@ class PostgresExportWriter(ExportWriter):
         blob_rows.insert(self._connection, [blob])
 
     def find(self, name: str) -> int | None:
-        return conversation_rows.find(self._connection, name)
+        return shared.find(self._connection, name)
 
     def head(self, key: int) -> Head:
         return event_rows.head(self._connection, key) or START

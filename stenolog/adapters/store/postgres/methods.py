@@ -60,7 +60,7 @@ class PostgresConversations(ConversationStore):
         self._ring = bell.ring
 
     def find(self, name: str) -> int | None:
-        return self._datastore.read(lambda c: conversation_rows.find(c, name))
+        return self._datastore.read(lambda c: shared.find(c, name))
 
     def find_all(self, names: Collection[str]) -> dict[str, int]:
         return self._datastore.read(lambda c: conversation_rows.find_all(c, names))
@@ -86,7 +86,7 @@ class PostgresConversations(ConversationStore):
             if again and shared.name_of(connection, key) == name:
                 return
             # A conversation may get its own name again.
-            if conversation_rows.find(connection, name) not in (None, key):
+            if shared.find(connection, name) not in (None, key):
                 raise ConversationExistsError(f"{name!r}: a conversation of this name exists already")
             shared.rename(connection, key, name)
 

@@ -41,7 +41,7 @@ from stenolog.adapters.store.contract.values import (
     Stream,
     Written,
 )
-from stenolog.adapters.store.postgres.statements.dialect import shared
+from stenolog.adapters.store.postgres.statements.dialect import can_be_stored, shared
 from stenolog.domain.entry import GENESIS, Record
 from stenolog.domain.errors import CallerError, StoreError
 
@@ -163,7 +163,7 @@ class PostgresLogRecorder(LogRecorder, PostgresApplicationRecorder):
         after, upto = gt or 0, LAST if lte is None else lte
 
         def read(connection: LogConnection) -> list[Row]:
-            segments = _segments(connection, stream, after, upto)
+            segments = shared.segments(connection, stream, after, upto)
             if page:
                 # A page lies in one segment; the caller asks again for the next.
                 for key, first, last in segments[:1]:
@@ -178,7 +178,7 @@ class PostgresLogRecorder(LogRecorder, PostgresApplicationRecorder):
 
     def select_records(self, stream: Stream, gt: int, lte: int) -> list[Record]:
         def read(connection: LogConnection) -> list[Record]:
-            for key, first, last in _segments(connection, stream, gt, lte)[:1]:
+            for key, first, last in shared.segments(connection, stream, gt, lte)[:1]:
                 return [*map(Record._make, event_rows.page(connection, event_rows.WHOLE, key, first, last))]
             return []
 
@@ -186,7 +186,7 @@ class PostgresLogRecorder(LogRecorder, PostgresApplicationRecorder):
 
     def stretch(self, stream: Stream, gt: int, lte: int) -> tuple[int, Head] | None:
         def read(connection: LogConnection) -> tuple[int, Head] | None:
-            for key, first, last in _segments(connection, stream, gt, lte)[:1]:
+            for key, first, last in shared.segments(connection, stream, gt, lte)[:1]:
                 return event_rows.stretch(connection, key, first, last)
             return None
 
@@ -199,10 +199,10 @@ class PostgresLogRecorder(LogRecorder, PostgresApplicationRecorder):
 
     def record_by_id(self, stream: Stream, id: str) -> Record | None:
         def read(connection: LogConnection) -> Record | None:
-            if not conversation_rows.can_be_stored(id):
+            if not can_be_stored(id):
                 return None
             # Its own entries before inherited ones, since a fork may use an id of its parent again.
-            for key, _, upto in reversed(_segments(connection, stream, 0, LAST)):
+            for key, _, upto in reversed(shared.segments(connection, stream, 0, LAST)):
                 record = event_rows.by_id(connection, key, id)
                 if record is not None and record.position <= upto:
                     return record
@@ -240,13 +240,13 @@ class PostgresLogRecorder(LogRecorder, PostgresApplicationRecorder):
     def lineage(self, stream: Stream, last: int = LAST) -> tuple[Segment, ...]:
         if stream.alone and stream.key is not None:
             return (Segment(stream.key, 0, last),)
-        return self.datastore.read(lambda c: _lineage(c, stream, last))
+        return self.datastore.read(lambda c: shared.lineage_of(c, stream, last))
 
     def digest_at(self, stream: Stream, position: int) -> bytes | None:
         if position == 0:
             return GENESIS
         return self.datastore.read(
-            lambda c: event_rows.digest_on(c, _segments(c, stream, 0, position), position)
+            lambda c: event_rows.digest_on(c, shared.segments(c, stream, 0, position), position)
         )
 
     # Following the log
@@ -354,23 +354,3 @@ def _upgrade(datastore: PostgresLogDatastore) -> None:
     except StoreError as error:
         if not isinstance(error.__cause__, pg.InsufficientPrivilege | pg.ReadOnlySqlTransaction):
             raise
-
-
-def _lineage(connection: LogConnection, stream: Stream, last: int) -> tuple[Segment, ...]:
-    """Return a stream's segments; one without ancestors is looked up once."""
-    if stream.key is None:
-        stream.key = conversation_rows.find(connection, stream.name)
-    if stream.key is None:
-        return ()
-    if stream.alone:
-        return (Segment(stream.key, 0, last),)
-    found = shared.lineage(connection, stream.key, last)
-    # A conversation never becomes a fork later, so its ancestors are looked up once.
-    stream.alone = len(found) == 1
-    return found
-
-
-def _segments(connection: LogConnection, stream: Stream, after: int, upto: int) -> list[Segment]:
-    """Return the segments with positions after `after`, cut to these."""
-    found = _lineage(connection, stream, upto)
-    return [Segment(key, max(first, after), last) for key, first, last in found if last > after]

@@ -23,7 +23,7 @@ from unicodedata import normalize
 
 from stenolog.adapters.store.contract.values import MEMORY
 from stenolog.adapters.store.sqlite.errors import RAISED, to_store_error
-from stenolog.adapters.store.sqlite.statements.conversation_rows import clean_text as clean_text
+from stenolog.adapters.store.sqlite.statements.dialect import clean_text as clean_text
 from stenolog.domain.errors import InvalidEventError, StoreError
 from stenolog.domain.events import Known
 

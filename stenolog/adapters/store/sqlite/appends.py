@@ -175,7 +175,7 @@ def _last(records: Sequence[Record]) -> Head:
 def _key(connection: sqlite3.Connection, stream: Stream) -> int:
     """Return the stream's key; create a new conversation."""
     if stream.key is None:
-        key = conversation_rows.find(connection, stream.name)
+        key = shared.find(connection, stream.name)
         return conversation_rows.create(connection, stream.name) if key is None else key
     if shared.name_of(connection, stream.key) is None:
         raise ConversationNotFoundError(f"{stream.name!r}: the conversation was deleted")
@@ -205,7 +205,7 @@ def fork(
         raise ConversationNotFoundError(f"{parent.name!r}: the conversation was deleted")
     if name is None:
         name = _free_name(connection, parent.name, key)
-    elif conversation_rows.find(connection, name) is not None:
+    elif shared.find(connection, name) is not None:
         raise ConversationExistsError(f"{name!r}: a conversation of this name exists already")
     made = conversation_rows.create(connection, name, parent=key, fork=at.position)
     event_rows.insert(connection, made, make_records(at, once(name, items)))
@@ -216,7 +216,7 @@ def _free_name(connection: sqlite3.Connection, parent: str, key: int) -> str:
     """Return the first free one of `<name>~1`, `~2` …"""
     # Where no fork has been renamed or deleted, the first try is free.
     number = len(shared.forks(connection, key)) + 1
-    while conversation_rows.find(connection, f"{parent}~{number}") is not None:
+    while shared.find(connection, f"{parent}~{number}") is not None:
         number += 1
     return check_name(f"{parent}~{number}", what="name of the fork")
 
@@ -259,7 +259,7 @@ class Batch(NamedTuple):
                 connection, shared.lineage(connection, key, after), after
             )
             assert digest is not None, "it is written"
-            if conversation_rows.find(connection, name) is None:
+            if shared.find(connection, name) is None:
                 at, parent = Head(after, digest), Stream(share.stream.name, key)
                 fork(connection, parent, at, name, [fork_opening(self.edge, parent.name, at)])
                 made.append(name)
@@ -276,7 +276,7 @@ class SqliteExportWriter(ExportWriter):
         blob_store.insert(self._connection, [blob])
 
     def find(self, name: str) -> int | None:
-        return conversation_rows.find(self._connection, name)
+        return shared.find(self._connection, name)
 
     def head(self, key: int) -> Head:
         return event_rows.head(self._connection, key) or START

@@ -43,7 +43,7 @@ class SqliteConversations(ConversationStore):
 
     def find(self, name: str) -> int | None:
         with self._datastore.reading() as connection:
-            return conversation_rows.find(connection, name)
+            return shared.find(connection, name)
 
     def find_all(self, names: Collection[str]) -> dict[str, int]:
         with self._datastore.reading() as connection:
@@ -68,7 +68,7 @@ class SqliteConversations(ConversationStore):
     def rename(self, key: int, name: str) -> None:
         with self._datastore.writing() as connection:
             # A conversation may get its own name again.
-            if conversation_rows.find(connection, name) not in (None, key):
+            if shared.find(connection, name) not in (None, key):
                 raise ConversationExistsError(f"{name!r}: a conversation of this name exists already")
             shared.rename(connection, key, name)
 

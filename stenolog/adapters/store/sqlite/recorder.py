@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
@@ -36,7 +35,7 @@ from stenolog.adapters.store.contract.values import (
     Stream,
     Written,
 )
-from stenolog.adapters.store.sqlite.statements.dialect import shared
+from stenolog.adapters.store.sqlite.statements.dialect import clean_text, shared
 from stenolog.domain.entry import GENESIS, Record
 from stenolog.domain.errors import CallerError, StoreError
 
@@ -161,7 +160,7 @@ class SqliteLogRecorder(LogRecorder, SQLiteApplicationRecorder):
         after, upto = gt or 0, LAST if lte is None else lte
         rows: list[Row] = []
         with self.datastore.reading() as connection:
-            segments = self._segments(connection, stream, after, upto)
+            segments = shared.segments(connection, stream, after, upto)
             if page:
                 # A page lies in one segment; the caller asks again for the next.
                 for key, first, last in segments[:1]:
@@ -174,21 +173,14 @@ class SqliteLogRecorder(LogRecorder, SQLiteApplicationRecorder):
 
     def select_records(self, stream: Stream, gt: int, lte: int) -> list[Record]:
         with self.datastore.reading() as connection:
-            for key, first, last in self._segments(connection, stream, gt, lte)[:1]:
+            for key, first, last in shared.segments(connection, stream, gt, lte)[:1]:
                 rows = event_rows.page(connection, event_rows.WHOLE, key, first, last)
                 return [*map(Record._make, rows)]
         return []
 
-    def _segments(
-        self, connection: sqlite3.Connection, stream: Stream, after: int, upto: int
-    ) -> list[Segment]:
-        """Return the segments with positions after `after`, cut to these."""
-        found = _lineage(connection, stream, upto)
-        return [Segment(key, max(first, after), last) for key, first, last in found if last > after]
-
     def stretch(self, stream: Stream, gt: int, lte: int) -> tuple[int, Head] | None:
         with self.datastore.reading() as connection:
-            for key, first, last in self._segments(connection, stream, gt, lte)[:1]:
+            for key, first, last in shared.segments(connection, stream, gt, lte)[:1]:
                 return event_rows.stretch(connection, key, first, last)
         return None
 
@@ -198,10 +190,10 @@ class SqliteLogRecorder(LogRecorder, SQLiteApplicationRecorder):
             return connection.execute(SINCE, (position, key, position, limit)).fetchall()
 
     def record_by_id(self, stream: Stream, id: str) -> Record | None:
-        id = conversation_rows.clean_text(id)
+        id = clean_text(id)
         with self.datastore.reading() as connection:
             # Its own entries before inherited ones, since a fork may use an id of its parent again.
-            for key, _, upto in reversed(self._segments(connection, stream, 0, LAST)):
+            for key, _, upto in reversed(shared.segments(connection, stream, 0, LAST)):
                 record = event_rows.by_id(connection, key, id)
                 if record is not None and record.position <= upto:
                     return record
@@ -240,13 +232,13 @@ class SqliteLogRecorder(LogRecorder, SQLiteApplicationRecorder):
         if stream.alone and stream.key is not None:
             return (Segment(stream.key, 0, last),)
         with self.datastore.reading() as connection:
-            return _lineage(connection, stream, last)
+            return shared.lineage_of(connection, stream, last)
 
     def digest_at(self, stream: Stream, position: int) -> bytes | None:
         if position == 0:
             return GENESIS
         with self.datastore.reading() as connection:
-            segments = self._segments(connection, stream, 0, position)
+            segments = shared.segments(connection, stream, 0, position)
             return event_rows.digest_on(connection, segments, position)
 
     # Following the log
@@ -368,17 +360,3 @@ class SqliteLogRecorder(LogRecorder, SQLiteApplicationRecorder):
 
     def close(self) -> None:
         self.blobs.close()
-
-
-def _lineage(connection: sqlite3.Connection, stream: Stream, last: int) -> tuple[Segment, ...]:
-    """Return a stream's segments; one without ancestors is looked up once."""
-    if stream.key is None:
-        stream.key = conversation_rows.find(connection, stream.name)
-    if stream.key is None:
-        return ()
-    if stream.alone:
-        return (Segment(stream.key, 0, last),)
-    found = shared.lineage(connection, stream.key, last)
-    # A conversation never becomes a fork later, so its ancestors are looked up once.
-    stream.alone = len(found) == 1
-    return found

@@ -20,9 +20,8 @@ from stenolog.domain.history import (
 )
 
 from . import followed
-from .dialect import shared
+from .dialect import can_be_stored, shared
 
-FIND = "SELECT stream FROM {s}.conversations WHERE name = %s"
 FIND_ALL = "SELECT name, stream FROM {s}.conversations WHERE name = ANY(%s)"
 ORDERS: dict[Order, str] = {
     "oldest": "stream",
@@ -42,17 +41,6 @@ DELETIONS = "deletions"
 # Random, and not counted: a restored backup would count to numbers that were used before.
 MARK_DELETION = """INSERT INTO {s}.tracking (name, stream, position, piece) VALUES (%s, 0, %s, 0)
     ON CONFLICT (name, stream) DO UPDATE SET position = excluded.position"""
-
-
-def find(connection: LogConnection, name: str) -> int | None:
-    """Return the stream of the conversation of that name."""
-    row = connection.run(FIND, (name,)).fetchone() if can_be_stored(name) else None
-    return int(row[0]) if row else None
-
-
-def can_be_stored(text: str) -> bool:
-    """Return whether PostgreSQL accepts the text: no NUL or lone surrogate."""
-    return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def find_all(connection: LogConnection, names: Collection[str]) -> dict[str, int]:

@@ -19,9 +19,8 @@ from stenolog.domain.history import (
     FORKED,
 )
 
-from .dialect import shared
+from .dialect import clean_text, shared
 
-FIND = "SELECT stream FROM conversations WHERE name = ?"
 FIND_ALL = "SELECT name, stream FROM conversations WHERE name IN (SELECT value FROM json_each(?))"
 # An erasure says nothing new. Its payload is never compressed. The length comes first, so that long ones need
 # not be read.
@@ -50,20 +49,9 @@ NEWEST = "SELECT coalesce(max(rowid), 0) FROM stored_events"
 MARK_DELETION = "INSERT OR REPLACE INTO tracking (name, stream, position, piece) VALUES (?, 0, random(), 0)"
 
 
-def find(connection: sqlite3.Connection, name: str) -> int | None:
-    """Return the stream of the conversation of that name."""
-    row = connection.execute(FIND, (clean_text(name),)).fetchone()
-    return int(row[0]) if row else None
-
-
 def find_all(connection: sqlite3.Connection, names: Collection[str]) -> dict[str, int]:
     """Return the streams of those of the names that there are."""
     return dict(connection.execute(FIND_ALL, (json.dumps([*names]),)).fetchall())
-
-
-def clean_text(text: str) -> str:
-    """Return the text as SQLite takes it: a lone surrogate, which no name has, becomes another character."""
-    return text.encode(errors="surrogatepass").decode(errors="replace")
 
 
 def names(

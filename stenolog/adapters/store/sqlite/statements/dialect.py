@@ -19,4 +19,9 @@ def _run(connection: sqlite3.Connection, statement: str, values: tuple[Any, ...]
     return connection.execute(plain(statement), values)
 
 
-shared = SharedRows(_run)
+def clean_text(text: str) -> str:
+    """Return the text as SQLite takes it: a lone surrogate, which no name has, becomes another character."""
+    return text.encode(errors="surrogatepass").decode(errors="replace")
+
+
+shared = SharedRows(_run, clean_text)
