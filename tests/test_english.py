@@ -52,7 +52,7 @@ OLD_GRAMMAR = {
     "caller, process, user": r"\b(who|what)ever\b|\b(some|no|every)body\b",
 }
 """Words of docstrings, by the plain ones to write instead."""
-MOST_PER_1000_WORDS = 6.5
+MOST_PER_1000_WORDS = 2.0
 """The old words allowed in 1,000 words of docstrings. Lower it with every page that is rewritten."""
 
 
