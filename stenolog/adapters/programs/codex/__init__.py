@@ -1,9 +1,27 @@
 """Codex."""
 
+import json
+
 from stenolog.domain.base.registry import Reference
-from stenolog.projections.programs import AccountUpstream, FileFormat, Foreign, Program, RequestSigns, shows
+from stenolog.projections.programs import (
+    AccountUpstream,
+    FileFormat,
+    Foreign,
+    Program,
+    RequestSigns,
+    TapLaunch,
+    shows,
+)
 
 TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
+
+
+def begin(given: TapLaunch) -> list[str]:
+    """Return the command with an option for the tap: Codex reads its base URL from its configuration only."""
+    option = f"openai_base_url={json.dumps(f'{given.base}/openai')}"
+    return [*given.words[: given.at + 1], "-c", option, *given.words[given.at + 1 :]]
+
+
 PROGRAM = Program(
     "codex",
     sessions=(
@@ -25,7 +43,7 @@ PROGRAM = Program(
         r"\s*<(environment_context|user_instructions|permissions instructions|collaboration_mode"
         r"|(apps|skills|plugins)_instructions)\b",
     ),
-    launch=Reference(f"{__name__}.launch", "begin"),
+    launch=Reference(__name__, "begin"),
     account=AccountUpstream("chatgpt", "https://chatgpt.com/backend-api/codex", instead_of="openai"),
     api=Reference("stenolog.projections.formats.openai_responses.write", "NAME"),
 )
