@@ -12,7 +12,7 @@ import stenolog
 from stenolog import AssistantMessage, LlmError, ToolCall, ToolResult, UserMessage
 from stenolog.adapters.conversation.queries import folds
 from stenolog.apps.inspect.conversation_index import STORED, ConversationIndex, IndexCache, nearest
-from stenolog.apps.inspect.entries.lane_graph import columns
+from stenolog.apps.inspect.entries.rows import columns
 from stenolog.apps.inspect.entries.ticks import band, drawn, runs, runs_written
 from stenolog.apps.inspect.requests.marks import RequestMarks
 from stenolog.context import LastN, Pins
