@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from stenolog import Team
-from stenolog.adapters.engine.runner.effects import mentions
-from stenolog.engine import Agent, RoundRobin
+from stenolog.adapters.engine.runner.effects import mentioned, mentions
+from stenolog.engine import Agent, Orchestrator, RoundRobin
 from stenolog.models import Scripted
 from tests.engine.given import answers, opened, run, worked
 
@@ -127,3 +127,20 @@ def test_an_agent_has_so_many_seconds(tmp_path: Path) -> None:
         assert [error.message for error in errors(conversation)] == [
             "seconds: 80 of 60 s since the last message"
         ]
+
+
+@pytest.mark.parametrize(
+    ("turns", "speaker", "handed"),
+    [
+        (None, "ann", ("bob",)),
+        (RoundRobin(), "ann", ()),
+        (Orchestrator("bob"), "ann", ()),
+        (Orchestrator("bob"), "bob", ("ann",)),
+    ],
+)
+def test_an_answer_hands_on_unless_the_turn_rule_decides(
+    turns: RoundRobin | Orchestrator | None, speaker: str, handed: tuple[str, ...]
+) -> None:
+    policy = turns.turns if turns else None
+
+    assert mentioned("@ann, @bob, @ann and @eve", ["ann", "bob"], speaker, policy) == handed
