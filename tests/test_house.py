@@ -47,6 +47,13 @@ def syntax(path: Path) -> ast.Module:
         gc.enable()
 
 
+@pytest.fixture(autouse=True, scope="module")
+def no_syntax_stays() -> Iterator[None]:
+    """Free the trees of all files, a gigabyte, after the last of these tests."""
+    yield
+    syntax.cache_clear()
+
+
 def test_imports_run_from_adapters_through_projections_to_the_domain_and_never_back() -> None:
     against = [
         f"{_name(path)}:{line} imports {target}"

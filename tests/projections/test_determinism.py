@@ -23,7 +23,7 @@ NEEDED = "import eventsourcing, pydantic, sys, transitions; assert sys.version_i
 
 
 def _logs() -> list[list[Entry]]:
-    drawn = [[NewEntry(entry.event, entry.id, entry.time) for entry in history(seed)] for seed in range(60)]
+    drawn = [[NewEntry(entry.event, entry.id, entry.time) for entry in history(seed)] for seed in range(24)]
     return [
         entries(*example_conversation()),
         entries(*examples().values()),

@@ -20,7 +20,7 @@ from tests.simulation.test_planted_faults import first_failure, lost_fence
 
 ROOT = Path(__file__).parents[2]
 # A commit on a server, and its checks, take five times as long.
-FAST, ALL, SHARE = (5, 100, 5) if is_chosen() else (25, 1_000, 25)
+FAST, ALL, SHARE = (5, 100, 5) if is_chosen() else (10, 310, 10)
 
 
 def failures(first: int, number: int) -> list[str]:
