@@ -90,4 +90,4 @@ def test_erase_takes_ranges_and_names_the_entries_that_still_quote_the_words(cli
 
 def test_a_wrong_position_to_erase_is_told_before_the_question(cli: CLI, path: Path) -> None:
     assert "found '2to3'" in cli("erase", "demo", "2to3").err
-    assert "say --yes" in cli("erase", "demo", "2-3").err
+    assert "add --yes" in cli("erase", "demo", "2-3").err

@@ -93,7 +93,7 @@ class Door:
 
 
 def admit(scope: Mapping[str, Any]) -> None:
-    """Say that a request has the right token; under a server of somebody else nothing happens."""
+    """Say that a request has the right token; does nothing under another server."""
     if (tell := scope.get(ADMIT)) is not None:
         tell()
 

@@ -1,4 +1,4 @@
-"""The socket that a server of this machine listens at: of TCP, or a file that its user alone may open."""
+"""The socket that a server of this machine listens at: of TCP, or a file that only its user may open."""
 
 from __future__ import annotations
 
