@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -40,7 +41,6 @@ from .appends import write_rows
 from .connection.bell import Bell
 from .connection.datastore import HISTORY, LogConnection, PostgresLogDatastore
 from .connection.schema import KEY_BYTES
-from .draft_writer import DraftWriter
 from .presence import LEASE, ProcessLease, RunnerPresence
 from .statements import (
     blob_rows,
@@ -287,3 +287,59 @@ def _all_stand(connection: LogConnection, written: Mapping[int, tuple[int, Seque
 def _key(stream: Stream) -> int:
     assert stream.key is not None, "effects are of conversations with entries"
     return stream.key
+
+
+class _Pieces:
+    """A caller's pieces, and whether stored; `woken` is set then, or when it must store them."""
+
+    def __init__(self, said: Sequence[tuple[int, bytes]]) -> None:
+        self.said = said
+        self.woken = threading.Event()
+        self.is_done = False
+        self.error: BaseException | None = None
+
+
+class DraftWriter:
+    """Writer of a process's drafts, one transaction at a time.
+
+    One caller writes for all who wait, then hands over to the first newcomer. With a lock, callers whose
+    pieces are stored would wait for others' writes.
+    """
+
+    def __init__(self, datastore: PostgresLogDatastore) -> None:
+        self._datastore = datastore
+        self._guard = threading.Lock()
+        self._waiting: list[_Pieces] = []
+        self._is_writing = False
+
+    def add(self, said: Sequence[tuple[int, bytes]]) -> None:
+        """Store pieces with those of others that wait; see `LogRecorder.add_drafts`."""
+        mine = _Pieces(said)
+        with self._guard:
+            self._waiting.append(mine)
+            if not self._is_writing:
+                self._is_writing = True
+                mine.woken.set()
+        mine.woken.wait()
+        if not mine.is_done:
+            self._write()
+        if mine.error is not None:
+            raise mine.error
+
+    def _write(self) -> None:
+        with self._guard:
+            together, self._waiting = self._waiting, []
+        rows = [row for pieces in together for row in pieces.said]
+        stored: list[tuple[int, int]] = []
+        error: BaseException | None = None
+        try:
+            self._datastore.repeat(lambda c, again: claim_rows.add_drafts(c, rows, stored, again=again))
+        except BaseException as failed:
+            error = failed
+        for pieces in together:
+            pieces.is_done, pieces.error = True, error
+            pieces.woken.set()
+        with self._guard:
+            self._is_writing = bool(self._waiting)
+            if self._waiting:
+                self._waiting[0].woken.set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -53,7 +54,6 @@ from .connection.datastore import HISTORY, LogConnection, PostgresLogDatastore
 from .inspection import inspecting
 from .methods import PostgresBlobs, PostgresClaims, PostgresConversations, PostgresDrafts, PostgresErasure
 from .presence import ProcessLease
-from .sidecars import sidecar_path
 from .statements import conversation_rows, event_rows, followed
 from .waiting import AppendQueue, PendingAppend
 
@@ -354,3 +354,11 @@ def _upgrade(datastore: PostgresLogDatastore) -> None:
     except StoreError as error:
         if not isinstance(error.__cause__, pg.InsufficientPrivilege | pg.ReadOnlySqlTransaction):
             raise
+
+
+def sidecar_path(log: str) -> str:
+    """Return the prefix of a log's files: below `XDG_CACHE_HOME`, by the log's id."""
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    folder = Path(cache) / "stenolog" / log
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return str(folder / "log")

@@ -10,24 +10,26 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import threading
 import time
-from collections.abc import Callable, Collection
-from contextlib import suppress
+from collections import deque
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from inspect import signature
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 from zlib import crc32
 
 import psycopg
 from eventsourcing.postgres import PostgresDatastore
+from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 from stenolog.domain.errors import OperationalError, StoreError
 
 from . import schema
 from .address import Address
-from .connections import Connections
-from .errors import RAISED, is_lost, may_be_repeated, to_store_error
+from .errors import RAISED, ConnectionsInUse, is_lost, may_be_repeated, to_store_error
 
 T = TypeVar("T")
 HISTORY = 0
@@ -258,3 +260,69 @@ class PostgresLogDatastore(PostgresDatastore):
 def take_turns(connection: LogConnection, keys: Collection[int]) -> None:
     """Wait for turns of conversations, by key, and of the history."""
     connection.run(TURNS, ([key & 0x7FFFFFFF for key in keys],))
+
+
+C = TypeVar("C", bound="psycopg.Connection[Any]")
+
+
+class Connections(Generic[C]):
+    """At most `most` connections, each used by one call at a time."""
+
+    def __init__(self, connect: Callable[[float], C], most: int) -> None:
+        self._connect = connect
+        self._most = most
+        self._free = threading.Semaphore(most)
+        # The one used last is used next, so that the others may rest: a deque pops and appends atomically.
+        self._idle: deque[C] = deque()
+        self._is_closed = False
+
+    @contextmanager
+    def borrow(self, timeout: float) -> Iterator[C]:
+        """Lend a connection; wait at most so many seconds for a free one and the server.
+
+        Raises `psycopg.Error`.
+        """
+        if not self._free.acquire(timeout=timeout):
+            raise ConnectionsInUse(f"all {self._most} connections of this process were in use")
+        try:
+            connection = self._next(timeout)
+            try:
+                yield connection
+            except psycopg.Error as error:
+                # The idle ones were made to the same server.
+                if is_lost(error):
+                    self.drain()
+                raise
+            finally:
+                self._put_back(connection)
+        finally:
+            self._free.release()
+
+    def drain(self) -> None:
+        """Close the connections that no call has."""
+        while self._idle:
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                return  # another thread was first
+            connection.close()
+
+    def close(self) -> None:
+        """Close every connection, those in use when their call ends."""
+        self._is_closed = True
+        self.drain()
+
+    def _next(self, timeout: float) -> C:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return self._connect(timeout)
+
+    def _put_back(self, connection: C) -> None:
+        # Ctrl-C may have come within a statement, or between two of a transaction.
+        if connection.pgconn.transaction_status != TransactionStatus.IDLE:
+            connection.close()
+            return
+        self._idle.append(connection)
+        if self._is_closed:
+            self.drain()
