@@ -34,7 +34,7 @@ START = Head(0, GENESIS)
 
 
 class Stream:
-    """What this process knows of a conversation: name, key in the store, last known head.
+    """Knowledge of this process about a conversation: name, key in the store, last known head.
 
     `key` and `head` are None while unknown. `alone`: it is known to be no fork.
     """
