@@ -97,7 +97,6 @@ async def _events_up_to(
 
 
 async def _read(conversation: Conversation, telling: EventStream, at: int | None) -> list[BaseEvent]:
-    """Read unreported entries up to a position."""
     if at is not None and at <= telling.position:
         return []
     entries = await asyncio.to_thread(lambda: [*conversation.entries(telling.position, at)])

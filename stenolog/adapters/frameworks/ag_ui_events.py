@@ -254,7 +254,6 @@ class EventStream:
         return _free(self._taken, f"{key}~{attempts + 1}" if attempts else key)
 
     def _waits(self) -> list[Any]:
-        """Return the calls that a person is to approve."""
         waits = (call for _, call in self.state.open_calls() if call.approval)
         return [
             ag.Interrupt(
@@ -292,7 +291,6 @@ def _free(taken: set[str], id: str) -> str:
 
 
 def _text_of(parts: Sequence[Part]) -> str:
-    """Return the text of the parts; pictures and files are named."""
     is_text = all(isinstance(part, TextPart) for part in parts)
     return text_of(tuple(parts)) if is_text else in_words(parts)
 

@@ -202,7 +202,6 @@ def items_of(event: Event, blobs: Mapping[str, bytes]) -> list[Item]:
 
 
 def _event(given: Spoken | Result) -> UserMessage | ToolResult:
-    """Return a message by a person or the system, or a tool's result."""
     if isinstance(given, Result):
         return ToolResult(call_id=given.call_id, parts=given.parts)
     return UserMessage(parts=given.parts, author_kind="person" if given.role == "user" else "system")

@@ -123,7 +123,6 @@ def dumped(messages: Sequence[ModelMessage]) -> list[Json]:
 
 
 def _completed(exchange: Exchange) -> Exchange:
-    """Return the exchange as pydantic-ai reads it back."""
     messages = [lean(m) for m in dumped(validated(exchange.messages))]
     response = None if exchange.response is None else messages.pop()
     return replaced(exchange, requests=messages, response=response)
@@ -227,7 +226,6 @@ class Drafting:
             yield NewEntry(ModeSwitch(meta={OURS: note}))
 
     def _dealt(self, given: Exchange) -> Iterator[NewEntry]:
-        """Yield the agent's card, if it has changed."""
         told = [
             as_str(message.get("instructions")) for message in given.requests if "instructions" in message
         ]
@@ -258,7 +256,6 @@ def _number_of_same(known: Sequence[Exchange], given: Sequence[Exchange]) -> int
 
 
 def _is_same(new: Event, there: Event) -> bool:
-    """Return whether an entry equals what a message makes now."""
     match new, there:
         case (ToolResult(), ToolResult()):
             return new.call_id == there.call_id and new.parts == there.parts

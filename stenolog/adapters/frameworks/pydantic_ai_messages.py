@@ -115,7 +115,6 @@ def without_early(known: Sequence[Exchange]) -> list[Exchange]:
 
 
 def _take(exchange: Exchange, entry: Entry, persona: str, blobs: Mapping[str, bytes]) -> None:
-    """Read one entry on."""
     event: Any = entry.event
     note = note_of(event)
     if _is_heard(event):

@@ -180,14 +180,12 @@ class _Run(PydanticAIRecorder):
             self._position = self.conversation.append(event, expected=self._position).position
 
     def _returned(self, draft: NewEntry) -> tuple[str, Any]:
-        """Return the id of a call, and its result."""
         assert isinstance(draft.event, ToolResult)
         value = returned(draft.event, self.conversation.log.blobs)
         return draft.event.call_id, RETURNED.validate_json(compact_json(value))
 
 
 def _card(asked: ModelRequestContext) -> AgentCard:
-    """Return the card of a model call; the instructions come with the messages."""
     tools = [
         Tool(name=tool.name, description=tool.description or "", parameters=tool.parameters_json_schema)
         for tool in asked.model_request_parameters.function_tools

@@ -209,7 +209,6 @@ class _Importing:
         return report
 
     def _durable(self) -> Iterator[Report | Refused]:
-        """Yield the outcomes that have become durable since the last call."""
         while self._waiting and self._waiting[0].writes <= self.batch.writes:
             what, _, file = self._waiting[0]
             if file is not None and isinstance(what, Report):
@@ -263,7 +262,6 @@ class _Importing:
         return report
 
     def _read_plain(self, path: Path, stream: BinaryIO, place: str) -> Report:
-        """Read an uncompressed file's content."""
         importer = self._mapped or IMPORTERS[recognise_stream(stream)]
         report = Report(str(path), importer.name)
         self._check_takes_agents(importer)
@@ -291,7 +289,6 @@ class _Importing:
         return report
 
     def _folder(self, path: Path) -> Report | None:
-        """Import a format's folder; return None for other paths."""
         folder, importer = folder_of(path)
         if importer is None or importer.folder is None or _is_known(path):
             return None
@@ -303,7 +300,6 @@ class _Importing:
         return report
 
     def _log(self, stream: BinaryIO, report: Report) -> None:
-        """Import a log as a whole."""
         if self._name is not None or self._keep_raw:
             option = "keep_raw" if self._name is None else "name"
             raise CallerError(f"{option}: a stenolog database comes in with its own names, and as it is")
@@ -363,7 +359,6 @@ class _Importing:
             )
 
     def _moved(self, at: int) -> None:
-        """Show how far the current file has been read."""
         if self._progress is not None:
             self._progress(self._done + at)
 
@@ -378,7 +373,6 @@ def mapped_importer(mapping: Path) -> Importer:
 
 
 def _is_known(path: Path) -> bool:
-    """Return whether an importer recognises a path's file by content."""
     with suppress(UnknownFormatError):
         return path.is_file() and bool(recognise(path))
     return False

@@ -50,5 +50,4 @@ def _stat(file: Path) -> tuple[str, int, int] | None:
 
 
 def _has_gone(each: Report | Refused) -> bool:
-    """Return whether a file was deleted before it could be read."""
     return isinstance(each, Refused) and isinstance(each.error, FileNotFoundError)

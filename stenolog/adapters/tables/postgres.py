@@ -159,7 +159,6 @@ class Follower:
         self.catch_up()
 
     def _prepare(self) -> None:
-        """Create the tables that are missing, or that another definition made."""
         with self._transaction() as database:
             for statement in OWN:
                 database.run(statement)
@@ -193,7 +192,6 @@ class Follower:
                 return fault and f"{name}: {fault}"
 
     def _digest(self, notification: int) -> str:
-        """Return an entry's digest, which identifies the log; empty if missing."""
         found, digest = self._recorder.last_committed(notification)
         return digest.hex() if found == notification else ""
 
@@ -234,7 +232,6 @@ def _committed(row: CommittedRow) -> Committed:
 
 
 def _mirror(database: InPostgres, here: LogMoment) -> None:
-    """Have the same conversations under the same names as the log."""
     there = dict(database.run("SELECT stream, name FROM stenolog_conversations"))
     for stream, name, parent, fork in here.conversations:
         if stream not in there:

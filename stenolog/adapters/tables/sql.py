@@ -206,7 +206,6 @@ class Intake:
 
 
 def _view_expression(name: str, column: Column) -> str:
-    """Return the SQL expression of a column in the view."""
     if column is CONVERSATION:
         return "c.name"
     return "r.position" if column is POSITION else f'r."{name}"'

@@ -231,7 +231,6 @@ def _status(connection: sqlite3.Connection, name: str, fault: str) -> TableStatu
 
 
 def _next(connection: sqlite3.Connection, after: int) -> Iterator[Committed]:
-    """Yield the entries that one transaction takes in."""
     for _ in range(0, AT_ONCE, PAGE):
         for row in event_rows.committed(connection, after, limit=PAGE):
             after = row.notification

@@ -205,7 +205,6 @@ def edited_by(entry: Entry) -> int:
 
 
 def _short(key: str) -> str:
-    """Return the key, or its sha256 if too long for an index."""
     return key if len(key) <= LONGEST_KEY else sha256(key.encode()).hexdigest()
 
 

@@ -144,7 +144,6 @@ def _turn(state: State) -> str:
 
 
 def _doing(state: State, lane: LaneState) -> str:
-    """Describe a lane's work in a few words."""
     match decision(state, lane).do:
         case "call_model" if lane.retry_at:
             return f"tries again at {lane.retry_at:%H:%M:%S} UTC"
@@ -267,7 +266,6 @@ def _judge(told: CommandContext, action: Action) -> str:
 
 
 def _unclear(conversation: Conversation, code: str, calls: Sequence[PendingApproval]) -> str:
-    """Say that nothing was decided, and which calls wait."""
     if code and was_there(conversation, code):
         said = DECIDED
     elif code:

@@ -103,7 +103,6 @@ class Console:
 
 
 def _on_terminal(text: str) -> None:
-    """Print a text; control sequences of a terminal are escaped."""
     from stenolog.projections.terminal_text import safe  # late: it brings the command line along
 
     print(safe(text), flush=True)

@@ -85,7 +85,6 @@ class Delivery:
             self._woken.set()
 
     async def _all(self, batch: list[Entry]) -> int:
-        """Deliver some entries until nothing more is wanted."""
         hides = reduce(configure, batch, self._settings).hides
         sent = 0
         for entry in batch:
@@ -169,7 +168,6 @@ class Delivery:
         return codes
 
     def _batch(self) -> list[Entry]:
-        """Return the next entries, from where this outlet has come."""
         if self._at is None:
             self._at = self._begin()
             self._noted = self._at.position

@@ -135,7 +135,6 @@ class _Cutter:
         return self.limit - self._weight - (self._weighed(self.fence.mark) if self.fence else 0)
 
     def _is_fresh(self) -> bool:
-        """Return whether the piece is empty apart from an opening fence."""
         return len(self._lines) <= self._is_bare
 
     def _cut(self, line: str) -> tuple[str, str]:
@@ -171,7 +170,6 @@ class _Cutter:
 
 
 def _trimmed(lines: list[str]) -> Iterator[str]:
-    """Yield the piece without blank lines at its ends."""
     told = [nth for nth, line in enumerate(lines) if line.strip()]
     if told:
         yield "\n".join(lines[told[0] : told[-1] + 1]).rstrip()
@@ -253,7 +251,6 @@ def _passes(said: AssistantMessage, turns: TurnPolicy | None) -> bool:
 
 
 def _answer_texts(said: AssistantMessage) -> Iterator[str]:
-    """Yield the text of an answer, then its refusals."""
     yield from filter(
         str.strip, (said.text, *(part.text for part in said.parts if isinstance(part, RefusalPart)))
     )

@@ -130,7 +130,6 @@ class ChatSession:
             outlet.reopen()
 
     def _codes_since(self, author: str) -> list[str]:
-        """Return codes of calls shown since an author's last message."""
         since = last_word(self.conversation, author)
         workers = [code for code, position in self._asked_by_workers if position >= since]
         return [*self.outlet.delivered_codes(since), *workers]
@@ -168,7 +167,6 @@ class ChatSession:
         return outlet
 
     async def _work(self) -> None:
-        """Run the team whenever there is work, until cancelled."""
         while True:
             if not self._woken.is_set():
                 self._resting.set()

@@ -55,7 +55,6 @@ async def follow(
 
 
 async def _entries(conversation: Conversation, after: int, now: Snapshot) -> list[Entry]:
-    """Return the next entries after a position, up to the head."""
     if now.recent and now.recent[0].position <= after + 1:
         return [entry for entry in now.recent if entry.position > after]
     return await asyncio.to_thread(lambda: [*islice(conversation.entries(after, now.head), AT_ONCE)])

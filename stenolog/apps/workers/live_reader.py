@@ -162,7 +162,6 @@ class LiveReader:
                     del self._channels[channel.place]
 
     def _read(self) -> None:
-        """Read news while anybody follows."""
         try:
             with self._recorder.listening(self._woken.set, drafts=True):
                 # Before the first read: an entry that comes after it wakes us again.
@@ -255,14 +254,12 @@ class LiveReader:
                     self._channels[channel.place] = channel
 
     def _end(self, channels: Sequence[Channel], error: BaseException) -> None:
-        """End these channels for their followers."""
         for channel in channels:
             channel.end = channel.end or error
         _wake(channels)
 
 
 def _wake(channels: Iterator[Channel] | Sequence[Channel]) -> None:
-    """Wake channels' followers, with one call per event loop."""
     by_loop: dict[asyncio.AbstractEventLoop, list[asyncio.Event]] = {}
     for channel in channels:
         # A copy: followers come and go in other threads.

@@ -86,7 +86,6 @@ class LocalQueue:
 
 
 async def _first(*events: asyncio.Event) -> None:
-    """Wait until one of the events is set."""
     waits = [asyncio.ensure_future(event.wait()) for event in events]
     try:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)

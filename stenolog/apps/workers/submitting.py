@@ -96,7 +96,6 @@ async def _control(conversation: AnyConversation, control: Control, team: str) -
 
 
 def _record(conversation: Conversation, words: Input, team: str) -> int:
-    """Append a message with a wake-up; return its position."""
     queue = queue_of(conversation.log)
     standing = LiveState(conversation)
     if queue.names_teams:
@@ -112,7 +111,6 @@ def _record(conversation: Conversation, words: Input, team: str) -> int:
 def _wake(
     queue: Queue, team: str, conversation: Conversation, standing: LiveState, connection: object, key: int
 ) -> None:
-    """Defer the wake-up in the transaction of an append."""
     # Nearly every conversation is its own root, and no other one is looked at.
     if standing.settings.parent is not None:
         key = root_of(conversation).key or key

@@ -131,7 +131,6 @@ def living_workers(store: PostgresLogDatastore, schema: str) -> list[LivingWorke
 
 
 def _current(connection: LogConnection, schema: str, team: str) -> str | None:
-    """Return the current version's digest; None if no worker lives."""
     found = connection.run(of_schema(CURRENT, schema), (team, ALIVE)).fetchone()
     return found[0] if found else None
 

@@ -63,7 +63,6 @@ def sessions_in(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[dict[str
 def _events(
     connection: sqlite3.Connection, session: tuple[Any, Any, Any], reading: JsonLinesReader
 ) -> Iterator[dict[str, Any]]:
-    """Yield a session's events; report and skip rows that hold none."""
     cursor = connection.execute(
         "SELECT rowid, * FROM events WHERE app_name = ? AND user_id = ? AND session_id = ?"
         " ORDER BY timestamp, rowid",
@@ -78,7 +77,6 @@ def _events(
 
 
 def _event(columns: dict[str, Any], reading: JsonLinesReader) -> dict[str, Any]:
-    """Return a row's event. Raises `UnknownFormatError` for invalid JSON."""
     common = {
         name: columns[name] for name in ("id", "invocation_id", "author", "branch") if columns.get(name)
     }
@@ -184,7 +182,6 @@ def is_evaluation(document: Json) -> bool:
 
 
 def _is_turn(value: Json) -> bool:
-    """Return whether a value is a turn of the first releases."""
     turn = as_dict(value)
     is_alone = turn.keys() <= OF_TURNS and "reference" in turn
     return isinstance(turn.get("query"), str) and ("expected_tool_use" in turn or is_alone)
@@ -243,14 +240,12 @@ def _of_invocation(turn: dict[str, Any], nth: int, agent: str) -> Iterator[dict[
 def _calls(
     uses: list[Json], results: list[Json], common: dict[str, Json], agent: str, id: str
 ) -> Iterator[dict[str, Any]]:
-    """Yield a turn's calls as one event, their results as another."""
     for name, values in (("function_call", uses), ("function_response", results)):
         if parts := [{name: each} for each in values if isinstance(each, dict)]:
             yield {**common, "id": f"{id}-{name}", "author": agent, "content": {"parts": parts}}
 
 
 def _of_turns(turns: list[Json], agent: str) -> Iterator[dict[str, Any]]:
-    """Yield the events of turns as the first releases wrote them."""
     for nth, turn in enumerate(map(as_dict, turns), 1):
         id, common = f"#{nth}", {"invocation_id": str(nth)}
         yield {**common, "id": f"{id}-user", "author": USER, "content": _text(turn.get("query"))}

@@ -274,7 +274,6 @@ class AdkSession(importers.RecordConverter):
             self._put(error, last, last.key)
 
     def _rewind(self, event: AdkEvent, invocation: str) -> None:
-        """Hide an invocation and all after it."""
         starts = [
             nth for nth, each in enumerate(self._written) if invocation and each.invocation == invocation
         ]
@@ -288,7 +287,6 @@ class AdkSession(importers.RecordConverter):
         self.decisions["rewound"] += 1
 
     def _summarise(self, event: AdkEvent, compaction: dict[str, Any]) -> None:
-        """Write the summary of a time span in its place."""
         parts = parts_of(field(compaction, "compacted_content"))
         if not parts:
             return

@@ -131,7 +131,6 @@ class AiSdkChat(importers.SessionConverter):
             self._step(common, parts, id, usage)
 
     def _step(self, common: dict[str, Any], raw: list[dict[str, Any]], key: str, usage: Usage | None) -> None:
-        """Write a step: what the model said, and the results of its calls."""
         parts: list[AssistantPart] = []
         calls: list[ToolInvocation] = []
         for nth, part in enumerate(raw):
@@ -165,7 +164,6 @@ class AiSdkChat(importers.SessionConverter):
 
 
 def _steps(parts: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """Yield the parts of each step of an answer."""
     for is_break, run in groupby(parts, key=lambda part: part.get("type") == STEP):
         if not is_break:
             yield list(run)
@@ -189,7 +187,6 @@ def _time(message: dict[str, Any], default: datetime) -> datetime:
 
 
 def _usage(metadata: dict[str, Any]) -> Usage | None:
-    """Return the tokens an application noted in the SDK's names."""
     counted = as_dict(metadata.get("totalUsage")) or as_dict(metadata.get("usage"))
     read, written = as_dict(counted.get("inputTokenDetails")), as_dict(counted.get("outputTokenDetails"))
     numbers: dict[str, Any] = {

@@ -167,7 +167,6 @@ def _file(part: JsonObject, context: importers.BlockContext) -> ImagePart | File
 
 
 def _reasoning(part: JsonObject, _: importers.BlockContext) -> ReasoningPart | list[ReasoningPart]:
-    """Return reasoning with the provider's proof of it."""
     if details := as_list(part.get("details")):
         return [_old_reasoning(as_dict(each)) for each in details]
     content = as_str(part.get("text")) or as_str(part.get("reasoning"))
@@ -182,7 +181,6 @@ def _reasoning(part: JsonObject, _: importers.BlockContext) -> ReasoningPart | l
 
 
 def _old_reasoning(detail: dict[str, Any]) -> ReasoningPart:
-    """Return a reasoning part of version 4."""
     return ReasoningPart(
         text=as_str(detail.get("text")),
         signature=as_str(detail.get("signature")),

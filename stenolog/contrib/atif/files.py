@@ -97,7 +97,6 @@ class Trajectory(importers.SessionConverter):
         return self.writer.drain()
 
     def _deal(self, lane: Lane) -> None:
-        """Give an agent the card that its trajectory describes."""
         tools = [importers.read_tool(tool) for tool in as_list(lane.about.get("tool_definitions"))]
         by_name = {tool.name: tool for tool in tools if tool.name}
         self.setup.card(
@@ -163,7 +162,6 @@ class Trajectory(importers.SessionConverter):
     def _results(
         self, lane: Lane, key: str, step: dict[str, Any], calls: Calls, position: int | None = None
     ) -> None:
-        """Write what came of a step: results of its calls, and others."""
         results = [as_dict(result) for result in as_list(as_dict(step.get("observation")).get("results"))]
         ids = [as_str(result.get("source_call_id")) for result in results]
         if not any(ids) and len(ids) == len(calls):
@@ -216,7 +214,6 @@ class Trajectory(importers.SessionConverter):
 
 
 def _facts(trajectory: Mapping[str, Json]) -> dict[str, Any]:
-    """Return what a trajectory says of itself, for the `meta` of the opening."""
     about = as_dict(trajectory.get("agent"))
     facts = {
         "schema_version": as_str(trajectory.get("schema_version")),
@@ -228,7 +225,6 @@ def _facts(trajectory: Mapping[str, Json]) -> dict[str, Any]:
 
 
 def _embedded_in(trajectory: Mapping[str, Json]) -> dict[str, dict[str, Any]]:
-    """Return the trajectories of sub-agents in a document, by each of their ids."""
     return {
         id: each
         for each in map(as_dict, as_list(trajectory.get(EMBEDDED)))
@@ -261,7 +257,6 @@ def _answer_parts(key: str, step: Mapping[str, Json]) -> Iterator[AssistantPart]
 
 
 def _parts(content: Json, blobs: Blobs) -> Iterator[UserPart]:
-    """Yield the parts of a message or result: text, or texts and pictures."""
     if isinstance(content, str):
         yield TextPart(text=content)
         return

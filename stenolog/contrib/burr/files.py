@@ -125,7 +125,6 @@ class Burr(importers.SessionConverter):
         return self.writer.drain()
 
     def _end_step(self, value: JsonObject) -> None:
-        """Write the messages that a step added, and the exception that ended it."""
         self.time = as_time(value.get("end_time"), self.time)
         inputs = self._begun.pop(_key(value), {})
         step = {"action": as_str(value.get("action")), "sequence_id": value.get("sequence_id")}
@@ -198,7 +197,6 @@ class Burr(importers.SessionConverter):
         )
 
     def _fail(self, failure: str, value: JsonObject) -> None:
-        """Write a step's exception; its last line is the reason."""
         key = self.unique(f"exception-{value.get('sequence_id')}")
         last = failure.strip().rpartition("\n")[2][:1000]
         steps, self._steps = self._steps, []

@@ -175,7 +175,6 @@ class CopilotCli(importers.SessionConverter):
     # Settings
 
     def _note_folder(self, event: SessionEvent) -> None:
-        """Note folder, branch and model of a session that begins or resumes."""
         data = event.data
         context = as_dict(data.get("context")) or data
         facts = {name: as_str(context.get(theirs)) for theirs, name in _PLACE.items()}
@@ -286,13 +285,11 @@ class CopilotCli(importers.SessionConverter):
         self.write_error(event.key, wording, category, agent=agent, model=model)
 
     def _hand_off(self, event: SessionEvent) -> None:
-        """Write what another session hands over to this one."""
         facts = (as_str(event.data.get(name)) for name in ("context", "summary"))
         if wording := "\n\n".join(filter(None, facts)):
             self.write_user(event.key, text_parts(wording), "system", role=event.kind)
 
     def _start(self, event: SessionEvent) -> None:
-        """Begin a sub-agent, with the brief in the call that runs it."""
         data = event.data
         call = as_str(data.get("toolCallId"))
         name = self._agents.name(call, as_str(data.get("agentName")))
@@ -334,7 +331,6 @@ class CopilotCli(importers.SessionConverter):
         self.setup.settle(event.key, self.time)
 
     def _clear(self, event: SessionEvent) -> None:
-        """Begin the context anew."""
         if self.writer.here:
             self.setup.context_from, self.setup.hides = self.writer.here + 1, None
             self.in_context = {}

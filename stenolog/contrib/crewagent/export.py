@@ -151,12 +151,10 @@ def _identified(made: Mapping[str, Message]) -> list[Message]:
 
 
 def _is_foreign(event: events.Known) -> bool:
-    """Return whether the event was imported."""
     return event.source is not None and event.source.system == SYSTEM
 
 
 def _is_ours(event: events.Event) -> bool:
-    """Return whether the event was written here, and not imported."""
     return not isinstance(event, events.Unknown) and not _is_foreign(event)
 
 
@@ -172,7 +170,6 @@ def _opening_of(entries: Sequence[Entry]) -> events.ModeSwitch:
 
 
 def _about_of(entries: Sequence[Entry]) -> Message:
-    """Return the index's data on the conversation from its import."""
     return as_dict(_opening_of(entries).meta.get(SYSTEM))
 
 
@@ -206,7 +203,6 @@ def _is_the_one(conversation: Conversation, own: str) -> bool:
 
 
 def _about(id: str, entries: Sequence[Entry]) -> Message:
-    """Return the index's entry with the changes since."""
     told, now = _about_of(entries), settings(entries)
     titled = {"title": now.title} if now.title or not told else {}
     has_grown = any(_is_ours(entry.event) for entry in entries)
@@ -226,7 +222,6 @@ def _beginning(id: str, entries: Sequence[Entry]) -> Message:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Yield the files of messages in and below a folder."""
     yield from folder.glob(f"*/{MESSAGES}")
     yield from folder.glob(f"{CONVERSATIONS}/*/{MESSAGES}")
 

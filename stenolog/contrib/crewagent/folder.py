@@ -120,7 +120,6 @@ def _is_index(path: Path) -> bool:
 
 
 def _listed(folder: Path, reading: JsonLinesReader) -> dict[str, Message]:
-    """Return the entries of the index, by the id of the conversation."""
     path = folder / INDEX
     if not path.is_file():
         return {}
@@ -173,7 +172,6 @@ def _source_conversation(
 
 
 def _messages_in(document: Json) -> Json:
-    """Return the messages of a document, which may be an object around them."""
     return document.get("messages") if isinstance(document, dict) else document
 
 
@@ -222,7 +220,6 @@ def _has_another(path: Path, messages: list[Message]) -> bool:
 
 
 def _indexed(path: Path, about: Message) -> Json:
-    """Return the index with the entry, in the form that it has."""
     if not path.exists():
         return {"conversations": [about]}
     try:
@@ -261,7 +258,6 @@ def _as_text(document: Json) -> bytes:
 
 
 def _write(documents: Mapping[Path, bytes]) -> None:
-    """Write the files beside their places, and then put them there."""
     parts = {path: path.with_name(f".{path.name}.part") for path in documents}
     try:
         for path, part in parts.items():

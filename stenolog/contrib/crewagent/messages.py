@@ -89,7 +89,6 @@ class CrewAgent(importers.RecordConverter):
         return self.writer.drain()
 
     def _check_same(self) -> None:
-        """Raise `DuplicateIdError` if the log's conversation of this name is another one."""
         if self._is_checked:
             return
         self._is_checked = True
@@ -145,7 +144,6 @@ class CrewAgent(importers.RecordConverter):
             self._joined.update(event.joins)
 
     def _join(self, id: str, agents: Sequence[str]) -> None:
-        """Have agents join that an earlier file of the conversation did not have."""
         new = [agent for agent in agents if agent not in self._joined]
         made = made_up(id, JOIN)
         if new and (self.writer.holds(made) or not self.writer.holds(id)):
@@ -163,7 +161,6 @@ class CrewAgent(importers.RecordConverter):
             self._say(self._reader.switch(plain, source=self._source()), made_up(id, MODE), {})
 
     def _open(self, id: str, plain: Message) -> None:
-        """Begin the conversation, unless the log has it."""
         first = self._held.first
         if first is None:
             self._say(self._opening(plain), made_up(id, OPENING), {})

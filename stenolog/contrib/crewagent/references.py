@@ -129,7 +129,6 @@ def _placed(name: str, value: Json, positions: Mapping[str, int]) -> Json:
 
 
 def _spans(told: Json, positions: Mapping[str, int]) -> list[Json]:
-    """Return positions for a list of ids; other values unchanged."""
     if not isinstance(told, list):
         return [told]
     return [

@@ -149,7 +149,6 @@ def category_of(kind: str, words: str) -> ErrorCategory:
 
 
 def _fields(block: str) -> dict[str, str]:
-    """Return the fields of a block, by their names in lower case."""
     try:
         told: Json = json.loads(block)
     except ValueError:

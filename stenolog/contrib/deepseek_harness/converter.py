@@ -131,7 +131,6 @@ class DeepseekHarness(importers.SessionConverter):
         self.setup.about(SYSTEM, self._about)
 
     def _begin(self, head: JsonObject) -> None:
-        """Take the head of a session."""
         self.time = as_time(head.get("createdAt"), self.time)
         version = head.get("version", 0)
         told = {name: head.get(name) for name in _ABOUT}
@@ -316,7 +315,6 @@ class DeepseekHarness(importers.SessionConverter):
         self.put(result, key, blobs)
 
     def _summarise(self, value: JsonObject, message: JsonObject, key: str, instead: list[Node]) -> None:
-        """Write a summary in the place of a span of the conversation."""
         replaced = {node.position for node in instead}
         stays = {node.position for node in self._surface.nodes} - replaced
         calls = {position for position in self.writer.open_calls(self.main) if position in replaced}
@@ -336,7 +334,6 @@ class DeepseekHarness(importers.SessionConverter):
         self.decisions["compaction as a summary"] += 1
 
     def _replaced(self, value: JsonObject, key: str) -> list[Node]:
-        """Return the nodes that an event replaces."""
         if (span := span_of(value.get("surfaceOp"))) is None:
             return []
         if not (found := self._surface.replaced(span)):

@@ -66,7 +66,6 @@ def read(stream: BinaryIO, reader: importers.JsonLinesReader) -> Iterator[import
 
 
 def _event(row: JsonObject, reader: importers.JsonLinesReader, plain: Plain) -> JsonObject | None:
-    """Return a row as a file's event; skip one with damaged data."""
     try:
         data = reader.cell(_plain(row["data"], plain))
         surface = reader.cell(_plain(row["surface_op"] or "null", plain))

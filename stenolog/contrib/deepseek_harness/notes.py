@@ -186,6 +186,5 @@ class Notes:
 
 
 def _members(row: JsonObject) -> int:
-    """Return the number of events in a row."""
     data = as_dict(row.get("data"))
     return max(as_int(len(as_list(data.get("texts") or data.get("args")))), 1)

@@ -168,7 +168,6 @@ class Goose(importers.SessionConverter):
         return self.writer.drain()
 
     def _head(self, head: JsonObject) -> None:
-        """Take what the session says of itself: its first line, or its row."""
         self.time = as_time(head.get("created_at"), self.time)
         self.setup.title = (
             importers.title_of(as_str(head.get("name")) or as_str(head.get("description"))) or None
@@ -227,7 +226,6 @@ class Goose(importers.SessionConverter):
         return written
 
     def _fail(self, key: str, failure: Failure, items: Sequence[JsonObject]) -> int:
-        """Write a model call that failed, with what had come of the answer."""
         card = self.setup.cards[self.main]
         parts = ANSWERS.parts(items, provider=card.provider, model=card.model)
         category, asked = failure.category, self.writer.last_question(self.main)
@@ -265,7 +263,6 @@ class Goose(importers.SessionConverter):
         return others
 
     def _summarise(self, key: str, items: Sequence[JsonObject]) -> None:
-        """Write the summary that replaces messages for the agent."""
         calls = set(self.writer.open_calls(self.main)) & self._leaving
         covers = tuple(importers.position_ranges(self._leaving - calls, set()))
         self._hidden |= calls

@@ -97,7 +97,6 @@ def _head(row: JsonObject) -> JsonObject:
 
 
 def _message(row: JsonObject, reader: importers.JsonLinesReader) -> JsonObject | None:
-    """Return a row as a file's message; skip one with damaged JSON."""
     metadata: Json = {}
     try:
         content = reader.cell(row["content_json"])

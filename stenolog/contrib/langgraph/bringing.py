@@ -93,12 +93,10 @@ def decisions(
 
 
 def _keys(found: CheckpointTuple) -> Counter[tuple[str, str]]:
-    """Return how often each task wrote to each channel."""
     return Counter((task, channel) for task, channel, _ in found.pending_writes or ())
 
 
 def _is_missing(thread: Thread, id: Id, written: Counter[tuple[str, str]]) -> bool:
-    """Return whether the thread lacks the checkpoint, or one of its writes."""
     return id not in thread.saved or bool(
         written - Counter((write.task, write.channel) for write in thread.writes_at(*id))
     )

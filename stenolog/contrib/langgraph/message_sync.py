@@ -199,7 +199,6 @@ class MessageSync:
             return token_hex(8)
 
     def _under(self, key: str) -> list[int]:
-        """Return the positions of messages with that key."""
         return [*self.thread.told.get(key, ()), *self._now.get(key, ())]
 
     def _remove(self, found: ChannelMessage) -> None:

@@ -135,7 +135,6 @@ def _input_part(block: Block, blobs: Blobs) -> parts.UserPart:
 
 
 def _file(block: Block, kind: str, blobs: Blobs) -> parts.UserPart | None:
-    """Return a file's bytes as a blob, or its address; None without either."""
     media_type = clean(as_str(block.get("mime_type"))) or MEDIA[kind]
     blob = keep_base64(as_str(block.get("base64")), blobs) or ""
     url = clean(as_str(block.get("url")) or as_str(block.get("file_id")))

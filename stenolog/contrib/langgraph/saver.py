@@ -325,7 +325,6 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
                 yield thread, saved
 
     def _has(self, thread: Thread, saved: Saved, wanted: Mapping[str, Any]) -> bool:
-        """Return whether a checkpoint's metadata has all wanted values."""
         metadata = self._reading(thread).value(saved.metadata) if wanted else {}
         return matches(metadata, wanted)
 

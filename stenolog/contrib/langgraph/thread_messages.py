@@ -96,7 +96,6 @@ def _messages(connection: Connection, thread: str) -> list[Said]:
 
 
 def _in_state(kind: str, content: bytes) -> list[BaseMessage]:
-    """Return the messages in the state of a checkpoint."""
     values = (_value(kind, content) or {}).get("channel_values") or {}
     channels = [[*_each(value)] for name, value in values.items() if _is_of_state(name)]
     # A message may be in several channels: the longest has the order in which they came.
@@ -139,7 +138,6 @@ def _value(kind: str, content: bytes) -> Any:
 
 
 def _each(value: object) -> Iterator[BaseMessage]:
-    """Yield a channel's messages: one, a list, or a list's snapshot."""
     inner = value.value if type(value) is _DeltaSnapshot else value
     several: Iterable[object] = inner if type(inner) is list else [inner]
     for one in several:

@@ -164,7 +164,6 @@ class ThreadStore:
         return record({"drop": ids, "emptied": True}, context_from=self.head(thread, id) + 1)
 
     def _read(self, conversation: Conversation) -> Thread:
-        """Return the thread of a conversation, updated from its new entries."""
         key = conversation.key
         thread = self._threads.pop(conversation.name, None)
         if thread is None or thread.stream != key:
@@ -177,7 +176,6 @@ class ThreadStore:
         return thread
 
     def _updated(self, thread: Thread, conversation: Conversation) -> Thread:
-        """Return the thread after it has taken in the conversation's new entries."""
         head = conversation.position
         if thread.position < head:
             is_imported = within(conversation.imported_ranges())

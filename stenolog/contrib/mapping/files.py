@@ -146,7 +146,6 @@ class Mapped(importers.RecordConverter):
         self.writer.write(result, key, self._time)
 
     def _others(self, value: JsonObject) -> JsonObject:
-        """Return the fields that the mapping does not name."""
         mapping = self._mapping
         used = {
             path.top for paths in (mapping.paths, mapping.calls, mapping.result) for path in paths.values()
@@ -174,7 +173,6 @@ def _items(path: FieldPath | None, value: JsonObject, calls: dict[str, FieldPath
 
 
 def _call(paths: dict[str, FieldPath], item: Json, stand_in: str) -> ToolCall | None:
-    """Return an item as a call; None for one that has no name."""
     name = words_in(_at(paths.get("name", FieldPath("name")), item))
     if not name:
         return None
@@ -266,7 +264,6 @@ def _delimiter(stream: BinaryIO) -> str:
 
 
 def _listed(mapping: Mapping, document: Json, reader: importers.JsonLinesReader) -> Iterator[Record]:
-    """Yield the objects of the list in a document."""
     path = mapping.paths.get("records")
     found = path.find(document) if path else document
     if not isinstance(found, list):
@@ -291,7 +288,6 @@ def importer_of(path: Path) -> importers.Importer:
 
 
 def _mapping_of(stream: BinaryIO) -> Path | None:
-    """Return the mapping beside a stream's file."""
     name = getattr(stream, "name", None)
     return next(importers.mappings_beside(Path(name)), None) if isinstance(name, str) else None
 

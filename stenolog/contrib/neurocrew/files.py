@@ -134,7 +134,6 @@ class NeuroCrew(importers.RecordConverter):
             )
 
     def _open(self) -> None:
-        """Write the settings: members, turns, and the chat's fields."""
         self._opened = True
         key = f"about-{_digest(self._about)}"
         if self.writer.holds(key) and self._newcomers:
@@ -167,7 +166,6 @@ class NeuroCrew(importers.RecordConverter):
 
 
 def _speaks(message: dict[str, Any]) -> bool:
-    """Return whether the message is an agent's."""
     return kind_of(message) not in (*_USERS, *_SYSTEM)
 
 
@@ -250,7 +248,6 @@ def _is_awaiting(message: dict[str, Any]) -> bool:
 
 
 def _sound(messages: list[Any], reading: importers.JsonLinesReader) -> Iterator[Record]:
-    """Yield messages with role and content; report others as skipped."""
     for number, message in enumerate(messages, 1):
         if fault := _fault(message):
             reading.skipped.append(importers.Skipped(number, fault, "message"))
@@ -267,7 +264,6 @@ def _fault(message: Json) -> str:
 
 
 def _unwritable(value: Json) -> str:
-    """Return the reason that the log cannot store the value; empty if it can."""
     try:
         events.check_json(value)
     except ValueError as error:

@@ -267,7 +267,6 @@ class Nostr(importers.RecordConverter):
         return held, event.created_at, depth, event.id
 
     def _settle(self, event: NostrEvent, line: str) -> None:
-        """Apply an event's settings: who joins, which model speaks, phase and title."""
         speaker = self._who.agent(event.pubkey)
         for pubkey in [event.pubkey, *event.values("p")]:
             if name := self._who.agent(pubkey):

@@ -182,7 +182,6 @@ def parent_of(event: NostrEvent) -> str:
 
 
 def _root(event: NostrEvent) -> str:
-    """Return the root that it names, or an empty text."""
     marked = [tag[1] for tag in event.tags if tag[0] == "e" and len(tag) > 3 and tag[3] == "root"]
     unmarked = _unmarked(event)
     return (event.values("E")[:1] or marked or (unmarked[:1] if len(unmarked) > 1 else [""]))[0]

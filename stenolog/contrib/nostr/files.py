@@ -112,7 +112,6 @@ def _of_values(values: list[tuple[str, Json]]) -> Content:
 
 
 def _event(item: Json) -> Json:
-    """Return the event in a relay's message or a text of TENEX."""
     if _is_of_relay(item):
         return item[-1]
     return unpacked(item) if isinstance(item, str) else item
@@ -123,7 +122,6 @@ def _is_of_relay(value: Json) -> bool:
 
 
 def _checked(content: Content, reading: JsonLinesReader) -> Iterator[tuple[int, NostrEvent]]:
-    """Yield events with correct id and signature; report others as skipped."""
     is_signed = checker()
     for line, value in content.found:
         try:
@@ -137,7 +135,6 @@ def _checked(content: Content, reading: JsonLinesReader) -> Iterator[tuple[int, 
 
 
 def _label(value: Json) -> str:
-    """Return a bad record's label."""
     return f"event {value['id'][:8]}…" if is_event(value) and isinstance(value["id"], str) else "no event"
 
 

@@ -89,7 +89,6 @@ class Incoming:
             return self._caught_up(root, self.conversations[root]).made.get(position)
 
     def _caught_up(self, root: str, conversation: Conversation) -> Outgoing:
-        """Return the events of a conversation's entries, up to date."""
         outgoing = self._outgoing.setdefault(root, Outgoing(self._keys))
         for entry in conversation.entries(after=outgoing.position):
             outgoing.take(entry)
@@ -132,7 +131,6 @@ class Incoming:
     def _import(
         self, root: str, conversation: Conversation, told: dict[str, NostrEvent], profiles: list[NostrEvent]
     ) -> Imported | None:
-        """Import the events of a conversation; None if that was deleted."""
         with self._making:
             here = self._caught_up(root, conversation)
             events = {**told, **{event.id: event for event in here.made.values()}}

@@ -191,7 +191,6 @@ class Outgoing:
         return signer.signed(int(entry.time.timestamp()), kind, tags, event.text)
 
     def _thread_tags(self, event: UserMessage | AssistantMessage) -> Iterator[list[str]]:
-        """Yield the tags that say where in the conversation an event belongs."""
         root = self.root
         if root is None:
             if self._title:
@@ -241,7 +240,6 @@ def _author(entry: Entry) -> str:
 
 
 def _goes_out(event: UserMessage | AssistantMessage) -> bool:
-    """Return whether an event is words for others."""
     if not event.in_context or not event.text.strip():
         return False
     if isinstance(event, UserMessage):

@@ -295,7 +295,6 @@ def with_references(
 
 
 def _names(conversation: Conversation) -> dict[str, str]:
-    """Return the names of those who have spoken, by their keys."""
     found: dict[str, str] = {}
     for entry in conversation.entries():
         event = entry.event

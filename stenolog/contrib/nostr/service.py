@@ -215,7 +215,6 @@ class NostrRelay:
                 works.create_task(self._take_news(rooms))
 
     def _conversations(self) -> dict[str, str]:
-        """Return the conversations that belong to the relay: root and name."""
         found = {root: name for name in self.log.names() if (root := self._incoming.root_of(self.log[name]))}
         for name in self._named:
             begun = self._incoming.begun(self.log[name])
@@ -225,7 +224,6 @@ class NostrRelay:
         return found
 
     async def _open(self, rooms: AsyncExitStack, root: str, name: str) -> None:
-        """Work on a conversation from now on, and send what it says."""
         conversation = self.log[name]
         self._incoming.conversations[root] = conversation
 
@@ -245,7 +243,6 @@ class NostrRelay:
         return [text] if text.strip() or received(entry) else []
 
     async def _send(self, root: str, position: int) -> None:
-        """Publish an entry's event if the relay lacks it."""
         if TO_US not in self._complete or THREADS not in self._complete:
             raise ConnectionError("the relay has not told yet what it has")
         event = await asyncio.to_thread(self._incoming.event_at, root, position)
@@ -303,7 +300,6 @@ class NostrRelay:
                 self._sessions[root].wake()
 
     async def _introduce(self) -> None:
-        """Publish a profile for each local agent that has none on the relay."""
         for name, signer in self._signers.items():
             if signer.pubkey in self._introduced:
                 continue

@@ -96,7 +96,6 @@ class AgentsSession(importers.SessionConverter):
         return existing.id if existing else ""
 
     def _close(self) -> None:
-        """Write the answer so far."""
         rows, self._answer = self._answer, []
         if not rows:
             return
@@ -116,7 +115,6 @@ class AgentsSession(importers.SessionConverter):
             self.writer.write(answer, rows[0].key, rows[0].time, blobs)
 
     def _input(self, row: ItemRow) -> None:
-        """Write what a person or the system said, or a tool's result."""
         blobs: Blobs = {}
         for event in openai_agents_events([row.item], self.main, "", blobs):
             placed = self._placed(event, row)
@@ -152,7 +150,6 @@ def _has_failed(output: object) -> bool:
 
 
 def _tokens(turn: object) -> Usage | None:
-    """Return the tokens of a turn."""
     counted = as_dict(turn)
     numbers: dict[str, Any] = {
         "input": as_int(counted.get("input_tokens")),
@@ -241,7 +238,6 @@ def _records(
 
 
 def _item(data: object, reading: importers.JsonLinesReader) -> tuple[dict[str, Any] | None, str]:
-    """Return a row's item, or None and the reason."""
     if not isinstance(data, str | bytes):
         return None, f"expected an item as JSON, found {type(data).__name__}"
     try:
@@ -256,7 +252,6 @@ def _item(data: object, reading: importers.JsonLinesReader) -> tuple[dict[str, A
 
 
 def _usage(connection: sqlite3.Connection, branch: SessionBranch) -> dict[int, dict[str, Any]]:
-    """Return each turn's tokens, by the row of the model's last item."""
     query = (
         f"SELECT user_turn_number, MAX(message_id) FROM {STRUCTURE} WHERE session_id = ? AND branch_id = ?"
         f" AND message_type NOT IN ('user', 'other') AND message_type NOT LIKE '%{OUTPUT}'"

@@ -118,7 +118,6 @@ def _written(parts: list[JsonObject]) -> list[JsonObject]:
 
 
 def _steps(message: StoredMessage, parts: list[JsonObject]) -> list[list[JsonObject]]:
-    """Return each step's parts, from its start to its finish."""
     steps: list[list[JsonObject]] = [[]]
     for part in parts:
         if part.get("type") == "step-start" and any(each.get("type") in _SPOKEN for each in steps[-1]):
@@ -132,7 +131,6 @@ def _time(value: JsonObject, name: str) -> int:
 
 
 def _begun(part: JsonObject) -> int:
-    """Return a part's start in milliseconds; 0 if unknown."""
     return _time(part, "start") or _time(as_dict(part.get("state")), "start")
 
 

@@ -110,12 +110,10 @@ class OpenCode(importers.SessionConverter):
         )
 
     def _is_set_here(self, name: str) -> bool:
-        """Return whether this was set in the log itself."""
         own = (entry.event for entry in self.writer.log.own if entry.position > 1)
         return any(isinstance(event, ModeSwitch) and getattr(event, name) is not UNCHANGED for event in own)
 
     def _lost(self) -> list[int]:
-        """Return the log positions of messages and parts gone from the session."""
         log = self.writer.log
         own = {entry.position for entry in log.own}
         return sorted(
@@ -125,7 +123,6 @@ class OpenCode(importers.SessionConverter):
         )
 
     def _settings_of(self, unit: Unit) -> None:
-        """Take over the mode and the model of a message."""
         info, agent = unit.message.info, self._names[unit.session]
         if (mode := _agent_in(info)) and agent == self.main:
             self.setup.mode = mode
@@ -180,7 +177,6 @@ class OpenCode(importers.SessionConverter):
         return {"author": placed.agent if placed else self.main, "cause": placed.position if placed else None}
 
     def _step(self, unit: Unit) -> None:
-        """Write a response of the model: its words and its calls."""
         self._settings_of(unit)
         agent, info = self._names[unit.session], unit.message.info
         if not unit.parts and not unit.others:
@@ -236,7 +232,6 @@ class OpenCode(importers.SessionConverter):
         self.write_error(unit.id, wording, category, message=unit.message.id, agent=agent, attempt=attempt)
 
     def _error(self, unit: Unit) -> None:
-        """Write a failure, with the words that had come before it."""
         self._settings_of(unit)
         wording, category = failure(unit.message.info.get("error"))
         self.write_error(

@@ -70,7 +70,6 @@ class DatabaseStorage:
                 yield as_str(id), found, *others
 
     def _json(self, table: str, id: Any, data: Any) -> JsonObject:
-        """Return a row's object; an empty one, with a note, if there is none."""
         self._number += 1
         try:
             value = self._reading.cell(data)

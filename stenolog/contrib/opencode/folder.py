@@ -70,7 +70,6 @@ class FolderStorage:
         return found
 
     def _read(self, file: Path) -> JsonObject:
-        """Return a file's object; an empty one, with a note, if unreadable."""
         self._number += 1
         try:
             value = _document(file, self._reading)

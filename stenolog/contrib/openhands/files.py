@@ -130,7 +130,6 @@ class OpenHands(OpenHandsSession):
         return self.writer.drain()
 
     def _unique(self, key: str, value: dict[str, Any]) -> str:
-        """Return an event's key, made unique; empty for a repeated event."""
         digest = hash(compact_json(value))
         if key in self._seen and digest != self._seen[key]:
             self._repeated += 1
@@ -170,7 +169,6 @@ def _is_either(value: Json) -> bool:
 
 
 def _listed(document: Json) -> list[Json]:
-    """Return the events or runs listed in a document or one of its fields."""
     if isinstance(document, list):
         return document
     found = (as_list(as_dict(document).get(name)) for name in LISTS)
@@ -337,7 +335,6 @@ def read_folder(folder: Path, reading: JsonLinesReader) -> Iterator[SourceConver
 
 
 def _json(path: Path) -> dict[str, Any]:
-    """Return the object in a file beside the events; empty if none."""
     with suppress(UnknownFormatError, OSError), importers.regular_file(path) as stream:
         return as_dict(JsonLinesReader().document(stream))
     return {}

@@ -99,7 +99,6 @@ class V1Events:
         self._last[agent] = key
 
     def _is_of(self, agent: str, key: str) -> bool:
-        """Return whether an event is one of an agent's, by its key."""
         return key.startswith(f"{agent}/") if agent != MAIN else "/" not in key
 
     def _system(self, value: dict[str, Any]) -> None:

@@ -218,7 +218,6 @@ class Pi(importers.SessionConverter):
             self.ignored["empty message"] += 1
 
     def _injected(self, id: str, message: JsonObject) -> None:
-        """Write words of an extension, which the model gets in the user's name."""
         blobs: Blobs = {}
         parts = INPUTS.parts(message.get("content"), blobs)
         author = as_str(message.get("customType"))
@@ -244,7 +243,6 @@ class Pi(importers.SessionConverter):
             self.ignored["empty message"] += 1
 
     def _compact(self, id: str, value: JsonObject) -> None:
-        """Write a summary in place of all messages before the first kept one."""
         before = list(self.in_context)
         if "firstKeptEntryIndex" in value:
             first: int | None = as_int(value["firstKeptEntryIndex"])

@@ -92,14 +92,12 @@ class MessageHistory(importers.SessionConverter):
 
 
 def _needed(event: Known, blobs: Blobs) -> Iterator[tuple[str, bytes]]:
-    """Yield the blobs that the parts of an event name."""
     for part in getattr(event, "parts", ()):
         if (name := getattr(part, "blob", "")) in blobs:
             yield name, blobs[name]
 
 
 def _renamed(message: dict[str, Any]) -> dict[str, Any]:
-    """Return the message with today's field names."""
     usage = {OLD_NAMES.get(name, name): value for name, value in as_dict(message.get("usage")).items()}
     renamed = {name: value for name, value in message.items() if name not in ("usage", "vendor_id")}
     if usage:
@@ -145,7 +143,6 @@ def _messages(stream: BinaryIO, reading: importers.JsonLinesReader) -> Iterator[
 
 
 def _sound(messages: list[Json], reading: importers.JsonLinesReader) -> Iterator[Record]:
-    """Yield the messages that can be read; others are skipped with a reason."""
     for number, message in enumerate(messages, 1):
         if not isinstance(message, dict):
             fault = f"expected an object, found {type(message).__name__}"

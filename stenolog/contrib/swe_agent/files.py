@@ -146,7 +146,6 @@ class MiniSweAgent(AgentRun):
 
 
 def _items(key: str, message: Mapping[str, Json]) -> Iterator[AssistantPart]:
-    """Yield the parts of an answer of Responses."""
     for number, item in enumerate(map(as_dict, as_list(message.get("output")))):
         for part in importers.openai_item_parts(item, "", f"{key}-{number}"):
             if not isinstance(part, TextPart) or part.text.strip():
@@ -154,7 +153,6 @@ def _items(key: str, message: Mapping[str, Json]) -> Iterator[AssistantPart]:
 
 
 def _facts(message: Mapping[str, Json], extra: Mapping[str, Json]) -> dict[str, Any]:
-    """Return what a message says beside its words."""
     beside = {name: value for name, value in message.items() if name not in OWN}
     found = {**beside, **{name: value for name, value in extra.items() if name not in REPEATED}}
     return {name: value for name, value in found.items() if value not in (None, "", [], {})}
@@ -274,7 +272,6 @@ def _mini(document: Json) -> SourceConversation:
 
 
 def _from_yaml(stream: BinaryIO) -> BinaryIO:
-    """Return the JSON of a document in YAML. Raises as `yaml_document` does."""
     document = importers.yaml_document(stream)
     try:
         return BytesIO(json.dumps(document, default=str).encode())

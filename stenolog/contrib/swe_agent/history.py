@@ -190,7 +190,6 @@ class SweAgent(AgentRun):
             self._observations[key] = [self.writer.here]
 
     def _results(self, key: str, agent: str, message: dict[str, Any], meta: dict[str, Any]) -> None:
-        """Write one result for each call that an observation answers."""
         listed = message.get("tool_call_ids", message.get("tool_call_id"))
         ids = [id for id in (listed if isinstance(listed, list) else [listed]) if isinstance(id, str)]
         duration = _milliseconds(self._open.step.get("execution_time"))
@@ -217,7 +216,6 @@ class SweAgent(AgentRun):
             self.add_user_message(f"{key}:observation", MAIN, observation, "system")
 
     def _lone_step(self, key: str, step: dict[str, Any], *, in_context: bool) -> None:
-        """Write a step that the history lacks."""
         text = as_str(step.get("response")) or as_str(step.get("thought"))
         action = as_str(step.get("action"))
         parts: list[AssistantPart] = [TextPart(text=text)] if text.strip() else []

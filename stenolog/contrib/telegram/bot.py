@@ -241,14 +241,12 @@ class TokenTransport(httpx.AsyncBaseTransport):
 
 
 def _proxy(server: str) -> str | None:
-    """Return the proxy that the environment names for a server."""
     scheme, host = urlsplit(server).scheme, urlsplit(server).hostname or ""
     found = getproxies()
     return None if proxy_bypass(host) else found.get(scheme) or found.get("all")
 
 
 def _pause(content: bytes) -> float:
-    """Return the seconds that the server asks to wait."""
     try:
         return float(json.loads(content)["parameters"]["retry_after"])
     except (ValueError, KeyError, TypeError):

@@ -227,7 +227,6 @@ class Chat:
         self._shown = act, await self.bots.first.show(self.id, act, message, topic if self.id < 0 else 0)
 
     def _busy(self) -> str:
-        """Return an agent that is at work; empty if none is."""
         state = self.room.conversation.state()
         lanes = (lane for lane in state.lanes.values() if decision(state, lane).do in WORK)
         return next((lane.agent for lane in lanes), "")

@@ -173,7 +173,6 @@ def topic_of(conversation: Conversation, position: int) -> int:
 
 
 def _author(message: telegram.Message) -> str:
-    """Return the name that the others see."""
     if message.sender_chat:
         return message.sender_chat.effective_name or ""
     return message.from_user.full_name if message.from_user else ""

@@ -184,7 +184,6 @@ class Telegram:
         await self._stopped.wait()
 
     async def _enter(self, id: int) -> Chat | None:
-        """Return the opened chat; None if not allowed."""
         from .chat import Chat
 
         if id not in self.chats:
@@ -199,7 +198,6 @@ class Telegram:
             return self._open[id]
 
     async def _leave(self, id: int) -> None:
-        """Close a chat; the next message there opens it again."""
         async with self._entering:
             if self._open.pop(id, None):
                 await self._exits.pop(id).aclose()

@@ -191,7 +191,6 @@ class WorkflowDatabase:
         return f"{self.dialect.quote}{name}{self.dialect.quote}"
 
     def _prepare(self) -> None:
-        """Create the tables that are missing, and the column `cutOff`."""
         try:
             for statement in self.dialect.session:
                 self.run(statement)

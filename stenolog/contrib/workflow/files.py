@@ -43,7 +43,6 @@ def at_of(row: dict[str, Any]) -> datetime | None:
 
 
 def _speaker(row: dict[str, Any]) -> str:
-    """Return a row's lane; empty if no agent speaks."""
     if as_str(row.get("role")).casefold() not in AGENTS:
         return ""
     agent, _, task = as_str(row.get("agent")).partition("/")
@@ -51,7 +50,6 @@ def _speaker(row: dict[str, Any]) -> str:
 
 
 def _followed_by(speakers: Sequence[str]) -> list[str]:
-    """Return each row's next speaking lane; empty if none."""
     found, following = [], ""
     for speaker in reversed(speakers):
         found.append(following)

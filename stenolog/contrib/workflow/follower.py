@@ -84,7 +84,6 @@ class WorkflowFollower:
             raise refused[0]
 
     def _follow(self, conversation: Conversation) -> None:
-        """Write what is missing of one conversation, in one transaction."""
         with self._database.transaction():
             key = conversation.key
             if key is None:
@@ -146,7 +145,6 @@ class WorkflowFollower:
         return above is not None
 
     def _new_workflow(self, name: str) -> int:
-        """Return the id of a workflow that is made for a conversation."""
         try:
             return self._database.insert(WORKFLOWS, name=name[:LONGEST_NAME])
         except self._database.raised as error:
@@ -156,7 +154,6 @@ class WorkflowFollower:
             ) from error
 
     def _take(self, entry: Entry, key: int, workflow: int) -> None:
-        """Write the messages of an entry."""
         for position in _erased(entry):
             for id in self._ids(key, position):
                 newest = "SELECT MAX(position) FROM stenolog_messages WHERE message = ?"
@@ -198,7 +195,6 @@ class WorkflowFollower:
         self._database.run(f"UPDATE {MESSAGES} SET {columns} WHERE id = ?", *values.values(), id)
 
     def _ids(self, key: int, position: int) -> list[int]:
-        """Return the rows that the entry at a position has."""
         found = self._database.run(
             "SELECT message FROM stenolog_messages WHERE conversation = ? AND position = ? ORDER BY message",
             *(key, position),
@@ -210,7 +206,6 @@ class WorkflowFollower:
         self._database.run("DELETE FROM stenolog_messages WHERE message = ?", id)
 
     def _forget(self, key: int) -> None:
-        """Delete the messages of a conversation; its workflow stays."""
         mine = "SELECT message FROM stenolog_messages WHERE conversation = ?"
         self._database.run(f"DELETE FROM {MESSAGES} WHERE id IN ({mine})", key)
         self._database.run("DELETE FROM stenolog_messages WHERE conversation = ?", key)
@@ -218,12 +213,10 @@ class WorkflowFollower:
 
 
 def _is_number(name: str) -> bool:
-    """Return whether a conversation's name is the id of a workflow."""
     return name.isascii() and name.isdecimal() and 0 < int(name) <= LARGEST_ID
 
 
 def _erased(entry: Entry) -> list[int]:
-    """Return the erased positions that an entry records."""
     if not isinstance(entry.event, UserMessage) or entry.event.author_kind != "system":
         return []
     ours = entry.event.meta.get("stenolog")

@@ -41,7 +41,6 @@ def messages_in(entry: events.Entry) -> Iterator[dict[str, Any]]:
 def _message_row(
     row: dict[str, Any], role: str, parts: Sequence[Part], agent: str | None
 ) -> Iterator[dict[str, Any]]:
-    """Yield a message's row, if there is anything to read."""
     if content := _content(parts):
         yield {**row, "role": role, "content": content, "agent": agent}
 

@@ -82,7 +82,6 @@ def _recognised(stream: BinaryIO) -> str:
 
 
 def _beginning(first: bytes) -> str:
-    """Say how a file begins that is no transcript."""
     if first.startswith(_MCP):
         return f"a recording of an MCP server, {NO_IMPORTER}"
     text = first[:20].decode(errors="replace")
@@ -171,7 +170,6 @@ def _of_list(stream: BinaryIO) -> str:
 
 
 def _lists(lines: list[Json]) -> str:
-    """Describe a file with a list on each line."""
     calls = [line for line in lines if len(line) == 2 and str(line[0]).startswith("client.")]
     return f"a LangSmith recording of API calls, {NO_IMPORTER}" if calls else "a list on each line"
 

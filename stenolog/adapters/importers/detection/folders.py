@@ -127,12 +127,10 @@ def _is_session(file: Path) -> bool:
 
 
 def _is_named(name: str) -> bool:
-    """Return whether a format looks for files of such a name."""
     return name.lower().endswith(IMPORTERS.suffixes())
 
 
 def _is_seen(each: os.DirEntry[str]) -> bool:
-    """Return whether an entry is not hidden, or named by a format."""
     return each.name[0] != "." or (_is_named(each.name) and each.is_file())
 
 

@@ -289,7 +289,6 @@ def _check(connection: ForeignDatabase, table: str) -> None:
 
 
 def _is_ordinary(kind: str, statement: object) -> bool:
-    """Return whether a schema row is an ordinary table."""
     return kind == "table" and str(statement).upper().startswith("CREATE TABLE ")
 
 
@@ -340,7 +339,6 @@ def _columns(connection: ForeignDatabase, table: str) -> frozenset[str]:
 
 
 def _size_of(stream: BinaryIO) -> int:
-    """Return the bytes of a database and of its write-ahead log."""
     if isinstance(name := getattr(stream, "name", None), str):
         return sum(file.stat().st_size for file in (Path(name), Path(f"{name}-wal")) if file.is_file())
     at = stream.tell()

@@ -188,7 +188,6 @@ class JsonLinesReader:
         self.skipped.append(Skipped(number, reason))
 
     def _text(self, raw: bytes) -> str:
-        """Return the text without the blanks around it."""
         raw = raw.removeprefix(codecs.BOM_UTF8).strip(_BLANK.encode())
         try:
             return raw.decode()

@@ -85,7 +85,6 @@ def _message(event: Event, lane: LaneId, pair: Pair | None, blobs: Blobs) -> Mes
 
 
 def _persona_role(log: Sequence[Entry], agent: str) -> str:
-    """Return the role of the persona's message, if it was imported."""
     dealt = [e.event for e in log if isinstance(e.event, ModeSwitch) and e.event.cards.get(agent)]
     return _system_role(dealt[-1]) if dealt else "system"
 

@@ -71,7 +71,6 @@ class OpenAIChat(RecordConverter):
         return self.writer.drain()
 
     def _open(self, key: str, persona: str | None, role: str) -> None:
-        """Open the conversation; the first system message is the agent's persona."""
         if self._opened:
             return
         self._opened = True

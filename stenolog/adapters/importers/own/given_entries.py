@@ -146,7 +146,6 @@ def _entry(value: JsonObject) -> NewEntry:
 
 
 def _topic(value: JsonObject) -> str:
-    """Return the given topic, or the newest of the given kind."""
     newest = {cls.kind: topic for topic, cls in REGISTRY.events.items()}
     if "topic" in value:
         return _one_of("topic", value["topic"], [*REGISTRY.events, *REGISTRY.upcasts])
@@ -192,7 +191,6 @@ def _id(value: JsonObject) -> str | None:
 
 
 def _time(value: JsonObject) -> datetime | None:
-    """Return the time, which is called `at` in an export."""
     name = "at" if "time" not in value else "time"
     if (written := value.get(name)) is None:
         return None
@@ -206,6 +204,5 @@ def _time(value: JsonObject) -> datetime | None:
 
 
 def _found(value: Json) -> str:
-    """Return a value's shortened JSON for a message."""
     shown = to_json(value).decode(errors="replace")
     return shown if len(shown) <= 60 else f"{shown[:57]}…"

@@ -242,7 +242,6 @@ class Proof:
 
 
 def _pieces(stream: BinaryIO) -> Iterator[Piece]:
-    """Yield an export's lines. Raises `CorruptLogError` for an invalid one."""
     stream.seek(0)
     reading = JsonLinesReader(LONGEST_LINE)
     blobs: set[str] = set()
@@ -286,7 +285,6 @@ def _parse_piece(line: JsonObject) -> Piece:
 
 
 def _record(line: JsonObject) -> Record:
-    """Return a line's entry; an erased one has no salt and payload."""
     if "erased" in line:
         erased, size, salt = bytes.fromhex(line["erased"]), line["size"], b""
         payload = _text(line.get("payload", "")).encode()

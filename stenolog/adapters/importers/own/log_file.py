@@ -116,7 +116,6 @@ class _Plan:
     def _take(
         self, inspection: Inspection, held: ConversationRow, cursors: list[tuple[str, int, Cursor]]
     ) -> None:
-        """Plan one conversation."""
         head = inspection.head_until(held.key, LAST)
         first = inspection.digest_at(held.key, held.fork + 1) or b""
         mark = known_sessions.mark_of(first.hex())

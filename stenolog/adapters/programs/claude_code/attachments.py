@@ -93,7 +93,6 @@ def _texts(words: str) -> list[Block]:
 
 
 def _blocks_of(content: object) -> list[Block]:
-    """Return the blocks of one rendered message."""
     if isinstance(content, str):
         return _texts(content) if content.strip() else []
     return [each for each in as_list(content) if isinstance(each, dict) and each.get("type")]
@@ -110,7 +109,6 @@ def _strings(value: object) -> list[str]:
 
 
 def _under(heading: str, lines: Iterable[str]) -> str:
-    """Return lines below their heading; empty without lines."""
     listed = "\n".join(lines)
     return f"{heading}\n{listed}" if listed else ""
 
@@ -225,7 +223,6 @@ def text_of(data: Data) -> list[Block]:
 
 
 def _picture(content: Data) -> Block:
-    """Return an attached picture by its file's name; empty for other content."""
     file = as_dict(content.get("file"))
     data, kind = as_str(file.get("base64")), as_str(file.get("type"))
     if content.get("type") != "image" or not data:

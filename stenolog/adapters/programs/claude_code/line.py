@@ -67,7 +67,6 @@ def as_typed(words: str) -> str:
 
 
 def _between(words: str, tag: str) -> str | None:
-    """Return the stripped text between tags; None if one is missing."""
     _, _, behind = words.partition(f"<{tag}>")
     inside, end, _ = behind.partition(f"</{tag}>")
     return inside.strip() if end else None

@@ -102,7 +102,6 @@ class ClaudeCode:
         return Line(key_of(uuid) or number, value, agent, time, call)
 
     def _note_place(self, value: dict[str, Any]) -> None:
-        """Note the main agent's folder and branch, stored with the settings."""
         found = value.get("cwd"), value.get("gitBranch")
         if found != self._found:
             self._found = found
@@ -196,7 +195,6 @@ class ClaudeCode:
             self._beyond(line, f"system/{subtype}", begins=subtype != "compact_boundary")
 
     def _init(self, value: dict[str, Any]) -> None:
-        """Note model and permission mode from a stream's first record."""
         if model := as_str(value.get("model")):
             self.conversation.setup.card(MAIN, model=model)
         if mode := as_str(value.get("permissionMode")):
@@ -255,7 +253,6 @@ class ClaudeCode:
         return None
 
     def _prompt(self, line: Line, data: dict[str, Any]) -> None:
-        """Put the sent system prompt and tools on the agent's card."""
         self.conversation.resume(line)
         found = snapshot(data)
         told = {"persona": found.persona, "tools": found.tools}

@@ -125,7 +125,6 @@ class Codex:
         return self.writer.source(id, role, line.key)
 
     def _responded(self) -> None:
-        """End the current response: the next item belongs to another one."""
         self._response = self._uncounted = ""
 
     # Settings
@@ -330,7 +329,6 @@ class Codex:
     # What leaves the context
 
     def _roll_back(self, turns: int) -> None:
-        """Rewind: take back the last user turns."""
         if not 0 < turns <= len(self._prompts):
             return
         self._responded()
@@ -376,7 +374,6 @@ class Codex:
 
 
 def _words_of(error: Any) -> str:
-    """Return the words of an error; empty without one."""
     return as_str(as_dict(error).get("message")) or as_str(error) or (compact_json(error) if error else "")
 
 
