@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from stenolog.plugins import (
-    MAPPING_SUFFIXES,
-    FileFormat,
-    Foreign,
-    Program,
-    Reference,
-    RequestSigns,
-    Signature,
-    shows,
-)
+from stenolog import plugins
 
 _IN_MESSAGES = ("messages",)
 _ADK_SESSIONS = frozenset(("app_name", "user_id", "id", "state", "update_time"))
@@ -57,14 +48,16 @@ _OPENHANDS_FILES = tuple(
 )
 
 
-def _file(name: str, title: str, importer: str, *signatures: Signature, precedence: int = 0) -> FileFormat:
+def _file(
+    name: str, title: str, importer: str, *signatures: plugins.Signature, precedence: int = 0
+) -> plugins.FileFormat:
     """Return a format of files, whose importer is in this package."""
-    return FileFormat(name, title, f"{__package__}.{importer}", signatures, precedence)
+    return plugins.FileFormat(name, title, f"{__package__}.{importer}", signatures, precedence)
 
 
-def _program(*formats: FileFormat) -> Program:
+def _program(*formats: plugins.FileFormat) -> plugins.Program:
     """Return a program named by the first format of its files."""
-    return Program(formats[0].name, formats)
+    return plugins.Program(formats[0].name, formats)
 
 
 ADK = _program(
@@ -72,13 +65,13 @@ ADK = _program(
         "adk",
         "an ADK session or evaluation set",
         "adk.files:ADK",
-        shows("events", "id"),
-        shows("eval_cases", whole=True),
-        shows("evalCases", whole=True),
-        shows("query", whole=True),
-        shows("data", whole=True),
+        plugins.shows("events", "id"),
+        plugins.shows("eval_cases", whole=True),
+        plugins.shows("evalCases", whole=True),
+        plugins.shows("query", whole=True),
+        plugins.shows("data", whole=True),
         *(
-            Signature(tables={"sessions": _ADK_SESSIONS, "events": _ADK_EVENTS | {content}})
+            plugins.Signature(tables={"sessions": _ADK_SESSIONS, "events": _ADK_EVENTS | {content}})
             for content in ("event_data", "content")
         ),
     )
@@ -88,18 +81,20 @@ AI_SDK = _program(
         "ai-sdk",
         "UI messages of the AI SDK",
         "ai_sdk.files:AI_SDK",
-        shows("role", "parts", inside=_IN_MESSAGES),
-        shows("role", "toolInvocations", inside=_IN_MESSAGES),
+        plugins.shows("role", "parts", inside=_IN_MESSAGES),
+        plugins.shows("role", "toolInvocations", inside=_IN_MESSAGES),
     )
 )
-ATIF = _program(_file("atif", "an ATIF trajectory", "atif.files:ATIF", shows("schema_version", "steps")))
+ATIF = _program(
+    _file("atif", "an ATIF trajectory", "atif.files:ATIF", plugins.shows("schema_version", "steps"))
+)
 BURR = _program(
     _file(
         "burr",
         "a Burr log",
         "burr.files:BURR",
-        shows("type", "action", "sequence_id"),
-        shows("type", "action_sequence_id"),
+        plugins.shows("type", "action", "sequence_id"),
+        plugins.shows("type", "action_sequence_id"),
     )
 )
 COPILOT_CLI = _program(
@@ -107,11 +102,11 @@ COPILOT_CLI = _program(
         "copilot-cli",
         "a Copilot CLI session",
         "copilot_cli.sessions:COPILOT_CLI",
-        shows("type", "data", "id", "timestamp", "parentId"),
+        plugins.shows("type", "data", "id", "timestamp", "parentId"),
     )
 )._replace(
     executable="copilot",
-    requests=RequestSigns("copilot", ("copilot",)),
+    requests=plugins.RequestSigns("copilot", ("copilot",)),
     variables=("COPILOT_*", "GH_TOKEN", "GITHUB_TOKEN"),
 )
 CREWAGENT = _program(
@@ -119,8 +114,8 @@ CREWAGENT = _program(
         "crewagent",
         "CrewAgent messages",
         "crewagent.export:CREWAGENT",
-        *(shows(mark, inside=_IN_MESSAGES, whole=True) for mark in CREWAGENT_MARKS),
-        Signature(folder=_CREWAGENT_FILES),
+        *(plugins.shows(mark, inside=_IN_MESSAGES, whole=True) for mark in CREWAGENT_MARKS),
+        plugins.Signature(folder=_CREWAGENT_FILES),
     )
 )
 DEEPSEEK_HARNESS = _program(
@@ -128,15 +123,15 @@ DEEPSEEK_HARNESS = _program(
         "deepseek-harness",
         "a deepseek-harness session",
         "deepseek_harness.files:DEEPSEEK_HARNESS",
-        shows("id", "createdAt", type="session"),
-        shows("type", "seq0", "time0", "data"),
-        shows("type", "seq", "time", "data"),
+        plugins.shows("id", "createdAt", type="session"),
+        plugins.shows("type", "seq0", "time0", "data"),
+        plugins.shows("type", "seq", "time", "data"),
     ),
     _file(
         "deepseek-harness-db",
         "deepseek-harness's database of sessions",
         "deepseek_harness.files:DATABASE",
-        Signature(tables=_DSH_TABLES),
+        plugins.Signature(tables=_DSH_TABLES),
     ),
 )
 GOOSE = _program(
@@ -144,25 +139,28 @@ GOOSE = _program(
         "goose",
         "a goose session",
         "goose.files:GOOSE",
-        shows("working_dir", "message_count", "description"),
-        shows("role", "created", "content"),
+        plugins.shows("working_dir", "message_count", "description"),
+        plugins.shows("role", "created", "content"),
     ),
     _file(
-        "goose-db", "goose's database of sessions", "goose.files:GOOSE_DB", Signature(tables=_GOOSE_TABLES)
+        "goose-db",
+        "goose's database of sessions",
+        "goose.files:GOOSE_DB",
+        plugins.Signature(tables=_GOOSE_TABLES),
     ),
     _file(
         "goose-json",
         "a goose session as JSON",
         "goose.files:GOOSE_JSON",
-        shows("working_dir", "conversation", whole=True),
+        plugins.shows("working_dir", "conversation", whole=True),
     ),
-)._replace(requests=RequestSigns("goose", ("goose",)))
+)._replace(requests=plugins.RequestSigns("goose", ("goose",)))
 LANGGRAPH = _program(
     _file(
         "langgraph",
         "the database of a LangGraph SqliteSaver",
         "langgraph.database:LANGGRAPH",
-        Signature(tables=_LANGGRAPH_TABLES),
+        plugins.Signature(tables=_LANGGRAPH_TABLES),
     )
 )
 MAPPING = _program(
@@ -170,7 +168,7 @@ MAPPING = _program(
         "mapping",
         "a file with a mapping beside it",
         "mapping.files:MAPPING",
-        Signature(beside=MAPPING_SUFFIXES),
+        plugins.Signature(beside=plugins.MAPPING_SUFFIXES),
         precedence=2,
     )
 )
@@ -179,11 +177,11 @@ NEUROCREW = _program(
         "neurocrew",
         "a NeuroCrew chat",
         "neurocrew.export:NEUROCREW",
-        *(shows(key, name, whole=True) for key in _NEUROCREW for name in ("chat_id", "metadata")),
-        *(shows(name, whole=True) for name in ("role_display_name", "role_name", "agent_name")),
-        shows("role", whole=True, role="agent"),
-        shows("role", "timestamp", whole=True, role="user"),
-        Signature(words=(b"cli_command", b"role_name")),
+        *(plugins.shows(key, name, whole=True) for key in _NEUROCREW for name in ("chat_id", "metadata")),
+        *(plugins.shows(name, whole=True) for name in ("role_display_name", "role_name", "agent_name")),
+        plugins.shows("role", whole=True, role="agent"),
+        plugins.shows("role", "timestamp", whole=True, role="user"),
+        plugins.Signature(words=(b"cli_command", b"role_name")),
     )
 )
 NOSTR = _program(
@@ -191,8 +189,8 @@ NOSTR = _program(
         "nostr",
         "Nostr events",
         "nostr.files:NOSTR",
-        shows(*NOSTR_FIELDS, inside=("history",)),
-        Signature(texts=True, inside=("history",)),
+        plugins.shows(*NOSTR_FIELDS, inside=("history",)),
+        plugins.Signature(texts=True, inside=("history",)),
     )
 )
 OPENAI_AGENTS = _program(
@@ -200,7 +198,7 @@ OPENAI_AGENTS = _program(
         "openai-agents",
         "a session database of the OpenAI Agents SDK",
         "openai_agents.database:OPENAI_AGENTS",
-        Signature(tables={"": OPENAI_AGENTS_COLUMNS}),
+        plugins.Signature(tables={"": OPENAI_AGENTS_COLUMNS}),
     )
 )
 OPENCODE = _program(
@@ -208,27 +206,37 @@ OPENCODE = _program(
         "opencode",
         "an opencode storage folder or export",
         "opencode.folder:OPENCODE",
-        shows("info", "messages", whole=True),
-        Signature(folder=_OPENCODE_FILES),
+        plugins.shows("info", "messages", whole=True),
+        plugins.Signature(folder=_OPENCODE_FILES),
     ),
     _file(
         "opencode-db",
         "an opencode database",
         "opencode.database:OPENCODE_DB",
-        Signature(tables=_OPENCODE_TABLES),
+        plugins.Signature(tables=_OPENCODE_TABLES),
     ),
 )._replace(
     foreign=(
-        Foreign("a message of an opencode session", shows("sessionID", "role"), folder="storage"),
-        Foreign(
-            "an opencode session without its messages", shows("projectID", "directory"), folder="storage"
+        plugins.Foreign(
+            "a message of an opencode session", plugins.shows("sessionID", "role"), folder="storage"
         ),
-        Foreign("a part of an opencode message", shows("messageID", "type"), folder="storage"),
-        Foreign("a part of an opencode message", shows("id", "time", "text", type="text"), folder="storage"),
+        plugins.Foreign(
+            "an opencode session without its messages",
+            plugins.shows("projectID", "directory"),
+            folder="storage",
+        ),
+        plugins.Foreign(
+            "a part of an opencode message", plugins.shows("messageID", "type"), folder="storage"
+        ),
+        plugins.Foreign(
+            "a part of an opencode message",
+            plugins.shows("id", "time", "text", type="text"),
+            folder="storage",
+        ),
     ),
     executable="opencode",
-    launch=Reference("stenolog.contrib.opencode.launch", "begin"),
-    requests=RequestSigns("opencode", ("opencode",)),
+    launch=plugins.Reference("stenolog.contrib.opencode.launch", "begin"),
+    requests=plugins.RequestSigns("opencode", ("opencode",)),
     variables=("OPENCODE_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*"),
 )
 OPENHANDS = _program(
@@ -236,20 +244,22 @@ OPENHANDS = _program(
         "openhands",
         "an OpenHands run or conversation",
         "openhands.files:OPENHANDS",
-        shows("kind", "id", "timestamp", "source", inside=_OPENHANDS),
-        shows("action", "args", inside=_OPENHANDS),
-        shows("observation", "content", inside=_OPENHANDS),
-        shows("instance_id", "history"),
-        Signature(folder=_OPENHANDS_FILES),
+        plugins.shows("kind", "id", "timestamp", "source", inside=_OPENHANDS),
+        plugins.shows("action", "args", inside=_OPENHANDS),
+        plugins.shows("observation", "content", inside=_OPENHANDS),
+        plugins.shows("instance_id", "history"),
+        plugins.Signature(folder=_OPENHANDS_FILES),
     )
-)._replace(requests=RequestSigns("openhands", ("openhands",)))
-PI = _program(_file("pi", "a pi session", "pi.sessions:PI", shows("id", "cwd", "timestamp", type="session")))
+)._replace(requests=plugins.RequestSigns("openhands", ("openhands",)))
+PI = _program(
+    _file("pi", "a pi session", "pi.sessions:PI", plugins.shows("id", "cwd", "timestamp", type="session"))
+)
 PYDANTIC_AI = _program(
     _file(
         "pydantic-ai",
         "a message history of pydantic-ai",
         "pydantic_ai.files:PYDANTIC_AI",
-        shows("kind", "parts"),
+        plugins.shows("kind", "parts"),
     )
 )
 SWE_AGENT = _program(
@@ -257,11 +267,14 @@ SWE_AGENT = _program(
         "swe-agent",
         "a SWE-agent trajectory",
         "swe_agent.files:SWE_AGENT",
-        *(shows(name, whole=True) for name in ("history", "trajectory", "attempts", "trajectory_format")),
-        shows("role", "content", inside=_IN_MESSAGES, whole=True),
-        shows("extra", inside=_IN_MESSAGES, whole=True),
-        shows("info.mini_version", whole=True),
-        Signature(words=(b"history:", b"role:")),
+        *(
+            plugins.shows(name, whole=True)
+            for name in ("history", "trajectory", "attempts", "trajectory_format")
+        ),
+        plugins.shows("role", "content", inside=_IN_MESSAGES, whole=True),
+        plugins.shows("extra", inside=_IN_MESSAGES, whole=True),
+        plugins.shows("info.mini_version", whole=True),
+        plugins.Signature(words=(b"history:", b"role:")),
     )
 )
 CONVERSATION_MESSAGES = _program(
@@ -269,9 +282,9 @@ CONVERSATION_MESSAGES = _program(
         "conversation-messages",
         "a table conversation_messages",
         "workflow.files:WORKFLOW",
-        *(shows("role", "content", name) for name in WORKFLOW_IDS),
-        Signature(tables={"conversation_messages": frozenset()}),
-        Signature(words=(b"role", b"content")),
+        *(plugins.shows("role", "content", name) for name in WORKFLOW_IDS),
+        plugins.Signature(tables={"conversation_messages": frozenset()}),
+        plugins.Signature(words=(b"role", b"content")),
         precedence=1,
     )
 )

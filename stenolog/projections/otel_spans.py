@@ -13,16 +13,8 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from stenolog.domain import events
 from stenolog.domain.entry import Entry
-from stenolog.domain.events import (
-    AssistantMessage,
-    Known,
-    LlmError,
-    ModeSwitch,
-    ToolResult,
-    Unknown,
-    UserMessage,
-)
 from stenolog.domain.lanes.lifecycle import BUSY
 from stenolog.domain.lanes.state import OpenCall, State, address, find_call
 from stenolog.domain.lanes.step import INITIAL, Transition, step
@@ -111,7 +103,7 @@ class _Watch:
         before = self._state
         self._settings = configure(self._settings, entry)
         self._state, moves = step(before, entry)
-        if isinstance(entry.event, ModeSwitch) and entry.event.fork:
+        if isinstance(entry.event, events.ModeSwitch) and entry.event.fork:
             self._part(entry)
         work = self._works.get(_lane_of(entry.event))
         for move in moves:
@@ -131,18 +123,18 @@ class _Watch:
     def _begin(self, move: Transition, entry: Entry, by: _Work | None) -> None:
         """Begin a lane's work, in the trace of the work that led to it; a task's is a part of that."""
         trace = by.trace if by else _stable_id(entry, "trace", 32)
-        parent = by.id if by and isinstance(entry.event, UserMessage) else ""
+        parent = by.id if by and isinstance(entry.event, events.UserMessage) else ""
         id = _stable_id(entry, f"work {move.lane}")
         self._works[move.lane] = _Work(trace, id, entry.time, entry.position, parent)
 
     def _called(self, entry: Entry, before: State, work: _Work | None) -> Iterator[Span]:
         """Yield the call of a model or a tool that an entry tells of."""
         match entry.event:
-            case AssistantMessage() | LlmError() as said:
+            case events.AssistantMessage() | events.LlmError() as said:
                 yield from self._asked_model(
                     entry, said, work.trace if work else _stable_id(entry, "trace", 32)
                 )
-            case ToolResult() as result:
+            case events.ToolResult() as result:
                 yield from self._ran(entry, result, find_call(before, result))
             case _:
                 pass
@@ -157,9 +149,11 @@ class _Watch:
             if move.source in BUSY and move.target not in BUSY and move.lane in self._works:
                 yield self._rests(entry, move, self._works.pop(move.lane))
 
-    def _asked_model(self, entry: Entry, said: AssistantMessage | LlmError, trace: str) -> Iterator[Span]:
+    def _asked_model(
+        self, entry: Entry, said: events.AssistantMessage | events.LlmError, trace: str
+    ) -> Iterator[Span]:
         where = address(said.agent, said.task)
-        if isinstance(said, AssistantMessage):
+        if isinstance(said, events.AssistantMessage):
             for nth, call in enumerate(said.tool_calls):
                 self._calls[entry.id, nth] = _Call(where, entry.time, call)
         elif said.category == NOT_MADE or is_new_session(said):
@@ -178,11 +172,11 @@ class _Watch:
             start=_start(entry.time, said.duration_ms, asked),
             end=entry.time,
             attributes=self._common("chat", where, entry) | self._of_model(said, model),
-            error=said.category if isinstance(said, LlmError) else "",
-            message=said.message if isinstance(said, LlmError) else "",
+            error=said.category if isinstance(said, events.LlmError) else "",
+            message=said.message if isinstance(said, events.LlmError) else "",
         )
 
-    def _of_model(self, said: AssistantMessage | LlmError, model: str) -> Attributes:
+    def _of_model(self, said: events.AssistantMessage | events.LlmError, model: str) -> Attributes:
         card = self._settings.card_of(said.agent)
         told: dict[str, Any] = {
             "gen_ai.provider.name": _telemetry_name(card.provider),
@@ -200,7 +194,7 @@ class _Watch:
             }
         if said.receipt is not None:
             told["stenolog.request.sha256"] = said.receipt.sha256
-        if isinstance(said, AssistantMessage):
+        if isinstance(said, events.AssistantMessage):
             told["gen_ai.response.finish_reasons"] = [said.finish_reason] if said.finish_reason else None
             if said.first_token_ms is not None:
                 told["gen_ai.response.time_to_first_chunk"] = said.first_token_ms / 1000
@@ -215,7 +209,9 @@ class _Watch:
             told["gen_ai.output.messages"] = _messages(said)
         return _set_attributes(told)
 
-    def _ran(self, entry: Entry, result: ToolResult, found: tuple[Any, OpenCall] | None) -> Iterator[Span]:
+    def _ran(
+        self, entry: Entry, result: events.ToolResult, found: tuple[Any, OpenCall] | None
+    ) -> Iterator[Span]:
         open_call = found[1] if found else None
         asked = self._calls.pop((open_call.entry, open_call.nth), None) if open_call else None
         if asked is None:
@@ -270,7 +266,7 @@ class _Watch:
         )
 
     def _common(self, operation: str, where: str, entry: Entry) -> Attributes:
-        run = "" if isinstance(entry.event, Unknown) else entry.event.run
+        run = "" if isinstance(entry.event, events.Unknown) else entry.event.run
         return _set_attributes(
             {
                 "gen_ai.operation.name": operation,
@@ -283,12 +279,12 @@ class _Watch:
         )
 
 
-def _lane_of(event: Known | Unknown) -> str:
+def _lane_of(event: events.Known | events.Unknown) -> str:
     """Return the lane that says it: the one that gives a task, too, for one of its calls."""
     match event:
-        case AssistantMessage(agent=agent, task=task) | LlmError(agent=agent, task=task):
+        case events.AssistantMessage(agent=agent, task=task) | events.LlmError(agent=agent, task=task):
             return address(agent, task)
-        case UserMessage(author_kind="agent", author=lane, cause=int()):
+        case events.UserMessage(author_kind="agent", author=lane, cause=int()):
             return lane
         case _:
             return ""
@@ -304,7 +300,7 @@ def _start(end: datetime, took: int | None, asked: datetime) -> datetime:
     return min(asked if took is None else end - timedelta(milliseconds=took), end)
 
 
-def _child(said: ToolResult | AssistantMessage | LlmError) -> str | None:
+def _child(said: events.ToolResult | events.AssistantMessage | events.LlmError) -> str | None:
     """Return the conversation that the words were made in: a worker's, or a fork."""
     ours = said.meta.get("stenolog")
     child = ours.get("child") if isinstance(ours, dict) else None
@@ -318,10 +314,10 @@ def _set_attributes(attributes: dict[str, Any]) -> Attributes:
     return {name: value for name, value in attributes.items() if isinstance(value, kinds) and value != ""}
 
 
-def _messages(said: AssistantMessage | LlmError) -> str:
+def _messages(said: events.AssistantMessage | events.LlmError) -> str:
     """Return the model's message in the JSON of the semantic conventions."""
     message: dict[str, Any] = {"role": "assistant", "parts": [part for p in said.parts if (part := _part(p))]}
-    if isinstance(said, AssistantMessage):
+    if isinstance(said, events.AssistantMessage):
         message["finish_reason"] = said.finish_reason
     return json.dumps([message], ensure_ascii=False, separators=(",", ":"))
 

@@ -14,16 +14,8 @@ from stenolog.adapters.store.contract.blobs import shas_in
 from stenolog.adapters.store.contract.values import PendingEntry, Stream
 from stenolog.adapters.store.reading.handle import StreamHandle
 from stenolog.adapters.store.sidecar import erasures
+from stenolog.domain import erasure
 from stenolog.domain.entry import Entry, NewEntry
-from stenolog.domain.erasure import (
-    ERASED,
-    effects_of,
-    erasure_message,
-    erasure_of,
-    is_checkpointed,
-    is_effects,
-    is_erased,
-)
 from stenolog.domain.errors import (
     ConversationExistsError,
     InvalidEventError,
@@ -86,12 +78,12 @@ def _is_erasable(conversation: StreamHandle, position: int) -> bool:
     """Return whether an entry has words to erase. Raises `InvalidEventError` for one that must stay."""
     conversation.checked(position, least=1)
     (entry,) = conversation.entries(position - 1, position)
-    if is_erased(entry.event) or is_effects(entry.event):
+    if erasure.is_erased(entry.event) or erasure.is_effects(entry.event):
         return False
-    what = "record of an erasure" if erasure_of(entry.event) else entry.event.kind
+    what = "record of an erasure" if erasure.erasure_of(entry.event) else entry.event.kind
     if isinstance(entry.event, Unknown) or what != entry.event.kind:
         raise InvalidEventError(f"{conversation.name!r} at position {position}: a {what} cannot be erased")
-    if is_checkpointed(entry.event):
+    if erasure.is_checkpointed(entry.event):
         raise InvalidEventError(
             f"{conversation.name!r} at position {position}: LangGraph's checkpoints hold these words, "
             "and would bring them back: delete the whole conversation, its forks first"
@@ -120,7 +112,7 @@ def _write(
         inherited = log.recorder.lineage(handle.stream)[-1].after
         there = [at for at in positions if holder == key or at <= inherited]
         position, repairs = _repairs(handle, there)
-        events = [*repairs, erasure_message(there, by=by, reason=reason)]
+        events = [*repairs, erasure.erasure_message(there, by=by, reason=reason)]
         written[holder] = position, [appends.prepare(log.edge, NewEntry(each, time=now)) for each in events]
     recorded_at = log.recorder.erasure.erase(conversation.stream, positions, found, written)
     log.seals.renew(log.recorder.seal_key)
@@ -139,10 +131,10 @@ def _repairs(conversation: StreamHandle, positions: Sequence[int]) -> tuple[int,
     """
     before: State = INITIAL
     after: State = INITIAL
-    gone = Unknown(topic=ERASED, payload=b"", ignorable=True)
+    gone = Unknown(topic=erasure.ERASED, payload=b"", ignorable=True)
     for each in conversation.entries():
         before = evolve(before, each)
-        left = effects_of(each.event) if isinstance(each.event, ModeSwitch) else gone
+        left = erasure.effects_of(each.event) if isinstance(each.event, ModeSwitch) else gone
         after = evolve(after, each._replace(event=left) if each.position in positions else each)
     for _, call in before.open_calls():
         if call.position in positions:

@@ -29,16 +29,7 @@ from stenolog.domain.parts import (
     UserPart,
 )
 from stenolog.domain.values import Origin, Usage
-from stenolog.projections.messages.json_fields import (
-    Blobs,
-    arguments,
-    as_dict,
-    as_int,
-    as_list,
-    as_str,
-    compact_json,
-    keep,
-)
+from stenolog.projections.messages import json_fields
 
 Json: TypeAlias = dict[str, Any]
 SYSTEM = "pydantic-ai"
@@ -61,20 +52,20 @@ FINISHED = {
 FAILED = ("failed", "denied", "interrupted", "retried")
 
 
-def request_events(message: Json, blobs: Blobs) -> Iterator[NewEntry]:
+def request_events(message: Json, blobs: json_fields.Blobs) -> Iterator[NewEntry]:
     """Yield the events of a request, part by part."""
-    for part in as_list(message.get("parts")):
+    for part in json_fields.as_list(message.get("parts")):
         yield NewEntry(
             _input_event(part, blobs), None, _time(part.get("timestamp") or message.get("timestamp"))
         )
 
 
-def _input_event(part: Json, blobs: Blobs) -> UserMessage | ToolResult:
+def _input_event(part: Json, blobs: json_fields.Blobs) -> UserMessage | ToolResult:
     """Return the event of a request's part.
 
     Parts that no model reads, such as tool lists, are out of context.
     """
-    kind = as_str(part.get("part_kind"))
+    kind = json_fields.as_str(part.get("part_kind"))
     source = Origin(system=SYSTEM, role=kind)
     content = contents(part.get("content"), blobs)
     match kind:
@@ -84,8 +75,8 @@ def _input_event(part: Json, blobs: Blobs) -> UserMessage | ToolResult:
             return UserMessage(parts=content, source=source)
         case "retry-prompt" if part.get("tool_name"):  # the earlier form of a tool's failure
             return ToolResult(
-                call_id=as_str(part.get("tool_call_id")),
-                name=as_str(part.get("tool_name")),
+                call_id=json_fields.as_str(part.get("tool_call_id")),
+                name=json_fields.as_str(part.get("tool_name")),
                 parts=content,
                 is_error=True,
                 source=source,
@@ -94,14 +85,14 @@ def _input_event(part: Json, blobs: Blobs) -> UserMessage | ToolResult:
             return UserMessage(parts=content, author_kind="system", source=source)
         case "tool-return":
             return ToolResult(
-                call_id=as_str(part.get("tool_call_id")),
-                name=as_str(part.get("tool_name")),
+                call_id=json_fields.as_str(part.get("tool_call_id")),
+                name=json_fields.as_str(part.get("tool_name")),
                 parts=content,
                 is_error=part.get("outcome") in FAILED,
                 source=source,
             )
         case _:
-            kept = (TextPart(text=compact_json(part)),)
+            kept = (TextPart(text=json_fields.compact_json(part)),)
             return UserMessage(parts=kept, author_kind="system", in_context=False, source=source)
 
 
@@ -120,36 +111,38 @@ def plain_part(
             return {"part_kind": kind, "content": content, **written}
 
 
-def contents(content: Any, blobs: Blobs) -> tuple[UserPart, ...]:
+def contents(content: Any, blobs: json_fields.Blobs) -> tuple[UserPart, ...]:
     """Return a result's parts: a text, a list with media, or JSON as text."""
     if content is None:
         return ()
-    is_told = isinstance(content, list) and any(as_dict(part).get("kind") for part in content)
+    is_told = isinstance(content, list) and any(json_fields.as_dict(part).get("kind") for part in content)
     return tuple(_content(part, blobs) for part in (content if is_told else [content]))
 
 
-def _content(part: Any, blobs: Blobs) -> UserPart:
+def _content(part: Any, blobs: json_fields.Blobs) -> UserPart:
     match part:
         case str():
             return TextPart(text=part)
         case {"kind": "binary", "data": str(data), "media_type": str(media)}:
-            return _binary(data, media, blobs) or TextPart(text=compact_json(part))
+            return _binary(data, media, blobs) or TextPart(text=json_fields.compact_json(part))
         case {"kind": "image-url", "url": str(url)}:
-            return ImagePart(url=url, media_type=as_str(part.get("media_type")) or "image/png")
+            return ImagePart(url=url, media_type=json_fields.as_str(part.get("media_type")) or "image/png")
         case {"kind": "document-url" | "audio-url" | "video-url", "url": str(url)}:
-            return FilePart(url=url, media_type=as_str(part.get("media_type")) or "application/octet-stream")
+            return FilePart(
+                url=url, media_type=json_fields.as_str(part.get("media_type")) or "application/octet-stream"
+            )
         case {"kind": "text-content" | "structured-content", "content": str(words)}:
             return TextPart(text=words)
         case {"kind": "cache-point"}:
             return TextPart(text="")  # it keeps its place among the others, and says nothing
         case _:
-            return TextPart(text=compact_json(part))
+            return TextPart(text=json_fields.compact_json(part))
 
 
-def _binary(data: str, media: str, blobs: Blobs) -> UserPart | None:
+def _binary(data: str, media: str, blobs: json_fields.Blobs) -> UserPart | None:
     """Return a picture or file as a part; pydantic writes URL-safe base64."""
     try:
-        blob = keep(base64.b64decode(data, b"-_", validate=True), blobs)
+        blob = json_fields.keep(base64.b64decode(data, b"-_", validate=True), blobs)
     except (binascii.Error, ValueError):
         return None
     return (ImagePart if media.startswith("image/") else FilePart)(media_type=media, blob=blob)
@@ -176,16 +169,20 @@ def _sent_content(part: ImagePart | FilePart, blobs: Mapping[str, bytes]) -> Jso
 
 def response_event(message: Json, agent: str) -> NewEntry:
     """Return the event of a response."""
-    usage = as_dict(message.get("usage"))
-    counted: Json = {ours: as_int(usage.get(theirs)) for ours, theirs in USAGE.items()}
-    counted["cache_write_hour"] = as_int(as_dict(usage.get("details")).get("ephemeral_1h_input_tokens"))
+    usage = json_fields.as_dict(message.get("usage"))
+    counted: Json = {ours: json_fields.as_int(usage.get(theirs)) for ours, theirs in USAGE.items()}
+    counted["cache_write_hour"] = json_fields.as_int(
+        json_fields.as_dict(usage.get("details")).get("ephemeral_1h_input_tokens")
+    )
     event = AssistantMessage(
         agent=agent,
-        parts=[_answer_part(part) for part in as_list(message.get("parts"))],
-        model=as_str(message.get("model_name")),
-        finish_reason=as_str(message.get("finish_reason")),
+        parts=[_answer_part(part) for part in json_fields.as_list(message.get("parts"))],
+        model=json_fields.as_str(message.get("model_name")),
+        finish_reason=json_fields.as_str(message.get("finish_reason")),
         usage=Usage(**counted) if any(counted.values()) else None,
-        source=Origin(system=SYSTEM, id=as_str(message.get("provider_response_id")), role="response"),
+        source=Origin(
+            system=SYSTEM, id=json_fields.as_str(message.get("provider_response_id")), role="response"
+        ),
     )
     return NewEntry(event, None, _time(message.get("timestamp")))
 
@@ -195,14 +192,17 @@ def _answer_part(part: Json) -> AssistantPart:
         case {"part_kind": "text", "content": str(words)}:
             return TextPart(text=words)
         case {"part_kind": "thinking", "content": str(words)}:
-            provider, proof = as_str(part.get("provider_name")), as_str(part.get("signature"))
+            provider, proof = (
+                json_fields.as_str(part.get("provider_name")),
+                json_fields.as_str(part.get("signature")),
+            )
             signed, encrypted = ("", proof) if provider == "openai" else (proof, "")
-            id = as_str(part.get("id"))
+            id = json_fields.as_str(part.get("id"))
             return ReasoningPart(text=words, provider=provider, id=id, signature=signed, encrypted=encrypted)
         case {"part_kind": "tool-call", "tool_call_id": str(id), "tool_name": str(name)}:
-            return ToolCall(id=id, name=name, arguments=arguments(part.get("args")))
+            return ToolCall(id=id, name=name, arguments=json_fields.arguments(part.get("args")))
         case _:
-            return ProviderPart(provider=SYSTEM, raw=compact_json(part))
+            return ProviderPart(provider=SYSTEM, raw=json_fields.compact_json(part))
 
 
 def plain_response(event: AssistantMessage, time: datetime) -> Json:

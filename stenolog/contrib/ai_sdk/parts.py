@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from stenolog import importers
+from stenolog import importers, parts
 from stenolog.importers import (
     Blobs,
     Json,
@@ -15,14 +15,6 @@ from stenolog.importers import (
     as_list,
     as_str,
     compact_json,
-)
-from stenolog.parts import (
-    AssistantPart,
-    FilePart,
-    ImagePart,
-    ReasoningPart,
-    TextPart,
-    UserPart,
 )
 
 SYSTEM = "ai-sdk"
@@ -134,10 +126,10 @@ def old_call(raw: dict[str, Any], id: str) -> ToolInvocation:
     return ToolInvocation(own or id, name, state, arguments(raw.get("args")), raw.get("result"), "", raw)
 
 
-def result_parts(call: ToolInvocation, blobs: Blobs) -> list[UserPart]:
+def result_parts(call: ToolInvocation, blobs: Blobs) -> list[parts.UserPart]:
     """Return a result: the parts that an MCP server returned, or one text."""
     if not call.content:
-        return [TextPart(text=call.text)]
+        return [parts.TextPart(text=call.text)]
     return INPUTS.parts(call.content, blobs)
 
 
@@ -147,7 +139,7 @@ def attachment(raw: dict[str, Any]) -> JsonObject:
     return {"type": "file", **named}
 
 
-def _file(part: JsonObject, context: importers.BlockContext) -> ImagePart | FilePart | None:
+def _file(part: JsonObject, context: importers.BlockContext) -> parts.ImagePart | parts.FilePart | None:
     """Return a picture or file: bytes as a blob, else its URL or its id at a provider."""
     url, name = as_str(part.get("url")), as_str(part.get("filename"))
     media_type = as_str(part.get("mediaType")) or as_str(part.get("mimeType"))
@@ -160,13 +152,15 @@ def _file(part: JsonObject, context: importers.BlockContext) -> ImagePart | File
     ids = as_dict(part.get("providerReference"))
     provider, id = next(((name, id) for name, id in ids.items() if isinstance(id, str)), ("", ""))
     if id and not blob and not (url and media_type.startswith("image/")):
-        return FilePart(
+        return parts.FilePart(
             name=name, media_type=media_type or "application/octet-stream", provider=provider, id=id
         )
     return importers.media_part(media_type, name, blob=blob, url="" if blob else url) if blob or url else None
 
 
-def _reasoning(part: JsonObject, _: importers.BlockContext) -> ReasoningPart | list[ReasoningPart]:
+def _reasoning(
+    part: JsonObject, _: importers.BlockContext
+) -> parts.ReasoningPart | list[parts.ReasoningPart]:
     if details := as_list(part.get("details")):
         return [_old_reasoning(as_dict(each)) for each in details]
     content = as_str(part.get("text")) or as_str(part.get("reasoning"))
@@ -176,12 +170,14 @@ def _reasoning(part: JsonObject, _: importers.BlockContext) -> ReasoningPart | l
         encrypted = as_str(fields.get("redactedData")) or as_str(fields.get("reasoningEncryptedContent"))
         named = "gemini" if provider in ("google", "vertex") else provider
         id = as_str(fields.get("itemId"))
-        return ReasoningPart(text=content, provider=named, id=id, signature=signature, encrypted=encrypted)
-    return ReasoningPart(text=content, signature=as_str(part.get("signature")))
+        return parts.ReasoningPart(
+            text=content, provider=named, id=id, signature=signature, encrypted=encrypted
+        )
+    return parts.ReasoningPart(text=content, signature=as_str(part.get("signature")))
 
 
-def _old_reasoning(detail: dict[str, Any]) -> ReasoningPart:
-    return ReasoningPart(
+def _old_reasoning(detail: dict[str, Any]) -> parts.ReasoningPart:
+    return parts.ReasoningPart(
         text=as_str(detail.get("text")),
         signature=as_str(detail.get("signature")),
         encrypted=as_str(detail.get("data")),
@@ -189,9 +185,9 @@ def _old_reasoning(detail: dict[str, Any]) -> ReasoningPart:
 
 
 _media = dict.fromkeys(("file", "image", "audio"), _file)
-INPUTS = importers.PartTable[UserPart](SYSTEM, {"text": importers.text_maker(), **_media})
+INPUTS = importers.PartTable[parts.UserPart](SYSTEM, {"text": importers.text_maker(), **_media})
 """Makers of what a user sent, and of what an MCP server returned."""
-ANSWERS = importers.PartTable[AssistantPart](
+ANSWERS = importers.PartTable[parts.AssistantPart](
     SYSTEM, {"text": importers.text_maker(), "reasoning": _reasoning}
 )
 """Makers of an answer's parts that are no calls."""

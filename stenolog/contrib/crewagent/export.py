@@ -8,20 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from stenolog import events
+from stenolog import events, importers
 from stenolog.analysis import Context, context, settings
 from stenolog.errors import CallerError, UnsupportedVersionError
 from stenolog.events import Entry
-from stenolog.importers import (
-    Blobs,
-    Exporter,
-    FolderFormat,
-    Importer,
-    Record,
-    as_dict,
-    as_str,
-    conversation_name,
-)
 
 from .folder import (
     CONVERSATIONS,
@@ -66,7 +56,7 @@ def _files_of(conversation: Conversation, entries: Sequence[Entry], folder: Path
         result = large.get(each.position)
         if result is not None and _is_foreign(result):
             whole = WholeOutput(each.alias, outputs.content(each), is_named=True)
-            named = as_dict(result.meta.get(OURS)).get("alias")
+            named = importers.as_dict(result.meta.get(OURS)).get("alias")
             if named == each.alias and there_already(folder, each.alias) in (None, whole.content):
                 wholes[each.position] = whole
         elif result is not None and not each.alias.startswith("@project"):
@@ -124,7 +114,7 @@ def _message(
     base = files.with_path(written(event, place, blobs), entry.position, event)
     message = restored(base, event.meta, hidden)
     ours: Message = {} if _is_foreign(event) else {"native": True}
-    found: Blobs = {}
+    found: importers.Blobs = {}
     # Whom it is for stands in the messages around it, where CrewAgent wrote it.
     to = tuple(event.to) if isinstance(event, events.UserMessage) and not ours else ()
     heard = before.reader.read({**message, OURS: ours} if ours else message, entry.id, entry.time, found, to)
@@ -142,12 +132,14 @@ def _identified(made: Mapping[str, Message]) -> list[Message]:
     """Return the messages with their entries' ids; those that do not fit are noted."""
     told = dict(made)
     while True:  # what one says of itself may give another one its id, or take it
-        found = ids_of([Record(str(number), message) for number, message in enumerate(told.values(), 1)])
+        found = ids_of(
+            [importers.Record(str(number), message) for number, message in enumerate(told.values(), 1)]
+        )
         astray = [id for id, known in zip(told, found.values(), strict=True) if id != known]
-        silent = [id for id in astray if as_dict(told[id].get(OURS)).get("id") != id]
+        silent = [id for id in astray if importers.as_dict(told[id].get(OURS)).get("id") != id]
         if not silent:
             return list(told.values())
-        told |= {id: {**told[id], OURS: {**as_dict(told[id].get(OURS)), "id": id}} for id in silent}
+        told |= {id: {**told[id], OURS: {**importers.as_dict(told[id].get(OURS)), "id": id}} for id in silent}
 
 
 def _is_foreign(event: events.Known) -> bool:
@@ -170,14 +162,14 @@ def _opening_of(entries: Sequence[Entry]) -> events.ModeSwitch:
 
 
 def _about_of(entries: Sequence[Entry]) -> Message:
-    return as_dict(_opening_of(entries).meta.get(SYSTEM))
+    return importers.as_dict(_opening_of(entries).meta.get(SYSTEM))
 
 
 def _id(conversation: Conversation, entries: Sequence[Entry]) -> str:
     """Return the id it was imported with, if it is its own, or its name as a folder name."""
     if not entries:
         raise CallerError(f"{conversation.name!r}: expected a conversation with entries, found none")
-    own = as_str(_about_of(entries).get("id"))
+    own = importers.as_str(_about_of(entries).get("id"))
     if is_folder_name(own) and not _is_fork(entries) and _is_the_one(conversation, own):
         return own
     quoted = re.sub(r"[/\\\0:%]|^\.", lambda found: f"%{ord(found[0]):02X}", conversation.name)
@@ -190,7 +182,7 @@ def _is_fork(entries: Iterable[Entry]) -> bool:
 
 def _is_the_one(conversation: Conversation, own: str) -> bool:
     """Return whether no other conversation has that name or imported id."""
-    name = conversation_name(own)
+    name = importers.conversation_name(own)
     if conversation.name == name:
         return True
     others = [
@@ -210,7 +202,7 @@ def _about(id: str, entries: Sequence[Entry]) -> Message:
         return {**told, **titled}
     begun = {} if told else {"createdAt": iso(entries[0].time)}
     lately = {"updatedAt": iso(entries[-1].time), ("mode" if "mode" in told else ACTIVE): now.mode}
-    ours = {**as_dict(told.get(OURS)), **_beginning(id, entries)}
+    ours = {**importers.as_dict(told.get(OURS)), **_beginning(id, entries)}
     return {**told, "id": id, **begun, **titled, **lately, **({OURS: ours} if ours else {})}
 
 
@@ -226,11 +218,11 @@ def _files(folder: Path) -> Iterator[Path]:
     yield from folder.glob(f"{CONVERSATIONS}/*/{MESSAGES}")
 
 
-CREWAGENT = Importer(
+CREWAGENT = importers.Importer(
     "crewagent",
     read=read,
     is_document=are_messages,
     name_of=own_name,
-    folder=FolderFormat(folder_of, is_one, conversations, _files),
+    folder=importers.FolderFormat(folder_of, is_one, conversations, _files),
 )
-TO_CREWAGENT = Exporter("crewagent", "a folder that CrewAgent reads", write_folder=export_crewagent)
+TO_CREWAGENT = importers.Exporter("crewagent", "a folder that CrewAgent reads", write_folder=export_crewagent)

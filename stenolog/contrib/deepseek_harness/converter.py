@@ -14,18 +14,9 @@ from stenolog.events import AssistantMessage, ToolResult, UserMessage
 from stenolog.importers import Blobs, Json, JsonObject, Record, as_dict, as_int, as_list, as_str, as_time
 from stenolog.parts import TextPart
 
+from . import vocabulary
 from .failures import Failures
 from .notes import ANSWERS, INPUTS, SYSTEM, Notes, outcome_of, text_in, tools_in, usage_of
-from .vocabulary import (
-    COMPACTING,
-    LOG_ONLY,
-    PACKED,
-    VERSIONS,
-    author_kind,
-    is_header,
-    message_in,
-    source_name,
-)
 
 
 class Node(NamedTuple):
@@ -104,7 +95,7 @@ class DeepseekHarness(importers.SessionConverter):
     def take(self, record: Record) -> list[importers.Step]:
         """Return the steps for a record."""
         value = record.value
-        if is_header(value):
+        if vocabulary.is_header(value):
             self._begin(value)
         else:
             self.time = as_time(value.get("time", value.get("time0")), self.time)
@@ -135,11 +126,11 @@ class DeepseekHarness(importers.SessionConverter):
         version = head.get("version", 0)
         told = {name: head.get(name) for name in _ABOUT}
         self.about(cwd=as_str(head.get("cwd")), format=f"v{version}", **told)
-        if version not in VERSIONS or isinstance(version, bool):
+        if version not in vocabulary.VERSIONS or isinstance(version, bool):
             self.notes.write(
                 "version",
-                f"this session is in version {version!r} of dsh's format; versions 0 to {VERSIONS[-1]} are "
-                "known, and its records are read as those",
+                f"this session is in version {version!r} of dsh's format; versions 0 to "
+                f"{vocabulary.VERSIONS[-1]} are known, and its records are read as those",
                 head,
             )
 
@@ -156,7 +147,7 @@ class DeepseekHarness(importers.SessionConverter):
                 self._result(value, data, key)
             case "assistant/chunk":
                 self.failures.attempt.take(as_dict(data.get("chunk")))
-            case _ if kind in PACKED:
+            case _ if kind in vocabulary.PACKED:
                 self.failures.attempt.take_packed(kind, data)
             case "assistant/attempt" | "llm/retry" | "step/end" | "turn/end":
                 self.failures.take(kind, data, key)
@@ -181,7 +172,7 @@ class DeepseekHarness(importers.SessionConverter):
         """Count an event without a speaker; note an unknown one unless it may be skipped."""
         if kind == "step/start":
             self.failures.begin_step()
-        if kind in LOG_ONLY or value.get("ignorable") is True:
+        if kind in vocabulary.LOG_ONLY or value.get("ignorable") is True:
             self.ignored[kind] += 1
             return
         self.decisions["unknown record"] += 1
@@ -207,20 +198,20 @@ class DeepseekHarness(importers.SessionConverter):
         instead = self._replaced(value, key)
         head = self._surface.nodes[:1]
         if instead == head or not self._surface.nodes:
-            self.setup.card(self.main, persona=text_in(message_in(data).get("content")))
+            self.setup.card(self.main, persona=text_in(vocabulary.message_in(data).get("content")))
             self._surface.put(Node(as_int(value.get("seq")), "system/message", 0), instead)
         else:
             self._user(value, data, key)
 
     def _user(self, value: JsonObject, data: JsonObject, key: str) -> None:
         """Read a message in the user's name: a person's, the program's, or a summary's."""
-        message = message_in(data)
+        message = vocabulary.message_in(data)
         key = self.key(message, key)
         self.notes.forget_queued(key)
-        name = source_name(as_dict(message.get("source")))
-        kind = "system" if value.get("type") != "user/message" else author_kind(name)
+        name = vocabulary.source_name(as_dict(message.get("source")))
+        kind = "system" if value.get("type") != "user/message" else vocabulary.author_kind(name)
         instead = self._replaced(value, key)
-        if instead and name in COMPACTING:
+        if instead and name in vocabulary.COMPACTING:
             self._summarise(value, message, key, instead)
             return
         self._hide(node.position for node in instead)
@@ -237,7 +228,7 @@ class DeepseekHarness(importers.SessionConverter):
         self._put(value, self.put(said, key, blobs), instead)
 
     def _assistant(self, value: JsonObject, data: JsonObject, key: str) -> None:
-        message = message_in(data)
+        message = vocabulary.message_in(data)
         key = self.key(message, key)
         source = as_dict(message.get("source")) or as_dict(data.get("provenance"))
         provider, model = as_str(source.get("provider")), as_str(source.get("model"))

@@ -5,17 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import timedelta
 
+from stenolog import importers
 from stenolog.events import ErrorCategory
-from stenolog.importers import (
-    Json,
-    JsonObject,
-    SessionConverter,
-    as_dict,
-    as_int,
-    as_list,
-    as_str,
-    error_category,
-)
 
 from .notes import ANSWERS, SYSTEM, usage_of
 
@@ -40,7 +31,7 @@ class Failures:
     Several records report a failure: chunks or attempt, the retry, the turn's end. The first one is written.
     """
 
-    def __init__(self, session: SessionConverter) -> None:
+    def __init__(self, session: importers.SessionConverter) -> None:
         self._session = session
         self.attempt = Attempt()
         self._is_written = False
@@ -50,17 +41,19 @@ class Failures:
         """Begin a step: a failure from here on is another one."""
         self._is_written, self._retries = False, 0
 
-    def settle(self, stream: list[Json]) -> Attempt:
+    def settle(self, stream: list[importers.Json]) -> Attempt:
         """Return the attempt whose answer has come: its chunks, or the answer's own stream."""
         done, self.attempt = self.attempt, Attempt()
         self.begin_step()
-        return done if done or not stream else Attempt().take_all(map(as_dict, stream))
+        return done if done or not stream else Attempt().take_all(map(importers.as_dict, stream))
 
-    def take(self, kind: str, data: JsonObject, key: str) -> None:
+    def take(self, kind: str, data: importers.JsonObject, key: str) -> None:
         """Read an event that may report a failure."""
         match kind:
             case "assistant/attempt":
-                self._flush(key, Attempt().take_all(map(as_dict, as_list(data.get("stream")))))
+                self._flush(
+                    key, Attempt().take_all(map(importers.as_dict, importers.as_list(data.get("stream"))))
+                )
             case "llm/retry":
                 self._retry(data, key)
             case "step/end":
@@ -68,31 +61,31 @@ class Failures:
             case _:
                 self._end_turn(_reason(data), key)
 
-    def _retry(self, data: JsonObject, key: str) -> None:
+    def _retry(self, data: importers.JsonObject, key: str) -> None:
         """Read a decision to retry; write the failure before it if not yet written."""
-        self._retries = max(as_int(data.get("retry")), self._retries + 1)
-        delay = as_int(data.get("delayMs"))
+        self._retries = max(importers.as_int(data.get("retry")), self._retries + 1)
+        delay = importers.as_int(data.get("delayMs"))
         if not self._is_written:
-            self._write(key, self.attempt, as_dict(data.get("failure")), delay)
+            self._write(key, self.attempt, importers.as_dict(data.get("failure")), delay)
         self.attempt, self._is_written = Attempt(), False
 
     def _flush(self, key: str, attempt: Attempt) -> None:
         """Write an attempt without an answer: failed or stopped."""
         self.attempt = Attempt()
-        failure = as_dict(attempt.finish.get("failure"))
+        failure = importers.as_dict(attempt.finish.get("failure"))
         if attempt and (failure or attempt.blocks) and not self._is_written:
             self._write(key, attempt, failure)
 
-    def _end_turn(self, reason: JsonObject, key: str) -> None:
-        kind = as_str(reason.get("kind"))
+    def _end_turn(self, reason: importers.JsonObject, key: str) -> None:
+        kind = importers.as_str(reason.get("kind"))
         if kind == "error":
             self._flush(key, self.attempt)
             if not self._is_written:
-                self._write(key, Attempt(), as_dict(reason.get("error")))
+                self._write(key, Attempt(), importers.as_dict(reason.get("error")))
         elif kind in ("aborted", "interrupted"):
             attempt, self.attempt = self.attempt, Attempt()
             if not self._is_written:
-                by = as_str(as_dict(reason.get("reason")).get("kind"))
+                by = importers.as_str(importers.as_dict(reason.get("reason")).get("kind"))
                 words = "the process ended" if kind == "interrupted" else f"aborted by {by or 'the user'}"
                 self._write(key, attempt, {"message": words}, category=_STOPPED[kind])
         else:
@@ -104,14 +97,14 @@ class Failures:
         self,
         key: str,
         attempt: Attempt,
-        failure: JsonObject,
+        failure: importers.JsonObject,
         delay: int = 0,
         category: ErrorCategory | None = None,
     ) -> None:
         session = self._session
         card = session.setup.cards[session.writer.main]
-        words, code = as_str(failure.get("message")), as_str(failure.get("code"))
-        kind = category or _CODES.get(code) or (error_category(words) if words else "cancelled")
+        words, code = importers.as_str(failure.get("message")), importers.as_str(failure.get("code"))
+        kind = category or _CODES.get(code) or (importers.error_category(words) if words else "cancelled")
         key = f"{key}/error"
         session.write_error(
             key,
@@ -129,12 +122,12 @@ class Failures:
         self._is_written = True
 
 
-def _reason(data: JsonObject) -> JsonObject:
+def _reason(data: importers.JsonObject) -> importers.JsonObject:
     """Return the reason a turn ended; the earliest releases have a word, or an error beside it."""
     if error := data.get("error"):
         return {"kind": "error", "error": error if isinstance(error, dict) else {"message": error}}
     reason = data.get("reason")
-    return reason if isinstance(reason, dict) else {"kind": as_str(reason)}
+    return reason if isinstance(reason, dict) else {"kind": importers.as_str(reason)}
 
 
 class Attempt:
@@ -145,55 +138,60 @@ class Attempt:
     """
 
     def __init__(self) -> None:
-        self._blocks: dict[int, JsonObject] = {}
-        self.finish: JsonObject = {}
-        self.usage: JsonObject = {}
+        self._blocks: dict[int, importers.JsonObject] = {}
+        self.finish: importers.JsonObject = {}
+        self.usage: importers.JsonObject = {}
 
     def __bool__(self) -> bool:
         return bool(self._blocks or self.finish)
 
     @property
-    def blocks(self) -> list[JsonObject]:
+    def blocks(self) -> list[importers.JsonObject]:
         """Return the blocks in order, without calls that have no name yet."""
         found = (self._blocks[index] for index in sorted(self._blocks))
         return [block for block in found if block.get("text") or block.get("name")]
 
-    def take_all(self, stream: Iterable[JsonObject]) -> Attempt:
+    def take_all(self, stream: Iterable[importers.JsonObject]) -> Attempt:
         """Take a whole stream, as an event holds it, and return the attempt."""
         for item in stream:
             if item.get("type") == "chunk":
-                self.take(as_dict(item.get("chunk")))
+                self.take(importers.as_dict(item.get("chunk")))
             else:
-                self.take_packed(as_str(item.get("type")), item)
+                self.take_packed(importers.as_str(item.get("type")), item)
         return self
 
-    def take(self, chunk: JsonObject) -> None:
+    def take(self, chunk: importers.JsonObject) -> None:
         """Take one chunk."""
-        index, kind = as_int(chunk.get("index")), as_str(chunk.get("type"))
+        index, kind = importers.as_int(chunk.get("index")), importers.as_str(chunk.get("type"))
         if kind in _DELTAS:
-            self._add(index, _DELTAS[kind], "text", as_str(chunk.get("text")))
+            self._add(index, _DELTAS[kind], "text", importers.as_str(chunk.get("text")))
         elif kind == "tool-call-delta":
-            self._call(index, chunk, as_str(chunk.get("argumentsDelta")))
+            self._call(index, chunk, importers.as_str(chunk.get("argumentsDelta")))
         elif kind == "block-end" and isinstance(chunk.get("block"), dict):
             self._blocks[index] = chunk["block"]
         elif kind == "usage":
-            self.usage = as_dict(chunk.get("usage"))
+            self.usage = importers.as_dict(chunk.get("usage"))
         elif kind == "finish":
-            self.finish = as_dict(chunk.get("reason"))
+            self.finish = importers.as_dict(chunk.get("reason"))
 
-    def take_packed(self, kind: str, row: JsonObject) -> None:
+    def take_packed(self, kind: str, row: importers.JsonObject) -> None:
         """Take a row of several chunks of one block."""
-        index = as_int(row.get("index"))
+        index = importers.as_int(row.get("index"))
         if kind in _PACKED:
-            self._add(index, _PACKED[kind], "text", "".join(map(as_str, as_list(row.get("texts")))))
+            self._add(
+                index,
+                _PACKED[kind],
+                "text",
+                "".join(map(importers.as_str, importers.as_list(row.get("texts")))),
+            )
         elif kind == "tool-call-chunks":
-            self._call(index, row, "".join(map(as_str, as_list(row.get("args")))))
+            self._call(index, row, "".join(map(importers.as_str, importers.as_list(row.get("args")))))
 
-    def _call(self, index: int, told: JsonObject, arguments: str) -> None:
+    def _call(self, index: int, told: importers.JsonObject, arguments: str) -> None:
         block = self._add(index, "tool-call", "arguments", arguments)
-        block.update({name: told[name] for name in ("id", "name") if as_str(told.get(name))})
+        block.update({name: told[name] for name in ("id", "name") if importers.as_str(told.get(name))})
 
-    def _add(self, index: int, kind: str, field: str, words: str) -> JsonObject:
+    def _add(self, index: int, kind: str, field: str, words: str) -> importers.JsonObject:
         block = self._blocks.setdefault(index, {"type": kind, field: ""})
-        block[field] = as_str(block.get(field)) + words
+        block[field] = importers.as_str(block.get(field)) + words
         return block

@@ -19,18 +19,9 @@ from langgraph.checkpoint.base.id import UUID
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
 
+from stenolog import importers
 from stenolog.errors import CorruptLogError
 from stenolog.events import EPOCH, OPENING_ID, ModeSwitch
-from stenolog.importers import (
-    Blobs,
-    EventWriter,
-    ExistingLog,
-    Record,
-    RecordConverter,
-    SourceConversation,
-    Step,
-    conversation_name,
-)
 
 from .messages import SPOKEN_IN, clean, event_of, name_of
 from .stored_values import KINDS
@@ -54,7 +45,7 @@ SERDE = JsonPlusSerializer(allowed_msgpack_modules=None)
 """Revives LangGraph's own messages and types; values of other classes become plain data."""
 
 
-def threads_in(connection: Connection) -> Iterator[SourceConversation]:
+def threads_in(connection: Connection) -> Iterator[importers.SourceConversation]:
     """Yield a conversation for each thread, the oldest first."""
     for (thread,) in connection.execute(THREADS).fetchall():
         yield _conversation(connection, str(thread))
@@ -67,16 +58,18 @@ class Said(NamedTuple):
     at: datetime
 
 
-def _conversation(connection: Connection, thread: str) -> SourceConversation:
+def _conversation(connection: Connection, thread: str) -> importers.SourceConversation:
     """Return a thread; the report names the reason if its state is unreadable."""
-    name = conversation_name(thread)
+    name = importers.conversation_name(thread)
     try:
         said = _messages(connection, thread)
     except (CorruptLogError, ValueError, TypeError, LookupError, AttributeError) as error:
         make = partial(ThreadMessages, said=())
-        return SourceConversation(name, (), make, failed=f"its newest checkpoint cannot be read: {error}")
-    records = [Record(str(nth), {"said": each}) for nth, each in enumerate(said, 1)]
-    return SourceConversation(name, records, partial(ThreadMessages, said=said))
+        return importers.SourceConversation(
+            name, (), make, failed=f"its newest checkpoint cannot be read: {error}"
+        )
+    records = [importers.Record(str(nth), {"said": each}) for nth, each in enumerate(said, 1)]
+    return importers.SourceConversation(name, records, partial(ThreadMessages, said=said))
 
 
 def _messages(connection: Connection, thread: str) -> list[Said]:
@@ -154,24 +147,24 @@ def _time(checkpoint_id: str) -> datetime:
         return EPOCH
 
 
-class ThreadMessages(RecordConverter):
+class ThreadMessages(importers.RecordConverter):
     """Converts the messages of a thread."""
 
-    def __init__(self, log: ExistingLog, said: Iterable[Said]) -> None:
-        super().__init__(EventWriter("langchain", "assistant", log))
+    def __init__(self, log: importers.ExistingLog, said: Iterable[Said]) -> None:
+        super().__init__(importers.EventWriter("langchain", "assistant", log))
         named = [name_of(one.message.name or "") for one in said if isinstance(one.message, AIMessage)]
         self._agents = tuple(dict.fromkeys(named)) or ("assistant",)
         self._members = {*log.settings.members}
         self._is_open = False
         self._is_thread = "langgraph" in log.meta_keys
 
-    def take(self, record: Record) -> list[Step]:
+    def take(self, record: importers.Record) -> list[importers.Step]:
         """Return the steps for a message; none if a saver keeps the thread."""
         if self._is_thread:
             self.ignored["a message of a thread that LangGraphSaver keeps in this log"] += 1
             return []
         said: Said = record.value["said"]
-        message, blobs = said.message, Blobs()
+        message, blobs = said.message, importers.Blobs()
         self._open(said.at)
         agent = name_of(message.name or "")
         if isinstance(message, AIMessage) and agent not in self._members:

@@ -6,16 +6,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from stenolog import importers
 from stenolog.events import AuthorKind, ErrorCategory
-from stenolog.importers import (
-    Blobs,
-    ExistingLog,
-    Json,
-    SessionConverter,
-    as_dict,
-    error_category,
-    openai_user_parts,
-)
 from stenolog.parts import AssistantPart, TextPart, UserPart
 
 SYSTEM = "swe-agent"
@@ -29,12 +21,14 @@ _CATEGORIES: tuple[tuple[str, ErrorCategory], ...] = (
 """The categories of failures, by words in the status that a run ends with."""
 
 
-class AgentRun(SessionConverter):
+class AgentRun(importers.SessionConverter):
     """One run on its way into the log; `about` are facts on it for `meta`, `model` is on the agent's card."""
 
     system = SYSTEM
 
-    def __init__(self, log: ExistingLog, main: str, about: Mapping[str, Any], model: str = "") -> None:
+    def __init__(
+        self, log: importers.ExistingLog, main: str, about: Mapping[str, Any], model: str = ""
+    ) -> None:
         self.main = main
         super().__init__(log)
         self.setup.card(main, model=model)
@@ -44,14 +38,14 @@ class AgentRun(SessionConverter):
         self,
         key: str,
         agent: str,
-        content: Json,
+        content: importers.Json,
         kind: AuthorKind,
         *,
         meta: Mapping[str, Any] | None = None,
         in_context: bool = True,
     ) -> None:
         """Write a message of a person, or what came of the agent's command."""
-        blobs: Blobs = {}
+        blobs: importers.Blobs = {}
         parts, agent = [*user_parts(content, blobs)], "" if agent == self.main else agent
         self.write_user(key, parts, kind, agent=agent, blobs=blobs, meta=_meta(meta), in_context=in_context)
 
@@ -80,13 +74,13 @@ class AgentRun(SessionConverter):
         key: str,
         agent: str,
         call_id: str,
-        content: Json,
+        content: importers.Json,
         *,
         meta: Mapping[str, Any] | None = None,
         **fields: Any,
     ) -> None:
         """Write the result of a call."""
-        blobs: Blobs = {}
+        blobs: importers.Blobs = {}
         parts = [*user_parts(content, blobs)]
         self.write_result(key, call_id, parts, agent=agent, blobs=blobs, meta=_meta(meta), **fields)
 
@@ -94,19 +88,19 @@ class AgentRun(SessionConverter):
         """Write that a run ended with a failure."""
         text = message or status
         found = (category for pattern, category in _CATEGORIES if re.search(pattern, status, re.IGNORECASE))
-        category = next(found, error_category(f"{status} {text}"))
+        category = next(found, importers.error_category(f"{status} {text}"))
         wording = text if status in text else f"{status}: {text}"
         self.write_error(key, wording, category, message=key)
 
 
-def user_parts(content: Json, blobs: Blobs) -> Iterable[UserPart]:
+def user_parts(content: importers.Json, blobs: importers.Blobs) -> Iterable[UserPart]:
     """Yield the parts of a message in OpenAI's form, be it of Chat Completions or of Responses."""
     for part in content if isinstance(content, list) else [content]:
-        text = as_dict(part).get("text")
+        text = importers.as_dict(part).get("text")
         if isinstance(text, str):
             yield TextPart(text=text)
         elif part is not None:
-            yield from openai_user_parts(part if isinstance(part, str) else [part], blobs)
+            yield from importers.openai_user_parts(part if isinstance(part, str) else [part], blobs)
 
 
 def _meta(meta: Mapping[str, Any] | None) -> dict[str, Any]:

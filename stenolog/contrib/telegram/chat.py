@@ -9,20 +9,8 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import NamedTuple
 
-from stenolog import Conversation
+from stenolog import Conversation, chats
 from stenolog.analysis import decision
-from stenolog.chats import (
-    Backoff,
-    ChatSession,
-    Command,
-    Delivery,
-    OutgoingMessage,
-    TypedCommand,
-    display_name,
-    render_entry,
-    retry_forever,
-    split,
-)
 from stenolog.engine import OnInput, Team
 from stenolog.errors import StenologError
 
@@ -66,8 +54,8 @@ class ChatOptions(NamedTuple):
 
     names: Mapping[str, str]
     on_input: OnInput
-    backoff: Backoff
-    commands: Mapping[str, Command]
+    backoff: chats.Backoff
+    commands: Mapping[str, chats.Command]
     cuts: bool = False
 
 
@@ -90,16 +78,18 @@ class Chat:
         """The codes of the calls of which a part could not be shown."""
         heading = HEADING if not bots.own and len(team.agents) > 1 else ""
         limit = LIMIT - RESERVED if bots.own else LIMIT
-        outlet = Delivery(
+        outlet = chats.Delivery(
             conversation,
             f"telegram:{id}",
             self._send,
-            render=render_entry(manner.names, heading=heading, limit=limit, weigh=weigh, cuts=manner.cuts),
+            render=chats.render_entry(
+                manner.names, heading=heading, limit=limit, weigh=weigh, cuts=manner.cuts
+            ),
             first="telegram:",
             backoff=manner.backoff,
         )
         self._act, self._shown = "", ("", 0)
-        self.room = ChatSession(
+        self.room = chats.ChatSession(
             team, outlet, on_input=manner.on_input, commands=manner.commands, on_act=self._acts
         )
 
@@ -115,7 +105,7 @@ class Chat:
                     task.cancel()
                 await asyncio.gather(showing, *self._replies, return_exceptions=True)
 
-    async def tell(self, bot: Bot, command: TypedCommand, said: IncomingMessage, id: str) -> str:
+    async def tell(self, bot: Bot, command: chats.TypedCommand, said: IncomingMessage, id: str) -> str:
         """Run a command, and return the answer. It is about no question that came after it."""
         if said.press:
             await bot.pressed(said.press)
@@ -150,16 +140,16 @@ class Chat:
     async def _reply(self, bot: Bot, text: str, topic: int) -> None:
         async with self._replying:  # one behind the other
             try:
-                for part in split(text, LIMIT, weigh):
+                for part in chats.split(text, LIMIT, weigh):
                     saying = partial(bot.say, self.id, part, topic)
-                    await retry_forever(saying, self.manner.backoff, self._unsaid, tries=TRIES)
+                    await chats.retry_forever(saying, self.manner.backoff, self._unsaid, tries=TRIES)
             except OSError as error:
                 LOGGER.warning("chat %s: a reply was not sent: %s", self.id, error)
 
     def _unsaid(self, error: Exception) -> None:
         LOGGER.info("chat %s: %s; it is tried again", self.id, error)
 
-    async def _send(self, piece: OutgoingMessage) -> None:
+    async def _send(self, piece: chats.OutgoingMessage) -> None:
         """Say a piece by the agent's own bot, else by the first one, under the agent's name."""
         own, topic = self.bots.of(piece.speaker), 0
         if self.id < 0:  # a group, which may be a forum
@@ -168,10 +158,10 @@ class Chat:
             return
         heading = ""
         if self.bots.own and piece.nth == 1:
-            heading = HEADING.replace("{name}", display_name(piece.speaker, self.manner.names))
+            heading = HEADING.replace("{name}", chats.display_name(piece.speaker, self.manner.names))
         await self._say(self.bots.first, piece._replace(text=heading + piece.text), topic)
 
-    async def _say(self, bot: Bot, piece: OutgoingMessage, topic: int) -> None:
+    async def _say(self, bot: Bot, piece: chats.OutgoingMessage, topic: int) -> None:
         """Say a piece. A call of which a part cannot be shown is not asked about here."""
         question = piece.question
         if question is None:
@@ -186,7 +176,7 @@ class Chat:
         elif question.is_last:
             self._asked[question.code] = bot.id, message
 
-    async def _said_by(self, own: Bot, piece: OutgoingMessage, topic: int) -> bool:
+    async def _said_by(self, own: Bot, piece: chats.OutgoingMessage, topic: int) -> bool:
         """Send with the agent's own bot, else the first one; return whether that worked."""
         if own.id in self._mute:
             return False
@@ -213,7 +203,7 @@ class Chat:
 
     def _acts(self, lane: str, line: str) -> None:
         """Remember an action that a program does by itself, to show it with the next sign of work."""
-        self._act = f"⚙ {display_name(lane, self.manner.names)}: {line}"
+        self._act = f"⚙ {chats.display_name(lane, self.manner.names)}: {line}"
 
     async def _show_act(self) -> None:
         """Show the last act of this run, in one message that is edited."""

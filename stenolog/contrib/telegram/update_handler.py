@@ -11,16 +11,7 @@ from typing import NamedTuple
 
 import telegram
 
-from stenolog import Conversation
-from stenolog.chats import (
-    Backoff,
-    ChatSession,
-    agents_by_name,
-    display_name,
-    mentioned,
-    retry_forever,
-    typed_command,
-)
+from stenolog import Conversation, chats
 from stenolog.errors import (
     CallerError,
     ConversationNotFoundError,
@@ -73,16 +64,16 @@ class UpdateHandler:
         enter: Callable[[int], Awaitable[Chat | None]],
         leave: Callable[[int], Awaitable[None]],
         bounds: Bounds,
-        backoff: Backoff,
+        backoff: chats.Backoff,
     ) -> None:
         self.bots = bots
         self.enter = enter
         self.leave = leave
         self.bounds = bounds
         self.backoff = backoff
-        self._called = agents_by_name(agents)
+        self._called = chats.agents_by_name(agents)
         self._called |= {bot.username.casefold(): agent for agent, bot in bots.own.items()}
-        self._headed = {unmarked(display_name(agent, names)): agent for agent in agents}
+        self._headed = {unmarked(chats.display_name(agent, names)): agent for agent in agents}
         self._speaks = {bots.first.id: ""} | {bot.id: agent for agent, bot in bots.own.items()}
         self._ours = ("", *(bot.username.casefold() for bot in bots.all))
         self._known: dict[str, None] = {}
@@ -137,7 +128,7 @@ class UpdateHandler:
             LOGGER.warning("chat %s: %s; it is tried again", said.chat, error)
 
         try:
-            await retry_forever(taking, self.backoff, busy, after=OperationalError)
+            await chats.retry_forever(taking, self.backoff, busy, after=OperationalError)
         except Exception:  # one message that cannot be taken must not come again and again
             LOGGER.exception("chat %s: a message was not taken", said.chat)
 
@@ -161,7 +152,7 @@ class UpdateHandler:
                 chat.refuse(bot, STRANGE, said.topic)
         elif fault := self.bounds.fault(said):
             chat.reply(bot, fault, said.topic)
-        elif (command := typed_command(said.text)) and not said.media:
+        elif (command := chats.typed_command(said.text)) and not said.media:
             if not said.edited and command.to.casefold() in self._ours:
                 reply = await chat.tell(bot, command, self._answering(said), self._id(bot, said))
                 chat.reply(bot, reply, said.topic)
@@ -199,13 +190,13 @@ class UpdateHandler:
 
         Those named, else the author of the message it answers, else in a private chat the bot's agent.
         """
-        if named := mentioned(said.text, self._called):
+        if named := chats.mentioned(said.text, self._called):
             return named
         agent = answered(said.answers, self._speaks, self._headed) if said.answers else ""
         agent = agent or (self._speaks.get(bot.id, "") if said.is_private else "")
         return (agent,) if agent else ()
 
-    async def _fetched(self, room: ChatSession, bot: Bot, said: IncomingMessage) -> str:
+    async def _fetched(self, room: chats.ChatSession, bot: Bot, said: IncomingMessage) -> str:
         """Return its logged attachment's sha256; empty if none."""
         if said.media is None:
             return ""
@@ -220,7 +211,7 @@ class UpdateHandler:
         def failed(error: Exception) -> None:
             LOGGER.info("%r: %s; it is tried again", bot, error)
 
-        return await retry_forever(partial(bot.fetch, file), self.backoff, failed, tries=FETCHES)
+        return await chats.retry_forever(partial(bot.fetch, file), self.backoff, failed, tries=FETCHES)
 
 
 def _edited(

@@ -9,16 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 
+from stenolog.domain import events
 from stenolog.domain.errors import IllegalCommandError, UnsupportedVersionError
-from stenolog.domain.events import (
-    AssistantMessage,
-    Event,
-    LlmError,
-    ModeSwitch,
-    ToolResult,
-    Unknown,
-    UserMessage,
-)
 from stenolog.domain.values import CallRef, Control, TurnPolicy
 
 from .lifecycle import Trigger, legal
@@ -32,7 +24,7 @@ CANCELLED = "Cancelled by the user before a result was there."
 LEFT = "The agent left before a result was there."
 
 
-def decide(state: State, command: Event) -> tuple[Event, ...]:
+def decide(state: State, command: events.Event) -> tuple[events.Event, ...]:
     """Return the events that record the command.
 
     Raises `IllegalCommandError` with the state, the command and what would be legal,
@@ -43,35 +35,35 @@ def decide(state: State, command: Event) -> tuple[Event, ...]:
     if state.blocked is not None:
         raise blocked_error(state.blocked)
     match command:
-        case UserMessage():
+        case events.UserMessage():
             return _user(state, command)
-        case AssistantMessage():
+        case events.AssistantMessage():
             return _assistant(state, command)
-        case ToolResult():
+        case events.ToolResult():
             if find_call(state, command) is None:
                 raise _illegal(command, f"no open call {command.call_id!r}", _open_ids(state))
             return (command,)
-        case LlmError():
+        case events.LlmError():
             return _error(state, command)
-        case ModeSwitch():
+        case events.ModeSwitch():
             return _switch(state, command)
-        case Unknown():
+        case events.Unknown():
             raise UnsupportedVersionError(
                 f"{command.topic} is unknown to this release, so it cannot be decided"
             )
 
 
-def _illegal(command: Event, found: str, legal_now: str) -> IllegalCommandError:
+def _illegal(command: events.Event, found: str, legal_now: str) -> IllegalCommandError:
     return IllegalCommandError(f"{command.kind}: {found}; legal now: {legal_now}")
 
 
-def _check_listed(lane: LaneState, trigger: Trigger, command: Event) -> None:
+def _check_listed(lane: LaneState, trigger: Trigger, command: events.Event) -> None:
     if trigger not in legal(lane.status):
         listed = ", ".join(legal(lane.status))
         raise _illegal(command, f"{trigger}, but lane {lane.address} is {lane.status}", listed)
 
 
-def _check_replaces(state: State, command: UserMessage | AssistantMessage) -> None:
+def _check_replaces(state: State, command: events.UserMessage | events.AssistantMessage) -> None:
     replaces = command.replaces
     if replaces is not None and not 1 <= replaces <= state.position:
         raise _illegal(command, f"replaces position {replaces}", f"positions 1 to {state.position}")
@@ -82,7 +74,7 @@ def _open_ids(state: State) -> str:
     return f"a result for {ids}" if ids else "no result, for no call is open"
 
 
-def _user(state: State, message: UserMessage) -> tuple[Event, ...]:
+def _user(state: State, message: events.UserMessage) -> tuple[events.Event, ...]:
     """Return the events that record a user's message; an empty message records none.
 
     A message to a lane whose calls wait for approval refuses them.
@@ -93,10 +85,10 @@ def _user(state: State, message: UserMessage) -> tuple[Event, ...]:
     for where in addressed(state, message):
         _check_listed(state.lane(where), "asked", message)
     refused = not_run_results(_refused_by(state, message), REFUSED)
-    return (*refused, message) if message != UserMessage() else ()
+    return (*refused, message) if message != events.UserMessage() else ()
 
 
-def _refused_by(state: State, message: UserMessage) -> Iterator[OpenCall]:
+def _refused_by(state: State, message: events.UserMessage) -> Iterator[OpenCall]:
     """Yield the calls that a person's words refuse: those waiting for approval in the lanes addressed."""
     if message.author_kind != "person" or not message.parts:
         return
@@ -104,7 +96,7 @@ def _refused_by(state: State, message: UserMessage) -> Iterator[OpenCall]:
         yield from (call for call in state.lane(where).calls if call.approval)
 
 
-def _control(state: State, control: Control, command: UserMessage) -> tuple[Event, ...]:
+def _control(state: State, control: Control, command: events.UserMessage) -> tuple[events.Event, ...]:
     match control.action:
         case "approve" | "refuse":
             return _judge(state, control, command)
@@ -120,7 +112,7 @@ def _control(state: State, control: Control, command: UserMessage) -> tuple[Even
             return (command,) if halted else ()
 
 
-def _able(state: State, control: Control, trigger: Trigger, command: Event) -> tuple[LaneState, ...]:
+def _able(state: State, control: Control, trigger: Trigger, command: events.Event) -> tuple[LaneState, ...]:
     """Return the lanes that a cancel or a continue is for; all of them must allow it."""
     lanes = control_targets(state, control)
     if not lanes:
@@ -131,7 +123,7 @@ def _able(state: State, control: Control, trigger: Trigger, command: Event) -> t
     return lanes
 
 
-def _judge(state: State, control: Control, command: UserMessage) -> tuple[Event, ...]:
+def _judge(state: State, control: Control, command: events.UserMessage) -> tuple[events.Event, ...]:
     """Return an approval or a refusal; a call that needs no approval cannot be refused."""
     found = named_call(state, control.call) if control.call is not None else None
     if control.arguments and (control.action != "approve" or not _is_object(control.arguments)):
@@ -157,10 +149,10 @@ def _is_object(text: str) -> bool:
         return False
 
 
-def not_run_results(calls: Iterable[OpenCall], text: str) -> tuple[ToolResult, ...]:
+def not_run_results(calls: Iterable[OpenCall], text: str) -> tuple[events.ToolResult, ...]:
     """Return results that say why calls were not run, so that every call has exactly one."""
     return tuple(
-        ToolResult(
+        events.ToolResult(
             call_id=call.id,
             call=CallRef(entry=call.entry, index=call.nth),
             name=call.name,
@@ -171,7 +163,7 @@ def not_run_results(calls: Iterable[OpenCall], text: str) -> tuple[ToolResult, .
     )
 
 
-def _assistant(state: State, message: AssistantMessage) -> tuple[Event, ...]:
+def _assistant(state: State, message: events.AssistantMessage) -> tuple[events.Event, ...]:
     _check_replaces(state, message)
     lane = state.lane(address(message.agent, message.task))
     # Summaries and memories move no lane, so they are legal at any time.
@@ -183,7 +175,7 @@ def _assistant(state: State, message: AssistantMessage) -> tuple[Event, ...]:
     return (message,)
 
 
-def _error(state: State, error: LlmError) -> tuple[Event, ...]:
+def _error(state: State, error: events.LlmError) -> tuple[events.Event, ...]:
     lane = state.lane(address(error.agent, error.task))
     cancelled = error.category == "cancelled"
     _check_listed(lane, "cancelled" if cancelled else "erred", error)
@@ -191,7 +183,7 @@ def _error(state: State, error: LlmError) -> tuple[Event, ...]:
     return (*not_run_results(lane.calls, CANCELLED), error) if cancelled else (error,)
 
 
-def _switch(state: State, switch: ModeSwitch) -> tuple[Event, ...]:
+def _switch(state: State, switch: events.ModeSwitch) -> tuple[events.Event, ...]:
     strangers = [agent for agent in switch.leaves if agent not in state.members or agent in switch.joins]
     if strangers:
         raise _illegal(switch, f"{strangers} cannot leave", f"members {list(state.members)}")
@@ -207,4 +199,4 @@ def _switch(state: State, switch: ModeSwitch) -> tuple[Event, ...]:
     # Their calls get results, since no runner would run them any more.
     gone = (lane for agent in dict.fromkeys(switch.leaves) for lane in state.lanes_of(agent))
     calls = (call for lane in gone for call in lane.calls)
-    return (*not_run_results(calls, LEFT), switch) if switch != ModeSwitch() else ()
+    return (*not_run_results(calls, LEFT), switch) if switch != events.ModeSwitch() else ()

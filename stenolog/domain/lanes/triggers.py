@@ -8,24 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from stenolog.domain import events
 from stenolog.domain.base.model import FrozenDict
 from stenolog.domain.entry import Entry
 from stenolog.domain.erasure import DAMAGED, ERASED, LOST
 from stenolog.domain.errors import InvalidPolicyError
-from stenolog.domain.events import (
-    LATE,
-    UNCHANGED,
-    AssistantMessage,
-    Damaged,
-    LlmError,
-    ModeSwitch,
-    ToolResult,
-    Unknown,
-    UserMessage,
-)
 from stenolog.domain.settings import members_after
 from stenolog.domain.values import Control, TurnPolicy
 
+from . import turn_taking
 from .lifecycle import Trigger
 from .state import (
     PAUSED,
@@ -40,14 +31,6 @@ from .state import (
     joined,
     named_call,
     summary_of,
-)
-from .turn_taking import (
-    after_turn,
-    apply_turn_rule,
-    asked_lanes,
-    control_targets,
-    mentioned_lanes,
-    resume_turn,
 )
 from .turns import NextTurn, load
 
@@ -75,25 +58,25 @@ def interpret(state: State, entry: Entry) -> Interpretation:
     """Translate the entry into state changes and triggers of lanes."""
     event = entry.event
     match event:
-        case UserMessage():
+        case events.UserMessage():
             return _on_user_message(state, event, entry.position)
-        case AssistantMessage():
+        case events.AssistantMessage():
             return _on_answer(state, event, entry)
-        case ToolResult():
+        case events.ToolResult():
             return _resulted(state, event, entry.position)
-        case LlmError():
+        case events.LlmError():
             return _on_error(state, event)
-        case ModeSwitch():
+        case events.ModeSwitch():
             return _switched(state, event)
-        case Unknown(topic=topic) if topic in (ERASED, LOST):
+        case events.Unknown(topic=topic) if topic in (ERASED, LOST):
             return Interpretation(state)
-        case Damaged():
+        case events.Damaged():
             # The first one counts: it says from where on nothing can be decided.
             blocked = state.blocked or Blocked(entry.position, DAMAGED, event.reason)
             return Interpretation(state._replace(blocked=blocked), anomaly=f"damaged: {event.reason}")
-        case Unknown(ignorable=True):
+        case events.Unknown(ignorable=True):
             return Interpretation(state, anomaly=f"unknown kind {event.topic}, ignorable")
-        case Unknown():
+        case events.Unknown():
             blocked = state.blocked or Blocked(entry.position, event.topic, event.needs)
             return Interpretation(state._replace(blocked=blocked), anomaly=f"unknown kind {event.topic}")
 
@@ -101,16 +84,16 @@ def interpret(state: State, entry: Entry) -> Interpretation:
 def following(state: State, entry: Entry) -> Interpretation:
     """Return the change of turns after an entry has moved its lanes."""
     # A message that no lane was there for waits until an agent joins.
-    if state.waiting and isinstance(entry.event, ModeSwitch) and entry.event.joins:
+    if state.waiting and isinstance(entry.event, events.ModeSwitch) and entry.event.joins:
         return _heard_late(state)
-    state, turn = after_turn(state, entry)
+    state, turn = turn_taking.after_turn(state, entry)
     return _asking(state, turn, entry.position)
 
 
 def _heard_late(state: State) -> Interpretation:
     """Ask the lanes that have joined to answer a message that waited for them."""
     position = state.waiting
-    state, turn = asked_lanes(state._replace(waiting=0), UserMessage(), position)
+    state, turn = turn_taking.asked_lanes(state._replace(waiting=0), events.UserMessage(), position)
     return _asking(state, turn, position)
 
 
@@ -119,10 +102,10 @@ def _asking(state: State, turn: NextTurn, position: int) -> Interpretation:
     return Interpretation(state, tuple([_ask(lane, position, lane.steps, turn.reason) for lane in lanes]))
 
 
-def _on_user_message(state: State, message: UserMessage, position: int) -> Interpretation:
+def _on_user_message(state: State, message: events.UserMessage, position: int) -> Interpretation:
     if message.control is not None:
         return _controlled(state, message, position)
-    state, turn = asked_lanes(state, message, position)
+    state, turn = turn_taking.asked_lanes(state, message, position)
     if (
         not turn.lanes
         and not state.turn_state.holders
@@ -144,18 +127,18 @@ def _ask(lane: LaneState, position: int, steps: int, reason: str = "") -> LaneTr
     return LaneTrigger(asked, "asked", reason)
 
 
-def _controlled(state: State, message: UserMessage, position: int) -> Interpretation:
+def _controlled(state: State, message: events.UserMessage, position: int) -> Interpretation:
     control = message.control
     assert control is not None, "see `_on_user_message`"
     if control.action in ("approve", "refuse"):
         return _on_approval(state, control, position)
-    lanes = control_targets(state, control)
+    lanes = turn_taking.control_targets(state, control)
     if not lanes:
         return Interpretation(state, anomaly=f"{control.action}: no such lane")
     if control.action == "cancel":
         return Interpretation(state, tuple(_stop(lane, "cancelled") for lane in lanes))
     goes_on = (lane._replace(asked=position, attempt=0, retry_at=None, steps=0) for lane in lanes)
-    state = resume_turn(state, lanes, message, position)
+    state = turn_taking.resume_turn(state, lanes, message, position)
     return Interpretation(state, tuple(LaneTrigger(lane, "continued") for lane in goes_on))
 
 
@@ -179,7 +162,7 @@ def _stop(lane: LaneState, trigger: Trigger) -> LaneTrigger:
     return LaneTrigger(lane._replace(calls=(), retry_at=None, response=""), trigger)
 
 
-def _on_answer(state: State, message: AssistantMessage, entry: Entry) -> Interpretation:
+def _on_answer(state: State, message: events.AssistantMessage, entry: Entry) -> Interpretation:
     state, anomaly = _covered(state, message, entry.position) if message.covers else (state, "")
     where = address(message.agent, message.task)
     lane = state.lane(where)
@@ -210,7 +193,7 @@ def _on_answer(state: State, message: AssistantMessage, entry: Entry) -> Interpr
     )
     impulses = [LaneTrigger(answered, "answered")]
     if message.to:
-        state, others = mentioned_lanes(state, where, message.to)
+        state, others = turn_taking.mentioned_lanes(state, where, message.to)
         others_lanes = map(state.lane, others)
         impulses += [_ask(other, entry.position, other.steps) for other in others_lanes]
     if state.waiting:
@@ -218,7 +201,7 @@ def _on_answer(state: State, message: AssistantMessage, entry: Entry) -> Interpr
     return Interpretation(state, tuple(impulses), anomaly)
 
 
-def takes_turn(lane: LaneState, message: AssistantMessage) -> bool:
+def takes_turn(lane: LaneState, message: events.AssistantMessage) -> bool:
     """Return whether the message moves its lane; only an answer does.
 
     An answer that replaces another one asks no agent again. But a lane that waits for the calls of the
@@ -229,19 +212,19 @@ def takes_turn(lane: LaneState, message: AssistantMessage) -> bool:
     return message.replaces is None or (bool(lane.calls) and message.replaces == lane.answered)
 
 
-def response_of(message: AssistantMessage) -> str:
+def response_of(message: events.AssistantMessage) -> str:
     """Return the foreign id of the response that a message is a part of; "" if none."""
     source = message.source
     return f"{source.system}:{source.id}" if source is not None and source.id else ""
 
 
-def goes_on(lane: LaneState, message: AssistantMessage) -> bool:
+def goes_on(lane: LaneState, message: events.AssistantMessage) -> bool:
     """Return whether a message is a further part of the lane's last response."""
     # Agents that run several tools at once write one response as several messages, with results between them.
     return message.replaces is None and bool(lane.response) and lane.response == response_of(message)
 
 
-def _calls(state: State, message: AssistantMessage, entry: Entry) -> tuple[OpenCall, ...]:
+def _calls(state: State, message: events.AssistantMessage, entry: Entry) -> tuple[OpenCall, ...]:
     asks = state.approvals.get(message.agent, ())
     calls = [
         OpenCall(entry.id, entry.position, nth, call.id, call.name, call.name in asks)
@@ -250,7 +233,7 @@ def _calls(state: State, message: AssistantMessage, entry: Entry) -> tuple[OpenC
     return tuple(calls)
 
 
-def _covered(state: State, message: AssistantMessage, position: int) -> tuple[State, str]:
+def _covered(state: State, message: events.AssistantMessage, position: int) -> tuple[State, str]:
     """Return the state with the summary if it is valid; else the same state, and the fault."""
     made = summary_of(position, message, state.summaries)
     if made is None:
@@ -264,11 +247,11 @@ def cover_fault(state: State, made: Summary) -> str:
     return fault(made, state.summaries, (call.position for _, call in state.open_calls()))
 
 
-def _resulted(state: State, result: ToolResult, position: int) -> Interpretation:
+def _resulted(state: State, result: events.ToolResult, position: int) -> Interpretation:
     found = find_call(state, result)
     if found is None:
         # A result that came after its call was closed is marked as late, and is no anomaly.
-        is_late = result.call is not None and LATE in result.tags
+        is_late = result.call is not None and events.LATE in result.tags
         anomaly = "" if is_late else f"a result for {result.call_id!r}, which is no open call"
         return Interpretation(state, anomaly=anomaly)
     lane, call = found
@@ -276,7 +259,7 @@ def _resulted(state: State, result: ToolResult, position: int) -> Interpretation
     return Interpretation(state, (LaneTrigger(lane._replace(calls=rest, asked=position), "resulted"),))
 
 
-def _on_error(state: State, error: LlmError) -> Interpretation:
+def _on_error(state: State, error: events.LlmError) -> Interpretation:
     lane = state.lane(address(error.agent, error.task))
     if state.waiting:
         state = state._replace(waiting=0)
@@ -295,7 +278,7 @@ def _on_error(state: State, error: LlmError) -> Interpretation:
     return Interpretation(state, (LaneTrigger(failed, "erred"),))
 
 
-def _switched(state: State, switch: ModeSwitch) -> Interpretation:
+def _switched(state: State, switch: events.ModeSwitch) -> Interpretation:
     ended = {where: _without_session(lane) for where, lane in state.lanes.items() if _ends_its(switch, lane)}
     if ended:
         state = state._replace(lanes={**state.lanes, **ended})
@@ -305,7 +288,7 @@ def _switched(state: State, switch: ModeSwitch) -> Interpretation:
         approvals=_approvals(state.approvals, switch),
         summaries=tuple(made for made in state.summaries if not _ends(switch, made)),
     )
-    now = apply_turn_rule(state, now, turns, is_set=switch.turns is not UNCHANGED)
+    now = turn_taking.apply_turn_rule(state, now, turns, is_set=switch.turns is not events.UNCHANGED)
     gone = (agent for agent in dict.fromkeys(switch.leaves) if agent not in switch.joins)
     left = (_stop(lane, "left") for agent in gone for lane in state.lanes_of(agent))
     joins = (LaneTrigger(state.lane(agent), "joined") for agent in dict.fromkeys(switch.joins))
@@ -322,15 +305,15 @@ def turns_fault(turns: TurnPolicy | None) -> str:
     return ""
 
 
-def ends_sessions(switch: ModeSwitch, agent: str) -> bool:
+def ends_sessions(switch: events.ModeSwitch, agent: str) -> bool:
     """Return whether an agent's stateful backend begins a new session."""
     # A session goes on in the parent of a fork alone. None can be made to forget what a reset or a rewind
     # took away, or to know what came back.
-    resets = switch.context_from is not UNCHANGED and (not switch.agents or agent in switch.agents)
-    return switch.fork or resets or switch.hides is not UNCHANGED
+    resets = switch.context_from is not events.UNCHANGED and (not switch.agents or agent in switch.agents)
+    return switch.fork or resets or switch.hides is not events.UNCHANGED
 
 
-def _ends_its(switch: ModeSwitch, lane: LaneState) -> bool:
+def _ends_its(switch: events.ModeSwitch, lane: LaneState) -> bool:
     return bool(lane.session) and ends_sessions(switch, lane.agent)
 
 
@@ -338,7 +321,7 @@ def _without_session(lane: LaneState) -> LaneState:
     return lane._replace(session="")
 
 
-def _ends(switch: ModeSwitch, summary: Summary) -> bool:
+def _ends(switch: events.ModeSwitch, summary: Summary) -> bool:
     start, hides, position = switch.context_from, switch.hides, summary.position
     concerns = not switch.agents or summary.author.partition("/")[0] in switch.agents
     if isinstance(start, int) and position < start and concerns:
@@ -346,7 +329,9 @@ def _ends(switch: ModeSwitch, summary: Summary) -> bool:
     return isinstance(hides, tuple) and any(position in span for span in hides)
 
 
-def _approvals(known: Mapping[str, tuple[str, ...]], switch: ModeSwitch) -> FrozenDict[tuple[str, ...]]:
+def _approvals(
+    known: Mapping[str, tuple[str, ...]], switch: events.ModeSwitch
+) -> FrozenDict[tuple[str, ...]]:
     changed = {
         agent: tuple(tool.name for tool in (card.tools if card and card.tools else ()) if tool.approval)
         for agent, card in switch.cards.items()

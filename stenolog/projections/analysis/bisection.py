@@ -8,18 +8,11 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.policy import PolicyLike
+from stenolog.projections import requests
 from stenolog.projections.formats.readable import texts
 from stenolog.projections.messages.message import EMPTY_BLOBS
 from stenolog.projections.messages.sizes import COUNTERS
 from stenolog.projections.messages.sizes import Counter as TokenCounter
-from stenolog.projections.requests import (
-    DEFAULT_API,
-    LaneId,
-    Request,
-    build,
-    check_takes_part,
-    every_request,
-)
 from stenolog.projections.requests.as_sent import FOLLOWED, SentForms
 from stenolog.projections.requests.part_texts import messages
 
@@ -52,7 +45,7 @@ def bisect(
     text: str,
     *,
     task: str = "",
-    api: str = DEFAULT_API,
+    api: str = requests.DEFAULT_API,
     policy: PolicyLike = None,
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, TokenCounter] = COUNTERS,
@@ -64,13 +57,13 @@ def bisect(
     """
     log, needles = list(entries), _needles(text)
     runs: list[list[int]] = []
-    shown: Request | None = None
-    edge: tuple[Request, Request] | None = None
+    shown: requests.Request | None = None
+    edge: tuple[requests.Request, requests.Request] | None = None
     given: dict[str, Any] = {"task": task, "api": api, "policy": policy, "blobs": blobs}
-    check_takes_part(log, agent)
-    build(log, agent, **given, counters=counters)  # raises for what it cannot be built of
-    forms = SentForms(log, LaneId(agent, task), blobs)
-    for request in map(forms.form, every_request(log, agent, **given, counters=counters)):
+    requests.check_takes_part(log, agent)
+    requests.build(log, agent, **given, counters=counters)  # raises for what it cannot be built of
+    forms = SentForms(log, requests.LaneId(agent, task), blobs)
+    for request in map(forms.form, requests.every_request(log, agent, **given, counters=counters)):
         inside = _holds(request.body, needles)
         if inside:
             shown = request
@@ -87,7 +80,9 @@ def bisect(
     return _verdict(text, [(first, last) for first, last in runs], edge)
 
 
-def _verdict(text: str, runs: Sequence[tuple[int, int]], edge: tuple[Request, Request] | None) -> Bisected:
+def _verdict(
+    text: str, runs: Sequence[tuple[int, int]], edge: tuple[requests.Request, requests.Request] | None
+) -> Bisected:
     if not runs:
         return Bisected(text, "never in")
     if edge is None:
@@ -98,7 +93,7 @@ def _verdict(text: str, runs: Sequence[tuple[int, int]], edge: tuple[Request, Re
     return Bisected(text, "gone", tuple(runs), runs[-1][1], after.at, source, rule, dropped)
 
 
-def sources(request: Request, text: str) -> tuple[int, ...]:
+def sources(request: requests.Request, text: str) -> tuple[int, ...]:
     """Return the positions of the messages with the text; those of the front if no message has it."""
     needles = _needles(text)
     holding = {at for at, message in enumerate(messages(request)) if _holds(message, needles)} or {-1}
@@ -106,7 +101,7 @@ def sources(request: Request, text: str) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
-def _taken_by(source: Sequence[int], after: Request) -> tuple[str, tuple[int, int]]:
+def _taken_by(source: Sequence[int], after: requests.Request) -> tuple[str, tuple[int, int]]:
     """Return the rule by which the last of the sources was removed, and the run it went in."""
     there = {position: part for part in after.parts for position in part.positions}
     for position in sorted(set(source) - there.keys(), reverse=True):

@@ -9,18 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from stenolog.domain import events
 from stenolog.domain.entry import Entry
 from stenolog.domain.erasure import ERASED, is_checkpointed, is_erased
 from stenolog.domain.errors import PositionNotFoundError, UnsupportedVersionError
-from stenolog.domain.events import (
-    AssistantMessage,
-    Event,
-    LlmError,
-    ModeSwitch,
-    ToolResult,
-    Unknown,
-    UserMessage,
-)
 from stenolog.domain.lanes.state import State, address
 from stenolog.domain.lanes.step import fold
 from stenolog.domain.lanes.turn_taking import control_targets
@@ -130,17 +122,17 @@ class _Chain:
     def _cause(self, entry: Entry, lane: str) -> _Cause:
         event = entry.event
         match event:
-            case UserMessage(control=Control(action="continue") as control):
+            case events.UserMessage(control=Control(action="continue") as control):
                 return _Cause(self._failed(entry, control, lane), "control")
-            case UserMessage(author_kind="person"):
+            case events.UserMessage(author_kind="person"):
                 return NO_CAUSE
-            case UserMessage(cause=int(cause)):
+            case events.UserMessage(cause=int(cause)):
                 return _Cause(cause, "cause")
-            case AssistantMessage() | LlmError() if event.cause is not None:
+            case events.AssistantMessage() | events.LlmError() if event.cause is not None:
                 return _Cause(event.cause, "cause")
-            case AssistantMessage() | LlmError() if event.receipt is not None:
+            case events.AssistantMessage() | events.LlmError() if event.receipt is not None:
                 return _Cause(self._question_position(event.receipt.view, lane), "receipt.view")
-            case ToolResult():
+            case events.ToolResult():
                 key = self.calls.get(entry.position)
                 field = "call_id" if event.call is None else "call"
                 return _Cause(key.position, field, key.nth) if key else NO_CAUSE
@@ -158,7 +150,7 @@ class _Chain:
         errors = (
             before.position
             for before in reversed(self.log[: entry.position - 1])
-            if isinstance(before.event, LlmError) and _lane_of(before.event) in wanted
+            if isinstance(before.event, events.LlmError) and _lane_of(before.event) in wanted
         )
         return next(errors, 0)
 
@@ -167,11 +159,11 @@ class _Chain:
 
     def _judgements(self, entry: Entry, call: int | None) -> Iterator[BlameLink]:
         """Yield the approvals and refusals of the entry's calls, or of the one that is meant."""
-        if not isinstance(entry.event, AssistantMessage) or not entry.event.tool_calls:
+        if not isinstance(entry.event, events.AssistantMessage) or not entry.event.tool_calls:
             return
         for later in self.log[entry.position :]:
             match later.event:
-                case UserMessage(control=control) if control is not None and control.call is not None:
+                case events.UserMessage(control=control) if control is not None and control.call is not None:
                     named = control.call
                     if named.entry == entry.id and call in (None, named.index):
                         yield _link(later, "control.call", named.index)
@@ -181,9 +173,9 @@ class _Chain:
     def _possible(self, entry: Entry) -> Iterator[BlameLink]:
         """Yield the latest words in its view that an answer without a recorded cause may answer."""
         event = entry.event
-        if isinstance(event, UserMessage) and event.author_kind == "agent":
+        if isinstance(event, events.UserMessage) and event.author_kind == "agent":
             yield from self._possible_calls(entry, event.author)
-        if not isinstance(event, AssistantMessage | LlmError):
+        if not isinstance(event, events.AssistantMessage | events.LlmError):
             return
         try:
             view = build(self.log[: entry.position], event.agent, task=event.task)
@@ -201,7 +193,7 @@ class _Chain:
         found = 0
         for before in reversed(self.log[: entry.position - 1]):
             event = before.event
-            if found < POSSIBLE and isinstance(event, AssistantMessage) and event.agent == author:
+            if found < POSSIBLE and isinstance(event, events.AssistantMessage) and event.agent == author:
                 for nth in range(len(event.tool_calls))[: POSSIBLE - found]:
                     found += 1
                     yield _link(before, "", nth)
@@ -209,21 +201,25 @@ class _Chain:
 
 def _link(entry: Entry, field: str, call: int | None) -> BlameLink:
     who, text = describe(entry)
-    if isinstance(entry.event, AssistantMessage) and call is not None:
+    if isinstance(entry.event, events.AssistantMessage) and call is not None:
         text = f"→ {call_in_words(entry.event.tool_calls[call])}"
     return BlameLink(entry.position, entry.event.kind, who, text, field, _is_person(entry.event), call)
 
 
-def _is_person(event: Event) -> bool:
-    return isinstance(event, UserMessage) and event.author_kind == "person"
+def _is_person(event: events.Event) -> bool:
+    return isinstance(event, events.UserMessage) and event.author_kind == "person"
 
 
-def _is_brief(event: Event, lane: str) -> bool:
-    return isinstance(event, UserMessage) and event.author_kind == "agent" and lane in event.to
+def _is_brief(event: events.Event, lane: str) -> bool:
+    return isinstance(event, events.UserMessage) and event.author_kind == "agent" and lane in event.to
 
 
-def _lane_of(event: Event) -> str:
-    return address(event.agent, event.task) if isinstance(event, AssistantMessage | LlmError) else ""
+def _lane_of(event: events.Event) -> str:
+    return (
+        address(event.agent, event.task)
+        if isinstance(event, events.AssistantMessage | events.LlmError)
+        else ""
+    )
 
 
 def _gap(entry: Entry, cause: _Cause) -> str:
@@ -231,31 +227,35 @@ def _gap(entry: Entry, cause: _Cause) -> str:
     if cause.position:
         return f"{where} names {cause.position} by `{cause.field}`, which does not stand before it"
     source = getattr(event, "source", None)
-    if isinstance(event, ToolResult):
+    if isinstance(event, events.ToolResult):
         return f"{where} is a result whose call is not in the log"
-    if isinstance(event, Unknown):
+    if isinstance(event, events.Unknown):
         return f"{where} is of a kind that this release does not know"
-    if isinstance(event, ModeSwitch):
+    if isinstance(event, events.ModeSwitch):
         return f"{where} is a setting; who changed it is not recorded"
-    if isinstance(event, UserMessage) and event.author_kind in ("schedule", "system") and source is None:
+    if (
+        isinstance(event, events.UserMessage)
+        and event.author_kind in ("schedule", "system")
+        and source is None
+    ):
         return f"{where} is the beginning: the {event.author_kind} said it, and names no cause"
     if source is not None and (imported := _imported_gap(event, source.system, where)):
         return imported
-    missing = "a cause" if isinstance(event, UserMessage) else "a cause or a receipt"
+    missing = "a cause" if isinstance(event, events.UserMessage) else "a cause or a receipt"
     is_live = source is None or is_checkpointed(event)  # LangGraph's saver names the message that it records
     imported = " was recorded" if is_live or source is None else f" was imported from {source.system}"
     return f"not recorded: {where}{imported} without {missing}"
 
 
-def _imported_gap(event: Event, system: str, where: str) -> str:
+def _imported_gap(event: events.Event, system: str, where: str) -> str:
     """Return why the chain ends at an imported entry, if its kind shows it; else ""."""
-    if isinstance(event, UserMessage) and event.author_kind == "agent":
+    if isinstance(event, events.UserMessage) and event.author_kind == "agent":
         to = ", ".join(event.to) or "everybody"
         said = f"{where} is what {event.author} gave {to}"
         return f"{said}; the log of {system} does not tell by which call" if event.author else ""
-    if isinstance(event, UserMessage) and event.author_kind == "system":
+    if isinstance(event, events.UserMessage) and event.author_kind == "system":
         return f"{where} is a note that {system} put in; it names no cause"
-    if isinstance(event, AssistantMessage) and event.purpose == "summary":
+    if isinstance(event, events.AssistantMessage) and event.purpose == "summary":
         spans = ", ".join(f"{span.first}-{span.last}" for span in event.covers) or "what stood before it"
         return f"{where} is a summary of {spans}, which {system} asked for; it names no cause"
     return ""
@@ -289,21 +289,21 @@ def _references_in(
 ) -> Iterator[tuple[int, int, str]]:
     event = entry.event
     match event:
-        case UserMessage(control=control):
+        case events.UserMessage(control=control):
             yield from _one(event.cause, "cause")
             yield from _one(event.replaces, "replaces")
             if control is not None and control.call is not None:
                 yield from _one(places.get(control.call.entry), "control.call")
-        case AssistantMessage() | LlmError():
+        case events.AssistantMessage() | events.LlmError():
             yield from _one(event.cause, "cause")
             yield from _one(event.receipt.view if event.receipt else None, "receipt.view")
-            if isinstance(event, AssistantMessage):
+            if isinstance(event, events.AssistantMessage):
                 yield from _one(event.replaces, "replaces")
                 yield from ((span.first, span.last, "covers") for span in event.covers)
-        case ToolResult():
+        case events.ToolResult():
             call = pairing.calls.get(entry.position)
             yield from _one(call and call.position, "call_id" if event.call is None else "call")
-        case ModeSwitch(hides=hides, context_from=start):
+        case events.ModeSwitch(hides=hides, context_from=start):
             if isinstance(start, int) and start > 1:
                 yield 1, start - 1, "context_from"
             if isinstance(hides, tuple):

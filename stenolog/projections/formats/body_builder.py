@@ -11,20 +11,12 @@ from stenolog.domain.parts import FilePart, ImagePart, Part, ProviderPart, Refus
 from stenolog.domain.values import Tool
 from stenolog.projections.formats.readable import pictures
 from stenolog.projections.formats.readable import texts as said_in
+from stenolog.projections.messages import sizes
 from stenolog.projections.messages.explanation import Disposition, Omitted, RequestPart
 from stenolog.projections.messages.identifiers import arguments_object, called, tool_name
 from stenolog.projections.messages.message import BlobText, Body, Message, Preamble, Rendered, Section
 from stenolog.projections.messages.quoting import TOO_LARGE, note, placeholder, quote
 from stenolog.projections.messages.rules import NOT_CARRIED
-from stenolog.projections.messages.sizes import (
-    ESTIMATE,
-    IMAGE_TOKENS,
-    Counter,
-    count_json,
-    count_part,
-    count_parts,
-    has_schema,
-)
 
 PICTURES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 ANSWERS = frozenset({"response_format", "text", "output_config", "generationConfig"})
@@ -55,7 +47,7 @@ class BodyBuilder:
     """
 
     def __init__(
-        self, blobs: Mapping[str, bytes], counter: Counter = ESTIMATE, *, explaining: bool = True
+        self, blobs: Mapping[str, bytes], counter: sizes.Counter = sizes.ESTIMATE, *, explaining: bool = True
     ) -> None:
         self.messages: list[Body] = []
         self.parts: list[RequestPart] = []
@@ -121,7 +113,7 @@ class BodyBuilder:
             return
         disposition: Disposition = message.disposition if not rule else "reworded"
         out = "".join(said_in(written))
-        tokens = self.counter.count(out) + IMAGE_TOKENS * pictures(written)
+        tokens = self.counter.count(out) + sizes.IMAGE_TOKENS * pictures(written)
         said = self._message_tokens(message, out, tokens)
         rule = rule or message.rule
         self.parts.append(
@@ -137,7 +129,7 @@ class BodyBuilder:
         parts = message.parts
         # Most messages go out as they are, and are counted once.
         as_it_is = len(parts) == 1 and type(parts[0]) is TextPart and parts[0].text == out
-        return tokens if as_it_is else count_parts(parts, self.counter)
+        return tokens if as_it_is else sizes.count_parts(parts, self.counter)
 
     def explain_persona(
         self, preamble: Preamble, *, message: int = -1, written: Callable[[str], str] = str
@@ -170,7 +162,10 @@ class BodyBuilder:
         what = provider_form(part).get("type", "") if isinstance(part, ProviderPart) else ""
         self.omitted.append(
             Omitted(
-                message.positions, rule or NOT_CARRIED[type(part)], count_part(part, self.counter), str(what)
+                message.positions,
+                rule or NOT_CARRIED[type(part)],
+                sizes.count_part(part, self.counter),
+                str(what),
             )
         )
 
@@ -182,14 +177,14 @@ class BodyBuilder:
         lost = {name: form[name] for name in names or form}
         what = str(form.get("type") or ", ".join(lost))
         self.omitted.append(
-            Omitted(message.positions, "fields-not-carried", count_json(lost, self.counter), what)
+            Omitted(message.positions, "fields-not-carried", sizes.count_json(lost, self.counter), what)
         )
 
     def omit_tool(self, preamble: Preamble, tool: Tool) -> None:
         """Say what only another provider takes of a tool of the card."""
         form = provider_form(tool)
         what = f"{tool.name}: {form.get('type') or ', '.join(form)}"
-        tokens = count_json(form, self.counter)
+        tokens = sizes.count_json(form, self.counter)
         self.omitted.append(Omitted(preamble.set_at, "fields-not-carried", tokens, what))
 
     def omit_parameters(self, preamble: Preamble, lost: Body) -> None:
@@ -198,16 +193,16 @@ class BodyBuilder:
             return
         names = ", ".join(lost)
         self.omitted.append(
-            Omitted(preamble.set_at, "parameter-not-carried", count_json(lost, self.counter), names)
+            Omitted(preamble.set_at, "parameter-not-carried", sizes.count_json(lost, self.counter), names)
         )
 
     def explain_parameters(self, preamble: Preamble, said: Body) -> None:
         """Explain the size of the schemas among the parameters."""
         if not self.explaining:
             return
-        read = {name: value for name, value in said.items() if name in ANSWERS and has_schema(value)}
+        read = {name: value for name, value in said.items() if name in ANSWERS and sizes.has_schema(value)}
         if read:
-            tokens = count_json(read, self.counter)
+            tokens = sizes.count_json(read, self.counter)
             self.parts.append(
                 RequestPart(preamble.set_at, "kept", "parameters", tokens, tokens, -1, "parameters")
             )
@@ -343,6 +338,6 @@ def explain_tools(
             shape for tool, shape in zip(carried, tools, strict=True) if (tool.name in preamble.stubs) is made
         ]
         if written:
-            tokens = count_json(written, builder.counter)
+            tokens = sizes.count_json(written, builder.counter)
             kept: tuple[tuple[int, ...], Disposition] = ((), "added") if made else (preamble.set_at, "kept")
             builder.parts.append(RequestPart(*kept, rule, 0 if made else tokens, tokens, -1, "tools"))

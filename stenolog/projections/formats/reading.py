@@ -14,15 +14,7 @@ from stenolog.domain.parts import (
     UserPart,
 )
 from stenolog.domain.values import Tool
-from stenolog.projections.messages.json_fields import (
-    Blobs,
-    Json,
-    as_dict,
-    as_list,
-    as_str,
-    compact_json,
-    rest_of,
-)
+from stenolog.projections.messages import json_fields
 
 SYSTEM_ROLES = ("system", "developer")
 MORE_TOOLS = "additional_tools"
@@ -35,14 +27,14 @@ class Spoken(NamedTuple):
     role: Literal["user", "system"]
     parts: tuple[UserPart, ...]
     name: str = ""
-    rest: Mapping[str, Json] = {}
+    rest: Mapping[str, json_fields.Json] = {}
 
 
 class Reply(NamedTuple):
     """Words and calls of the model."""
 
     parts: tuple[AssistantPart, ...]
-    rest: Mapping[str, Json] = {}
+    rest: Mapping[str, json_fields.Json] = {}
 
 
 class Result(NamedTuple):
@@ -52,16 +44,16 @@ class Result(NamedTuple):
     parts: tuple[UserPart, ...]
     name: str = ""
     is_error: bool = False
-    rest: Mapping[str, Json] = {}
+    rest: Mapping[str, json_fields.Json] = {}
 
 
 Item: TypeAlias = Spoken | Reply | Result
-ReadMessage: TypeAlias = Callable[[Mapping[str, Json], str, Blobs], Iterator[Item]]
+ReadMessage: TypeAlias = Callable[[Mapping[str, json_fields.Json], str, json_fields.Blobs], Iterator[Item]]
 """Function that reads a message; it is told the model that answers, and keeps media among the blobs."""
 
 
-Body: TypeAlias = Mapping[str, Json]
-Tools: TypeAlias = list[dict[str, Json]]
+Body: TypeAlias = Mapping[str, json_fields.Json]
+Tools: TypeAlias = list[dict[str, json_fields.Json]]
 
 
 class MessageReader(NamedTuple):
@@ -83,10 +75,10 @@ class MessageReader(NamedTuple):
     system: Callable[[Body], list[str]]
     tools: Callable[[Body], Tools]
     on_card: frozenset[str]
-    holds: Callable[[Sequence[Mapping[str, Json]]], bool] = lambda messages: False
-    tools_of_messages: Callable[[Iterable[Mapping[str, Json]]], Tools] = lambda messages: []
+    holds: Callable[[Sequence[Mapping[str, json_fields.Json]]], bool] = lambda messages: False
+    tools_of_messages: Callable[[Iterable[Mapping[str, json_fields.Json]]], Tools] = lambda messages: []
     on_card_with_tools: Mapping[str, type] = {}
-    beside: Mapping[str, Json] = {}
+    beside: Mapping[str, json_fields.Json] = {}
     follows: str = ""
     wrapped: str = ""
     instructs_by_message: bool = False
@@ -94,27 +86,29 @@ class MessageReader(NamedTuple):
     role: str = "role"
 
 
-def role_of(message: Mapping[str, Json]) -> Literal["user", "system"]:
+def role_of(message: Mapping[str, json_fields.Json]) -> Literal["user", "system"]:
     """Return who says a message that is none of the model's."""
     return "system" if message.get("role") in SYSTEM_ROLES else "user"
 
 
-def texts_in(given: Json) -> list[str]:
+def texts_in(given: json_fields.Json) -> list[str]:
     """Return the texts of a system prompt: a text, a part, or a list of parts."""
     if isinstance(given, str):
         return [given] if given else []
     parts = given if isinstance(given, list) else [given]
-    return [text for part in parts if (text := as_str(as_dict(part).get("text")))]
+    return [text for part in parts if (text := json_fields.as_str(json_fields.as_dict(part).get("text")))]
 
 
-def objects_in(given: Json) -> list[dict[str, Json]]:
+def objects_in(given: json_fields.Json) -> list[dict[str, json_fields.Json]]:
     """Return the objects of a list."""
-    return [each for each in as_list(given) if isinstance(each, dict)]
+    return [each for each in json_fields.as_list(given) if isinstance(each, dict)]
 
 
-def part_types(messages: Iterable[Mapping[str, Json]]) -> set[str]:
+def part_types(messages: Iterable[Mapping[str, json_fields.Json]]) -> set[str]:
     """Return the types of the parts in some messages."""
-    return {as_str(part.get("type")) for each in messages for part in objects_in(each.get("content"))}
+    return {
+        json_fields.as_str(part.get("type")) for each in messages for part in objects_in(each.get("content"))
+    }
 
 
 def call_name(before: Collection[str]) -> str:
@@ -155,48 +149,48 @@ OWN: Mapping[str, re.Pattern[str]] = {
 """The tools that a provider has itself: what their type is, and for Gemini their one key."""
 
 
-def read_tool(given: Json, provider: str = "") -> Tool:
+def read_tool(given: json_fields.Json, provider: str = "") -> Tool:
     """Return the tool that a dictionary describes.
 
     Other keys are its `provider`'s, known by the form if not given.
     """
-    tool = as_dict(given)
-    inner = as_dict(tool.get("function")) or as_dict(tool.get("custom")) or tool
+    tool = json_fields.as_dict(given)
+    inner = json_fields.as_dict(tool.get("function")) or json_fields.as_dict(tool.get("custom")) or tool
     strict = inner.get("strict")
-    schemas = (as_dict(inner.get(field)) for field in SCHEMAS)
+    schemas = (json_fields.as_dict(inner.get(field)) for field in SCHEMAS)
     by = provider or ("anthropic" if "input_schema" in tool else "" if "inputSchema" in tool else "openai")
     return Tool(
-        name=as_str(inner.get("name")),
-        description=as_str(inner.get("description")),
+        name=json_fields.as_str(inner.get("name")),
+        description=json_fields.as_str(inner.get("description")),
         parameters=next(filter(None, schemas), {}),
         strict=strict if isinstance(strict, bool) else None,
-        **(rest_of(inner, by, *TOOL) if by else {}),
+        **(json_fields.rest_of(inner, by, *TOOL) if by else {}),
     )
 
 
-def own_tool(given: Mapping[str, Json]) -> Tool | None:
+def own_tool(given: Mapping[str, json_fields.Json]) -> Tool | None:
     """Return a provider's own tool, which is sent as it is declared; else None."""
-    kind = as_str(given.get("type")) or (next(iter(given), "") if len(given) == 1 else "")
+    kind = json_fields.as_str(given.get("type")) or (next(iter(given), "") if len(given) == 1 else "")
     by = next((by for by, types in OWN.items() if types.fullmatch(kind)), "")
     if not by or not {"function", *SCHEMAS}.isdisjoint(given):
         return None
-    name = as_str(given.get("name")) or as_str(given.get("server_label")) or kind
-    return Tool(name=name, provider=by, raw=compact_json({"type": kind, **given}))
+    name = json_fields.as_str(given.get("name")) or json_fields.as_str(given.get("server_label")) or kind
+    return Tool(name=name, provider=by, raw=json_fields.compact_json({"type": kind, **given}))
 
 
-def likeness(message: Mapping[str, Json]) -> Json:
+def likeness(message: Mapping[str, json_fields.Json]) -> json_fields.Json:
     """Return what a message says, whatever form its client gives it."""
     return _plain(_without_id(message))
 
 
-def _without_id(item: Mapping[str, Json]) -> Mapping[str, Json]:
-    kind = as_str(item.get("type"))
+def _without_id(item: Mapping[str, json_fields.Json]) -> Mapping[str, json_fields.Json]:
+    kind = json_fields.as_str(item.get("type"))
     if kind not in ("message", MORE_TOOLS) and not kind.endswith("_output"):
         return item  # of a thought that is encrypted away, say, the id is all that there is
     return {key: value for key, value in item.items() if key not in ITEM_FORMS}
 
 
-def _plain(value: Json, key: str = "") -> Json:
+def _plain(value: json_fields.Json, key: str = "") -> json_fields.Json:
     match value:
         case str() if key in ("content", "parts"):
             return [{"text": value}]

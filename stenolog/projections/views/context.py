@@ -6,15 +6,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from stenolog.domain import events
 from stenolog.domain.entry import Entry
-from stenolog.domain.events import (
-    AssistantMessage,
-    LlmError,
-    ModeSwitch,
-    ToolResult,
-    Unknown,
-    UserMessage,
-)
 from stenolog.domain.lanes.lifecycle import BUSY
 from stenolog.domain.lanes.state import State, Summary, address, fault, joined, summary_of
 from stenolog.domain.lanes.step import INITIAL, evolve
@@ -98,11 +91,11 @@ def _start(entry: Entry, now: Settings, pairing: ToolCallIndex) -> int:
 
 def _concerned(entry: Entry, now: Settings, pairing: ToolCallIndex) -> list[str]:
     match entry.event:
-        case AssistantMessage(agent=agent, task=task) | LlmError(agent=agent, task=task):
+        case events.AssistantMessage(agent=agent, task=task) | events.LlmError(agent=agent, task=task):
             return [address(agent, task)]
-        case ToolResult() if (pair := pairing.pairs.get(entry.position)) and pair.call:
+        case events.ToolResult() if (pair := pairing.pairs.get(entry.position)) and pair.call:
             return [address(pair.call.agent, pair.call.task)]
-        case UserMessage(to=to) | ToolResult(to=to) if to:
+        case events.UserMessage(to=to) | events.ToolResult(to=to) if to:
             return [*to]
         case _:
             return [*now.cards]
@@ -141,7 +134,7 @@ def _edits(entries: Sequence[Entry], out: dict[int, tuple[str, int]]) -> dict[in
     edits: dict[int, int] = {}
     for entry in entries:
         match entry.event:
-            case UserMessage(replaces=int(old)) | AssistantMessage(replaces=int(old)):
+            case events.UserMessage(replaces=int(old)) | events.AssistantMessage(replaces=int(old)):
                 if entry.position not in out and old < entry.position:
                     edits[entry.position] = edits.get(old, old)
             case _:
@@ -193,7 +186,7 @@ def middle(entries: Iterable[Entry], lane: str, keep: int) -> tuple[PositionRang
         state = evolve(state, entry)
         if not state.open_calls() and entry.position not in halves:
             ends.append(entry.position)
-    messages = [entry for entry in log if not isinstance(entry.event, ModeSwitch | Unknown)]
+    messages = [entry for entry in log if not isinstance(entry.event, events.ModeSwitch | events.Unknown)]
     older = messages[: max(0, len(messages) - keep)]
     limit = older[-1].position if older else 0
     first, stays = _beginning(messages, lane, state, settings(log).context_from_of(lane.partition("/")[0]))
@@ -221,10 +214,10 @@ def _beginning(messages: Sequence[Entry], lane: str, state: State, reset: int) -
 def _last_question(messages: Sequence[Entry], lane: str) -> int:
     for entry in reversed(messages):
         match entry.event:
-            case UserMessage(control=None, in_context=True, to=to) if not _is_systems(entry):
+            case events.UserMessage(control=None, in_context=True, to=to) if not _is_systems(entry):
                 if not to or lane in to:
                     return entry.position
-            case AssistantMessage(purpose="answer", replaces=None, to=to) if lane in to:
+            case events.AssistantMessage(purpose="answer", replaces=None, to=to) if lane in to:
                 return entry.position
             case _:
                 pass
@@ -234,7 +227,7 @@ def _last_question(messages: Sequence[Entry], lane: str) -> int:
 def _asked_at(entry: Entry) -> int:
     """Return the earlier of an answer's cause and its view; for other entries their own position."""
     match entry.event:
-        case AssistantMessage(replaces=None) | LlmError() as said:
+        case events.AssistantMessage(replaces=None) | events.LlmError() as said:
             view = said.receipt.view if said.receipt else entry.position - 1
             return min(said.cause or view, view)
         case _:
@@ -242,7 +235,7 @@ def _asked_at(entry: Entry) -> int:
 
 
 def _is_systems(entry: Entry) -> bool:
-    return isinstance(entry.event, UserMessage) and entry.event.author_kind == "system"
+    return isinstance(entry.event, events.UserMessage) and entry.event.author_kind == "system"
 
 
 def _around(stays: Iterable[int], first: int, last: int) -> Iterator[PositionRange]:

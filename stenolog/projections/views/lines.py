@@ -6,18 +6,9 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from stenolog.domain import events
 from stenolog.domain.entry import Entry
 from stenolog.domain.erasure import ERASED, LOST
-from stenolog.domain.events import (
-    AssistantMessage,
-    Damaged,
-    Event,
-    LlmError,
-    ModeSwitch,
-    ToolResult,
-    Unknown,
-    UserMessage,
-)
 from stenolog.domain.lanes.state import address
 from stenolog.domain.parts import (
     FilePart,
@@ -59,32 +50,32 @@ def describe(entry: Entry) -> Description:
     """Return the entry's author and content as one line."""
     event = entry.event
     match event:
-        case UserMessage(parts=parts, control=control):
+        case events.UserMessage(parts=parts, control=control):
             author = event.author or ("user" if event.author_kind == "person" else event.author_kind)
             return Description(_to(author, event.to), _joined(_control(control), in_words(parts)))
-        case AssistantMessage(parts=parts):
+        case events.AssistantMessage(parts=parts):
             lane = address(event.agent, event.task)
             purpose = "" if event.purpose == "answer" else f"[{event.purpose}{_covers(event)}]"
             # What was said and called comes first: on one line a long thought would hide it.
             said = in_words([part for part in parts if not isinstance(part, ReasoningPart)])
             to = [each for each in event.to if each not in (lane, USER)]
             return Description(_to(lane, to), _joined(purpose, _cut(event), said, thoughts(event)))
-        case ToolResult(parts=parts):
+        case events.ToolResult(parts=parts):
             return Description(event.name or "tool", _joined("✗" if event.is_error else "✓", in_words(parts)))
-        case LlmError(parts=parts):
+        case events.LlmError(parts=parts):
             said = f"{event.category}: {event.message}" if event.message else event.category
             kept = f"· kept: {in_words(parts)}" if parts else ""
             retry = f"· again at {event.retry_at:%H:%M:%S}" if event.retry_at else ""
             return Description(address(event.agent, event.task), _joined(said, kept, retry))
-        case ModeSwitch(meta=meta):
+        case events.ModeSwitch(meta=meta):
             return Description("system", changes(event) or _joined(*(f"({owner})" for owner in meta)))
-        case Unknown(topic=topic) if topic == ERASED:
+        case events.Unknown(topic=topic) if topic == ERASED:
             return Description("?", "erased")
-        case Damaged(reason=reason):
+        case events.Damaged(reason=reason):
             return Description("?", f"damaged: {reason}")
-        case Unknown(topic=topic, payload=payload) if topic == LOST:
+        case events.Unknown(topic=topic, payload=payload) if topic == LOST:
             return Description("?", lost_words(payload))
-        case Unknown():
+        case events.Unknown():
             return Description("?", f"{event.topic}, which this release does not know")
 
 
@@ -103,33 +94,33 @@ def entry_line(entry: Entry) -> EntryLine:
     return EntryLine(kind_word(entry.event), who, what.removesuffix(thought).rstrip(), thought)
 
 
-def kind_word(event: Event) -> str:
+def kind_word(event: events.Event) -> str:
     """Return the word for an entry's kind, finer than `KINDS`: a summary, a cut, mere settings, erased."""
     match event:
-        case AssistantMessage(covers=covers) if covers:
+        case events.AssistantMessage(covers=covers) if covers:
             return "summary"
-        case ModeSwitch() if is_cut(event):
+        case events.ModeSwitch() if is_cut(event):
             return "cut"
-        case ModeSwitch() if not changes(event):
+        case events.ModeSwitch() if not changes(event):
             return "settings"
-        case Unknown(topic=topic) if topic == ERASED:
+        case events.Unknown(topic=topic) if topic == ERASED:
             return "erased"
         case _:
             return KINDS.get(event.kind, event.kind)
 
 
-def is_cut(switch: ModeSwitch) -> bool:
+def is_cut(switch: events.ModeSwitch) -> bool:
     """Return whether a mode switch takes entries out of context."""
     return isinstance(switch.context_from, int) or isinstance(switch.hides, tuple)
 
 
-def thoughts(event: Event) -> str:
+def thoughts(event: events.Event) -> str:
     """Return the reasoning of an answer, in words: `describe` ends with it."""
-    parts = event.parts if isinstance(event, AssistantMessage) else ()
+    parts = event.parts if isinstance(event, events.AssistantMessage) else ()
     return in_words([part for part in parts if isinstance(part, ReasoningPart)])
 
 
-def _cut(event: AssistantMessage) -> str:
+def _cut(event: events.AssistantMessage) -> str:
     return f"[{CUT_OFF}]" if cut_words(event) else ""
 
 
@@ -177,7 +168,7 @@ def _control(control: Control | None) -> str:
     return _joined(f"[{control.action}]", target)
 
 
-def _covers(message: AssistantMessage) -> str:
+def _covers(message: events.AssistantMessage) -> str:
     return "".join(f" {span.first}-{span.last}" for span in message.covers)
 
 
@@ -190,14 +181,18 @@ def _joined(*pieces: str) -> str:
     return " ".join(piece for piece in pieces if piece)
 
 
-def searchable_text(event: Event) -> str:
+def searchable_text(event: events.Event) -> str:
     """Return all words of the event, one piece a line; empty if its words are unknown."""
     match event:
-        case UserMessage(parts=parts) | AssistantMessage(parts=parts) | ToolResult(parts=parts):
+        case (
+            events.UserMessage(parts=parts)
+            | events.AssistantMessage(parts=parts)
+            | events.ToolResult(parts=parts)
+        ):
             pieces = _part_texts(parts)
-        case LlmError(category=category, message=message, parts=parts):
+        case events.LlmError(category=category, message=message, parts=parts):
             pieces = [category, message, *_part_texts(parts)]
-        case ModeSwitch(title=title, handoff=handoff, active_run=run):
+        case events.ModeSwitch(title=title, handoff=handoff, active_run=run):
             pieces = [words for words in (title, handoff) if isinstance(words, str)]
             if isinstance(run, WorkflowRun):
                 pieces += (run.directive, run.brief, run.context)
@@ -206,12 +201,12 @@ def searchable_text(event: Event) -> str:
     return "\n".join(filter(None, pieces))
 
 
-def agent_of(event: Event) -> str:
+def agent_of(event: events.Event) -> str:
     """Return the agent whose words they are; empty where they are no agent's."""
     match event:
-        case AssistantMessage(agent=agent) | LlmError(agent=agent):
+        case events.AssistantMessage(agent=agent) | events.LlmError(agent=agent):
             return agent
-        case UserMessage(author=author, author_kind="agent"):
+        case events.UserMessage(author=author, author_kind="agent"):
             return author
         case _:
             return ""
@@ -253,11 +248,11 @@ def _argued(arguments: str) -> list[str]:
     return words
 
 
-def was_retried(event: Event) -> bool:
+def was_retried(event: events.Event) -> bool:
     """Return whether an event is an error after which the same call is made again from the start.
 
     Its parts do not belong to the answer, except for what a program had done by itself.
     """
-    if not isinstance(event, LlmError) or event.retry_at is None:
+    if not isinstance(event, events.LlmError) or event.retry_at is None:
         return False
     return not any(is_act(part) for part in event.parts)

@@ -12,18 +12,9 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from pydantic_core import from_json
 
+from stenolog.domain import events
 from stenolog.domain.entry import Entry
 from stenolog.domain.erasure import ERASED, LOST, erasure_of, is_effects
-from stenolog.domain.events import (
-    UNCHANGED,
-    AssistantMessage,
-    Damaged,
-    LlmError,
-    ModeSwitch,
-    ToolResult,
-    Unknown,
-    UserMessage,
-)
 from stenolog.domain.lanes.state import State, address, cut_runs
 from stenolog.domain.lanes.state import in_words as spans_in_words
 from stenolog.domain.lanes.step import fold
@@ -156,39 +147,39 @@ def _with_cuts(items: list[TimelineItem], cut: dict[int, str]) -> list[TimelineI
 def _items(entry: Entry, calls: _Calls) -> Iterator[TimelineItem]:
     item = partial(TimelineItem, position=entry.position, time=entry.time)
     match entry.event:
-        case UserMessage() as said:
+        case events.UserMessage() as said:
             author = said.author or ("user" if said.author_kind == "person" else said.author_kind)
             told = said.control.action if said.control else ""
             to, parts = tuple(said.to), tuple(said.parts)
             yield item("message", author=author, text=said.text, detail=told, to=to, parts=parts)
-        case AssistantMessage() as said:
+        case events.AssistantMessage() as said:
             yield from _answer(entry, said)
             yield from (_card(entry, said, nth, calls) for nth in range(len(said.tool_calls)))
             yield from _acts(entry, address(said.agent, said.task), said.parts)
-        case ToolResult() as result:
+        case events.ToolResult() as result:
             card = _with_result(item("tool", author="", text=result.text), entry, calls.pairing)
             yield card._replace(detail=f"{result.name or 'tool'}: {card.note} ({result.call_id})")
-        case LlmError() as error:
+        case events.LlmError() as error:
             why = f"{error.category}: {error.message}" if error.message else error.category
             where, received = address(error.agent, error.task), without_acts(error.parts)
             status: ItemStatus = "retried" if error.retry_at else ""
             yield item("error", author=where, text=error.text, detail=why, status=status, parts=received)
             yield from _acts(entry, where, error.parts)
-        case ModeSwitch() as switch:
-            cut = switch.context_from is not UNCHANGED or switch.hides is not UNCHANGED
+        case events.ModeSwitch() as switch:
+            cut = switch.context_from is not events.UNCHANGED or switch.hides is not events.UNCHANGED
             if changed := changes(switch):
                 yield item("cut" if cut else "mode", author="system", detail=changed)
-        case Unknown(topic=topic) if topic == ERASED:
+        case events.Unknown(topic=topic) if topic == ERASED:
             yield item("erased", author="", detail=ERASED)
-        case Damaged(reason=reason):
+        case events.Damaged(reason=reason):
             yield item("damaged", author="", detail=reason)
-        case Unknown(topic=topic, payload=payload) if topic == LOST:
+        case events.Unknown(topic=topic, payload=payload) if topic == LOST:
             yield item("damaged", author="", detail=lost_words(payload))
-        case Unknown(topic=topic):
+        case events.Unknown(topic=topic):
             yield item("unknown", author="", detail=topic)
 
 
-def _answer(entry: Entry, said: AssistantMessage) -> Iterator[TimelineItem]:
+def _answer(entry: Entry, said: events.AssistantMessage) -> Iterator[TimelineItem]:
     parts = tuple(part for part in without_acts(said.parts) if not isinstance(part, ToolCall))
     cut = cut_words(said)
     if parts or not (said.tool_calls or said.parts) or cut:
@@ -231,7 +222,7 @@ def lost_words(payload: bytes) -> str:
     return f"lost before a salvage: {reason}" if isinstance(reason, str) else "lost before a salvage"
 
 
-def cut_words(said: AssistantMessage) -> str:
+def cut_words(said: events.AssistantMessage) -> str:
     """Say that an answer was cut at a limit of tokens; empty if it was not."""
     if said.finish_reason.lower() not in OUT_OF_TOKENS:
         return ""
@@ -239,7 +230,7 @@ def cut_words(said: AssistantMessage) -> str:
     return f"{CUT_OFF} ({said.finish_reason}): {what}"
 
 
-def _card(entry: Entry, said: AssistantMessage, nth: int, calls: _Calls) -> TimelineItem:
+def _card(entry: Entry, said: events.AssistantMessage, nth: int, calls: _Calls) -> TimelineItem:
     call, key, author = said.tool_calls[nth], CallKey(entry.position, nth), address(said.agent, said.task)
     card = TimelineItem(
         "tool", entry.position, entry.time, author, text=call.arguments, detail=call.name, call=call
@@ -250,12 +241,12 @@ def _card(entry: Entry, said: AssistantMessage, nth: int, calls: _Calls) -> Time
 
 
 def _with_result(card: TimelineItem, entry: Entry, pairing: ToolCallIndex) -> TimelineItem:
-    assert isinstance(entry.event, ToolResult)
+    assert isinstance(entry.event, events.ToolResult)
     found = of_result(entry.event, pairing.pairs.get(entry.position))
     return card._replace(**found._asdict(), result=entry.position, output=tuple(entry.event.parts))
 
 
-def changes(switch: ModeSwitch) -> str:
+def changes(switch: events.ModeSwitch) -> str:
     """Describe the changes of a mode switch; empty if it only carries an application's own data."""
     whose = f" for {', '.join(switch.agents)}" if switch.agents else ""
     settings = {
@@ -268,7 +259,9 @@ def changes(switch: ModeSwitch) -> str:
         "turns": (switch.turns, ""),
         "run": (switch.active_run, ""),
     }
-    changed = [f"{name} {_preview(now)}{to}" for name, (now, to) in settings.items() if now is not UNCHANGED]
+    changed = [
+        f"{name} {_preview(now)}{to}" for name, (now, to) in settings.items() if now is not events.UNCHANGED
+    ]
     changed += [f"{agent} joins" for agent in switch.joins] + [f"{agent} leaves" for agent in switch.leaves]
     changed += [
         f"{agent}: {card.model or 'card' if card else 'no card'}" for agent, card in switch.cards.items()
@@ -315,8 +308,8 @@ def cuts(entries: Iterable[Entry]) -> dict[int, str]:
     for entry in entries:
         match entry.event:
             case (
-                AssistantMessage(agent=agent, task=task, receipt=Receipt() as receipt)
-                | LlmError(agent=agent, task=task, receipt=Receipt() as receipt)
+                events.AssistantMessage(agent=agent, task=task, receipt=Receipt() as receipt)
+                | events.LlmError(agent=agent, task=task, receipt=Receipt() as receipt)
             ):
                 before, moving = lanes.get(address(agent, task), ("", False))
                 cut = cut_of(receipt)

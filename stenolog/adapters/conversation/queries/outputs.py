@@ -30,16 +30,8 @@ from stenolog.domain.events import ToolResult
 from stenolog.domain.policy import TruncateToolOutput
 from stenolog.domain.redaction import redacted
 from stenolog.projections.messages.sizes import ESTIMATE, Counter
-from stenolog.projections.requests.pipeline.truncation import (
-    READ_OUTPUT,
-    RESULTS,
-    alias,
-    cut_before,
-    entry_of,
-    given_alias,
-    shortened,
-    with_text,
-)
+from stenolog.projections.requests.pipeline import truncation
+from stenolog.projections.requests.pipeline.truncation import alias
 from stenolog.projections.views.artifacts import ARTIFACTS, artifacts, artifacts_of, is_artifact
 from stenolog.projections.views.tool_pairs import ToolCallIndex
 
@@ -128,7 +120,7 @@ class Outputs(Mapping[str, str]):
 
     def find(self, path: object) -> Output:
         """Return an alias's output. Raises `CallerError` and `PositionNotFoundError`."""
-        id = entry_of(path) if isinstance(path, str) else None
+        id = truncation.entry_of(path) if isinstance(path, str) else None
         is_alias = id is not None or (isinstance(path, str) and is_artifact(path))
         found = None if id is None else self._result(str(path), id)
         found = (
@@ -137,7 +129,9 @@ class Outputs(Mapping[str, str]):
             or self._with_alias(str(path))
         )
         if found is None and not is_alias:
-            raise CallerError(f"expected {RESULTS}<entry id>.json or {ARTIFACTS}<name>, found {path!r:.200}")
+            raise CallerError(
+                f"expected {truncation.RESULTS}<entry id>.json or {ARTIFACTS}<name>, found {path!r:.200}"
+            )
         if found is None:
             raise PositionNotFoundError(self.no_entry(path))
         return found
@@ -166,7 +160,7 @@ class Outputs(Mapping[str, str]):
         if limit is not None and limit < 1:
             raise CallerError(f"{path}: expected a limit of at least 1 character, found {limit}")
         most = len(text) if limit is None else min(offset + limit, len(text))
-        whole = cut_before(text, most)
+        whole = truncation.cut_before(text, most)
         end = whole if whole > offset else most
         return Excerpt(text[offset:end], offset, end, len(text))
 
@@ -210,7 +204,9 @@ class Outputs(Mapping[str, str]):
 
 def _output(entry: Entry, result: ToolResult) -> Output:
     text = "" if result.blob else result.text
-    return Output(given_alias(result) or alias(entry.id), entry.position, result.name, result.blob, text)
+    return Output(
+        truncation.given_alias(result) or alias(entry.id), entry.position, result.name, result.blob, text
+    )
 
 
 def store_large(
@@ -230,14 +226,16 @@ def offload_large(
     event: ToolResult, put: Callable[[bytes], str], over: int | None = None, counter: Counter = ESTIMATE
 ) -> ToolResult:
     """Do as `store_large`, with a function that stores bytes and returns their sha256."""
-    if event.blob or event.name == READ_OUTPUT:
+    if event.blob or event.name == truncation.READ_OUTPUT:
         return event
-    shorter = shortened(
+    shorter = truncation.shortened(
         event.text, TruncateToolOutput() if over is None else TruncateToolOutput(over=over), counter
     )
     if shorter is None:
         return event
-    return replace(event, parts=with_text(event.parts, shorter.text), blob=put(event.text.encode()))
+    return replace(
+        event, parts=truncation.with_text(event.parts, shorter.text), blob=put(event.text.encode())
+    )
 
 
 READ_ONLY = 0o400

@@ -21,15 +21,8 @@ from stenolog.adapters.store.contract.inspection import ConversationRow, Damaged
 from stenolog.adapters.store.contract.values import DEADLINE
 from stenolog.adapters.store.repair import restoring
 from stenolog.adapters.store.sqlite import copies
+from stenolog.domain import errors
 from stenolog.domain.entry import Record
-from stenolog.domain.errors import (
-    CallerError,
-    CorruptLogError,
-    NotADatabaseError,
-    StenologError,
-    StoreError,
-    StoreTimeoutError,
-)
 from stenolog.domain.history import Fault, History, Listed, LogHead, differences, log_head, parse
 
 from .one_conversation import Check, Forks, Watch
@@ -121,9 +114,9 @@ def _run(check: Check) -> None:
     try:
         check.run()
     # Others were in the way, or the server went away: the log is not at fault.
-    except StoreTimeoutError:
+    except errors.StoreTimeoutError:
         raise
-    except (StenologError, TypeError, ValueError, OverflowError) as error:
+    except (errors.StenologError, TypeError, ValueError, OverflowError) as error:
         expected = "rows that can be checked"
         check.found.problems.append(
             Problem(check.held.name, check.position, "", "unreadable", expected, str(error))
@@ -306,15 +299,15 @@ def restore(
     """
     source, target = Path(backup).absolute(), Path(path).absolute()
     if not source.is_file():
-        raise NotADatabaseError(
+        raise errors.NotADatabaseError(
             f"{backup}: expected a backup, found {'something else' if source.exists() else 'no file'}"
         )
     if target.is_symlink() or (target.exists() and not target.is_file()):
-        raise NotADatabaseError(f"{path}: expected a log to replace, found a link or something else")
+        raise errors.NotADatabaseError(f"{path}: expected a log to replace, found a link or something else")
     if target.exists() and os.path.samefile(source, target):
-        raise CallerError(f"{path}: the backup itself cannot be replaced by the backup")
+        raise errors.CallerError(f"{path}: the backup itself cannot be replaced by the backup")
     if not target.parent.is_dir():
-        raise StoreError(f"{path}: the directory {target.parent} does not exist")
+        raise errors.StoreError(f"{path}: the directory {target.parent} does not exist")
     with copies.part(target) as part:
         copies.copy_database(source, part)
         conversations, entries = _verified(part, source)
@@ -333,7 +326,7 @@ def _verified(part: Path, source: Path) -> tuple[int, int]:
     if not report.ok:
         first = report.problems[0]
         where = f"{first.conversation!r} at position {first.position}: " if first.conversation else ""
-        raise CorruptLogError(
+        raise errors.CorruptLogError(
             f"{source}: not restored, because it is damaged: {where}{first.code}: expected {first.expected}, "
             f"found {first.found}"
         )

@@ -11,15 +11,7 @@ from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from stenolog.adapters.importers.door.json_lines import JsonObject
 from stenolog.domain.parts import FilePart, ImagePart, ProviderPart, ReasoningPart, TextPart, ToolCall
-from stenolog.projections.messages.json_fields import (
-    Blobs,
-    Json,
-    arguments,
-    as_dict,
-    as_str,
-    compact_json,
-    keep_base64,
-)
+from stenolog.projections.messages import json_fields
 
 ANY_FILE = "application/octet-stream"
 P = TypeVar("P")
@@ -28,7 +20,7 @@ P = TypeVar("P")
 class BlockContext(NamedTuple):
     """A block's message: its author, where bytes go, and the id of a call without one."""
 
-    blobs: Blobs
+    blobs: json_fields.Blobs
     provider: str = ""
     id: str = ""
 
@@ -49,22 +41,24 @@ class PartTable(Generic[P]):
 
     def parts(
         self,
-        content: Json,
-        blobs: Blobs | None = None,
+        content: json_fields.Json,
+        blobs: json_fields.Blobs | None = None,
         *,
         provider: str = "",
         model: str = "",
         key: str = "",
     ) -> list[P | ProviderPart]:
         """Return a content's parts; a call without an id gets one from key and number."""
-        kept: Blobs = {} if blobs is None else blobs
+        kept: json_fields.Blobs = {} if blobs is None else blobs
         found: list[P | ProviderPart] = []
         for nth, block in enumerate(blocks_in(content)):
             context = BlockContext(kept, provider, f"{key}-{nth}")
-            maker = self._makers.get(as_str(block.get("type")), self._default)
+            maker = self._makers.get(json_fields.as_str(block.get("type")), self._default)
             made = maker(block, context) if maker else None
             if made is None:
-                found.append(ProviderPart(provider=self._system, model=model, raw=compact_json(block)))
+                found.append(
+                    ProviderPart(provider=self._system, model=model, raw=json_fields.compact_json(block))
+                )
             elif isinstance(made, Sequence):
                 found += made
             else:
@@ -72,11 +66,13 @@ class PartTable(Generic[P]):
         return found
 
 
-def blocks_in(content: Json) -> list[JsonObject]:
+def blocks_in(content: json_fields.Json) -> list[JsonObject]:
     """Return a content's blocks: from a text, a block, or a list."""
     found = content if isinstance(content, list) else [content]
     return [
-        {"type": "text", "text": each} if isinstance(each, str) else as_dict(each) for each in found if each
+        {"type": "text", "text": each} if isinstance(each, str) else json_fields.as_dict(each)
+        for each in found
+        if each
     ]
 
 
@@ -92,7 +88,7 @@ def reasoning_maker(**fields: str) -> Maker[ReasoningPart]:
     def make(block: JsonObject, context: BlockContext) -> ReasoningPart | None:
         if not isinstance(block.get(first), str):
             return None
-        told: dict[str, Any] = {name: as_str(block.get(field)) for name, field in fields.items()}
+        told: dict[str, Any] = {name: json_fields.as_str(block.get(field)) for name, field in fields.items()}
         return ReasoningPart(provider=context.provider, **told)
 
     return make
@@ -104,8 +100,8 @@ def call_maker(given: str = "arguments", name: str = "name", id: str = "id") -> 
     def make(block: JsonObject, context: BlockContext) -> ToolCall | None:
         if not isinstance(block.get(name), str):
             return None
-        own = as_str(block.get(id)) or context.id
-        return ToolCall(id=own, name=block[name], arguments=arguments(block.get(given)))
+        own = json_fields.as_str(block.get(id)) or context.id
+        return ToolCall(id=own, name=block[name], arguments=json_fields.arguments(block.get(given)))
 
     return make
 
@@ -117,9 +113,9 @@ def media_maker(
 
     def make(block: JsonObject, context: BlockContext) -> ImagePart | FilePart | None:
         raw = block.get(data)
-        blob = keep_base64(raw, context.blobs) if isinstance(raw, str) else None
-        told = as_str(block.get(media_type)) or default
-        return None if blob is None else media_part(told, as_str(block.get(name)), blob=blob)
+        blob = json_fields.keep_base64(raw, context.blobs) if isinstance(raw, str) else None
+        told = json_fields.as_str(block.get(media_type)) or default
+        return None if blob is None else media_part(told, json_fields.as_str(block.get(name)), blob=blob)
 
     return make
 

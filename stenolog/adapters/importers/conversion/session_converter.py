@@ -7,17 +7,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
+from stenolog.domain import events
 from stenolog.domain.entry import EPOCH, OPENING_ID
 from stenolog.domain.errors import DuplicateIdError
-from stenolog.domain.events import (
-    AssistantMessage,
-    AuthorKind,
-    ErrorCategory,
-    Known,
-    LlmError,
-    ToolResult,
-    UserMessage,
-)
 from stenolog.domain.parts import AssistantPart, TextPart, UserPart
 from stenolog.domain.values import PositionRange, Usage
 from stenolog.projections.messages.json_fields import Blobs, compact_json, title_of
@@ -58,7 +50,7 @@ class SessionConverter(RecordConverter):
         self,
         id: str,
         parts: Sequence[UserPart],
-        kind: AuthorKind = "person",
+        kind: events.AuthorKind = "person",
         *,
         message: str = "",
         agent: str = "",
@@ -70,7 +62,7 @@ class SessionConverter(RecordConverter):
 
         `message` is the message that it is part of, by default itself. `fields` are the event's.
         """
-        event = UserMessage(
+        event = events.UserMessage(
             parts=tuple(parts),
             author_kind=kind,
             to=(agent or self.main,),
@@ -86,7 +78,7 @@ class SessionConverter(RecordConverter):
         self._ids[id] += 1
         return id if self._ids[id] == 1 else f"{id}-{self._ids[id]}"
 
-    def put(self, event: Known, id: str, blobs: Blobs | None = None, message: str = "") -> int:
+    def put(self, event: events.Known, id: str, blobs: Blobs | None = None, message: str = "") -> int:
         """Write an event after changed settings; return its position."""
         self.setup.settle(id, self.time)
         position = self.writer.write(event, id, self.time, blobs or {})
@@ -103,7 +95,7 @@ class SessionConverter(RecordConverter):
         **fields: Any,
     ) -> int:
         """Write an answer that no other record continues; return its position."""
-        event = AssistantMessage(
+        event = events.AssistantMessage(
             agent=agent or self.main,
             parts=tuple(parts),
             to=self._to(agent),
@@ -165,7 +157,7 @@ class SessionConverter(RecordConverter):
         call = self.writer.closed(call_id)
         if is_repeated and call is None and self.writer.find_call(call_id) is not None:
             return 0
-        result = ToolResult(
+        result = events.ToolResult(
             call_id=call_id,
             call=call.ref if call else None,
             to=() if call else (agent or self.main,),
@@ -180,7 +172,7 @@ class SessionConverter(RecordConverter):
         self,
         id: str,
         wording: str,
-        category: ErrorCategory,
+        category: events.ErrorCategory,
         parts: Sequence[AssistantPart] = (),
         *,
         message: str = "",
@@ -188,7 +180,7 @@ class SessionConverter(RecordConverter):
         **fields: Any,
     ) -> int:
         """Write a model's failure with the parts that had arrived."""
-        error = LlmError(
+        error = events.LlmError(
             agent=agent or self.main,
             category=category,
             message=wording,
@@ -280,7 +272,7 @@ class SessionConverter(RecordConverter):
             return []
         unanswered = [position for position in self.writer.open_calls(self.main) if position not in stays]
         self._take_out(unanswered)
-        summary = AssistantMessage(
+        summary = events.AssistantMessage(
             agent=self.main,
             purpose="summary",
             covers=covers,

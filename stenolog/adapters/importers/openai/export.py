@@ -8,17 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from stenolog.domain import events
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import AgentNotFoundError
-from stenolog.domain.events import (
-    AssistantMessage,
-    Event,
-    Known,
-    LlmError,
-    ModeSwitch,
-    ToolResult,
-    UserMessage,
-)
 from stenolog.domain.policy import Policy
 from stenolog.projections.formats.openai_chat.content import (
     openai_answer_message,
@@ -66,35 +58,35 @@ def messages(log: Sequence[Entry], agent: str, blobs: Blobs) -> list[Message]:
     return [message for message in said if message is not None]
 
 
-def _message(event: Event, lane: LaneId, pair: Pair | None, blobs: Blobs) -> Message | None:
+def _message(event: events.Event, lane: LaneId, pair: Pair | None, blobs: Blobs) -> Message | None:
     match event:
-        case UserMessage() as message:
+        case events.UserMessage() as message:
             return _user(message, blobs)
-        case AssistantMessage(purpose="summary") | AssistantMessage(covers=(_, *_)):
+        case events.AssistantMessage(purpose="summary") | events.AssistantMessage(covers=(_, *_)):
             return {"role": "user", "content": event.text}
-        case AssistantMessage() as message if lane.owns(message):
+        case events.AssistantMessage() as message if lane.owns(message):
             return openai_answer_message(message, blobs) | _imported_fields(message, "assistant")
-        case AssistantMessage(agent=agent) | LlmError(agent=agent) if not lane.owns(event):
+        case events.AssistantMessage(agent=agent) | events.LlmError(agent=agent) if not lane.owns(event):
             return {"role": "user", "content": as_text(event.parts), "name": agent}
-        case ToolResult() as result:
+        case events.ToolResult() as result:
             return _result(result, lane, pair.call if pair else None, blobs)
-        case LlmError(parts=parts) if partial := as_text(parts):
+        case events.LlmError(parts=parts) if partial := as_text(parts):
             return {"role": "assistant", "content": partial}
         case _:
             return None
 
 
 def _persona_role(log: Sequence[Entry], agent: str) -> str:
-    dealt = [e.event for e in log if isinstance(e.event, ModeSwitch) and e.event.cards.get(agent)]
+    dealt = [e.event for e in log if isinstance(e.event, events.ModeSwitch) and e.event.cards.get(agent)]
     return _system_role(dealt[-1]) if dealt else "system"
 
 
-def _system_role(event: Known) -> str:
+def _system_role(event: events.Known) -> str:
     told = event.source.role if event.source is not None else ""
     return told if told in SYSTEM_ROLES else "system"
 
 
-def _user(message: UserMessage, blobs: Blobs) -> Message:
+def _user(message: events.UserMessage, blobs: Blobs) -> Message:
     role = _system_role(message) if message.author_kind == "system" else "user"
     named = {"name": message.author} if message.author else {}
     return {
@@ -105,7 +97,7 @@ def _user(message: UserMessage, blobs: Blobs) -> Message:
     }
 
 
-def _result(result: ToolResult, lane: LaneId, owner: Call | None, blobs: Blobs) -> Message:
+def _result(result: events.ToolResult, lane: LaneId, owner: Call | None, blobs: Blobs) -> Message:
     """Return an own result as such; another agent's as its owner's words."""
     if owner is not None and not lane.owns(owner):
         text = quote("tool-result", as_text(result.parts), call=result.call_id, tool=result.name)
@@ -113,7 +105,7 @@ def _result(result: ToolResult, lane: LaneId, owner: Call | None, blobs: Blobs) 
     return result_message(result, blobs) | _imported_fields(result, "tool")
 
 
-def _imported_fields(event: Known, role: str) -> Message:
+def _imported_fields(event: events.Known, role: str) -> Message:
     """Return a message's fields that an import kept beside the event."""
     return {
         name: value for name, value in as_dict(event.meta.get("openai")).items() if name not in KNOWN[role]

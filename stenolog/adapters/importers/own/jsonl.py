@@ -17,17 +17,8 @@ from typing import IO, TYPE_CHECKING, BinaryIO, NamedTuple, TypeAlias
 from stenolog.adapters.importers.door.json_lines import Json, JsonLinesReader, JsonObject
 from stenolog.adapters.importers.intake.report import Imported, Report
 from stenolog.adapters.store.contract.values import BlobContent, Continuation, ExportPart
+from stenolog.domain import entry
 from stenolog.domain.codec import REGISTRY
-from stenolog.domain.entry import (
-    EPOCH,
-    GENESIS,
-    MICROSECOND,
-    Record,
-    check_name,
-    digest_of,
-    effects_left,
-    microseconds,
-)
 from stenolog.domain.erasure import SWITCH
 from stenolog.domain.errors import (
     ConversationExistsError,
@@ -55,7 +46,7 @@ class Header(NamedTuple):
     head: str
 
 
-Piece: TypeAlias = Header | BlobContent | Record
+Piece: TypeAlias = Header | BlobContent | entry.Record
 
 
 # Out
@@ -84,7 +75,7 @@ def _write(stream: IO[str], line: JsonObject) -> None:
     stream.write(compact_json(line) + "\n")
 
 
-def _blobs_of(conversation: Conversation, record: Record, written: set[str]) -> Iterator[str]:
+def _blobs_of(conversation: Conversation, record: entry.Record, written: set[str]) -> Iterator[str]:
     """Yield the sha256 of each blob in the payload, found by its form."""
     for match in _SHA256.finditer(record.payload):
         sha = match[1].decode()
@@ -93,18 +84,18 @@ def _blobs_of(conversation: Conversation, record: Record, written: set[str]) -> 
             yield sha
 
 
-def _out(record: Record) -> JsonObject:
+def _out(record: entry.Record) -> JsonObject:
     return {
         "position": record.position,
         "id": record.id,
-        "at": (EPOCH + record.time * MICROSECOND).isoformat(timespec="microseconds"),
+        "at": (entry.EPOCH + record.time * entry.MICROSECOND).isoformat(timespec="microseconds"),
         "topic": record.topic,
         "digest": record.digest.hex(),
         **_content(record),
     }
 
 
-def _content(record: Record) -> JsonObject:
+def _content(record: entry.Record) -> JsonObject:
     """Return salt and payload; of an erased entry, what its digest is computed from."""
     if record.erased is not None:
         left = {"payload": record.payload.decode()} if record.payload else {}
@@ -163,9 +154,9 @@ def _proved(log: Log, pieces: Iterator[Piece], name: Callable[[str], str]) -> li
                 if proofs:
                     proofs[-1].end()
                 proofs.append(Proof(piece, log[name(piece.conversation)]))
-            case Record() if proofs:
+            case entry.Record() if proofs:
                 proofs[-1].take(piece)
-            case Record():
+            case entry.Record():
                 raise CorruptLogError("expected a header line before the first entry")
             case BlobContent():
                 pass
@@ -181,20 +172,20 @@ class Proof:
         self.found = Imported(conversation.name)
         self._header = header
         self._standing = conversation.records()
-        self._digest = GENESIS
+        self._digest = entry.GENESIS
         self._position = 0
         self._ids: set[str] = set()
 
-    def take(self, record: Record) -> None:
+    def take(self, record: entry.Record) -> None:
         """Verify the next record. Raises `CorruptLogError` if it does not follow."""
         self._position += 1
         if record.position != self._position:
             raise self._corrupt(f"expected position {self._position}, found {record.position}")
-        if digest_of(self._digest, record) != record.digest:
+        if entry.digest_of(self._digest, record) != record.digest:
             raise self._corrupt("the entry is not what its digest says")
         if record.id in self._ids:
             raise self._corrupt(f"the id {record.id!r} stands there twice")
-        self._ids.add(check_name(record.id, what="entry id"))
+        self._ids.add(entry.check_name(record.id, what="entry id"))
         self._check_payload(record)
         self._digest = record.digest
         standing = next(self._standing, None)
@@ -217,13 +208,13 @@ class Proof:
                 f"{expected[1][:12]}, found {found[0]} up to {found[1][:12]}; is the export cut off?"
             )
 
-    def _check_payload(self, record: Record) -> None:
+    def _check_payload(self, record: entry.Record) -> None:
         """Check that this release writes a known topic's payload with the same bytes."""
         if record.erased is not None:
             if not (record.topic in REGISTRY.events or record.topic in REGISTRY.upcasts):
                 raise self._corrupt(f"a {record.topic:.60} cannot be erased")
             # What it left has no words, and its form is that of this release.
-            if record.payload and effects_left(record.topic, record.payload) != record.payload:
+            if record.payload and entry.effects_left(record.topic, record.payload) != record.payload:
                 raise self._corrupt("beside the mark of an erasure stands what it did not leave")
             return
         try:
@@ -284,7 +275,7 @@ def _parse_piece(line: JsonObject) -> Piece:
     return _record(line)
 
 
-def _record(line: JsonObject) -> Record:
+def _record(line: JsonObject) -> entry.Record:
     if "erased" in line:
         erased, size, salt = bytes.fromhex(line["erased"]), line["size"], b""
         payload = _text(line.get("payload", "")).encode()
@@ -295,10 +286,10 @@ def _record(line: JsonObject) -> Record:
     else:
         erased, salt, payload = None, bytes.fromhex(line["salt"]), _payload(line)
         size = len(payload)
-    return Record(
+    return entry.Record(
         position=line["position"],
         id=_text(line["id"]),
-        time=microseconds(datetime.fromisoformat(line["at"])),
+        time=entry.microseconds(datetime.fromisoformat(line["at"])),
         topic=_text(line["topic"]),
         salt=salt,
         payload=payload,

@@ -17,16 +17,8 @@ from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.importers.door.files import copy_database
 from stenolog.adapters.importers.intake import known_sessions
 from stenolog.adapters.importers.intake.report import Imported, LeftOut, Report
+from stenolog.adapters.store.contract import values
 from stenolog.adapters.store.contract.inspection import ConversationRow, Inspection
-from stenolog.adapters.store.contract.values import (
-    EVERYWHERE,
-    LAST,
-    BlobContent,
-    Continuation,
-    Cursor,
-    ExportPart,
-    Stream,
-)
 from stenolog.adapters.store.reading import reader
 from stenolog.domain.errors import ConversationExistsError, CorruptLogError, VersionConflictError
 
@@ -75,7 +67,7 @@ class _Planned(NamedTuple):
 
     found: Imported
     held: ConversationRow
-    asked: Continuation
+    asked: values.Continuation
 
 
 class _Plan:
@@ -104,19 +96,19 @@ class _Plan:
             wanted = shas if is_new else [sha for sha in shas if sha not in there]
             self._log.recorder.insert_export(self._parts(wanted))
 
-    def _parts(self, shas: list[str]) -> Iterator[ExportPart]:
+    def _parts(self, shas: list[str]) -> Iterator[values.ExportPart]:
         for sha in shas:
-            yield BlobContent(sha, self._given.recorder.blobs.get(sha) or b"")
+            yield values.BlobContent(sha, self._given.recorder.blobs.get(sha) or b"")
         for found, held, asked in self.conversations:
             if found.appended:
                 yield asked
-                source = Stream(held.name, held.key)
+                source = values.Stream(held.name, held.key)
                 yield from reader.records(self._given.recorder, source, asked.already, asked.last)
 
     def _take(
-        self, inspection: Inspection, held: ConversationRow, cursors: list[tuple[str, int, Cursor]]
+        self, inspection: Inspection, held: ConversationRow, cursors: list[tuple[str, int, values.Cursor]]
     ) -> None:
-        head = inspection.head_until(held.key, LAST)
+        head = inspection.head_until(held.key, values.LAST)
         first = inspection.digest_at(held.key, held.fork + 1) or b""
         mark = known_sessions.mark_of(first.hex())
         name = known_sessions.name_now(self._log, mark)
@@ -125,8 +117,8 @@ class _Plan:
             return
         name = self._names[held.key] = name or held.name
         already = self._already(held, head.position, name)
-        marks = [of for of, key, at in cursors if key == EVERYWHERE and at.position == held.key]
-        asked = Continuation(
+        marks = [of for of, key, at in cursors if key == values.EVERYWHERE and at.position == held.key]
+        asked = values.Continuation(
             name,
             already,
             max(already, head.position),
@@ -150,12 +142,12 @@ class _Plan:
 
     def _already(self, held: ConversationRow, last: int, name: str) -> int:
         """Return the position that the conversation is at, or else its fork's."""
-        stream = Stream(name)
+        stream = values.Stream(name)
         if self._log.recorder.resolve(stream) is None:
             return held.fork
         at = self._log.recorder.head(stream).position
         common = min(at, last)
-        source = Stream(held.name, held.key)
+        source = values.Stream(held.name, held.key)
         # The digest tells of all entries up to it.
         if self._log.recorder.digest_at(stream, common) != self._given.recorder.digest_at(source, common):
             raise ConversationExistsError(

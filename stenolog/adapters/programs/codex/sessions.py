@@ -19,25 +19,11 @@ from stenolog.adapters.importers.conversion.steps import ExistingLog, Step, merg
 from stenolog.adapters.importers.door.json_lines import Record
 from stenolog.adapters.importers.door.times import as_time
 from stenolog.adapters.providers.failures import error_category
+from stenolog.domain import events
 from stenolog.domain.entry import EPOCH
-from stenolog.domain.events import (
-    AssistantMessage,
-    AuthorKind,
-    ErrorCategory,
-    LlmError,
-    ToolResult,
-    UserMessage,
-)
 from stenolog.domain.parts import ReasoningPart, TextPart
 from stenolog.domain.values import Origin, PositionRange, Usage
-from stenolog.projections.formats.openai_responses.read import (
-    OUTPUTS,
-    PROVIDER,
-    assistant_parts,
-    content,
-    output_parts,
-    user_part,
-)
+from stenolog.projections.formats.openai_responses import read
 from stenolog.projections.messages.json_fields import Blobs, as_dict, as_int, as_str, compact_json, title_of
 
 from .compaction import Compaction
@@ -78,7 +64,7 @@ class Codex:
     def __init__(self, log: ExistingLog) -> None:
         self.writer = EventWriter("codex", MAIN, log)
         self.setup = SettingsWriter(self.writer)
-        self.setup.card(MAIN, provider=PROVIDER)
+        self.setup.card(MAIN, provider=read.PROVIDER)
         self.ignored: Counter[str] = Counter()
         self.decisions: Counter[str] = Counter()
         self._at = EPOCH
@@ -144,7 +130,7 @@ class Codex:
         self.setup.card(
             MAIN,
             persona=as_str(as_dict(base).get("text")) or as_str(base),
-            provider=as_str(payload.get("model_provider")) or PROVIDER,
+            provider=as_str(payload.get("model_provider")) or read.PROVIDER,
         )
 
     def _turn_context(self, line: Line) -> None:
@@ -180,7 +166,7 @@ class Codex:
             self.ignored[kind] += 1
         elif kind == "message" and item.get("role") != "assistant":
             self._message(line)
-        elif kind in OUTPUTS and by_client:
+        elif kind in read.OUTPUTS and by_client:
             self._output(line)
         else:
             self._answer(line, as_str(item.get("id")))
@@ -194,7 +180,7 @@ class Codex:
         if self.writer.starts_message(line.key, MAIN, self._response):
             self.setup.settle(line.key, line.time)
         model = self.setup.cards[MAIN].model
-        parts = assistant_parts(line.payload, model, line.key)
+        parts = read.assistant_parts(line.payload, model, line.key)
         self._said += "".join(part.text for part in parts if isinstance(part, TextPart | ReasoningPart))
         heard = Answer(
             agent=MAIN,
@@ -212,18 +198,20 @@ class Codex:
         call_id = as_str(line.payload.get("call_id"))
         self.setup.settle(line.key, line.time)
         call = self.writer.closed(call_id)
-        result = ToolResult(
+        result = events.ToolResult(
             call_id=call_id,
             call=call.ref if call else None,
             name=call.name if call else "",
-            parts=output_parts(line.payload, blobs),
+            parts=read.output_parts(line.payload, blobs),
             source=self._source(line, call_id, "tool"),
         )
         self.writer.write(result, line.key, line.time, blobs)
 
     def _message(self, line: Line) -> None:
         self._responded()
-        if not any(_ABORTED.match(as_str(part.get("text"))) for part in content(line.payload.get("content"))):
+        if not any(
+            _ABORTED.match(as_str(part.get("text"))) for part in read.content(line.payload.get("content"))
+        ):
             self._said, self._streamed = "", []
         runs = list(_runs(line.payload))
         words = [(kind, as_str(part.get("text"))) for kind, run in runs for part in run]
@@ -241,15 +229,15 @@ class Codex:
             positions.append(self._user(line, id, kind, run))
         self._compaction.add_message(line.payload, positions)
 
-    def _user(self, line: Line, id: str, kind: AuthorKind, run: list[dict[str, Any]]) -> int:
+    def _user(self, line: Line, id: str, kind: events.AuthorKind, run: list[dict[str, Any]]) -> int:
         role = as_str(line.payload.get("role"))
         words = as_str(run[0].get("text"))
         if _ABORTED.match(words) and not self._aborted:
             self._aborted = True
             return self._failed(line, id, words, "cancelled")
         blobs: Blobs = {}
-        message = UserMessage(
-            parts=tuple(user_part(part, blobs) for part in run),
+        message = events.UserMessage(
+            parts=tuple(read.user_part(part, blobs) for part in run),
             author_kind=kind,
             to=(MAIN,),
             source=self._source(line, as_str(line.payload.get("id")), role),
@@ -269,7 +257,7 @@ class Codex:
         elif kind == "token_count":
             self._count(line)
         elif kind == "agent_reasoning" and (words := as_str(line.payload.get("text"))):
-            self._streamed.append(ReasoningPart(text=words, provider=PROVIDER))
+            self._streamed.append(ReasoningPart(text=words, provider=read.PROVIDER))
         elif kind == "agent_message" and (words := as_str(line.payload.get("message"))):
             self._streamed.append(TextPart(text=words))
         elif kind == "turn_aborted" and not self._aborted:
@@ -312,11 +300,11 @@ class Codex:
             self._counted = total or self._counted
         self._responded()
 
-    def _failed(self, line: Line, id: str, words: str, named: ErrorCategory) -> int:
+    def _failed(self, line: Line, id: str, words: str, named: events.ErrorCategory) -> int:
         self._has_failed = True
         self._responded()
         self.setup.settle(line.key, line.time)
-        error = LlmError(
+        error = events.LlmError(
             agent=MAIN,
             category=named,
             message=words,
@@ -354,7 +342,7 @@ class Codex:
         if without_result := self.writer.open_calls(MAIN):
             self.setup.hides = merged((*(self.setup.hides or ()), *position_ranges(without_result, set())))
         self.setup.settle(line.key, line.time)
-        summary = AssistantMessage(
+        summary = events.AssistantMessage(
             agent=MAIN,
             purpose="summary",
             covers=covers,
@@ -377,12 +365,12 @@ def _words_of(error: Any) -> str:
     return as_str(as_dict(error).get("message")) or as_str(error) or (compact_json(error) if error else "")
 
 
-def _runs(message: dict[str, Any]) -> Iterator[tuple[AuthorKind, list[dict[str, Any]]]]:
+def _runs(message: dict[str, Any]) -> Iterator[tuple[events.AuthorKind, list[dict[str, Any]]]]:
     """Yield a message's parts by author: a person, or Codex in the user's name."""
     by_user = message.get("role") == "user"
 
-    def kind(part: dict[str, Any]) -> AuthorKind:
+    def kind(part: dict[str, Any]) -> events.AuthorKind:
         return "person" if by_user and not _SYSTEM.match(as_str(part.get("text"))) else "system"
 
-    for found, run in groupby(content(message.get("content")), key=kind):
+    for found, run in groupby(read.content(message.get("content")), key=kind):
         yield found, list(run)

@@ -17,16 +17,7 @@ from stenolog.adapters.importers.door.times import as_time
 from stenolog.adapters.importers.formats import Importer, LineFormat
 from stenolog.domain.parts import AssistantPart, ReasoningPart, ToolCall
 from stenolog.projections.formats.gemini.read import answer_parts, parts_in, responses, text_in, usage
-from stenolog.projections.messages.json_fields import (
-    Blobs,
-    Json,
-    arguments,
-    as_dict,
-    as_list,
-    as_str,
-    key_of,
-    title_of,
-)
+from stenolog.projections.messages import json_fields
 
 from .gemini_session import GeminiSession
 
@@ -56,10 +47,10 @@ class GeminiCli(GeminiSession):
         """Return the steps for a record; an answer waits for the next message."""
         value = record.value
         if "$rewindTo" in value:
-            self._rewind(key_of(as_str(value["$rewindTo"])))
+            self._rewind(json_fields.key_of(json_fields.as_str(value["$rewindTo"])))
         elif isinstance(value.get("$set"), dict):
             self._update(value["$set"])
-        elif as_str(value.get("id")):
+        elif json_fields.as_str(value.get("id")):
             self._message(value)
         elif "sessionId" in value:
             self._begin(value)
@@ -79,13 +70,15 @@ class GeminiCli(GeminiSession):
     def _begin(self, value: JsonObject) -> None:
         """Read a chat's head, which is repeated when the chat is resumed."""
         self.time = as_time(value.get("startTime"), self.time)
-        self.setup.about(self.system, {"kind": as_str(value.get("kind"))})
+        self.setup.about(self.system, {"kind": json_fields.as_str(value.get("kind"))})
         self._update(value)
 
     def _update(self, changes: JsonObject) -> None:
-        if title := title_of(as_str(changes.get("summary"))):
+        if title := json_fields.title_of(json_fields.as_str(changes.get("summary"))):
             self.setup.title = title
-        told = enumerate(filter(None, map(as_dict, as_list(changes.get("messages")))), 1)
+        told = enumerate(
+            filter(None, map(json_fields.as_dict, json_fields.as_list(changes.get("messages")))), 1
+        )
         # A message without an id is known by its place.
         if messages := [each if _id(each) else {**each, "id": f"message-{nth}"} for nth, each in told]:
             self._flush()
@@ -93,7 +86,7 @@ class GeminiCli(GeminiSession):
 
     def _message(self, value: JsonObject) -> None:
         self._replace()
-        id, kind = _id(value), as_str(value.get("type"))
+        id, kind = _id(value), json_fields.as_str(value.get("type"))
         if _id(self._waiting) not in ("", id):
             self._flush()
         if kind in _SPOKEN[1:]:
@@ -109,7 +102,7 @@ class GeminiCli(GeminiSession):
     def _user(self, id: str, value: JsonObject) -> None:
         self.time = as_time(value.get("timestamp"), self.time)
         content = value.get("content")
-        blobs: Blobs = {}
+        blobs: json_fields.Blobs = {}
         self.positions.setdefault(id, [])
         for nth, response in enumerate(responses(content, self.provider, blobs)):
             self.add_result(f"{id}:{nth}", id, response, blobs, failed=False)
@@ -127,10 +120,10 @@ class GeminiCli(GeminiSession):
         value, self._waiting = self._waiting, {}
         if not value:
             return
-        id, model = _id(value), as_str(value.get("model"))
+        id, model = _id(value), json_fields.as_str(value.get("model"))
         self.time = as_time(value.get("timestamp"), self.time)
         words, calls = self._parts(id, value, model)
-        counted = as_dict(value.get("tokens"))
+        counted = json_fields.as_dict(value.get("tokens"))
         if id not in self.positions and (words or calls):
             thoughts = counted.get("thoughts")
             output = sum(n for n in (counted.get("output"), thoughts) if isinstance(n, int))
@@ -141,8 +134,8 @@ class GeminiCli(GeminiSession):
         later = [call for call in calls if self.writer.find_call(call.id) is None]
         if later:
             self.add_answer(f"{id}:{later[0].id}"[-180:], later, model, None, id)
-        for nth, call in enumerate(map(as_dict, as_list(value.get("toolCalls")))):
-            blobs: Blobs = {}
+        for nth, call in enumerate(map(json_fields.as_dict, json_fields.as_list(value.get("toolCalls")))):
+            blobs: json_fields.Blobs = {}
             self.time = as_time(call.get("timestamp"), self.time)
             for response in responses(call.get("result"), self.provider, blobs):
                 failed = call.get("status") in FAILED
@@ -150,7 +143,9 @@ class GeminiCli(GeminiSession):
 
     def _parts(self, id: str, value: JsonObject, model: str) -> tuple[list[AssistantPart], list[ToolCall]]:
         """Return an answer's reasoning and words, and its calls, beside or among them."""
-        words: list[AssistantPart] = [_thought(each) for each in map(as_dict, as_list(value.get("thoughts")))]
+        words: list[AssistantPart] = [
+            _thought(each) for each in map(json_fields.as_dict, json_fields.as_list(value.get("thoughts")))
+        ]
         calls: dict[str, ToolCall] = {}
         content = value.get("content") or value.get("parts")
         for made in answer_parts(content, self.provider, model, lambda nth, _: f"{id}-{nth}"):
@@ -158,9 +153,14 @@ class GeminiCli(GeminiSession):
                 calls[made.id] = made
             else:
                 words.append(made)
-        for nth, call in enumerate(map(as_dict, as_list(value.get("toolCalls")))):
-            call_id, name = as_str(call.get("id")) or f"{id}-{nth}", as_str(call.get("name"))
-            calls[call_id] = ToolCall(id=call_id, name=name, arguments=arguments(call.get("args")))
+        for nth, call in enumerate(map(json_fields.as_dict, json_fields.as_list(value.get("toolCalls")))):
+            call_id, name = (
+                json_fields.as_str(call.get("id")) or f"{id}-{nth}",
+                json_fields.as_str(call.get("name")),
+            )
+            calls[call_id] = ToolCall(
+                id=call_id, name=name, arguments=json_fields.arguments(call.get("args"))
+            )
         return words, [*calls.values()]
 
     def _replace(self) -> None:
@@ -190,33 +190,33 @@ class GeminiCli(GeminiSession):
 
 
 def _id(value: JsonObject) -> str:
-    return key_of(as_str(value.get("id")))
+    return json_fields.key_of(json_fields.as_str(value.get("id")))
 
 
 def _thought(value: JsonObject) -> ReasoningPart:
-    subject, words = as_str(value.get("subject")), as_str(value.get("description"))
+    subject, words = json_fields.as_str(value.get("subject")), json_fields.as_str(value.get("description"))
     return ReasoningPart(text=f"**{subject}**\n{words}" if subject else words, provider="gemini")
 
 
-def is_chat(value: Json) -> bool:
+def is_chat(value: json_fields.Json) -> bool:
     """Return whether a record is the head of a chat."""
-    return {"sessionId", "projectHash"} <= as_dict(value).keys()
+    return {"sessionId", "projectHash"} <= json_fields.as_dict(value).keys()
 
 
-def is_whole_chat(value: Json) -> bool:
+def is_whole_chat(value: json_fields.Json) -> bool:
     """Return whether a document is a chat of an earlier release."""
-    return is_chat(value) and isinstance(as_dict(value).get("messages"), list)
+    return is_chat(value) and isinstance(json_fields.as_dict(value).get("messages"), list)
 
 
 def read_chat(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversation]:
     """Yield the one conversation of a document."""
-    value = as_dict(reading.document(stream))
-    yield SourceConversation(as_str(value.get("sessionId")), [Record("1", value)], GeminiCli)
+    value = json_fields.as_dict(reading.document(stream))
+    yield SourceConversation(json_fields.as_str(value.get("sessionId")), [Record("1", value)], GeminiCli)
 
 
 def session_of(record: JsonObject, has_begun: bool) -> str:
     """Return the session that a record begins; later records belong to it."""
-    return as_str(record.get("sessionId")) if is_chat(record) and not has_begun else ""
+    return json_fields.as_str(record.get("sessionId")) if is_chat(record) and not has_begun else ""
 
 
 GEMINI_CLI = Importer("gemini-cli", lines=LineFormat(GeminiCli, session_of), is_record=is_chat)

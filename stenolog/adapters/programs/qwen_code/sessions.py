@@ -11,16 +11,7 @@ from stenolog.adapters.importers.formats import Importer, LineFormat
 from stenolog.adapters.programs.gemini_cli.gemini_session import GeminiSession
 from stenolog.domain.events import AuthorKind
 from stenolog.projections.formats.gemini.read import answer_parts, responses, text_in, usage_by_total
-from stenolog.projections.messages.json_fields import (
-    Blobs,
-    Json,
-    as_dict,
-    as_list,
-    as_str,
-    compact_json,
-    key_of,
-    title_of,
-)
+from stenolog.projections.messages import json_fields
 
 KINDS: dict[str, AuthorKind] = {"cron": "schedule", "notification": "system"}
 """The kind of author that a user's message really has, by the subtype of the record."""
@@ -45,44 +36,54 @@ class QwenCode(GeminiSession):
     def take(self, record: Record) -> list[Step]:
         """Return the steps for a record."""
         value = record.value
-        id = key_of(as_str(value.get("uuid"))) or f"#{record.line}"
+        id = json_fields.key_of(json_fields.as_str(value.get("uuid"))) or f"#{record.line}"
         self.time = as_time(value.get("timestamp"), self.time)
         self._follow(id, value)
         self.setup.about(
             self.system,
-            {"cwd": as_str(value.get("cwd")), "branch": as_str(value.get("gitBranch"))},
+            {
+                "cwd": json_fields.as_str(value.get("cwd")),
+                "branch": json_fields.as_str(value.get("gitBranch")),
+            },
         )
-        message = as_dict(value.get("message"))
+        message = json_fields.as_dict(value.get("message"))
         match value.get("type"):
             case "user":
-                kind = KINDS.get(as_str(value.get("subtype")), "person")
+                kind = KINDS.get(json_fields.as_str(value.get("subtype")), "person")
                 self.add_user_message(id, message.get("parts"), kind)
             case "assistant":
                 self._answer(id, value, message)
             case "tool_result":
                 self._results(id, value, message)
             case "system":
-                self._system(id, as_str(value.get("subtype")), as_dict(value.get("systemPayload")))
+                self._system(
+                    id,
+                    json_fields.as_str(value.get("subtype")),
+                    json_fields.as_dict(value.get("systemPayload")),
+                )
             case other:
                 self.ignored[str(other)] += 1
         if message:
-            self._said[id] = compact_json(message.get("parts"))
+            self._said[id] = json_fields.compact_json(message.get("parts"))
         return self.writer.drain()
 
     def _follow(self, id: str, value: JsonObject) -> None:
         """Leave a branch that the record is not on: the user went back."""
-        parent = key_of(as_str(value.get("parentUuid")))
+        parent = json_fields.key_of(json_fields.as_str(value.get("parentUuid")))
         went_back = self._last and parent != self._last and (not parent or parent in self._parents)
         if went_back and "parentUuid" in value and id not in self._parents:
             line = {parent}
             while parent := self._parents.get(parent, ""):
                 line.add(parent)
             self.hide({each for each in self.in_context if each not in line})
-        self._parents.setdefault(id, key_of(as_str(value.get("parentUuid"))))
+        self._parents.setdefault(id, json_fields.key_of(json_fields.as_str(value.get("parentUuid"))))
         self._last = id
 
     def _answer(self, id: str, value: JsonObject, message: JsonObject) -> None:
-        model, used = as_str(value.get("model")), usage_by_total(as_dict(value.get("usageMetadata")))
+        model, used = (
+            json_fields.as_str(value.get("model")),
+            usage_by_total(json_fields.as_dict(value.get("usageMetadata"))),
+        )
         self._pieces[id] += 1
         piece = id if self._pieces[id] == 1 else f"{id}:{self._pieces[id]}"
         parts = answer_parts(message.get("parts"), self.provider, model, lambda nth, _: f"{piece}-{nth}")
@@ -90,43 +91,45 @@ class QwenCode(GeminiSession):
             self.add_answer(piece, parts, model, used, message=id)
 
     def _results(self, id: str, value: JsonObject, message: JsonObject) -> None:
-        blobs: Blobs = {}
-        failed = as_dict(value.get("toolCallResult")).get("status") in ("error", "cancelled")
+        blobs: json_fields.Blobs = {}
+        failed = json_fields.as_dict(value.get("toolCallResult")).get("status") in ("error", "cancelled")
         for nth, response in enumerate(responses(message.get("parts"), self.provider, blobs)):
             self.add_result(f"{id}:{nth}" if nth else id, id, response, blobs, failed=failed)
 
     def _system(self, id: str, subtype: str, payload: JsonObject) -> None:
-        history = as_list(payload.get("compressedHistory"))
+        history = json_fields.as_list(payload.get("compressedHistory"))
         if subtype == "custom_title":
-            self.setup.title = title_of(as_str(payload.get("customTitle"))) or self.setup.title
+            self.setup.title = (
+                json_fields.title_of(json_fields.as_str(payload.get("customTitle"))) or self.setup.title
+            )
         elif subtype == "chat_compression" and history:
             self._compress(id, history)
         else:
             self.ignored[f"system/{subtype}"] += 1
 
-    def _compress(self, id: str, history: list[Json]) -> None:
+    def _compress(self, id: str, history: list[json_fields.Json]) -> None:
         """Write a summary in place of all that the new history does not repeat at its end."""
         said = [each for each in self.in_context if each in self._said]
         kept: list[str] = []
-        for content in map(as_dict, reversed(history)):
-            if not said or self._said[said[-1]] != compact_json(content.get("parts")):
+        for content in map(json_fields.as_dict, reversed(history)):
+            if not said or self._said[said[-1]] != json_fields.compact_json(content.get("parts")):
                 break
             kept.append(said.pop())
-        fresh = map(as_dict, history[: len(history) - len(kept)])
+        fresh = map(json_fields.as_dict, history[: len(history) - len(kept)])
         text = next((text_in(each.get("parts")) for each in fresh if each.get("role") == "user"), "")
         self.summarise(id, text, [*reversed(kept)])
 
 
-def is_session(value: Json) -> bool:
+def is_session(value: json_fields.Json) -> bool:
     """Return whether a record is one of a session."""
-    record = as_dict(value)
-    message = as_dict(record.get("message"))
+    record = json_fields.as_dict(value)
+    message = json_fields.as_dict(record.get("message"))
     return "sessionId" in record and "uuid" in record and isinstance(message.get("parts"), list)
 
 
 def session_of(record: JsonObject, _has_begun: bool) -> str:
     """Return the session that a record belongs to."""
-    return as_str(record.get("sessionId"))
+    return json_fields.as_str(record.get("sessionId"))
 
 
 QWEN_CODE = Importer("qwen-code", lines=LineFormat(QwenCode, session_of), is_record=is_session)

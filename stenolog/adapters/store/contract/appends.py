@@ -11,26 +11,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from eventsourcing.persistence import StoredEvent
 
+from stenolog.domain import entry, errors
 from stenolog.domain.codec import REGISTRY
-from stenolog.domain.entry import (
-    GENESIS,
-    OPENING_ID,
-    NewEntry,
-    Record,
-    check_name,
-    digest_of,
-    left_hash,
-    make_record,
-    microseconds,
-)
-from stenolog.domain.errors import (
-    ClaimLostError,
-    ConversationNotFoundError,
-    CorruptLogError,
-    DuplicateIdError,
-    InvalidEventError,
-    VersionConflictError,
-)
 from stenolog.domain.events import ModeSwitch
 from stenolog.domain.history import ERASED, IMPORTED
 from stenolog.domain.redaction import redacted
@@ -42,19 +24,19 @@ SWITCH = "mode_switch@"
 SALT_BYTES = 16
 
 
-def prepare(edge: Sources, draft: NewEntry) -> PendingEntry:
+def prepare(edge: Sources, draft: entry.NewEntry) -> PendingEntry:
     """Return the draft with all that the edge adds. Raises `InvalidEventError`."""
     # Before the bytes are made, so that no secret reaches the file.
     event = redacted(draft.event, edge.redact) if edge.redact else draft.event
     topic, payload = REGISTRY.dump(event)
-    id = edge.id() if draft.id is None else check_name(draft.id, what="entry id")
+    id = edge.id() if draft.id is None else entry.check_name(draft.id, what="entry id")
     at = edge.clock() if draft.time is None else draft.time
-    return PendingEntry(topic, payload, id, microseconds(at), edge.salt(), draft.id is not None)
+    return PendingEntry(topic, payload, id, entry.microseconds(at), edge.salt(), draft.id is not None)
 
 
 def prepare_stored(edge: Sources, event: StoredEvent) -> PendingEntry:
     """Return a stored event of the library's, with the edge's additions."""
-    at = microseconds(edge.clock())
+    at = entry.microseconds(edge.clock())
     return PendingEntry(
         event.topic, event.state, edge.id(), at, edge.salt(), version=event.originator_version
     )
@@ -63,12 +45,12 @@ def prepare_stored(edge: Sources, event: StoredEvent) -> PendingEntry:
 def fork_opening(edge: Sources, parent: str, at: Head, time: datetime | None = None) -> PendingEntry:
     """Return a fork's first entry, which links it to its origin."""
     link = ConversationRef(conversation=parent, position=at.position, digest=at.digest.hex())
-    return prepare(edge, NewEntry(ModeSwitch(fork=True, parent=link), time=time))
+    return prepare(edge, entry.NewEntry(ModeSwitch(fork=True, parent=link), time=time))
 
 
 def opening(edge: Sources, time: int) -> PendingEntry:
     """Return the mode switch that opens a conversation whose first event is not one."""
-    return PendingEntry(*_opening(), OPENING_ID, time, edge.salt())
+    return PendingEntry(*_opening(), entry.OPENING_ID, time, edge.salt())
 
 
 # The same bytes each time, and each new conversation begins with them.
@@ -113,17 +95,19 @@ def unwritten(
     if not fresh:
         return []
     if expected not in (None, head.position):
-        raise VersionConflictError(name, expected=expected or 0, found=head.position)
+        raise errors.VersionConflictError(name, expected=expected or 0, found=head.position)
     if not (head.position or exact or switches(fresh[:1])):
         fresh.insert(0, opening(edge, fresh[0].time))
     elif head.position and expected is None and switches(fresh):
-        raise InvalidEventError(unexpected_switch(name, head.position, len(fresh)))
+        raise errors.InvalidEventError(unexpected_switch(name, head.position, len(fresh)))
     return fresh
 
 
-def claim_lost(fence: int) -> ClaimLostError:
+def claim_lost(fence: int) -> errors.ClaimLostError:
     """Return the error for a result whose claim another process has."""
-    return ClaimLostError(f"claim {fence} was taken over elsewhere: what came of it here is not appended")
+    return errors.ClaimLostError(
+        f"claim {fence} was taken over elsewhere: what came of it here is not appended"
+    )
 
 
 def once(name: str, items: Sequence[PendingEntry]) -> list[PendingEntry]:
@@ -133,17 +117,17 @@ def once(name: str, items: Sequence[PendingEntry]) -> list[PendingEntry]:
         # Only a caller that chose the id can mean the same event twice.
         first = found.setdefault(item.id, item)
         if first is not item and not (item.given and (first.topic, first.state) == (item.topic, item.state)):
-            raise DuplicateIdError(f"{name!r}: two events of one append have the id {item.id!r}")
+            raise errors.DuplicateIdError(f"{name!r}: two events of one append have the id {item.id!r}")
     return list(found.values())
 
 
-def check_same(name: str, record: Record, item: PendingEntry, *, again: bool = False) -> None:
+def check_same(name: str, record: entry.Record, item: PendingEntry, *, again: bool = False) -> None:
     """Raise `DuplicateIdError` unless the item repeats an existing record's append.
 
     `again`: an earlier attempt may have written this item.
     """
     if not ((item.given or again) and (record.topic, record.payload) == (item.topic, item.state)):
-        raise DuplicateIdError(
+        raise errors.DuplicateIdError(
             f"{name!r}: the id {item.id!r} stands at position {record.position} with other content"
         )
 
@@ -156,12 +140,12 @@ def check_storable(what: str, text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise InvalidEventError(f"{what}: expected no lone surrogate, found {text!a:.60}") from None
+        raise errors.InvalidEventError(f"{what}: expected no lone surrogate, found {text!a:.60}") from None
     if "\0" in text:
-        raise InvalidEventError(f"{what}: expected no NUL character, found {text!r:.60}")
+        raise errors.InvalidEventError(f"{what}: expected no NUL character, found {text!r:.60}")
 
 
-def make_records(head: Head, items: Sequence[PendingEntry]) -> list[Record]:
+def make_records(head: Head, items: Sequence[PendingEntry]) -> list[entry.Record]:
     """Return the items as records chained after the head. Raises `InvalidEventError`."""
     position, digest = head
     records = []
@@ -169,7 +153,7 @@ def make_records(head: Head, items: Sequence[PendingEntry]) -> list[Record]:
         check_storable("entry id", item.id)
         check_storable("topic", item.topic)
         position += 1
-        record = make_record(digest, position, item.id, item.time, item.topic, item.salt, item.state)
+        record = entry.make_record(digest, position, item.id, item.time, item.topic, item.salt, item.state)
         digest = record.digest
         records.append(record)
     return records
@@ -233,7 +217,7 @@ class ExportWriter(ABC):
     @abstractmethod
     def add_change(self, key: int, what: str, **values: Any) -> None: ...
     @abstractmethod
-    def write(self, key: int, records: Sequence[Record]) -> None: ...
+    def write(self, key: int, records: Sequence[entry.Record]) -> None: ...
 
     def insert(self, parts: Iterable[ExportPart]) -> None:
         """Write the blobs, and the missing records of each conversation."""
@@ -256,11 +240,11 @@ class ExportWriter(ABC):
                 self._write(now.key, records)
             now.check(self.head(now.key))
 
-    def _write(self, key: int, records: Sequence[Record]) -> None:
+    def _write(self, key: int, records: Sequence[entry.Record]) -> None:
         self.write(key, records)
         for record in records:
             if record.erased is not None:
-                self.add_change(key, ERASED, value=record.position, name=left_hash(record.payload))
+                self.add_change(key, ERASED, value=record.position, name=entry.left_hash(record.payload))
 
     def _begin(self, asked: Continuation) -> _Continued:
         """Return a conversation, created if missing."""
@@ -268,7 +252,7 @@ class ExportWriter(ABC):
         parent = self.find(asked.parent) if key is None and asked.parent else None
         at = self.head(key) if key is not None else self._fork(asked, parent) if asked.parent else START
         if at.position != asked.already:
-            raise VersionConflictError(asked.name, expected=asked.already, found=at.position)
+            raise errors.VersionConflictError(asked.name, expected=asked.already, found=at.position)
         if key is None:
             key = self.create(asked.name, parent, asked.fork if asked.parent else None)
             if asked.archived_at is not None:
@@ -282,11 +266,11 @@ class ExportWriter(ABC):
 
     def _fork(self, asked: Continuation, parent: int | None) -> Head:
         """Return the end of what a new fork inherits."""
-        digest = GENESIS
+        digest = entry.GENESIS
         if parent is not None and asked.fork:
-            digest = self.digest_at(parent, asked.fork) or GENESIS
+            digest = self.digest_at(parent, asked.fork) or entry.GENESIS
         if parent is None or (asked.fork and not digest):
-            raise ConversationNotFoundError(
+            raise errors.ConversationNotFoundError(
                 f"{asked.parent!r}: no such conversation, or none at {asked.fork}"
             )
         return Head(asked.fork, digest)
@@ -299,16 +283,16 @@ class _Continued:
         self.key = key
         self._asked = asked
         self._head = head
-        self._waiting: list[Record] = []
+        self._waiting: list[entry.Record] = []
         self._bytes = 0
 
-    def take(self, record: Record) -> bool:
+    def take(self, record: entry.Record) -> bool:
         """Add a record unless logged; return whether to write those waiting."""
         if not self._asked.already < record.position <= self._asked.last:
             return False
         expected = self._head.position + 1
-        if record.position != expected or digest_of(self._head.digest, record) != record.digest:
-            raise CorruptLogError(
+        if record.position != expected or entry.digest_of(self._head.digest, record) != record.digest:
+            raise errors.CorruptLogError(
                 f"{self._asked.name!r} at position {expected}: the entry is not what its digest says"
             )
         self._head = Head(record.position, record.digest)
@@ -316,7 +300,7 @@ class _Continued:
         self._bytes += len(record.payload)
         return len(self._waiting) >= MOST_ROWS or self._bytes >= MOST_BYTES
 
-    def clear(self) -> list[Record]:
+    def clear(self) -> list[entry.Record]:
         """Return the records that wait; they wait no more."""
         found, self._waiting, self._bytes = self._waiting, [], 0
         return found
@@ -325,7 +309,7 @@ class _Continued:
         """Check the final head. Raises `CorruptLogError`."""
         promised = self._head._replace(digest=self._asked.digest or self._head.digest)
         if head != promised or head.position != self._asked.last:
-            raise CorruptLogError(
+            raise errors.CorruptLogError(
                 f"{self._asked.name!r}: expected the end at {self._asked.last} with the digest "
                 f"{promised.digest.hex()[:12]}, found {head.position} with {head.digest.hex()[:12]}"
             )

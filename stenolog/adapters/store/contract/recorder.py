@@ -25,28 +25,10 @@ from eventsourcing.persistence import ProcessRecorder, StoredEvent
 from stenolog.domain.entry import Record
 from stenolog.domain.errors import CallerError
 
+from . import values
 from .appends import Sources
 from .inspection import Inspection
 from .roles import BlobStore, ClaimStore, ConversationStore, DraftStore, ErasureStore
-from .values import (
-    EVERYWHERE,
-    LAST,
-    CommittedRow,
-    Cursor,
-    ExportPart,
-    Head,
-    Inserted,
-    InTransaction,
-    LogMoment,
-    PendingEntry,
-    PendingInsert,
-    Row,
-    Segment,
-    Share,
-    StoredEntries,
-    Stream,
-    Written,
-)
 
 
 class LogRecorder(ProcessRecorder):
@@ -76,10 +58,10 @@ class LogRecorder(ProcessRecorder):
         self,
         stored_events: Sequence[StoredEvent],
         *,
-        stream: Stream | None = None,
+        stream: values.Stream | None = None,
         expected: int | None = None,
         fence: int | None = None,
-        also: InTransaction | None = None,
+        also: values.InTransaction | None = None,
         **kwargs: Any,
     ) -> Sequence[int] | None:
         """Append events; return their notification ids.
@@ -99,26 +81,26 @@ class LogRecorder(ProcessRecorder):
 
     def append(
         self,
-        items: Sequence[PendingEntry],
-        stream: Stream,
+        items: Sequence[values.PendingEntry],
+        stream: values.Stream,
         expected: int | None,
         fence: int | None = None,
-        also: InTransaction | None = None,
+        also: values.InTransaction | None = None,
     ) -> list[Record]:
         """Call `insert_events` as the log does; return the logged records."""
         inserted = self.insert_events(items, stream=stream, expected=expected, fence=fence, also=also)
-        assert isinstance(inserted, Inserted)
+        assert isinstance(inserted, values.Inserted)
         return inserted.records
 
     @abstractmethod
     def insert_later(
         self,
-        items: Sequence[PendingEntry],
+        items: Sequence[values.PendingEntry],
         wake: Callable[[], object],
         *,
-        stream: Stream,
+        stream: values.Stream,
         expected: int | None = None,
-    ) -> PendingInsert:
+    ) -> values.PendingInsert:
         """Append in another thread, and call `wake` when done.
 
         Appends of one caller keep their order; simultaneous ones share a commit and a call of their `wake`.
@@ -126,15 +108,15 @@ class LogRecorder(ProcessRecorder):
 
     @abstractmethod
     def insert_batch(
-        self, shares: Sequence[Share], blobs: Iterable[tuple[str, bytes]]
-    ) -> list[Written | CallerError]:
+        self, shares: Sequence[values.Share], blobs: Iterable[tuple[str, bytes]]
+    ) -> list[values.Written | CallerError]:
         """Append to several conversations in one transaction, marked as imported.
 
         A refused share is left out, its error returned in its place. Existing branches are not created again.
         """
 
     @abstractmethod
-    def insert_export(self, parts: Iterator[ExportPart]) -> None:
+    def insert_export(self, parts: Iterator[values.ExportPart]) -> None:
         """Write the parts of a verified export in one transaction, with their own digests.
 
         Raises `VersionConflictError` if a conversation is not where its `Continuation` says.
@@ -145,7 +127,7 @@ class LogRecorder(ProcessRecorder):
     @abstractmethod
     def select_events(
         self,
-        originator_id: UUID | str | Stream,
+        originator_id: UUID | str | values.Stream,
         *,
         gt: int | None = None,
         lte: int | None = None,
@@ -153,7 +135,7 @@ class LogRecorder(ProcessRecorder):
         limit: int | None = None,
         page: bool = False,
         topics: Sequence[str] = (),
-    ) -> StoredEntries:
+    ) -> values.StoredEntries:
         """Return events of a conversation with `gt` < version <= `lte`, inherited ones too.
 
         `page`: some hundred of one stream, fewer long ones; empty at the end. `topics`: no other known
@@ -161,62 +143,62 @@ class LogRecorder(ProcessRecorder):
         """
 
     @abstractmethod
-    def select_records(self, stream: Stream, gt: int, lte: int) -> list[Record]:
+    def select_records(self, stream: values.Stream, gt: int, lte: int) -> list[Record]:
         """Return the next page of a conversation as stored records, unchecked."""
 
     @abstractmethod
-    def stretch(self, stream: Stream, gt: int, lte: int) -> tuple[int, Head] | None:
+    def stretch(self, stream: values.Stream, gt: int, lte: int) -> tuple[int, values.Head] | None:
         """Count the next entries, some thousand at most, unread; return the last one's head too."""
 
     @abstractmethod
-    def recent(self, stream: Stream, position: int, limit: int) -> list[Row]:
+    def recent(self, stream: values.Stream, position: int, limit: int) -> list[values.Row]:
         """Return the stream's own rows from a position on; the first has no payload."""
 
     @abstractmethod
-    def record_by_id(self, stream: Stream, id: str) -> Record | None:
+    def record_by_id(self, stream: values.Stream, id: str) -> Record | None:
         """Return the record with an entry id, the conversation's own first."""
 
     @abstractmethod
-    def header(self, stream: Stream, position: int) -> tuple[str, int, bytes] | None:
+    def header(self, stream: values.Stream, position: int) -> tuple[str, int, bytes] | None:
         """Return id, time and digest of the stream's own entry, without its payload."""
 
     @abstractmethod
-    def last_position(self, stream: Stream) -> int:
+    def last_position(self, stream: values.Stream) -> int:
         """Return the stream's own last position, even if entries are unreadable."""
 
     @abstractmethod
-    def is_inherited(self, stream: Stream, position: int) -> bool:
+    def is_inherited(self, stream: values.Stream, position: int) -> bool:
         """Return whether a fork inherits the position, so that it must have an entry."""
 
     @abstractmethod
-    def resolve(self, stream: Stream) -> int | None:
+    def resolve(self, stream: values.Stream) -> int | None:
         """Return a stream's key, and note it there; None while it has no entries."""
 
     @abstractmethod
-    def head(self, stream: Stream) -> Head:
+    def head(self, stream: values.Stream) -> values.Head:
         """Return a conversation's head; `START` if it has no entries."""
 
     @abstractmethod
-    def lineage(self, stream: Stream, last: int = LAST) -> tuple[Segment, ...]:
+    def lineage(self, stream: values.Stream, last: int = values.LAST) -> tuple[values.Segment, ...]:
         """Return the segments of positions up to `last`: ancestors' first, always its own."""
 
     @abstractmethod
-    def digest_at(self, stream: Stream, position: int) -> bytes | None:
+    def digest_at(self, stream: values.Stream, position: int) -> bytes | None:
         """Return the digest at a position; None if there is no such entry."""
 
     # Following the log: `select_notifications`, `max_notification_id` and `subscribe` are the library's
 
     @abstractmethod
     def committed(
-        self, after: int, *, upto: int = LAST, key: int | None = None, limit: int = 64
-    ) -> list[CommittedRow]:
+        self, after: int, *, upto: int = values.LAST, key: int | None = None, limit: int = 64
+    ) -> list[values.CommittedRow]:
         """Return at most `limit` entries after a notification id, in commit order.
 
         No smaller id is committed later. With `key`, that conversation's own entries after a position.
         """
 
     @abstractmethod
-    def appended(self, behind: Mapping[int, int], limit: int = 16) -> list[CommittedRow]:
+    def appended(self, behind: Mapping[int, int], limit: int = 16) -> list[values.CommittedRow]:
         """Return the next entries of streams, by key, after a position of each, at most `limit` each.
 
         In order of position within a stream. A missing stream has none.
@@ -230,19 +212,19 @@ class LogRecorder(ProcessRecorder):
         """
 
     @abstractmethod
-    def committed_at(self, notifications: Sequence[int]) -> list[CommittedRow]:
+    def committed_at(self, notifications: Sequence[int]) -> list[values.CommittedRow]:
         """Return the entries with these notification ids that exist."""
 
     @abstractmethod
-    def last_committed(self, upto: int = LAST) -> tuple[int, bytes]:
+    def last_committed(self, upto: int = values.LAST) -> tuple[int, bytes]:
         """Return id and digest of the last entry up to a notification id; 0 and empty if none."""
 
     @abstractmethod
-    def moment(self, after: int, limit: int) -> LogMoment:
+    def moment(self, after: int, limit: int) -> values.LogMoment:
         """Return the log at one moment: conversations, and commits after a notification id."""
 
     @abstractmethod
-    def notification_bounds(self, segment: Segment) -> tuple[int, int]:
+    def notification_bounds(self, segment: values.Segment) -> tuple[int, int]:
         """Return the notification ids of a segment's first and last entry; 0 if it has none."""
 
     @abstractmethod
@@ -258,11 +240,11 @@ class LogRecorder(ProcessRecorder):
     # Cursors of followers
 
     @abstractmethod
-    def load_cursor(self, name: str, key: int = EVERYWHERE) -> Cursor:
+    def load_cursor(self, name: str, key: int = values.EVERYWHERE) -> values.Cursor:
         """Return a follower's cursor; the beginning if never saved."""
 
     @abstractmethod
-    def save_cursor(self, name: str, to: Cursor, key: int = EVERYWHERE) -> None:
+    def save_cursor(self, name: str, to: values.Cursor, key: int = values.EVERYWHERE) -> None:
         """Note how far a follower has come."""
 
     # The store as a whole

@@ -18,16 +18,7 @@ from typing import Any, NamedTuple
 from eventsourcing.persistence import IntegrityError, StoredEvent, Tracking
 from psycopg import errors as pg
 
-from stenolog.adapters.store.contract.appends import (
-    Sources,
-    check_same,
-    claim_lost,
-    make_records,
-    once,
-    prepare_stored,
-    switches,
-    unwritten,
-)
+from stenolog.adapters.store.contract import appends
 from stenolog.adapters.store.contract.values import Head, InTransaction, PendingEntry, Stream
 from stenolog.adapters.store.postgres.statements.dialect import shared
 from stenolog.domain.entry import Record
@@ -88,7 +79,7 @@ class AskedAppend(NamedTuple):
     stream: Stream
     items: Sequence[PendingEntry]
     expected: int | None
-    edge: Sources
+    edge: appends.Sources
     fence: int | None = None
     exact: bool = False
     also: InTransaction | None = None
@@ -126,7 +117,7 @@ def append(store: PostgresLogDatastore, crowds: Crowds, asked: AskedAppend) -> l
     stream, is_lost_answer = asked.stream, False
     key, head = stream.key, stream.head
     if key is not None and head is not None and _may_be_fast(asked, head) and key not in crowds:
-        records = make_records(head, asked.items)
+        records = appends.make_records(head, asked.items)
         try:
             if store.once(lambda connection: _write_fast(connection, key, head, records, asked)):
                 stream.head = _last(records)
@@ -159,7 +150,7 @@ def _may_be_fast(asked: AskedAppend, head: Head) -> bool:
     """Return whether an append after the known head needs no reading."""
     # A switch without `expected` is refused, but not one that repeats an earlier append.
     if asked.expected is None:
-        return not switches(asked.items)
+        return not appends.switches(asked.items)
     return asked.expected == head.position
 
 
@@ -223,12 +214,12 @@ def append_checked(connection: LogConnection, asked: AskedAppend, *, again: bool
     head = event_rows.head(connection, key)
     if head is None:
         raise ConversationNotFoundError(f"{name!r}: the conversation was deleted")
-    items = once(name, asked.items)
+    items = appends.once(name, asked.items)
     standing = _existing_records(connection, name, key, items, again) if head.position else {}
-    if fresh := unwritten(
+    if fresh := appends.unwritten(
         name, items, standing, head, expected=asked.expected, edge=asked.edge, exact=asked.exact
     ):
-        records = make_records(head, fresh)
+        records = appends.make_records(head, fresh)
         write_rows(connection, key, head, records)
         if asked.also is not None:
             asked.also(connection, key)
@@ -245,7 +236,7 @@ def settle(connection: LogConnection, fence: int) -> None:
     """Remove a claim in its result's transaction. Raises `ClaimLostError`."""
     # In the same transaction as the result: a process killed in between leaves both or neither.
     if not claim_rows.delete(connection, fence):
-        raise claim_lost(fence)
+        raise appends.claim_lost(fence)
 
 
 class ExactAppend(NamedTuple):
@@ -256,13 +247,15 @@ class ExactAppend(NamedTuple):
 
     groups: list[tuple[str, list[PendingEntry]]]
     tracking: Tracking | None
-    edge: Sources
+    edge: appends.Sources
 
 
-def exact_append(events: Sequence[StoredEvent], tracking: Tracking | None, edge: Sources) -> ExactAppend:
+def exact_append(
+    events: Sequence[StoredEvent], tracking: Tracking | None, edge: appends.Sources
+) -> ExactAppend:
     """Return the library's append, with what the edge adds."""
     groups = groupby(events, key=lambda event: str(event.originator_id))
-    prepared = [(name, [prepare_stored(edge, event) for event in group]) for name, group in groups]
+    prepared = [(name, [appends.prepare_stored(edge, event) for event in group]) for name, group in groups]
     return ExactAppend(prepared, tracking, edge)
 
 
@@ -283,7 +276,7 @@ def append_exactly(connection: LogConnection, asked: ExactAppend, *, again: bool
 
 
 def _append_exactly(
-    connection: LogConnection, name: str, items: list[PendingEntry], edge: Sources, again: bool
+    connection: LogConnection, name: str, items: list[PendingEntry], edge: appends.Sources, again: bool
 ) -> list[int]:
     before = items[0].originator_version - 1
     for version, item in enumerate(items, before + 1):
@@ -329,5 +322,5 @@ def _existing_records(
     standing = event_rows.by_ids(connection, key, [item.id for item in items])
     for item in items:
         if (record := standing.get(item.id)) is not None:
-            check_same(name, record, item, again=again)
+            appends.check_same(name, record, item, again=again)
     return standing

@@ -10,15 +10,7 @@ from typing import Any
 import psycopg
 from psycopg import errors as pg
 
-from stenolog.adapters.store.contract.inspection import (
-    ConversationRow,
-    DamagedRow,
-    Inspection,
-    checked_changes,
-    checked_conversation,
-    checked_record,
-    misplaced,
-)
+from stenolog.adapters.store.contract import inspection
 from stenolog.adapters.store.contract.values import LAST, START, Cursor, Head, Segment
 from stenolog.adapters.store.postgres.statements.dialect import shared
 from stenolog.domain.entry import Record
@@ -76,7 +68,7 @@ def inspecting(datastore: PostgresLogDatastore) -> Iterator[PostgresInspection]:
         yield PostgresInspection(connection, datastore.path)
 
 
-class PostgresInspection(Inspection):
+class PostgresInspection(inspection.Inspection):
     """Inspection of a log, on a connection of `inspecting`.
 
     Raises `StoreTimeoutError` if the server goes away: no fault of the log.
@@ -106,44 +98,44 @@ class PostgresInspection(Inspection):
         # The server keeps what it has acknowledged; `check log --head` tells what a failover has lost.
         return None
 
-    def conversations(self) -> list[ConversationRow]:
+    def conversations(self) -> list[inspection.ConversationRow]:
         found = []
         with self._part():
             for row in self.connection.run(CONVERSATIONS, (RECEIPT,)).fetchall():
-                held = checked_conversation(*row[:5])
+                held = inspection.checked_conversation(*row[:5])
                 found.append(held._replace(wrong=(*held.wrong, *_repeated(row[5:8], row[8:]))))
         return found
 
-    def history(self) -> Iterator[Change | DamagedRow]:
+    def history(self) -> Iterator[Change | inspection.DamagedRow]:
         try:
             with self._part():
-                yield from checked_changes(shared.history_rows(self.connection))
+                yield from inspection.checked_changes(shared.history_rows(self.connection))
         except self.failures as error:
-            yield DamagedRow(0, "/history", "rows that can be read", _message(error))
+            yield inspection.DamagedRow(0, "/history", "rows that can be read", _message(error))
 
-    def records(self, key: int, after: int, upto: int) -> Iterator[Record | DamagedRow]:
+    def records(self, key: int, after: int, upto: int) -> Iterator[Record | inspection.DamagedRow]:
         position = after
         while True:
             try:
                 with self._part():
                     rows = event_rows.page(self.connection, event_rows.WHOLE, key, position, upto)
             except self.failures as error:
-                yield DamagedRow(position + 1, "", "rows that can be read", _message(error))
+                yield inspection.DamagedRow(position + 1, "", "rows that can be read", _message(error))
                 return
             if not rows:
                 return
-            yield from map(checked_record, rows)
+            yield from map(inspection.checked_record, rows)
             last = rows[-1][0]
             # Else a damaged index could make this loop read the same page without end.
             if last <= position:
-                yield DamagedRow(position + 1, "/position", "positions in order", repr(last))
+                yield inspection.DamagedRow(position + 1, "/position", "positions in order", repr(last))
                 return
             position = last
 
-    def outside(self, held: ConversationRow) -> Iterator[DamagedRow]:
+    def outside(self, held: inspection.ConversationRow) -> Iterator[inspection.DamagedRow]:
         with self._part():
             ends = self.connection.run(ENDS, (held.key,)).fetchone() or ()
-        yield from misplaced(held, ends)
+        yield from inspection.misplaced(held, ends)
 
     def blobs(self) -> Iterator[tuple[str, bool]]:
         last = -1
@@ -203,11 +195,11 @@ class PostgresInspection(Inspection):
             raise
 
 
-def _repeated(row: tuple[Any, ...], entry: tuple[Any, ...]) -> Iterator[DamagedRow]:
+def _repeated(row: tuple[Any, ...], entry: tuple[Any, ...]) -> Iterator[inspection.DamagedRow]:
     """Yield differences between a conversation's row and its last entry."""
     for column, found, stands in zip(("head", "digest", "last_at"), row, entry, strict=True):
         if found != stands:
-            yield DamagedRow(
+            yield inspection.DamagedRow(
                 entry[0],
                 f"/{column}",
                 _value_in_words(stands),

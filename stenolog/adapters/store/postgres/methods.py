@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 
+from stenolog.adapters.store.contract import values
 from stenolog.adapters.store.contract.appends import make_records
 from stenolog.adapters.store.contract.blobs import shas_in
 from stenolog.adapters.store.contract.roles import (
@@ -16,17 +17,6 @@ from stenolog.adapters.store.contract.roles import (
     ConversationStore,
     DraftStore,
     ErasureStore,
-)
-from stenolog.adapters.store.contract.values import (
-    START,
-    Claim,
-    Collected,
-    DraftRow,
-    Head,
-    Order,
-    PendingEntry,
-    Stream,
-    Which,
 )
 from stenolog.adapters.store.postgres.statements.dialect import shared
 from stenolog.domain.errors import (
@@ -68,13 +58,17 @@ class PostgresConversations(ConversationStore):
     def name_of(self, key: int) -> str | None:
         return self._datastore.read(lambda c: shared.name_of(c, key))
 
-    def names(self, which: Which, *, limit: int | None = None, order: Order = "oldest") -> list[str]:
+    def names(
+        self, which: values.Which, *, limit: int | None = None, order: values.Order = "oldest"
+    ) -> list[str]:
         return self._datastore.read(lambda c: conversation_rows.names(c, which, limit=limit, order=order))
 
-    def count(self, which: Which) -> int:
+    def count(self, which: values.Which) -> int:
         return self._datastore.read(lambda c: conversation_rows.count(c, which))
 
-    def fork(self, parent: Stream, at: Head, name: str | None, items: Sequence[PendingEntry]) -> Stream:
+    def fork(
+        self, parent: values.Stream, at: values.Head, name: str | None, items: Sequence[values.PendingEntry]
+    ) -> values.Stream:
         made = self._datastore.repeat(
             lambda c, again: batches.fork(c, parent, at, name, items, again=again), [HISTORY]
         )
@@ -120,16 +114,16 @@ class PostgresErasure(ErasureStore):
         self._datastore = datastore
         self._ring = bell.ring
 
-    def conversations_with(self, stream: Stream, position: int) -> dict[int, str]:
+    def conversations_with(self, stream: values.Stream, position: int) -> dict[int, str]:
         key, name = _key(stream), stream.name
         return self._datastore.read(lambda c: dict(shared.conversations_with(c, key, name, position)))
 
     def erase(
         self,
-        stream: Stream,
+        stream: values.Stream,
         positions: Sequence[int],
         having: Mapping[int, str],
-        written: Mapping[int, tuple[int, Sequence[PendingEntry]]],
+        written: Mapping[int, tuple[int, Sequence[values.PendingEntry]]],
     ) -> dict[int, int]:
         key, seal_key = _key(stream), os.urandom(KEY_BYTES)
         come_to = {each: position + len(items) for each, (position, items) in written.items()}
@@ -143,7 +137,7 @@ class PostgresErasure(ErasureStore):
                 raise VersionConflictError(stream.name, expected=0, found=0)
             erasure_rows.overwrite(connection, key, positions, having, seal_key)
             for each, (position, items) in written.items():
-                head = event_rows.head(connection, each) or START
+                head = event_rows.head(connection, each) or values.START
                 if head.position != position:
                     raise VersionConflictError(having[each], expected=position, found=head.position)
                 write_rows(connection, each, head, make_records(head, items))
@@ -212,7 +206,7 @@ class PostgresBlobs(BlobStore):
         keys = [bytes.fromhex(sha) for sha in shas]
         self._datastore.write(lambda c: [c.run(blob_rows.REMOVE, (key,)) for key in keys])
 
-    def collect(self, candidates: Collection[str] | None = None) -> Collected:
+    def collect(self, candidates: Collection[str] | None = None) -> values.Collected:
         return blob_rows.collect(self._datastore, LEASE, candidates)
 
 
@@ -223,27 +217,29 @@ class PostgresClaims(ClaimStore):
         self._datastore = datastore
         self._lease = lease
 
-    def take(self, stream: Stream, wanted: Sequence[Claim], expected: int) -> list[Claim | None]:
+    def take(
+        self, stream: values.Stream, wanted: Sequence[values.Claim], expected: int
+    ) -> list[values.Claim | None]:
         key, name = _key(stream), stream.name
         return self._datastore.repeat(
             lambda c, again: claim_rows.take(c, key, name, wanted, expected, again=again)
         )
 
-    def of(self, stream: Stream) -> list[Claim]:
+    def of(self, stream: values.Stream) -> list[values.Claim]:
         key = _key(stream)
         return self._datastore.read(lambda c: claim_rows.of_stream(c, key))
 
-    def everywhere(self) -> list[tuple[str, Claim]]:
+    def everywhere(self) -> list[tuple[str, values.Claim]]:
         return self._datastore.read(claim_rows.everywhere)
 
-    def take_over(self, stream: Stream, claim: Claim, owner: str) -> Claim | None:
+    def take_over(self, stream: values.Stream, claim: values.Claim, owner: str) -> values.Claim | None:
         key = _key(stream)
 
         return self._datastore.repeat(
             lambda c, again: claim_rows.take_over(c, key, claim, owner, again=again), [key]
         )
 
-    def release(self, claim: Claim) -> None:
+    def release(self, claim: values.Claim) -> None:
         self._datastore.write(lambda c: claim_rows.delete(c, claim.fence))
 
     def presence(self, id: str) -> RunnerPresence:
@@ -272,11 +268,13 @@ class PostgresDrafts(DraftStore):
     def of(self, fence: int) -> list[bytes]:
         return self._datastore.read(lambda c: claim_rows.drafts(c, fence))
 
-    def since(self, keys: Collection[int], seen: Mapping[int, int]) -> list[DraftRow]:
+    def since(self, keys: Collection[int], seen: Mapping[int, int]) -> list[values.DraftRow]:
         return self._datastore.read(lambda c: followed.drafted(c, keys, seen))
 
 
-def _all_stand(connection: LogConnection, written: Mapping[int, tuple[int, Sequence[PendingEntry]]]) -> bool:
+def _all_stand(
+    connection: LogConnection, written: Mapping[int, tuple[int, Sequence[values.PendingEntry]]]
+) -> bool:
     """Return whether conversations, by key, have all entries written to them."""
     return all(
         len(event_rows.by_ids(connection, each, [item.id for item in items])) == len(items)
@@ -284,7 +282,7 @@ def _all_stand(connection: LogConnection, written: Mapping[int, tuple[int, Seque
     )
 
 
-def _key(stream: Stream) -> int:
+def _key(stream: values.Stream) -> int:
     assert stream.key is not None, "effects are of conversations with entries"
     return stream.key
 

@@ -9,18 +9,7 @@ from typing import Any, NamedTuple
 
 from eventsourcing.persistence import IntegrityError, StoredEvent, Tracking
 
-from stenolog.adapters.store.contract.appends import (
-    ExportWriter,
-    Sources,
-    check_same,
-    claim_lost,
-    fork_opening,
-    make_records,
-    once,
-    prepare_stored,
-    switches,
-    unwritten,
-)
+from stenolog.adapters.store.contract import appends
 from stenolog.adapters.store.contract.values import (
     START,
     BlobContent,
@@ -54,7 +43,7 @@ class Append(NamedTuple):
     stream: Stream
     items: Sequence[PendingEntry]
     expected: int | None
-    edge: Sources
+    edge: appends.Sources
     fence: int | None = None
     exact: bool = False
 
@@ -86,9 +75,9 @@ class Append(NamedTuple):
         if self.expected not in (None, head.position):
             return None
         # A switch without `expected` is refused, but not one that repeats an earlier append.
-        if self.expected is None and switches(self.items):
+        if self.expected is None and appends.switches(self.items):
             return None
-        records = make_records(head, self.items)
+        records = appends.make_records(head, self.items)
         try:
             if self.fence is None:
                 part.insert(key, records)
@@ -106,12 +95,12 @@ class Append(NamedTuple):
         name = self.stream.name
         key = _key(connection, self.stream)
         head = event_rows.head(connection, key) or START
-        items = once(name, self.items)
+        items = appends.once(name, self.items)
         standing = _existing_records(connection, name, key, items) if head.position else {}
-        if fresh := unwritten(
+        if fresh := appends.unwritten(
             name, items, standing, head, expected=self.expected, edge=self.edge, exact=self.exact
         ):
-            records = make_records(head, fresh)
+            records = appends.make_records(head, fresh)
             event_rows.insert(connection, key, records)
             head = _last(records)
             standing.update((record.id, record) for record in records)
@@ -126,7 +115,7 @@ def settle(connection: sqlite3.Connection, fence: int) -> None:
     """Remove a claim, in the transaction that appends its result. Raises `ClaimLostError`."""
     # In the same transaction as the result: a process killed in between leaves both or neither.
     if connection.execute(claim_rows.DELETE, (fence,)).rowcount != 1:
-        raise claim_lost(fence)
+        raise appends.claim_lost(fence)
 
 
 class ExactAppend(NamedTuple):
@@ -134,7 +123,7 @@ class ExactAppend(NamedTuple):
 
     events: Sequence[StoredEvent]
     tracking: Tracking | None
-    edge: Sources
+    edge: appends.Sources
 
     def write(self, part: Savepoint) -> list[int]:
         """Write them all, or none; their notification ids. Raises the library's `IntegrityError`."""
@@ -142,7 +131,7 @@ class ExactAppend(NamedTuple):
             found: list[int] = []
             groups = groupby(self.events, key=lambda event: str(event.originator_id))
             for name, items in [
-                (name, [prepare_stored(self.edge, e) for e in group]) for name, group in groups
+                (name, [appends.prepare_stored(self.edge, e) for e in group]) for name, group in groups
             ]:
                 found += self._append(part, name, items)
             if self.tracking is not None:
@@ -190,7 +179,7 @@ def _existing_records(
     for item in items:
         record = event_rows.by_id(connection, key, item.id)
         if record is not None:
-            check_same(name, record, item)
+            appends.check_same(name, record, item)
             standing[item.id] = record
     return standing
 
@@ -208,7 +197,7 @@ def fork(
     elif shared.find(connection, name) is not None:
         raise ConversationExistsError(f"{name!r}: a conversation of this name exists already")
     made = conversation_rows.create(connection, name, parent=key, fork=at.position)
-    event_rows.insert(connection, made, make_records(at, once(name, items)))
+    event_rows.insert(connection, made, appends.make_records(at, appends.once(name, items)))
     return Stream(name, made)
 
 
@@ -226,7 +215,7 @@ class Batch(NamedTuple):
 
     shares: Sequence[Share]
     blobs: Iterable[tuple[str, bytes]]
-    edge: Sources
+    edge: appends.Sources
 
     def write(self, part: Savepoint) -> list[Written | CallerError]:
         """See `LogRecorder.insert_batch`."""
@@ -261,12 +250,12 @@ class Batch(NamedTuple):
             assert digest is not None, "it is written"
             if shared.find(connection, name) is None:
                 at, parent = Head(after, digest), Stream(share.stream.name, key)
-                fork(connection, parent, at, name, [fork_opening(self.edge, parent.name, at)])
+                fork(connection, parent, at, name, [appends.fork_opening(self.edge, parent.name, at)])
                 made.append(name)
         return made
 
 
-class SqliteExportWriter(ExportWriter):
+class SqliteExportWriter(appends.ExportWriter):
     """Writes an export in one transaction."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:

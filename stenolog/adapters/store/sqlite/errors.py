@@ -7,14 +7,7 @@ import os
 import sqlite3
 from tempfile import TemporaryFile
 
-from stenolog.domain.errors import (
-    CorruptLogError,
-    InvalidEventError,
-    NotADatabaseError,
-    StenologError,
-    StoreError,
-    StoreTimeoutError,
-)
+from stenolog.domain import errors
 
 try:
     import fcntl
@@ -30,10 +23,10 @@ NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
 DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_FORMAT, sqlite3.SQLITE_CONSTRAINT}
 
 
-def to_store_error(error: sqlite3.Error | UnicodeDecodeError, where: str) -> StenologError:
+def to_store_error(error: sqlite3.Error | UnicodeDecodeError, where: str) -> errors.StenologError:
     """Return the equivalent error of ours; `where` is the file."""
     if isinstance(error, UnicodeDecodeError):
-        return CorruptLogError(f"{where}: {error.object!r}")
+        return errors.CorruptLogError(f"{where}: {error.object!r}")
     code = getattr(error, "sqlite_errorcode", None)
     # Python's module raised it, and not the library under it.
     if code is None:
@@ -44,19 +37,21 @@ def to_store_error(error: sqlite3.Error | UnicodeDecodeError, where: str) -> Ste
         # To SQLite a file system without locks is one whose locks are taken.
         if refused := _lock_refusal(os.path.dirname(where) or "."):
             return without_locks(where, refused)
-        return StoreTimeoutError(f"{where}: another program holds the write lock ({error})")
+        return errors.StoreTimeoutError(f"{where}: another program holds the write lock ({error})")
     if primary in DAMAGED:
-        return CorruptLogError(f"{where}: {error}")
+        return errors.CorruptLogError(f"{where}: {error}")
     if primary == sqlite3.SQLITE_NOTADB:
-        return NotADatabaseError(f"{where}: expected a stenolog database, found a file that is not SQLite")
+        return errors.NotADatabaseError(
+            f"{where}: expected a stenolog database, found a file that is not SQLite"
+        )
     if primary == sqlite3.SQLITE_TOOBIG:
-        return InvalidEventError(f"{where}: one entry or blob can be 1 GB long at most ({error})")
-    return StoreError(f"{where}: {error} ({error.sqlite_errorname})")
+        return errors.InvalidEventError(f"{where}: one entry or blob can be 1 GB long at most ({error})")
+    return errors.StoreError(f"{where}: {error} ({error.sqlite_errorname})")
 
 
-def without_locks(where: str, error: OSError) -> StoreError:
+def without_locks(where: str, error: OSError) -> errors.StoreError:
     """Return the error for a file on a file system without locks."""
-    return StoreError(
+    return errors.StoreError(
         f"{where}: expected a file system that can lock files, found one that refuses to ({error.strerror}), "
         "such as NFS without a lock service: put the log on a local disk"
     )
@@ -73,9 +68,9 @@ def _lock_refusal(folder: str) -> OSError | None:
     return None
 
 
-def _error_for(error: sqlite3.Error, where: str) -> StenologError:
+def _error_for(error: sqlite3.Error, where: str) -> errors.StenologError:
     if "decode" in str(error):
-        return CorruptLogError(f"{where}: expected UTF-8 text, found other bytes")
+        return errors.CorruptLogError(f"{where}: expected UTF-8 text, found other bytes")
     if "closed" in str(error):
-        return StoreError(f"{where}: the log was closed")
-    return StoreError(f"{where}: {error}")
+        return errors.StoreError(f"{where}: the log was closed")
+    return errors.StoreError(f"{where}: {error}")

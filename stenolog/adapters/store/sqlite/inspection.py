@@ -8,15 +8,7 @@ from contextlib import closing, contextmanager
 from hashlib import sha256
 from typing import Any
 
-from stenolog.adapters.store.contract.inspection import (
-    ConversationRow,
-    DamagedRow,
-    Inspection,
-    checked_changes,
-    checked_conversation,
-    checked_record,
-    misplaced,
-)
+from stenolog.adapters.store.contract import inspection
 from stenolog.adapters.store.contract.values import LAST, Cursor, Head, Segment
 from stenolog.adapters.store.sqlite.statements.dialect import shared
 from stenolog.domain.entry import Record
@@ -73,43 +65,47 @@ def schema_errors(connection: sqlite3.Connection) -> Iterator[str]:
             yield f"the schema of {name} is not the one that this release makes"
 
 
-def conversations(connection: sqlite3.Connection) -> list[ConversationRow]:
+def conversations(connection: sqlite3.Connection) -> list[inspection.ConversationRow]:
     """Return every conversation, the oldest first. Raises `sqlite3.Error` for an unreadable table."""
     statement = "SELECT stream, name, parent, fork_position, archived_at FROM conversations ORDER BY stream"
-    return [checked_conversation(*row) for row in connection.execute(statement).fetchall()]
+    return [inspection.checked_conversation(*row) for row in connection.execute(statement).fetchall()]
 
 
-def history(connection: sqlite3.Connection) -> Iterator[Change | DamagedRow]:
+def history(connection: sqlite3.Connection) -> Iterator[Change | inspection.DamagedRow]:
     """Yield the history's records up to the first unreadable one."""
     try:
-        yield from checked_changes(shared.history_rows(connection))
+        yield from inspection.checked_changes(shared.history_rows(connection))
     except RAISED as error:
-        yield DamagedRow(0, "/history", "rows that can be read", str(error))
+        yield inspection.DamagedRow(0, "/history", "rows that can be read", str(error))
 
 
-def records(connection: sqlite3.Connection, key: int, after: int, upto: int) -> Iterator[Record | DamagedRow]:
+def records(
+    connection: sqlite3.Connection, key: int, after: int, upto: int
+) -> Iterator[Record | inspection.DamagedRow]:
     """Yield a stream's records, and faults of damaged ones."""
     position = after
     while True:
         try:
             rows = event_rows.page(connection, event_rows.WHOLE, key, position, upto)
         except RAISED as error:
-            yield DamagedRow(position + 1, "", "rows that can be read", str(error))
+            yield inspection.DamagedRow(position + 1, "", "rows that can be read", str(error))
             return
         if not rows:
             return
-        yield from map(checked_record, rows)
+        yield from map(inspection.checked_record, rows)
         last = rows[-1][0]
         # Else a damaged index could make this loop read the same page without end.
         if not isinstance(last, int) or last <= position:
-            yield DamagedRow(position + 1, "/position", "positions in order", repr(last))
+            yield inspection.DamagedRow(position + 1, "/position", "positions in order", repr(last))
             return
         position = last
 
 
-def outside(connection: sqlite3.Connection, held: ConversationRow) -> Iterator[DamagedRow]:
+def outside(
+    connection: sqlite3.Connection, held: inspection.ConversationRow
+) -> Iterator[inspection.DamagedRow]:
     """Yield a stream's first and last positions that its conversation cannot have."""
-    yield from misplaced(held, connection.execute(ENDS, (held.key, held.key)).fetchone())
+    yield from inspection.misplaced(held, connection.execute(ENDS, (held.key, held.key)).fetchone())
 
 
 def blobs(connection: sqlite3.Connection) -> Iterator[tuple[str, bool]]:
@@ -148,7 +144,7 @@ def _tables(connection: sqlite3.Connection) -> dict[str, str]:
 SEQUENCE = "SELECT seq FROM sqlite_sequence WHERE name = 'stored_events'"
 
 
-class SqliteInspection(Inspection):
+class SqliteInspection(inspection.Inspection):
     """An inspection of one file, on a connection that `inspecting` gives."""
 
     failures = RAISED
@@ -168,16 +164,16 @@ class SqliteInspection(Inspection):
         found = "" if note is None else durable_head.missing(self._connection, note)
         return (durable_head.in_words(note), found) if note is not None and found else None
 
-    def conversations(self) -> list[ConversationRow]:
+    def conversations(self) -> list[inspection.ConversationRow]:
         return conversations(self._connection)
 
-    def history(self) -> Iterator[Change | DamagedRow]:
+    def history(self) -> Iterator[Change | inspection.DamagedRow]:
         return history(self._connection)
 
-    def records(self, key: int, after: int, upto: int) -> Iterator[Record | DamagedRow]:
+    def records(self, key: int, after: int, upto: int) -> Iterator[Record | inspection.DamagedRow]:
         return records(self._connection, key, after, upto)
 
-    def outside(self, held: ConversationRow) -> Iterator[DamagedRow]:
+    def outside(self, held: inspection.ConversationRow) -> Iterator[inspection.DamagedRow]:
         return outside(self._connection, held)
 
     def blobs(self) -> Iterator[tuple[str, bool]]:

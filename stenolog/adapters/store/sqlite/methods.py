@@ -6,22 +6,13 @@ import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from stenolog.adapters.store.contract import values
 from stenolog.adapters.store.contract.appends import make_records
 from stenolog.adapters.store.contract.roles import (
     ClaimStore,
     ConversationStore,
     DraftStore,
     ErasureStore,
-)
-from stenolog.adapters.store.contract.values import (
-    START,
-    Claim,
-    DraftRow,
-    Head,
-    Order,
-    PendingEntry,
-    Stream,
-    Which,
 )
 from stenolog.adapters.store.sqlite.statements.dialect import shared
 from stenolog.domain.errors import ConversationExistsError, VersionConflictError
@@ -53,15 +44,19 @@ class SqliteConversations(ConversationStore):
         with self._datastore.reading() as connection:
             return shared.name_of(connection, key)
 
-    def names(self, which: Which, *, limit: int | None = None, order: Order = "oldest") -> list[str]:
+    def names(
+        self, which: values.Which, *, limit: int | None = None, order: values.Order = "oldest"
+    ) -> list[str]:
         with self._datastore.reading() as connection:
             return conversation_rows.names(connection, which, limit=limit, order=order)
 
-    def count(self, which: Which) -> int:
+    def count(self, which: values.Which) -> int:
         with self._datastore.reading() as connection:
             return conversation_rows.count(connection, which)
 
-    def fork(self, parent: Stream, at: Head, name: str | None, items: Sequence[PendingEntry]) -> Stream:
+    def fork(
+        self, parent: values.Stream, at: values.Head, name: str | None, items: Sequence[values.PendingEntry]
+    ) -> values.Stream:
         with self._datastore.writing() as connection:
             return appends.fork(connection, parent, at, name, items)
 
@@ -89,16 +84,16 @@ class SqliteErasure(ErasureStore):
     def __init__(self, datastore: LogDatastore) -> None:
         self._datastore = datastore
 
-    def conversations_with(self, stream: Stream, position: int) -> dict[int, str]:
+    def conversations_with(self, stream: values.Stream, position: int) -> dict[int, str]:
         with self._datastore.reading() as connection:
             return dict(shared.conversations_with(connection, _key(stream), stream.name, position))
 
     def erase(
         self,
-        stream: Stream,
+        stream: values.Stream,
         positions: Sequence[int],
         having: Mapping[int, str],
-        written: Mapping[int, tuple[int, Sequence[PendingEntry]]],
+        written: Mapping[int, tuple[int, Sequence[values.PendingEntry]]],
     ) -> dict[int, int]:
         key, seal_key = _key(stream), os.urandom(KEY_BYTES)
         come_to: dict[int, int] = {}
@@ -109,7 +104,7 @@ class SqliteErasure(ErasureStore):
                 raise VersionConflictError(stream.name, expected=0, found=0)
             erasure_rows.overwrite(connection, key, positions, having, seal_key)
             for each, (position, items) in written.items():
-                head = event_rows.head(connection, each) or START
+                head = event_rows.head(connection, each) or values.START
                 if head.position != position:
                     raise VersionConflictError(having[each], expected=position, found=head.position)
                 event_rows.insert(connection, each, make_records(head, items))
@@ -137,25 +132,27 @@ class SqliteClaims(ClaimStore):
     def __init__(self, datastore: LogDatastore) -> None:
         self._datastore = datastore
 
-    def take(self, stream: Stream, wanted: Sequence[Claim], expected: int) -> list[Claim | None]:
+    def take(
+        self, stream: values.Stream, wanted: Sequence[values.Claim], expected: int
+    ) -> list[values.Claim | None]:
         key, name = _key(stream), stream.name
         return self._datastore.group.savepoint(lambda c: claim_rows.take(c, key, name, wanted, expected))
 
-    def of(self, stream: Stream) -> list[Claim]:
+    def of(self, stream: values.Stream) -> list[values.Claim]:
         with self._datastore.reading() as connection:
             return claim_rows.of_stream(connection, _key(stream))
 
-    def everywhere(self) -> list[tuple[str, Claim]]:
+    def everywhere(self) -> list[tuple[str, values.Claim]]:
         with self._datastore.reading() as connection:
             return claim_rows.everywhere(connection)
 
-    def take_over(self, stream: Stream, claim: Claim, owner: str) -> Claim | None:
+    def take_over(self, stream: values.Stream, claim: values.Claim, owner: str) -> values.Claim | None:
         key = _key(stream)
         return self._datastore.group.savepoint(
             lambda connection: claim_rows.take_over(connection, key, claim, owner)
         )
 
-    def release(self, claim: Claim) -> None:
+    def release(self, claim: values.Claim) -> None:
         self._datastore.group.savepoint(lambda connection: claim_rows.delete(connection, claim.fence))
 
     def presence(self, id: str) -> LivenessLock:
@@ -191,11 +188,11 @@ class SqliteDrafts(DraftStore):
         with self._datastore.reading() as connection:
             return claim_rows.drafts(connection, fence)
 
-    def since(self, keys: Collection[int], seen: Mapping[int, int]) -> list[DraftRow]:
+    def since(self, keys: Collection[int], seen: Mapping[int, int]) -> list[values.DraftRow]:
         with self._datastore.reading() as connection:
             return event_rows.drafted(connection, keys, seen)
 
 
-def _key(stream: Stream) -> int:
+def _key(stream: values.Stream) -> int:
     assert stream.key is not None, "effects are of conversations with entries"
     return stream.key

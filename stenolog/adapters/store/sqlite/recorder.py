@@ -12,29 +12,11 @@ from uuid import UUID
 from eventsourcing.persistence import ListenNotifySubscription, Notification, StoredEvent, Tracking
 from eventsourcing.sqlite import SQLiteApplicationRecorder
 
+from stenolog.adapters.store.contract import values
 from stenolog.adapters.store.contract.appends import Sources
 from stenolog.adapters.store.contract.inspection import Inspection
 from stenolog.adapters.store.contract.recorder import LogRecorder
 from stenolog.adapters.store.contract.threads import LogSubscription
-from stenolog.adapters.store.contract.values import (
-    EVERYWHERE,
-    LAST,
-    START,
-    CommittedRow,
-    Cursor,
-    ExportPart,
-    Head,
-    Inserted,
-    InTransaction,
-    LogMoment,
-    PendingEntry,
-    Row,
-    Segment,
-    Share,
-    StoredEntries,
-    Stream,
-    Written,
-)
 from stenolog.adapters.store.sqlite.statements.dialect import clean_text, shared
 from stenolog.domain.entry import GENESIS, Record
 from stenolog.domain.errors import CallerError, StoreError
@@ -96,10 +78,10 @@ class SqliteLogRecorder(LogRecorder, SQLiteApplicationRecorder):
         self,
         stored_events: Sequence[StoredEvent],
         *,
-        stream: Stream | None = None,
+        stream: values.Stream | None = None,
         expected: int | None = None,
         fence: int | None = None,
-        also: InTransaction | None = None,
+        also: values.InTransaction | None = None,
         tracking: Tracking | None = None,
         **_: Any,
     ) -> Sequence[int] | None:
@@ -109,11 +91,11 @@ class SqliteLogRecorder(LogRecorder, SQLiteApplicationRecorder):
             return self.datastore.group.write(ExactAppend(stored_events, tracking, self.edge).write)
         if not stored_events and fence is None:
             # Otherwise a conversation without entries would begin.
-            return Inserted([], partial(self._notifications, stream))
+            return values.Inserted([], partial(self._notifications, stream))
         append = Append(stream, stored_events, expected, self.edge, fence)  # type: ignore[arg-type]
-        return Inserted(self.datastore.group.write(append.write), partial(self._notifications, stream))
+        return values.Inserted(self.datastore.group.write(append.write), partial(self._notifications, stream))
 
-    def _notifications(self, stream: Stream, records: list[Record]) -> list[int]:
+    def _notifications(self, stream: values.Stream, records: list[Record]) -> list[int]:
         key = stream.key or 0
         with self.datastore.reading() as connection:
             return [
@@ -124,10 +106,10 @@ class SqliteLogRecorder(LogRecorder, SQLiteApplicationRecorder):
 
     def insert_later(
         self,
-        items: Sequence[PendingEntry],
+        items: Sequence[values.PendingEntry],
         wake: Callable[[], object],
         *,
-        stream: Stream,
+        stream: values.Stream,
         expected: int | None = None,
     ) -> PendingWrite[list[Record]]:
         waiting = PendingWrite(Append(stream, items, expected, self.edge).write, wake)
@@ -135,11 +117,11 @@ class SqliteLogRecorder(LogRecorder, SQLiteApplicationRecorder):
         return waiting
 
     def insert_batch(
-        self, shares: Sequence[Share], blobs: Iterable[tuple[str, bytes]]
-    ) -> list[Written | CallerError]:
+        self, shares: Sequence[values.Share], blobs: Iterable[tuple[str, bytes]]
+    ) -> list[values.Written | CallerError]:
         return self.datastore.group.write(appends.Batch(shares, blobs, self.edge).write)
 
-    def insert_export(self, parts: Iterator[ExportPart]) -> None:
+    def insert_export(self, parts: Iterator[values.ExportPart]) -> None:
         with self.datastore.writing() as connection:
             appends.SqliteExportWriter(connection).insert(parts)
 
@@ -147,7 +129,7 @@ class SqliteLogRecorder(LogRecorder, SQLiteApplicationRecorder):
 
     def select_events(
         self,
-        originator_id: UUID | str | Stream,
+        originator_id: UUID | str | values.Stream,
         *,
         gt: int | None = None,
         lte: int | None = None,
@@ -155,86 +137,88 @@ class SqliteLogRecorder(LogRecorder, SQLiteApplicationRecorder):
         limit: int | None = None,
         page: bool = False,
         topics: Sequence[str] = (),
-    ) -> StoredEntries:
-        stream = originator_id if isinstance(originator_id, Stream) else Stream(str(originator_id))
-        after, upto = gt or 0, LAST if lte is None else lte
-        rows: list[Row] = []
+    ) -> values.StoredEntries:
+        stream = (
+            originator_id if isinstance(originator_id, values.Stream) else values.Stream(str(originator_id))
+        )
+        after, upto = gt or 0, values.LAST if lte is None else lte
+        rows: list[values.Row] = []
         with self.datastore.reading() as connection:
             segments = shared.segments(connection, stream, after, upto)
             if page:
                 # A page lies in one segment; the caller asks again for the next.
                 for key, first, last in segments[:1]:
                     rows = event_rows.page(connection, event_rows.CHECKED, key, first, last, topics)
-                return StoredEntries(stream.name, rows)
+                return values.StoredEntries(stream.name, rows)
             for key, first, last in reversed(segments) if desc else segments:
                 left = None if limit is None else limit - len(rows)
                 rows += event_rows.select(connection, key, first, last, desc=desc, limit=left, topics=topics)
-        return StoredEntries(stream.name, rows)
+        return values.StoredEntries(stream.name, rows)
 
-    def select_records(self, stream: Stream, gt: int, lte: int) -> list[Record]:
+    def select_records(self, stream: values.Stream, gt: int, lte: int) -> list[Record]:
         with self.datastore.reading() as connection:
             for key, first, last in shared.segments(connection, stream, gt, lte)[:1]:
                 rows = event_rows.page(connection, event_rows.WHOLE, key, first, last)
                 return [*map(Record._make, rows)]
         return []
 
-    def stretch(self, stream: Stream, gt: int, lte: int) -> tuple[int, Head] | None:
+    def stretch(self, stream: values.Stream, gt: int, lte: int) -> tuple[int, values.Head] | None:
         with self.datastore.reading() as connection:
             for key, first, last in shared.segments(connection, stream, gt, lte)[:1]:
                 return event_rows.stretch(connection, key, first, last)
         return None
 
-    def recent(self, stream: Stream, position: int, limit: int) -> list[Row]:
+    def recent(self, stream: values.Stream, position: int, limit: int) -> list[values.Row]:
         key = self.resolve(stream)
         with self.datastore.reading() as connection:
             return connection.execute(SINCE, (position, key, position, limit)).fetchall()
 
-    def record_by_id(self, stream: Stream, id: str) -> Record | None:
+    def record_by_id(self, stream: values.Stream, id: str) -> Record | None:
         id = clean_text(id)
         with self.datastore.reading() as connection:
             # Its own entries before inherited ones, since a fork may use an id of its parent again.
-            for key, _, upto in reversed(shared.segments(connection, stream, 0, LAST)):
+            for key, _, upto in reversed(shared.segments(connection, stream, 0, values.LAST)):
                 record = event_rows.by_id(connection, key, id)
                 if record is not None and record.position <= upto:
                     return record
         return None
 
-    def header(self, stream: Stream, position: int) -> tuple[str, int, bytes] | None:
+    def header(self, stream: values.Stream, position: int) -> tuple[str, int, bytes] | None:
         with self.datastore.reading() as connection:
             found: tuple[str, int, bytes] | None = connection.execute(
                 HEADER, (stream.key, position)
             ).fetchone()
         return found
 
-    def last_position(self, stream: Stream) -> int:
+    def last_position(self, stream: values.Stream) -> int:
         with self.datastore.reading() as connection:
             (last,) = connection.execute(LAST_POSITION, (stream.key,)).fetchone()
         return last if isinstance(last, int) else 0
 
-    def is_inherited(self, stream: Stream, position: int) -> bool:
+    def is_inherited(self, stream: values.Stream, position: int) -> bool:
         with self.datastore.reading() as connection:
             return shared.is_inherited(connection, stream.key, position)
 
-    def resolve(self, stream: Stream) -> int | None:
+    def resolve(self, stream: values.Stream) -> int | None:
         # Only a key that was found is kept: the conversation may begin at any moment.
         if stream.key is None:
             stream.key = self.conversations.find(stream.name)
         return stream.key
 
-    def head(self, stream: Stream) -> Head:
+    def head(self, stream: values.Stream) -> values.Head:
         key = self.resolve(stream)
         if key is None:
-            return START
+            return values.START
         with self.datastore.reading() as connection:
-            return event_rows.head(connection, key) or START
+            return event_rows.head(connection, key) or values.START
 
-    def lineage(self, stream: Stream, last: int = LAST) -> tuple[Segment, ...]:
+    def lineage(self, stream: values.Stream, last: int = values.LAST) -> tuple[values.Segment, ...]:
         if stream.alone and stream.key is not None:
-            return (Segment(stream.key, 0, last),)
+            return (values.Segment(stream.key, 0, last),)
         with self.datastore.reading() as connection:
             return shared.lineage_of(connection, stream, last)
 
-    def digest_at(self, stream: Stream, position: int) -> bytes | None:
+    def digest_at(self, stream: values.Stream, position: int) -> bytes | None:
         if position == 0:
             return GENESIS
         with self.datastore.reading() as connection:
@@ -264,24 +248,29 @@ class SqliteLogRecorder(LogRecorder, SQLiteApplicationRecorder):
         return LogSubscription(recorder=self, gt=gt, topics=topics)
 
     def committed(
-        self, after: int, *, upto: int = LAST, key: int | None = None, limit: int = event_rows.CHUNK_ROWS
-    ) -> list[CommittedRow]:
+        self,
+        after: int,
+        *,
+        upto: int = values.LAST,
+        key: int | None = None,
+        limit: int = event_rows.CHUNK_ROWS,
+    ) -> list[values.CommittedRow]:
         with self.datastore.reading() as connection:
             return event_rows.committed(connection, after, upto=upto, key=key, limit=limit)
 
-    def appended(self, behind: Mapping[int, int], limit: int = 16) -> list[CommittedRow]:
+    def appended(self, behind: Mapping[int, int], limit: int = 16) -> list[values.CommittedRow]:
         with self.datastore.reading() as connection:
             return event_rows.appended(connection, behind, limit)
 
-    def committed_at(self, notifications: Sequence[int]) -> list[CommittedRow]:
+    def committed_at(self, notifications: Sequence[int]) -> list[values.CommittedRow]:
         with self.datastore.reading() as connection:
             return event_rows.committed_at(connection, notifications)
 
-    def last_committed(self, upto: int = LAST) -> tuple[int, bytes]:
+    def last_committed(self, upto: int = values.LAST) -> tuple[int, bytes]:
         with self.datastore.reading() as connection:
             return event_rows.newest(connection, upto)
 
-    def moment(self, after: int, limit: int) -> LogMoment:
+    def moment(self, after: int, limit: int) -> values.LogMoment:
         with self.datastore.reading() as connection:
             # One transaction for all four: an entry and its conversation must be seen together, or neither.
             connection.execute("BEGIN")
@@ -290,11 +279,11 @@ class SqliteLogRecorder(LogRecorder, SQLiteApplicationRecorder):
                 (newest,) = connection.execute(EVER_COMMITTED).fetchone()
                 (digest,) = connection.execute(DIGEST_OF, (after,)).fetchone() or (None,)
                 entries = event_rows.committed(connection, after, limit=limit)
-                return LogMoment(conversations, int(newest), digest, entries)
+                return values.LogMoment(conversations, int(newest), digest, entries)
             finally:
                 connection.execute("ROLLBACK")
 
-    def notification_bounds(self, segment: Segment) -> tuple[int, int]:
+    def notification_bounds(self, segment: values.Segment) -> tuple[int, int]:
         key, after, upto = segment
         with self.datastore.reading() as connection:
             first, last = connection.execute(BOUNDS, (key, after, key, upto)).fetchone()
@@ -320,11 +309,11 @@ class SqliteLogRecorder(LogRecorder, SQLiteApplicationRecorder):
         with self.datastore.reading() as connection:
             return shared.tracked(connection, application_name)
 
-    def load_cursor(self, name: str, key: int = EVERYWHERE) -> Cursor:
+    def load_cursor(self, name: str, key: int = values.EVERYWHERE) -> values.Cursor:
         with self.datastore.reading() as connection:
             return shared.load_cursor(connection, name, key)
 
-    def save_cursor(self, name: str, to: Cursor, key: int = EVERYWHERE) -> None:
+    def save_cursor(self, name: str, to: values.Cursor, key: int = values.EVERYWHERE) -> None:
         with self.datastore.writing() as connection:
             shared.save_cursor(connection, name, to, key)
 

@@ -7,17 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from stenolog.apps.cli.lines import STYLES, Piece, counted, describe, line, paragraph
 from stenolog.domain.entry import Entry
 from stenolog.domain.erasure import ERASED
+from stenolog.projections.analysis import explain
 from stenolog.projections.analysis.blame import Blame, BlameLink, Reference
 from stenolog.projections.analysis.budget import BudgetRoom
-from stenolog.projections.analysis.explain import (
-    Explanation,
-    Form,
-    InLane,
-    Missing,
-    Reason,
-    ShownEntry,
-    Stretch,
-)
 from stenolog.projections.analysis.knowledge import PROOFS, Seen
 from stenolog.projections.analysis.provider_bill import NO_BILL, Bill
 from stenolog.projections.messages.rules import HAD, RULES
@@ -34,7 +26,9 @@ FATES = {**DISPOSITIONS, "held": "green", "dropped": "red", "a setting": "dim"}
 LINES_OF_TEXT = 40
 
 
-def explanation_drawn(told: Explanation, log: Sequence[Entry], bill: Bill = NO_BILL) -> Iterator[Piece]:
+def explanation_drawn(
+    told: explain.Explanation, log: Sequence[Entry], bill: Bill = NO_BILL
+) -> Iterator[Piece]:
     """Draw an entry's place in requests and timeline; `log` ends at the position explained.
 
     `bill` is that of the request that the entry answers.
@@ -70,7 +64,7 @@ def explanation_drawn(told: Explanation, log: Sequence[Entry], bill: Bill = NO_B
             )
 
 
-def _lane_lines(lane: InLane, last: int, width: int) -> Iterator[Piece]:
+def _lane_lines(lane: explain.InLane, last: int, width: int) -> Iterator[Piece]:
     """Yield a line for each stretch. `width` is that of the lanes' names; 0 puts them above."""
     if not width:
         yield line((lane.lane, "cyan"))
@@ -104,12 +98,12 @@ def _from_to(first: int, last: int) -> str:
     return f"{first}" if first == last else f"{first}-{last}"
 
 
-def _placed(form: Form) -> str:
+def _placed(form: explain.Form) -> str:
     number = f"#{form.message + 1} " if form.message >= 0 else ""
     return f" as {number}{form.role}" if form.role else ""
 
 
-def _counts(stretch: Stretch) -> str:
+def _counts(stretch: explain.Stretch) -> str:
     form = stretch.form
     counts = [f"{tokens(form.tokens_in, form.tokens_out)} tok"] if form.tokens_in or form.tokens_out else []
     if form.fate in (*DISPOSITIONS, "held"):
@@ -127,7 +121,7 @@ def _requests(sent: int, sendable: int) -> str:
     return f"{were}, of {sendable} possible" if sendable > sent else were
 
 
-def _shown_line(shown: ShownEntry) -> Piece:
+def _shown_line(shown: explain.ShownEntry) -> Piece:
     what = f"item {shown.item}, {shown.kind}"
     result = ": the result of its call" if shown.result else ""
     hidden = "  (out of context)" if shown.hidden else ""
@@ -173,7 +167,7 @@ def _link_row(link: BlameLink, mark: str = "") -> tuple[Cell, ...]:
 
 
 def reasons_drawn(
-    request: Request, reasons: Iterable[Reason], bill: Bill = NO_BILL, *, whole: bool
+    request: Request, reasons: Iterable[explain.Reason], bill: Bill = NO_BILL, *, whole: bool
 ) -> Iterator[Piece]:
     """Yield each part with its reason on one line, and its text on the next, in full if `whole`."""
     yield from head_lines(request, bill)
@@ -196,7 +190,7 @@ def reasons_drawn(
 
 
 def left_out_drawn(
-    request: Request, gone: Sequence[Missing], rooms: Sequence[BudgetRoom] = ()
+    request: Request, gone: Sequence[explain.Missing], rooms: Sequence[BudgetRoom] = ()
 ) -> Iterator[Piece]:
     """Draw the omitted entries, run by run, and the arithmetic of the budget."""
     yield from head_lines(request)

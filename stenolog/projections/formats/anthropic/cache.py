@@ -6,19 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from stenolog.projections.messages.json_fields import as_list
 
-from ..caching import (
-    MARK,
-    Block,
-    CacheRules,
-    Json,
-    as_blocks,
-    each,
-    inner_setting,
-    kept_for,
-    kind_of,
-    of_message,
-    settings,
-)
+from .. import caching
 
 MINIMUMS: Mapping[str, int] = {
     "*claude-opus-4-[5-9]*": 4_096,
@@ -34,25 +22,25 @@ VERDICTS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def blocks(body: Json, messages_key: str) -> Iterator[Block]:
+def blocks(body: caching.Json, messages_key: str) -> Iterator[caching.Block]:
     """Yield the blocks of a body."""
-    yield from each("tools", "/tools", body.get("tools"))
-    yield from settings(body, "speed")
-    yield from inner_setting(body, "output_config", "format")
-    yield from each("system", "/system", as_blocks(body.get("system")), body.get("system"))
-    yield from settings(body, "tool_choice", "thinking")
+    yield from caching.each("tools", "/tools", body.get("tools"))
+    yield from caching.settings(body, "speed")
+    yield from caching.inner_setting(body, "output_config", "format")
+    yield from caching.each("system", "/system", caching.as_blocks(body.get("system")), body.get("system"))
+    yield from caching.settings(body, "tool_choice", "thinking")
     found = [
-        kind_of(one, ("thinking", "redacted_thinking"), ("tool_result",))
+        caching.kind_of(one, ("thinking", "redacted_thinking"), ("tool_result",))
         for n, message in enumerate(as_list(body.get(messages_key)))
-        for one in of_message(n, message, f"/{messages_key}/{n}", "content")
+        for one in caching.of_message(n, message, f"/{messages_key}/{n}", "content")
     ]
-    if found and MARK in body:
-        found[-1] = found[-1]._replace(keeps=max(found[-1].keeps, kept_for(body)))
+    if found and caching.MARK in body:
+        found[-1] = found[-1]._replace(keeps=max(found[-1].keeps, caching.kept_for(body)))
     yield from found
 
 
 # A gateway or another provider behind this API reads the header; Anthropic itself takes it off.
-CACHE = CacheRules(
+CACHE = caching.CacheRules(
     blocks,
     models=("*claude*",),
     minimums=MINIMUMS,

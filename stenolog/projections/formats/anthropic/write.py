@@ -1,9 +1,8 @@
 """The API of Anthropic Messages.
 
-Consecutive messages of one role are one turn. Results come first in the turn after their calls; thinking goes
-back signed and unmodified, to the model family that thought it, and never last. So does what Anthropic's own
-tools did: a call and its result in one turn, neither without the other; and so do citations, and the caller
-of a call whose program is in the turn.
+Consecutive messages of one role are one turn. Results come first in the turn after their calls. Thinking goes
+back signed and unmodified, to the model family that made it, and never last. So do pairs of Anthropic's own
+calls and results, citations, and the caller of a call whose program is in the turn.
 
 Notes after the conversation are a system turn if the model takes one, else quoted in the user's turn. A
 system note of the log is always quoted.
@@ -26,17 +25,7 @@ from stenolog.domain.parts import (
     ToolCall,
 )
 from stenolog.domain.values import Tool
-from stenolog.projections.formats.body_builder import (
-    OPENING,
-    PICTURES,
-    BodyBuilder,
-    content_blocks,
-    explain_tools,
-    media,
-    schema,
-    texts,
-    tool_shapes,
-)
+from stenolog.projections.formats import body_builder
 from stenolog.projections.formats.model_families import goes_back, takes_system_turns
 from stenolog.projections.formats.writer import Writer
 from stenolog.projections.messages.body_digest import compact
@@ -66,7 +55,9 @@ class AnthropicWriter(Writer):
     def begin(self) -> None:
         super().begin()
         is_strict = self.preamble.version > 5
-        self.tools = tool_shapes(self.preamble, partial(_tool_shape, is_strict=is_strict), ANTHROPIC)
+        self.tools = body_builder.tool_shapes(
+            self.preamble, partial(_tool_shape, is_strict=is_strict), ANTHROPIC
+        )
         self.names = frozenset(tool.get("name", "") for tool in self.tools)
         self.waiting: list[Message] = []
 
@@ -100,7 +91,7 @@ class AnthropicWriter(Writer):
         # Taken before the late notes are written, since breakpoints must not stand behind them.
         ends = [*islice(_ends(builder.messages), 2)]
         _late(builder, late, preamble, self.ids)
-        explain_tools(builder, preamble, self.tools, ANTHROPIC)
+        body_builder.explain_tools(builder, preamble, self.tools, ANTHROPIC)
         said = anthropic_parameters(builder, preamble)
         cached = said.pop("cache", None) is not False
         body: Body = {"model": preamble.model, "max_tokens": said.pop("max_tokens")}
@@ -213,7 +204,7 @@ def _paused(conversation: Sequence[Message], preamble: Preamble) -> Message | No
     return conversation[-2] if own.blocks else None
 
 
-def _late(builder: BodyBuilder, late: list[Message], preamble: Preamble, ids: CallIds) -> None:
+def _late(builder: body_builder.BodyBuilder, late: list[Message], preamble: Preamble, ids: CallIds) -> None:
     """Write the notes after the conversation, if the user spoke last: as a system turn, or quoted."""
     behind_user = bool(builder.messages) and builder.messages[-1]["role"] == "user"
     as_turn = behind_user and takes_system_turns(preamble.model)
@@ -227,22 +218,27 @@ def _late(builder: BodyBuilder, late: list[Message], preamble: Preamble, ids: Ca
 
 
 def _noted(message: Message) -> list[str]:
-    return texts(message) + [placeholder(part, "not shown") for part in media(message)]
+    return body_builder.texts(message) + [
+        placeholder(part, "not shown") for part in body_builder.media(message)
+    ]
 
 
-def _turn(builder: BodyBuilder, role: str) -> list[Body]:
+def _turn(builder: body_builder.BodyBuilder, role: str) -> list[Body]:
     """Return the blocks of the current turn; of a new one if the role changes."""
     if not builder.messages and role == "assistant":
         # The API wants the user to begin.
-        _turn(builder, "user").append({"type": "text", "text": OPENING})
-        builder.explain(Message("user", (TextPart(text=OPENING),), (), "opening-note", "added"), OPENING)
+        _turn(builder, "user").append({"type": "text", "text": body_builder.OPENING})
+        builder.explain(
+            Message("user", (TextPart(text=body_builder.OPENING),), (), "opening-note", "added"),
+            body_builder.OPENING,
+        )
     if not builder.messages or builder.messages[-1]["role"] != role:
         builder.messages.append({"role": role, "content": []})
     return builder.last("content")
 
 
 def _assistant_turn(
-    builder: BodyBuilder, run: list[tuple[Message, OwnBlocks]], preamble: Preamble, ids: CallIds
+    builder: body_builder.BodyBuilder, run: list[tuple[Message, OwnBlocks]], preamble: Preamble, ids: CallIds
 ) -> None:
     """Write consecutive messages of the lane as one turn; omit trailing thinking."""
     if preamble.version > 5:
@@ -265,7 +261,7 @@ def _assistant_turn(
             builder.explain(message, written, rule=rule, carried=message.parts)
 
 
-def _is_refused(builder: BodyBuilder, message: Message) -> bool:
+def _is_refused(builder: body_builder.BodyBuilder, message: Message) -> bool:
     """Return whether Anthropic refused an answer, which must be taken out; omit it so."""
     if message.stop != REFUSED or message.calls:
         return False
@@ -275,7 +271,7 @@ def _is_refused(builder: BodyBuilder, message: Message) -> bool:
 
 
 def _assistant_blocks(
-    builder: BodyBuilder, message: Message, preamble: Preamble, ids: CallIds, own: OwnBlocks
+    builder: body_builder.BodyBuilder, message: Message, preamble: Preamble, ids: CallIds, own: OwnBlocks
 ) -> Iterator[tuple[Body, str]]:
     calls = iter(message.calls)
     for i, part in enumerate(message.parts):
@@ -326,7 +322,7 @@ def _thinking(part: ReasoningPart, message: Message, preamble: Preamble) -> Body
 
 
 def _user_message(
-    builder: BodyBuilder, message: Message, ids: CallIds, names: Set[str] = frozenset()
+    builder: body_builder.BodyBuilder, message: Message, ids: CallIds, names: Set[str] = frozenset()
 ) -> None:
     blocks: list[Body]
     rule, own = "", own_blocks(message, names, ANTHROPIC)
@@ -346,14 +342,18 @@ def _user_message(
 
 
 def _tool_result(
-    builder: BodyBuilder, message: Message, ids: CallIds, own: Mapping[int, Body]
+    builder: body_builder.BodyBuilder, message: Message, ids: CallIds, own: Mapping[int, Body]
 ) -> tuple[Body, str]:
     assert message.call is not None
-    content: list[Body] = [{"type": "text", "text": text} for text in texts(message) if text.strip()]
+    content: list[Body] = [
+        {"type": "text", "text": text} for text in body_builder.texts(message) if text.strip()
+    ]
     rule = ""
     # The API refuses pictures in the result of a failed tool, and an empty one.
     if message.failed:
-        content += [{"type": "text", "text": placeholder(part, "not shown")} for part in media(message)]
+        content += [
+            {"type": "text", "text": placeholder(part, "not shown")} for part in body_builder.media(message)
+        ]
         if not content:
             content, rule = [{"type": "text", "text": NO_OUTPUT}], "empty-error"
     else:
@@ -369,15 +369,19 @@ def _tool_result(
     return block, rule
 
 
-def _content(builder: BodyBuilder, message: Message, own: Mapping[int, Body]) -> tuple[list[Body], str]:
+def _content(
+    builder: body_builder.BodyBuilder, message: Message, own: Mapping[int, Body]
+) -> tuple[list[Body], str]:
     fits = lambda part: builder.fits(part, LIMITS[type(part)])  # noqa: E731
-    return content_blocks(message, lambda part: _medium(builder, part), fits, own)
+    return body_builder.content_blocks(message, lambda part: _medium(builder, part), fits, own)
 
 
-def _medium(builder: BodyBuilder, part: ImagePart | FilePart) -> Body:
+def _medium(builder: body_builder.BodyBuilder, part: ImagePart | FilePart) -> Body:
     """Return a picture or a PDF as the API takes it; anything else as a line of text."""
     kind = "image" if isinstance(part, ImagePart) else "document"
-    accepted = part.media_type in PICTURES if isinstance(part, ImagePart) else part.media_type == PDF
+    accepted = (
+        part.media_type in body_builder.PICTURES if isinstance(part, ImagePart) else part.media_type == PDF
+    )
     data = builder.data(part)
     title = {"title": part.name} if isinstance(part, FilePart) and part.name else {}
     if accepted and data is not None:
@@ -392,5 +396,5 @@ def _tool_shape(tool: Tool, *, is_strict: bool) -> Body:
     shape: Body = {"name": tool_name(tool.name)}
     if tool.description:
         shape["description"] = tool.description
-    shape["input_schema"] = schema(tool.parameters)
+    shape["input_schema"] = body_builder.schema(tool.parameters)
     return {**shape, "strict": True} if tool.strict and is_strict else shape

@@ -7,15 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stenolog.domain.parts import (
-    FilePart,
-    ImagePart,
-    ProviderPart,
-    ReasoningPart,
-    RefusalPart,
-    TextPart,
-    ToolCall,
-)
+from stenolog.domain import parts
 from stenolog.domain.values import Tool
 from stenolog.projections.formats.chats import ToolMessageWriter, flat, function_shape, in_words, picture
 from stenolog.projections.messages.message import Body, Message
@@ -74,27 +66,27 @@ class CohereWriter(ToolMessageWriter):
     def assistant(self, message: Message) -> None:
         content: list[Body] = []
         calls: list[Body] = []
-        cited: list[TextPart] = []
+        cited: list[parts.TextPart] = []
         rule = ""
         written: Body = {"role": "assistant"}
-        asks = any(isinstance(part, ToolCall) for part in message.parts)
+        asks = any(isinstance(part, parts.ToolCall) for part in message.parts)
         for part in message.parts:
             match part:
-                case TextPart() | RefusalPart():
+                case parts.TextPart() | parts.RefusalPart():
                     content.append({"type": "text", "text": part.text})
-                    if isinstance(part, TextPart) and self._is_family(part, message):
+                    if isinstance(part, parts.TextPart) and self._is_family(part, message):
                         cited.append(part)
-                case ReasoningPart(text=text, id=id) if (
+                case parts.ReasoningPart(text=text, id=id) if (
                     id == PLAN and asks and self._is_family(part, message)
                 ):
                     written[PLAN] = text
-                case ReasoningPart(text=text, id="") if text and self._is_family(part, message):
+                case parts.ReasoningPart(text=text, id="") if text and self._is_family(part, message):
                     content.append({"type": "thinking", "thinking": text})
-                case ToolCall() as call:
+                case parts.ToolCall() as call:
                     shape, mended = self.call(message, len(calls), call)
                     calls.append(shape)
                     rule = rule or mended
-                case ReasoningPart() | ProviderPart():
+                case parts.ReasoningPart() | parts.ProviderPart():
                     self.builder.omit(message, part)
                 case _:
                     pass
@@ -108,13 +100,13 @@ class CohereWriter(ToolMessageWriter):
             written["citations"] = [one for part in cited for one in provider_form(part)["citations"]]
         self.add(message, written, rule, cited)
 
-    def _is_family(self, part: TextPart | ReasoningPart, message: Message) -> bool:
+    def _is_family(self, part: parts.TextPart | parts.ReasoningPart, message: Message) -> bool:
         """Return whether a thought, or a text with citations, is of the current model's family."""
-        if isinstance(part, TextPart) and "citations" not in provider_form(part):
+        if isinstance(part, parts.TextPart) and "citations" not in provider_form(part):
             return False
         return goes_back(part, message, self.preamble, PROVIDERS)
 
-    def medium(self, part: ImagePart | FilePart) -> Body:
+    def medium(self, part: parts.ImagePart | parts.FilePart) -> Body:
         data = self.builder.data(part)
         return picture(part, data) or in_words(part, data)
 

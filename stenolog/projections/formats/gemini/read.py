@@ -18,28 +18,8 @@ from stenolog.domain.parts import (
     UserPart,
 )
 from stenolog.domain.values import Usage
-from stenolog.projections.formats.reading import (
-    Item,
-    MessageReader,
-    Reply,
-    Result,
-    Spoken,
-    call_name,
-    objects_in,
-    texts_in,
-    without_blanks,
-)
-from stenolog.projections.messages.json_fields import (
-    Blobs,
-    Json,
-    arguments,
-    as_dict,
-    as_int,
-    as_list,
-    as_str,
-    compact_json,
-    keep_base64,
-)
+from stenolog.projections.formats import reading
+from stenolog.projections.messages import json_fields
 
 JsonObject = dict[str, Any]
 PROVIDER = "gemini"
@@ -48,50 +28,58 @@ ABOUT = frozenset({"thought", "thoughtSignature", "thought_signature"})
 IdOf: TypeAlias = Callable[[int, str], str]
 
 
-def read_content(message: Mapping[str, Json], model: str, blobs: Blobs) -> Iterator[Item]:
+def read_content(
+    message: Mapping[str, json_fields.Json], model: str, blobs: json_fields.Blobs
+) -> Iterator[reading.Item]:
     """Yield what a content says, and the results among a user's parts, in order."""
     parts = parts_in(message.get("parts"))
     if message.get("role") == "model":
-        yield Reply(without_blanks(answer_parts(parts, PROVIDER, model)))
+        yield reading.Reply(reading.without_blanks(answer_parts(parts, PROVIDER, model)))
         return
     for is_result, run in groupby(parts, key=lambda part: "functionResponse" in part):
         if is_result:
             yield from responses([*run], PROVIDER, blobs)
         else:
-            yield Spoken("user", tuple(user_part(part, PROVIDER, blobs) for part in run))
+            yield reading.Spoken("user", tuple(user_part(part, PROVIDER, blobs) for part in run))
     if not parts:
-        yield Spoken("user", ())
+        yield reading.Spoken("user", ())
 
 
-def parts_in(content: Json) -> list[JsonObject]:
+def parts_in(content: json_fields.Json) -> list[JsonObject]:
     """Return the parts of a content: a text, a part, or a list of them."""
     found = content if isinstance(content, list) else [content]
-    return [{"text": part} if isinstance(part, str) else as_dict(part) for part in found if part]
+    return [{"text": part} if isinstance(part, str) else json_fields.as_dict(part) for part in found if part]
 
 
-def text_in(content: Json) -> str:
+def text_in(content: json_fields.Json) -> str:
     """Return the words of a content that are no thoughts."""
-    return "".join(as_str(part.get("text")) for part in parts_in(content) if not part.get("thought"))
+    return "".join(
+        json_fields.as_str(part.get("text")) for part in parts_in(content) if not part.get("thought")
+    )
 
 
-def user_part(part: JsonObject, provider: str, blobs: Blobs) -> UserPart:
+def user_part(part: JsonObject, provider: str, blobs: json_fields.Blobs) -> UserPart:
     """Return a part of what a user said, or of a tool's output."""
     match part:
         case {"text": str(text)}:
             return TextPart(text=text)
         case {"inlineData": {"data": str(data), "mimeType": str(media_type)}} if (
-            blob := keep_base64(data, blobs)
+            blob := json_fields.keep_base64(data, blobs)
         ) is not None:
             if media_type.startswith("image/"):
                 return ImagePart(media_type=media_type, blob=blob)
             return FilePart(media_type=media_type, blob=blob)
         case {"fileData": {"fileUri": str(url), **about}}:
-            return FilePart(media_type=as_str(about.get("mimeType")) or "application/octet-stream", url=url)
+            return FilePart(
+                media_type=json_fields.as_str(about.get("mimeType")) or "application/octet-stream", url=url
+            )
         case _:
-            return ProviderPart(provider=provider, raw=compact_json(part))
+            return ProviderPart(provider=provider, raw=json_fields.compact_json(part))
 
 
-def answer_parts(content: Json, provider: str, model: str, id_of: IdOf | None = None) -> list[AssistantPart]:
+def answer_parts(
+    content: json_fields.Json, provider: str, model: str, id_of: IdOf | None = None
+) -> list[AssistantPart]:
     """Return the parts of an answer; `id_of` names a call without an id, by its place and its tool.
 
     A signature is put on the thought before its part, where requests look for it.
@@ -99,11 +87,17 @@ def answer_parts(content: Json, provider: str, model: str, id_of: IdOf | None = 
     made: list[AssistantPart] = []
     ids: list[str] = []
     for nth, part in enumerate(parts_in(content)):
-        signature = as_str(part.get("thoughtSignature")) or as_str(part.get("thought_signature"))
-        if call := as_dict(part.get("functionCall")):
-            name = as_str(call.get("name"))
-            ids.append(as_str(call.get("id")) or (id_of(nth, name) if id_of else call_name(ids)))
-            new: AssistantPart = ToolCall(id=ids[-1], name=name, arguments=arguments(call.get("args")))
+        signature = json_fields.as_str(part.get("thoughtSignature")) or json_fields.as_str(
+            part.get("thought_signature")
+        )
+        if call := json_fields.as_dict(part.get("functionCall")):
+            name = json_fields.as_str(call.get("name"))
+            ids.append(
+                json_fields.as_str(call.get("id")) or (id_of(nth, name) if id_of else reading.call_name(ids))
+            )
+            new: AssistantPart = ToolCall(
+                id=ids[-1], name=name, arguments=json_fields.arguments(call.get("args"))
+            )
         else:
             new = _answer_part(part, provider, model, signature)
         if signature and isinstance(new, TextPart | ToolCall):
@@ -127,54 +121,64 @@ def _answer_part(part: JsonObject, provider: str, model: str, signature: str) ->
         case _ if signature and not part.keys() - ABOUT:
             return TextPart(text="")
         case _:
-            return ProviderPart(provider=provider, model=model, raw=compact_json(part))
+            return ProviderPart(provider=provider, model=model, raw=json_fields.compact_json(part))
 
 
-def responses(content: Json, provider: str, blobs: Blobs) -> Iterator[Result]:
+def responses(content: json_fields.Json, provider: str, blobs: json_fields.Blobs) -> Iterator[reading.Result]:
     """Yield the results of calls in a content."""
     for part in parts_in(content):
         if not isinstance(part.get("functionResponse"), dict):
             continue
         given: dict[str, Any] = part["functionResponse"]
-        told = as_dict(given.get("response"))
+        told = json_fields.as_dict(given.get("response"))
         (kind, words), *more = [*told.items()] or [("output", "")]
         is_plain = not more and kind in ("output", "error") and isinstance(words, str)
-        text = TextPart(text=words if is_plain else compact_json(told))
-        media = (user_part(each, provider, blobs) for each in map(as_dict, as_list(given.get("parts"))))
-        yield Result(as_str(given.get("id")), (text, *media), as_str(given.get("name")), kind == "error")
+        text = TextPart(text=words if is_plain else json_fields.compact_json(told))
+        media = (
+            user_part(each, provider, blobs)
+            for each in map(json_fields.as_dict, json_fields.as_list(given.get("parts")))
+        )
+        yield reading.Result(
+            json_fields.as_str(given.get("id")),
+            (text, *media),
+            json_fields.as_str(given.get("name")),
+            kind == "error",
+        )
 
 
-def usage(input: Json, output: Json, cached: Json, thoughts: Json) -> Usage | None:
+def usage(
+    input: json_fields.Json, output: json_fields.Json, cached: json_fields.Json, thoughts: json_fields.Json
+) -> Usage | None:
     """Return the counted tokens, or None."""
-    counted = tuple(map(as_int, (input, output, cached, thoughts)))
+    counted = tuple(map(json_fields.as_int, (input, output, cached, thoughts)))
     if not any(counted):
         return None
     return Usage(input=counted[0], output=counted[1], cache_read=counted[2], reasoning=counted[3])
 
 
-def usage_by_total(metadata: Mapping[str, Json]) -> Usage | None:
+def usage_by_total(metadata: Mapping[str, json_fields.Json]) -> Usage | None:
     """Return the tokens of `usageMetadata`; what the total has beyond the prompt is the output.
 
     Some clients' providers leave thoughts out of the candidates' tokens, others do not.
     """
     given, candidates = metadata.get("promptTokenCount"), metadata.get("candidatesTokenCount")
-    beyond = as_int(metadata.get("totalTokenCount")) - as_int(given)
+    beyond = json_fields.as_int(metadata.get("totalTokenCount")) - json_fields.as_int(given)
     cached, thoughts = metadata.get("cachedContentTokenCount"), metadata.get("thoughtsTokenCount")
     return usage(given, beyond if beyond > 0 else candidates, cached, thoughts)
 
 
-def _system(body: Mapping[str, Json]) -> list[str]:
+def _system(body: Mapping[str, json_fields.Json]) -> list[str]:
     given = body.get("systemInstruction", body.get("system_instruction"))
-    return texts_in(as_dict(given).get("parts") if isinstance(given, dict) else given)
+    return reading.texts_in(json_fields.as_dict(given).get("parts") if isinstance(given, dict) else given)
 
 
-def _tools(body: Mapping[str, Json]) -> list[dict[str, Json]]:
-    tools = objects_in(body.get("tools"))
+def _tools(body: Mapping[str, json_fields.Json]) -> list[dict[str, json_fields.Json]]:
+    tools = reading.objects_in(body.get("tools"))
     declared = (each.get("functionDeclarations", each.get("function_declarations")) for each in tools)
-    return [tool for found in declared for tool in objects_in(found)]
+    return [tool for found in declared for tool in reading.objects_in(found)]
 
 
-READER = MessageReader(
+READER = reading.MessageReader(
     message=read_content,
     provider=PROVIDER,
     system=_system,

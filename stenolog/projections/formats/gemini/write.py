@@ -28,16 +28,7 @@ from stenolog.domain.parts import (
     ToolCall,
 )
 from stenolog.domain.values import Tool
-from stenolog.projections.formats.body_builder import (
-    OPENING,
-    BodyBuilder,
-    content_blocks,
-    explain_tools,
-    media,
-    schema,
-    texts,
-    tool_shapes,
-)
+from stenolog.projections.formats import body_builder
 from stenolog.projections.formats.model_families import goes_back, since_gemini_3
 from stenolog.projections.formats.parameters import parameters
 from stenolog.projections.formats.writer import Writer
@@ -72,7 +63,7 @@ class GeminiWriter(Writer):
     def begin(self) -> None:
         super().begin()
         self.ids = Calls()
-        self.tools = tool_shapes(self.preamble, _tool_shape, GOOGLE)
+        self.tools = body_builder.tool_shapes(self.preamble, _tool_shape, GOOGLE)
 
     def write(self, messages: Sequence[Message]) -> None:
         for is_assistant, run in groupby(messages, key=lambda message: message.role == "assistant"):
@@ -84,7 +75,7 @@ class GeminiWriter(Writer):
     def close(self, messages: Sequence[Message]) -> Body:
         builder, preamble = self.builder, self.preamble
         self.write(messages)
-        explain_tools(builder, preamble, self.tools, GOOGLE)
+        body_builder.explain_tools(builder, preamble, self.tools, GOOGLE)
         body: Body = {"model": preamble.model}
         if preamble.persona:
             body["systemInstruction"] = {"parts": [{"text": preamble.persona}]}
@@ -121,19 +112,24 @@ def _say(name: str, value: Any, preamble: Preamble) -> Body | None:
             return None
 
 
-def _content(builder: BodyBuilder, role: str, *, of_results: bool = False) -> list[Body]:
+def _content(builder: body_builder.BodyBuilder, role: str, *, of_results: bool = False) -> list[Body]:
     """Return the parts of the current content: a new one if the role changes, or results end or begin."""
     if not builder.messages and role == "model":
         # The API wants the user to begin.
-        _content(builder, "user").append({"text": OPENING})
-        builder.explain(Message("user", (TextPart(text=OPENING),), (), "opening-note", "added"), OPENING)
+        _content(builder, "user").append({"text": body_builder.OPENING})
+        builder.explain(
+            Message("user", (TextPart(text=body_builder.OPENING),), (), "opening-note", "added"),
+            body_builder.OPENING,
+        )
     last = builder.messages[-1] if builder.messages else None
     if last is None or last["role"] != role or ("functionResponse" in last["parts"][0]) != of_results:
         builder.messages.append({"role": role, "parts": []})
     return builder.last("parts")
 
 
-def _model_turn(builder: BodyBuilder, run: Iterator[Message], preamble: Preamble, calls: Calls) -> None:
+def _model_turn(
+    builder: body_builder.BodyBuilder, run: Iterator[Message], preamble: Preamble, calls: Calls
+) -> None:
     for message in run:
         made = list(answer_parts(builder, message, preamble, calls))
         if made:
@@ -142,13 +138,15 @@ def _model_turn(builder: BodyBuilder, run: Iterator[Message], preamble: Preamble
             builder.explain(message, [_without_placeholder(part) for part, _ in made], rule=rule)
 
 
-def _user_turn(builder: BodyBuilder, run: list[Message], preamble: Preamble, calls: Calls) -> None:
+def _user_turn(
+    builder: body_builder.BodyBuilder, run: list[Message], preamble: Preamble, calls: Calls
+) -> None:
     after: list[Message] = []
     for message in run:
         if message.role == "tool" and since_gemini_3(preamble.model):
             _result(builder, message, calls)
         elif message.role == "tool":
-            shown = tuple(media(message))
+            shown = tuple(body_builder.media(message))
             below = tuple(TextPart(text=placeholder(part, "shown below")) for part in shown)
             said = tuple(part for part in message.parts if part not in shown)
             _result(builder, message._replace(parts=said + below), calls)
@@ -158,9 +156,9 @@ def _user_turn(builder: BodyBuilder, run: list[Message], preamble: Preamble, cal
         _write_answer(builder, message)
 
 
-def _result(builder: BodyBuilder, message: Message, calls: Calls) -> None:
+def _result(builder: body_builder.BodyBuilder, message: Message, calls: Calls) -> None:
     assert message.call is not None
-    shown, rule = content_blocks(
+    shown, rule = body_builder.content_blocks(
         message,
         lambda part: _medium(builder, part, in_result=True),
         lambda part: builder.fits(part, INLINE_LIMIT),
@@ -176,12 +174,14 @@ def _result(builder: BodyBuilder, message: Message, calls: Calls) -> None:
     builder.explain(message, {**answer, "name": ""}, rule=rule)
 
 
-def _write_answer(builder: BodyBuilder, message: Message) -> None:
+def _write_answer(builder: body_builder.BodyBuilder, message: Message) -> None:
     if message.role == "system":
-        said = texts(message) + [placeholder(part, "not shown") for part in media(message)]
+        said = body_builder.texts(message) + [
+            placeholder(part, "not shown") for part in body_builder.media(message)
+        ]
         shown, rule = [{"text": quote("note", "\n".join(said))}], ""
     else:
-        shown, rule = content_blocks(
+        shown, rule = body_builder.content_blocks(
             message, lambda part: _medium(builder, part), lambda part: builder.fits(part, INLINE_LIMIT)
         )
     parts = [{key: value for key, value in block.items() if key != "type"} for block in shown]
@@ -190,7 +190,9 @@ def _write_answer(builder: BodyBuilder, message: Message) -> None:
         builder.explain(message, parts, rule=rule)
 
 
-def _medium(builder: BodyBuilder, part: ImagePart | FilePart, *, in_result: bool = False) -> Body:
+def _medium(
+    builder: body_builder.BodyBuilder, part: ImagePart | FilePart, *, in_result: bool = False
+) -> Body:
     """Return a picture or a file as the API takes it; others, and missing blobs, as a line of text."""
     data = builder.data(part)
     fits = part.media_type in (IN_RESULTS if in_result else PICTURES | FILES)
@@ -205,7 +207,7 @@ def _tool_shape(tool: Tool) -> Body:
     shape: Body = {"name": function_name(tool.name)}
     if tool.description:
         shape["description"] = tool.description
-    return shape | {"parametersJsonSchema": schema(tool.parameters)}
+    return shape | {"parametersJsonSchema": body_builder.schema(tool.parameters)}
 
 
 def _without_type(tool: Body) -> Body:
@@ -255,7 +257,7 @@ class Calls:
 
 
 def answer_parts(
-    builder: BodyBuilder, message: Message, preamble: Preamble, calls: Calls
+    builder: body_builder.BodyBuilder, message: Message, preamble: Preamble, calls: Calls
 ) -> Iterator[tuple[Body, str]]:
     """Yield the parts of an answer, each with its original signature and the rule that repaired it."""
     keys = iter(message.calls)
@@ -294,7 +296,9 @@ def answer_parts(
         _let_go(builder, message, held)
 
 
-def _signed(builder: BodyBuilder, message: Message, part: Body, thought: ReasoningPart | None) -> Body:
+def _signed(
+    builder: body_builder.BodyBuilder, message: Message, part: Body, thought: ReasoningPart | None
+) -> Body:
     if thought is None:
         return part
     if thought.text:
@@ -303,7 +307,7 @@ def _signed(builder: BodyBuilder, message: Message, part: Body, thought: Reasoni
     return part | {"thoughtSignature": thought.signature}
 
 
-def _let_go(builder: BodyBuilder, message: Message, thought: ReasoningPart | None) -> None:
+def _let_go(builder: body_builder.BodyBuilder, message: Message, thought: ReasoningPart | None) -> None:
     if thought is not None:
         builder.omit(message, thought, "trailing-thinking")
 

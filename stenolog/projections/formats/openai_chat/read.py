@@ -15,31 +15,8 @@ from stenolog.domain.parts import (
     ToolCall,
     UserPart,
 )
-from stenolog.projections.formats.reading import (
-    SYSTEM_ROLES,
-    Item,
-    MessageReader,
-    Reply,
-    Result,
-    Spoken,
-    call_name,
-    objects_in,
-    role_of,
-    texts_in,
-    without_blanks,
-)
-from stenolog.projections.messages.json_fields import (
-    Blobs,
-    Json,
-    arguments,
-    as_dict,
-    as_list,
-    as_str,
-    compact_json,
-    keep_base64,
-    keep_data_url,
-    linked_picture,
-)
+from stenolog.projections.formats import reading
+from stenolog.projections.messages import json_fields
 
 PROVIDER = "openai"
 _SAID: tuple[str, ...] = ("role", "content", "name")
@@ -65,146 +42,161 @@ THOUGHTS = ("reasoning_content", "reasoning")
 """The names that servers have for the reasoning of an answer; the second is vLLM's and OpenRouter's."""
 
 
-def read_message(message: Mapping[str, Json], model: str, blobs: Blobs) -> Iterator[Item]:
+def read_message(
+    message: Mapping[str, json_fields.Json], model: str, blobs: json_fields.Blobs
+) -> Iterator[reading.Item]:
     """Yield what a message is: words, or the result of a call."""
-    role, rest = as_str(message.get("role")), other_fields(message)
+    role, rest = json_fields.as_str(message.get("role")), other_fields(message)
     if role == "assistant":
-        yield Reply(without_blanks([*answer_parts(message), *calls_in(message)]), rest=rest)
+        yield reading.Reply(reading.without_blanks([*answer_parts(message), *calls_in(message)]), rest=rest)
         return
-    parts, name = user_parts(message.get("content"), blobs), as_str(message.get("name"))
+    parts, name = user_parts(message.get("content"), blobs), json_fields.as_str(message.get("name"))
     if role in ("tool", "function"):
-        yield Result(as_str(message.get("tool_call_id")), parts, name, rest=rest)
+        yield reading.Result(json_fields.as_str(message.get("tool_call_id")), parts, name, rest=rest)
     else:
-        yield Spoken(role_of(message), parts, name, rest)
+        yield reading.Spoken(reading.role_of(message), parts, name, rest)
 
 
-def is_message(value: Json) -> bool:
+def is_message(value: json_fields.Json) -> bool:
     """Return whether a value is a message of this API, and not an item of another one."""
     if not isinstance(value, dict) or "type" in value or not isinstance(value.get("role"), str):
         return False
-    types = {as_dict(part).get("type") for part in as_list(value.get("content"))}
+    types = {json_fields.as_dict(part).get("type") for part in json_fields.as_list(value.get("content"))}
     return any(name in value for name in _TELLING) and types.isdisjoint(_ANTHROPIC)
 
 
-def first_choice(answer: Mapping[str, Json]) -> dict[str, Any]:
+def first_choice(answer: Mapping[str, json_fields.Json]) -> dict[str, Any]:
     """Return the first choice of an answer; further ones are not asked for."""
-    return as_dict(next(iter(as_list(answer.get("choices"))), None))
+    return json_fields.as_dict(next(iter(json_fields.as_list(answer.get("choices"))), None))
 
 
-def other_fields(message: Mapping[str, Json]) -> dict[str, Json]:
+def other_fields(message: Mapping[str, json_fields.Json]) -> dict[str, json_fields.Json]:
     """Return the fields of a message that have no place in an event."""
-    known = KNOWN.get(as_str(message.get("role")), KNOWN["user"])
-    if not as_str(message.get("reasoning_content")) and as_str(message.get("reasoning")):
+    known = KNOWN.get(json_fields.as_str(message.get("role")), KNOWN["user"])
+    if not json_fields.as_str(message.get("reasoning_content")) and json_fields.as_str(
+        message.get("reasoning")
+    ):
         known = (*known, "reasoning")
     return {name: value for name, value in message.items() if name not in known}
 
 
-def answer_parts(message: Mapping[str, Json]) -> Iterator[AssistantPart]:
+def answer_parts(message: Mapping[str, json_fields.Json]) -> Iterator[AssistantPart]:
     """Yield the parts of an answer beside its calls: reasoning, texts, refusals."""
-    if thought := next(filter(None, (as_str(message.get(name)) for name in THOUGHTS)), ""):
+    if thought := next(filter(None, (json_fields.as_str(message.get(name)) for name in THOUGHTS)), ""):
         yield ReasoningPart(text=thought, provider=PROVIDER)
     content = message.get("content")
-    for part in [content] if isinstance(content, str) else as_list(content):
-        yield from _answer_part(as_dict(part), part)
-    if refused := as_str(message.get("refusal")):
+    for part in [content] if isinstance(content, str) else json_fields.as_list(content):
+        yield from _answer_part(json_fields.as_dict(part), part)
+    if refused := json_fields.as_str(message.get("refusal")):
         yield RefusalPart(text=refused)
 
 
-def _answer_part(part: dict[str, Any], raw: Json) -> Iterator[AssistantPart]:
+def _answer_part(part: dict[str, Any], raw: json_fields.Json) -> Iterator[AssistantPart]:
     words = raw if isinstance(raw, str) else part.get("text")
     if isinstance(words, str):
         yield TextPart(text=words)
-    elif refused := as_str(part.get("refusal")):
+    elif refused := json_fields.as_str(part.get("refusal")):
         yield RefusalPart(text=refused)
     # Mistral's models that reason send such a list.
-    elif thoughts := [as_str(as_dict(each).get("text")) for each in as_list(part.get("thinking"))]:
+    elif thoughts := [
+        json_fields.as_str(json_fields.as_dict(each).get("text"))
+        for each in json_fields.as_list(part.get("thinking"))
+    ]:
         yield ReasoningPart(text="".join(thoughts), provider=PROVIDER)
     else:
-        yield ProviderPart(provider=PROVIDER, raw=compact_json(raw))
+        yield ProviderPart(provider=PROVIDER, raw=json_fields.compact_json(raw))
 
 
-def calls_in(message: Mapping[str, Json], record: str = "") -> Iterator[ToolCall]:
+def calls_in(message: Mapping[str, json_fields.Json], record: str = "") -> Iterator[ToolCall]:
     """Yield the calls of an answer; one without an id gets the id of its `record`, if given."""
     ids: list[str] = []
-    calls = [*as_list(message.get("tool_calls"))]
+    calls = [*json_fields.as_list(message.get("tool_calls"))]
     for nth, call in enumerate(calls):
-        made = tool_call(call, f"{record}-{nth}" if record else call_name(ids))
+        made = tool_call(call, f"{record}-{nth}" if record else reading.call_name(ids))
         ids.append(made.id)
         yield made
     # The one call of an answer, before there were several.
     if isinstance(message.get("function_call"), dict):
-        stand_in = f"{record}-function" if record else call_name(ids)
+        stand_in = f"{record}-function" if record else reading.call_name(ids)
         yield tool_call({"function": message["function_call"]}, stand_in)
 
 
-def user_parts(content: Json, blobs: Blobs) -> tuple[UserPart, ...]:
+def user_parts(content: json_fields.Json, blobs: json_fields.Blobs) -> tuple[UserPart, ...]:
     """Return a message's content, a string or a list of parts; unknown parts are kept as JSON."""
     if isinstance(content, str):
         return (TextPart(text=content),)
     if content is None:
         return ()
     return tuple(
-        _user_part(as_dict(part), part, blobs)
+        _user_part(json_fields.as_dict(part), part, blobs)
         for part in (content if isinstance(content, list) else [content])
     )
 
 
-def _user_part(part: dict[str, Any], raw: Json, blobs: Blobs) -> UserPart:
+def _user_part(part: dict[str, Any], raw: json_fields.Json, blobs: json_fields.Blobs) -> UserPart:
     match part.get("type"):
         case "text" if isinstance(part.get("text"), str):
             return TextPart(text=part["text"])
-        case "image_url" if isinstance(url := as_dict(part.get("image_url")).get("url"), str):
-            return linked_picture(url, blobs)
+        case "image_url" if isinstance(url := json_fields.as_dict(part.get("image_url")).get("url"), str):
+            return json_fields.linked_picture(url, blobs)
         case "file" if part.get("file"):
-            file = as_dict(part.get("file"))
-            name, url = as_str(file.get("filename")), as_str(file.get("file_data"))
-            kept = keep_data_url(url, blobs)
+            file = json_fields.as_dict(part.get("file"))
+            name, url = json_fields.as_str(file.get("filename")), json_fields.as_str(file.get("file_data"))
+            kept = json_fields.keep_data_url(url, blobs)
             if kept is not None:
                 return FilePart(name=name, media_type=kept[0], blob=kept[1])
-            id = "" if url else as_str(file.get("file_id"))
+            id = "" if url else json_fields.as_str(file.get("file_id"))
             return FilePart(name=name, url=url, provider=PROVIDER if id else "", id=id)
-        case "input_audio" if (sound := _sound(as_dict(part.get("input_audio")), blobs)) is not None:
+        case "input_audio" if (
+            sound := _sound(json_fields.as_dict(part.get("input_audio")), blobs)
+        ) is not None:
             return sound
         case _:
             return (
                 TextPart(text=raw)
                 if isinstance(raw, str)
-                else ProviderPart(provider=PROVIDER, raw=compact_json(raw))
+                else ProviderPart(provider=PROVIDER, raw=json_fields.compact_json(raw))
             )
 
 
-def _sound(audio: dict[str, Any], blobs: Blobs) -> FilePart | None:
+def _sound(audio: dict[str, Any], blobs: json_fields.Blobs) -> FilePart | None:
     """Return a recording as a file; None if it is not base64."""
-    blob = keep_base64(as_str(audio.get("data")), blobs)
-    return None if blob is None else FilePart(media_type=f"audio/{as_str(audio.get('format'))}", blob=blob)
+    blob = json_fields.keep_base64(json_fields.as_str(audio.get("data")), blobs)
+    return (
+        None
+        if blob is None
+        else FilePart(media_type=f"audio/{json_fields.as_str(audio.get('format'))}", blob=blob)
+    )
 
 
-def tool_call(call: Json, stand_in: str) -> ToolCall:
+def tool_call(call: json_fields.Json, stand_in: str) -> ToolCall:
     """Return a tool call; `stand_in` is its id if it has none."""
-    custom = as_dict(as_dict(call).get("custom"))
-    function = as_dict(as_dict(call).get("function")) or custom
+    custom = json_fields.as_dict(json_fields.as_dict(call).get("custom"))
+    function = json_fields.as_dict(json_fields.as_dict(call).get("function")) or custom
     given = function.get("arguments", function.get("input"))
-    id = as_dict(call).get("id")
+    id = json_fields.as_dict(call).get("id")
     return ToolCall(
         id=id if isinstance(id, str) else stand_in,
-        name=as_str(function.get("name")),
-        arguments=arguments(given),
+        name=json_fields.as_str(function.get("name")),
+        arguments=json_fields.arguments(given),
         form="custom" if function and function is custom else "",
     )
 
 
-def _system(body: Mapping[str, Json]) -> list[str]:
-    first = next(iter(objects_in(body.get("messages"))), {})
-    return texts_in(first.get("content")) if first.get("role") in SYSTEM_ROLES else []
+def _system(body: Mapping[str, json_fields.Json]) -> list[str]:
+    first = next(iter(reading.objects_in(body.get("messages"))), {})
+    return reading.texts_in(first.get("content")) if first.get("role") in reading.SYSTEM_ROLES else []
 
 
 TOOL_PARAMETERS: Mapping[str, type] = {"tool_choice": str, "parallel_tool_calls": bool}
 """Parameters in the forms that cards have too; a request without tools has neither."""
-READER = MessageReader(
+READER = reading.MessageReader(
     message=read_message,
     provider=PROVIDER,
     system=_system,
-    tools=lambda body: [as_dict(tool.get("function")) for tool in objects_in(body.get("tools"))],
+    tools=lambda body: [
+        json_fields.as_dict(tool.get("function")) for tool in reading.objects_in(body.get("tools"))
+    ],
     on_card=frozenset(
         {
             "temperature",

@@ -11,26 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from stenolog.domain.parts import (
-    FilePart,
-    ImagePart,
-    ProviderPart,
-    ReasoningPart,
-    RefusalPart,
-    TextPart,
-    ToolCall,
-)
+from stenolog.domain import parts
 from stenolog.domain.values import Tool
+from stenolog.projections.formats import chats
 from stenolog.projections.formats.body_builder import (
     tool_shapes,
-)
-from stenolog.projections.formats.chats import (
-    ToolMessageWriter,
-    data_url,
-    flat,
-    function_shape,
-    in_words,
-    picture,
 )
 from stenolog.projections.formats.model_families import (
     REASONING_MODELS,
@@ -96,7 +81,7 @@ def too_many_tools(body: Body) -> Iterator[tuple[str, str]]:
         yield "/tools", f"{len(body['tools'])} tools, at most {TOOLS}"
 
 
-class ChatWriter(ToolMessageWriter):
+class ChatWriter(chats.ToolMessageWriter):
     """Writes the body of `POST /v1/chat/completions`."""
 
     largest = LARGEST
@@ -125,29 +110,29 @@ class ChatWriter(ToolMessageWriter):
         rule = ""
         for part in message.parts:
             match part:
-                case TextPart(text=text):
+                case parts.TextPart(text=text):
                     content.append({"type": "text", "text": text})
                 # Beside other parts the API has no place for a refusal.
-                case RefusalPart(text=text) if len(message.parts) == 1:
+                case parts.RefusalPart(text=text) if len(message.parts) == 1:
                     content.append({"type": "refusal", "refusal": text})
-                case RefusalPart(text=text):
+                case parts.RefusalPart(text=text):
                     content.append({"type": "text", "text": text})
-                case ToolCall() as call:
+                case parts.ToolCall() as call:
                     shape, mended = self._call(message, len(calls), call)
                     calls.append(shape)
                     rule = rule or mended
-                case ReasoningPart() if self.reasons:
+                case parts.ReasoningPart() if self.reasons:
                     if _is_readable(part) and goes_back(part, message, self.preamble, PROVIDERS):
                         thoughts.append(part.text)
                     else:
                         self.builder.omit(message, part, "foreign-reasoning")
-                case ReasoningPart() | ProviderPart():
+                case parts.ReasoningPart() | parts.ProviderPart():
                     self.builder.omit(message, part)
                 case _:
                     pass
         if not content and not calls:
             return
-        written: Body = {"role": "assistant", "content": flat(content)}
+        written: Body = {"role": "assistant", "content": chats.flat(content)}
         if self.reasons:
             written["reasoning_content"] = "\n\n".join(thoughts) or NO_THOUGHT
         if calls:
@@ -156,7 +141,7 @@ class ChatWriter(ToolMessageWriter):
         shown = written if thoughts else {**written, "reasoning_content": ""}
         self.builder.explain(message, shown, rule=rule)
 
-    def _call(self, message: Message, nth: int, call: ToolCall) -> tuple[Body, str]:
+    def _call(self, message: Message, nth: int, call: parts.ToolCall) -> tuple[Body, str]:
         """Return the shape of a call, a custom tool's for its family, and the rule that mended it."""
         is_own = call.form == "custom" and same_family(message.model, self.preamble.model)
         if not (is_own and fits_tool_name(call.name)):
@@ -165,23 +150,23 @@ class ChatWriter(ToolMessageWriter):
         custom = {"name": call.name, "input": call.arguments}
         return {"id": id, "type": "custom", "custom": custom}, "call-id" if new_id else ""
 
-    def medium(self, part: ImagePart | FilePart) -> Body:
+    def medium(self, part: parts.ImagePart | parts.FilePart) -> Body:
         data = self.builder.data(part)
-        if shown := picture(part, data):
+        if shown := chats.picture(part, data):
             return shown
-        if isinstance(part, FilePart) and part.media_type in AUDIO and data is not None:
+        if isinstance(part, parts.FilePart) and part.media_type in AUDIO and data is not None:
             return {"type": "input_audio", "input_audio": {"data": data, "format": AUDIO[part.media_type]}}
-        if isinstance(part, FilePart) and part.id and part.provider in PROVIDERS:
+        if isinstance(part, parts.FilePart) and part.id and part.provider in PROVIDERS:
             return {"type": "file", "file": {"file_id": part.id}}
-        if isinstance(part, FilePart) and part.media_type == PDF and data is not None:
+        if isinstance(part, parts.FilePart) and part.media_type == PDF and data is not None:
             name = part.name or "file.pdf"
-            return {"type": "file", "file": {"filename": name, "file_data": data_url(part, data)}}
-        return in_words(part, data)
+            return {"type": "file", "file": {"filename": name, "file_data": chats.data_url(part, data)}}
+        return chats.in_words(part, data)
 
 
 def json_note() -> Message:
     """Return the note that asks for JSON."""
-    return Message("system", (TextPart(text=JSON_NOTE),), (), "json-note", "added")
+    return Message("system", (parts.TextPart(text=JSON_NOTE),), (), "json-note", "added")
 
 
 def _say(name: str, value: Any, model: str) -> Body | None:
@@ -205,10 +190,10 @@ def described(output: Output) -> Body:
     return {"name": output.name, "schema": output.schema, **strict}
 
 
-def _is_readable(thought: ReasoningPart) -> bool:
+def _is_readable(thought: parts.ReasoningPart) -> bool:
     return bool(thought.text) and not (thought.signature or thought.encrypted)
 
 
 def _tool_shape(tool: Tool) -> Body:
     strict = {} if tool.strict is None else {"strict": tool.strict}
-    return {"type": "function", "function": {**function_shape(tool), **strict}}
+    return {"type": "function", "function": {**chats.function_shape(tool), **strict}}

@@ -23,30 +23,14 @@ from stenolog.domain.parts import (
     ToolCall,
 )
 from stenolog.domain.values import Tool
-from stenolog.projections.formats.body_builder import (
-    PICTURES,
-    BodyBuilder,
-    content_blocks,
-    explain_tools,
-    media,
-    schema,
-    texts,
-    tool_shapes,
-)
+from stenolog.projections.formats import body_builder
 from stenolog.projections.formats.chats import NO_OUTPUT
 from stenolog.projections.formats.model_families import encrypts_reasoning, goes_back, same_family
 from stenolog.projections.formats.openai_chat.write import LARGEST, PDF, described, json_note
 from stenolog.projections.formats.parameters import parameters
 from stenolog.projections.formats.writer import Writer
+from stenolog.projections.messages import identifiers
 from stenolog.projections.messages.body_digest import compact
-from stenolog.projections.messages.identifiers import (
-    CallIds,
-    arguments_object,
-    arguments_text,
-    called,
-    fits_tool_name,
-    tool_name,
-)
 from stenolog.projections.messages.message import BlobText, Body, Message, Preamble
 from stenolog.projections.messages.quoting import UNREADABLE, placeholder
 
@@ -91,7 +75,7 @@ class ResponsesWriter(Writer):
     def begin(self) -> None:
         super().begin()
         self.has_thought, self.looked_at = False, 0
-        self.tools = tool_shapes(self.preamble, _tool_shape, PROVIDERS)
+        self.tools = body_builder.tool_shapes(self.preamble, _tool_shape, PROVIDERS)
         self.asked = parameters(self.builder, self.preamble, PARAMETERS, _say)
         match self.asked:
             case {"text": {"format": {"type": "json_object"}}}:
@@ -110,7 +94,7 @@ class ResponsesWriter(Writer):
 
     def close(self, messages: Sequence[Message]) -> Body:
         self.write(messages)
-        explain_tools(self.builder, self.preamble, self.tools, PROVIDERS)
+        body_builder.explain_tools(self.builder, self.preamble, self.tools, PROVIDERS)
         body: Body = {"model": self.preamble.model, "store": False}
         if self.preamble.persona:
             body["instructions"] = self.preamble.persona
@@ -153,7 +137,9 @@ def _say(name: str, value: Any) -> Body | None:
             return {name: value}
 
 
-def _write(builder: BodyBuilder, message: Message, made: Written, *, continues: bool = False) -> None:
+def _write(
+    builder: body_builder.BodyBuilder, message: Message, made: Written, *, continues: bool = False
+) -> None:
     builder.messages.append(made.item)
     said = message._replace(parts=made.parts)
     carried = made.parts if made.is_whole else ()
@@ -165,7 +151,9 @@ def _read(item: Body) -> object:
     return compact(item) if item["type"] in STANDING or item["type"].startswith("tool_search") else item
 
 
-def _answers(builder: BodyBuilder, run: Iterator[Message], preamble: Preamble, ids: CallIds) -> None:
+def _answers(
+    builder: body_builder.BodyBuilder, run: Iterator[Message], preamble: Preamble, ids: identifiers.CallIds
+) -> None:
     """Write consecutive messages of the lane; omit trailing reasoning."""
     said = [
         (message, made) for message in run for made in _calls_last([*_items(builder, message, preamble, ids)])
@@ -189,7 +177,9 @@ def _calls_last(made: list[Written]) -> list[Written]:
     return made
 
 
-def _items(builder: BodyBuilder, message: Message, preamble: Preamble, ids: CallIds) -> Iterator[Written]:
+def _items(
+    builder: body_builder.BodyBuilder, message: Message, preamble: Preamble, ids: identifiers.CallIds
+) -> Iterator[Written]:
     calls = iter(message.calls)
     is_own = same_family(message.model, preamble.model)
     for (spoken, phase), parts in groupby(message.parts, key=_message_of):
@@ -240,13 +230,13 @@ def _spoken(part: Part) -> Body:
 def _own_form(call: ToolCall, id: str, rule: str) -> Written | None:
     """Return the call as OpenAI wrote it, if it is no plain function's and can be written so."""
     item: Body = {"call_id": id}
-    if call.form == "custom" and fits_tool_name(call.name):
+    if call.form == "custom" and identifiers.fits_tool_name(call.name):
         item = {"type": "custom_tool_call", **item, "name": call.name, "input": call.arguments}
-    elif call.form == "tool_search" and not arguments_object(call.arguments)[1]:
-        given, _ = arguments_object(call.arguments)
+    elif call.form == "tool_search" and not identifiers.arguments_object(call.arguments)[1]:
+        given, _ = identifiers.arguments_object(call.arguments)
         item = {"type": "tool_search_call", **item, "execution": "client", "arguments": given}
-    elif call.namespace and not call.form and fits_tool_name(call.name):
-        arguments, wrapped = arguments_text(call.arguments)
+    elif call.namespace and not call.form and identifiers.fits_tool_name(call.name):
+        arguments, wrapped = identifiers.arguments_text(call.arguments)
         rule = "raw-arguments" if wrapped else rule
         item = {"type": "function_call", **item, "name": call.name, "namespace": call.namespace}
         item["arguments"] = arguments
@@ -256,14 +246,14 @@ def _own_form(call: ToolCall, id: str, rule: str) -> Written | None:
 
 
 def _call(call: ToolCall, id: str, rule: str) -> Written:
-    name = tool_name(called(call))
-    arguments, wrapped = arguments_text(call.arguments)
-    rule = "raw-arguments" if wrapped else "tool-name" if name != called(call) else rule
+    name = identifiers.tool_name(identifiers.called(call))
+    arguments, wrapped = identifiers.arguments_text(call.arguments)
+    rule = "raw-arguments" if wrapped else "tool-name" if name != identifiers.called(call) else rule
     item = {"type": "function_call", "call_id": id, "name": name, "arguments": arguments}
     return Written(item, (call,), rule)
 
 
-def _native(part: ReasoningPart | ProviderPart, ids: CallIds, preamble: Preamble) -> Body | None:
+def _native(part: ReasoningPart | ProviderPart, ids: identifiers.CallIds, preamble: Preamble) -> Body | None:
     if isinstance(part, ProviderPart):
         return _provider_item(part.raw, ids, preamble)
     if not part.encrypted:
@@ -272,9 +262,9 @@ def _native(part: ReasoningPart | ProviderPart, ids: CallIds, preamble: Preamble
     return {"type": "reasoning", "summary": summary, "encrypted_content": part.encrypted}
 
 
-def _provider_item(raw: str, ids: CallIds, preamble: Preamble) -> Body | None:
+def _provider_item(raw: str, ids: identifiers.CallIds, preamble: Preamble) -> Body | None:
     """Return the item of one of OpenAI's own tools, without notes; None if it cannot be sent alone."""
-    item, broken = arguments_object(raw)
+    item, broken = identifiers.arguments_object(raw)
     kind = item.get("type")
     if broken or not isinstance(kind, str) or kind not in STANDING:
         return None
@@ -290,14 +280,16 @@ def _provider_item(raw: str, ids: CallIds, preamble: Preamble) -> Body | None:
     return {name: value for name, value in item.items() if name not in left_out}
 
 
-def _write_input(builder: BodyBuilder, message: Message, ids: CallIds) -> None:
+def _write_input(builder: body_builder.BodyBuilder, message: Message, ids: identifiers.CallIds) -> None:
     """Write a foreign item: a user's or a developer's message, or a call's output."""
     if message.role == "system":
-        said = texts(message) + [placeholder(part, "not shown") for part in media(message)]
+        said = body_builder.texts(message) + [
+            placeholder(part, "not shown") for part in body_builder.media(message)
+        ]
         _write(builder, message, Written(_message("developer", "\n".join(said)), message.parts))
         return
     medium, fits = partial(_medium, builder), partial(builder.fits, limit=LARGEST)
-    shown, rule = content_blocks(message, medium, fits)
+    shown, rule = body_builder.content_blocks(message, medium, fits)
     content = _flat(shown)
     if message.call is None:
         if content:
@@ -324,12 +316,16 @@ def _write_input(builder: BodyBuilder, message: Message, ids: CallIds) -> None:
 
 def _found(content: str | list[Body]) -> list[Any] | None:
     """Return the tools that a search found; None for another result."""
-    given, broken = arguments_object(f'{{"tools":{content}}}') if isinstance(content, str) else ({}, True)
+    given, broken = (
+        identifiers.arguments_object(f'{{"tools":{content}}}') if isinstance(content, str) else ({}, True)
+    )
     tools = None if broken else given.get("tools")
     return tools if isinstance(tools, list) and all(isinstance(tool, dict) for tool in tools) else None
 
 
-def _compacted(builder: BodyBuilder, message: Message, preamble: Preamble, ids: CallIds) -> Message:
+def _compacted(
+    builder: body_builder.BodyBuilder, message: Message, preamble: Preamble, ids: identifiers.CallIds
+) -> Message:
     """Write the items that OpenAI made of a summary's messages; return the rest of the message."""
     said: list[Part] = []
     compacted = False
@@ -358,9 +354,11 @@ def _flat(shown: list[Body]) -> str | list[Body]:
     return [part | {"type": "input_text"} if part["type"] == "text" else part for part in said]
 
 
-def _medium(builder: BodyBuilder, part: ImagePart | FilePart) -> Body:
+def _medium(builder: body_builder.BodyBuilder, part: ImagePart | FilePart) -> Body:
     """Return a picture or a PDF as the API takes it; others, and missing blobs, as a line of text."""
-    accepted = part.media_type in PICTURES if isinstance(part, ImagePart) else part.media_type == PDF
+    accepted = (
+        part.media_type in body_builder.PICTURES if isinstance(part, ImagePart) else part.media_type == PDF
+    )
     if isinstance(part, FilePart) and part.id and part.provider in PROVIDERS:
         return {"type": "input_file", "file_id": part.id}
     data = builder.data(part)
@@ -376,7 +374,7 @@ def _medium(builder: BodyBuilder, part: ImagePart | FilePart) -> Body:
 
 
 def _tool_shape(tool: Tool) -> Body:
-    shape: Body = {"type": "function", "name": tool_name(tool.name)}
+    shape: Body = {"type": "function", "name": identifiers.tool_name(tool.name)}
     if tool.description:
         shape["description"] = tool.description
-    return shape | {"parameters": schema(tool.parameters), "strict": tool.strict or False}
+    return shape | {"parameters": body_builder.schema(tool.parameters), "strict": tool.strict or False}

@@ -11,16 +11,8 @@ from collections.abc import Mapping, Sequence
 from stenolog.domain.parts import Part, ProviderPart, ReasoningPart, RefusalPart, TextPart, ToolCall
 from stenolog.projections.formats.body_builder import BodyBuilder, media
 from stenolog.projections.formats.writer import Writer
+from stenolog.projections.messages import quoting
 from stenolog.projections.messages.message import Body, Message, Preamble
-from stenolog.projections.messages.quoting import (
-    call_in_prose,
-    escape,
-    label,
-    placeholder,
-    unforged,
-    unmarked,
-    without_delimiters,
-)
 from stenolog.projections.views.tool_pairs import CallKey
 
 NAME = "plain"
@@ -35,7 +27,9 @@ class PlainWriter(Writer):
         self.names: dict[CallKey, str] = {}
         # Until pipeline 6 a sign that only looks like ours passed, and so did a long label.
         before = self.preamble.version < 6
-        self.unforged, self.escape = (unforged, escape) if before else (unmarked, without_delimiters)
+        self.unforged, self.escape = (
+            (quoting.unforged, quoting.escape) if before else (quoting.unmarked, quoting.without_delimiters)
+        )
         if self.preamble.persona:
             self.turns.append(f"System: {self.unforged(self.preamble.persona)}")
             self.builder.explain_persona(self.preamble, message=0, written=self.unforged)
@@ -51,7 +45,10 @@ class PlainWriter(Writer):
             if message.role == "tool" or message.speaker:
                 words = self.escape(words)
             words = "\n".join(
-                [*([words] if words else []), *(placeholder(part, "not shown") for part in media(message))]
+                [
+                    *([words] if words else []),
+                    *(quoting.placeholder(part, "not shown") for part in media(message)),
+                ]
             )
             # A tool that gave nothing back is said to have answered.
             if words or message.role == "tool":
@@ -77,7 +74,7 @@ def _label(message: Message, names: Mapping[CallKey, str], preamble: Preamble) -
         role, name = "Tool", message.tool or (names.get(message.call, "") if message.call else "")
     else:
         role, name = "Assistant" if message.by == "agent" else message.role.capitalize(), message.speaker
-    return f"{role} ({label(name)})" if name else role
+    return f"{role} ({quoting.label(name)})" if name else role
 
 
 def _part_text(builder: BodyBuilder, message: Message, part: Part) -> str:
@@ -85,7 +82,7 @@ def _part_text(builder: BodyBuilder, message: Message, part: Part) -> str:
         case TextPart(text=text) | RefusalPart(text=text):
             return text
         case ToolCall(name=name, arguments=arguments):
-            return call_in_prose(name, arguments)
+            return quoting.call_in_prose(name, arguments)
         case ReasoningPart() | ProviderPart() if message.role == "assistant":
             builder.omit(message, part)
         case _:

@@ -32,16 +32,8 @@ from stenolog.domain.parts import (
     ToolCall,
 )
 from stenolog.domain.policy import Transforms
+from stenolog.projections.messages import quoting
 from stenolog.projections.messages.message import Message
-from stenolog.projections.messages.quoting import (
-    UNREADABLE,
-    call_in_prose,
-    escape,
-    heading_name,
-    note,
-    quote,
-    under,
-)
 from stenolog.projections.messages.sizes import Counter, count_parts
 from stenolog.projections.views.acts import act_in_words, is_act
 from stenolog.projections.views.lines import was_retried
@@ -118,7 +110,9 @@ def _user(position: int, message: UserMessage, style: AttributionStyle) -> Messa
         unsaid=unsaid,
     )
     if is_users and style.user:
-        return _headed(shown, f"{style.user} to {escape(style.harmless(', '.join(message.to)))}", style)
+        return _headed(
+            shown, f"{style.user} to {quoting.escape(style.harmless(', '.join(message.to)))}", style
+        )
     return _attributed(shown, style)
 
 
@@ -128,7 +122,10 @@ def _headed(message: Message, heading: str, style: AttributionStyle) -> Message:
     if not said:
         return message
     media = (part for part in message.parts if not isinstance(part, TextPart))
-    tokens, headed = count_parts(message.parts, style.counter), TextPart(text=under(heading, "\n".join(said)))
+    tokens, headed = (
+        count_parts(message.parts, style.counter),
+        TextPart(text=quoting.under(heading, "\n".join(said))),
+    )
     shown = message._replace(parts=(headed, *media), speaker="", tokens_in=tokens)
     return shown._replace(rule="attributed", disposition="reworded")
 
@@ -139,7 +136,7 @@ def _attributed(message: Message, style: AttributionStyle) -> Message:
         return message
     parts, speaker = message.parts, message.speaker
     if style.others:
-        heading = style.others.replace("{name}", escape(heading_name(speaker, style.others)))
+        heading = style.others.replace("{name}", quoting.escape(quoting.heading_name(speaker, style.others)))
         shown = _headed(message, heading, style)
         # A system message holds text alone.
         is_text = all(isinstance(part, TextPart) for part in shown.parts)
@@ -161,13 +158,15 @@ def _summary(position: int, message: AssistantMessage, style: AttributionStyle) 
     if not native or not style.lane.owns(message):
         return made
     unsaid = tuple(part for part in made.unsaid if part not in native)
-    return made._replace(parts=(made.parts or (UNREADABLE,)) + native, unsaid=unsaid, model=message.model)
+    return made._replace(
+        parts=(made.parts or (quoting.UNREADABLE,)) + native, unsaid=unsaid, model=message.model
+    )
 
 
 def _kept_fact(position: int, message: AssistantMessage, what: str, style: AttributionStyle) -> Message:
     """Return a summary, a memory or a routing: a fact for the lane, but not its turn."""
     said = style.guarded(as_text(style.harmless_parts(message.parts)))
-    text = (TextPart(text=quote(what, said)),) if said.strip() else ()
+    text = (TextPart(text=quoting.quote(what, said)),) if said.strip() else ()
     tokens = count_parts(message.parts)
     unsaid = unrepresentable(message.parts)
     return Message("user", text, (position,), what, "reworded", tokens_in=tokens, unsaid=unsaid)
@@ -231,7 +230,7 @@ def in_prose_result(message: Message, style: AttributionStyle) -> Message:
     parts, named = style.harmless_parts(message.parts), style.harmless(message.tool)
     said = style.guarded("\n".join(part.text for part in parts if isinstance(part, TextPart)))
     call, failed = style.harmless(message.raw_id), "yes" if message.failed else ""
-    text = quote("tool-result", said, call=call, tool=named, failed=failed)
+    text = quoting.quote("tool-result", said, call=call, tool=named, failed=failed)
     shown = (TextPart(text=text), *(part for part in parts if isinstance(part, ImagePart | FilePart)))
     return message._replace(
         role="user",
@@ -253,7 +252,7 @@ def _error(position: int, error: LlmError, style: AttributionStyle) -> Iterator[
     whose = "your" if own else "the"
     what = _what_happened(error, f"{whose} answer", style, cut_off=bool(partial.strip()))
     if not own:
-        yield _others(position, error, style, note(what))
+        yield _others(position, error, style, quoting.note(what))
         return
     unsaid = () if was_retried(error) else unrepresentable(part for part in error.parts if not is_act(part))
     # Nothing is left of it but that it stopped the lane, which the seals of open calls rest on.
@@ -265,13 +264,13 @@ def _error(position: int, error: LlmError, style: AttributionStyle) -> Iterator[
         yield Message("assistant", said, (position,), "partial", interrupts=stops, unsaid=unsaid)
     rule = "interrupted-note" if stops else "error-note"
     rule = f"cut-off-{rule}" if partial.strip() else rule
-    text = (TextPart(text=note(what)),)
+    text = (TextPart(text=quoting.note(what)),)
     unsaid = () if partial.strip() else unsaid
     yield Message("user", text, (position,), rule, "added", interrupts=stops, unsaid=unsaid)
 
 
 def _what_happened(error: LlmError, answer: str, style: AttributionStyle, *, cut_off: bool) -> str:
-    message = escape(style.harmless(" ".join(error.message.split())))
+    message = quoting.escape(style.harmless(" ".join(error.message.split())))
     if error.category == "cancelled":
         what = f"{answer} was interrupted by the user" if cut_off else "interrupted by the user"
         return f"{what}: {message}" if message else what
@@ -304,7 +303,7 @@ def as_text(parts: Iterable[Part], *, acts: bool = False) -> str:
             case TextPart(text=text) | RefusalPart(text=text):
                 lines.append(text)
             case ToolCall(name=name, arguments=arguments):
-                lines.append(call_in_prose(name, arguments))
+                lines.append(quoting.call_in_prose(name, arguments))
             case ProviderPart(raw=raw) if acts and is_act(part):
                 lines.append(f"[did {act_in_words(raw)}]")
             case _:

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from stenolog.domain import events
 from stenolog.domain.entry import Entry
-from stenolog.domain.events import (
-    UNCHANGED,
-    AssistantMessage,
-    Event,
-    LlmError,
-    ModeSwitch,
-    Unknown,
-    UserMessage,
-)
 from stenolog.domain.lanes.state import LaneState as Standing
 from stenolog.domain.lanes.state import address
 from stenolog.domain.lanes.triggers import ends_sessions, goes_on, takes_turn
@@ -22,7 +14,7 @@ from stenolog.domain.policy import Pins
 from stenolog.domain.settings import Settings
 from stenolog.projections.views.tool_pairs import Call
 
-SPEAKERS = (AssistantMessage, LlmError, Call)
+SPEAKERS = (events.AssistantMessage, events.LlmError, Call)
 # They stay in context, since the seals of the calls that they cut off rest on them (see decision 6).
 INTERRUPTIONS = ("cancelled", "process_exited")
 """Categories of errors that stop a lane."""
@@ -39,7 +31,7 @@ class LaneId(NamedTuple):
         """`agent`, or `agent/task`."""
         return address(self.agent, self.task)
 
-    def owns(self, event: Event | Call) -> bool:
+    def owns(self, event: events.Event | Call) -> bool:
         """Return whether the event, or the call, is shown as the lane's own."""
         return self.wrote(event)
 
@@ -48,7 +40,7 @@ class LaneId(NamedTuple):
         """True if the messages of all agents are shown as the lane's own."""
         return False
 
-    def wrote(self, event: Event | Call) -> bool:
+    def wrote(self, event: events.Event | Call) -> bool:
         """Return whether the event, or the call, is of this very lane."""
         return isinstance(event, SPEAKERS) and event.agent == self.agent and event.task == self.task
 
@@ -58,7 +50,7 @@ class SharedLane(LaneId):
 
     __slots__ = ()
 
-    def owns(self, event: Event | Call) -> bool:
+    def owns(self, event: events.Event | Call) -> bool:
         """Return whether the event, or the call, is of the lane or of any without a task."""
         # The words of a worker come between its caller's call and the result, and would part them.
         return isinstance(event, SPEAKERS) and (not event.task or self.wrote(event))
@@ -69,12 +61,12 @@ class SharedLane(LaneId):
         return True
 
 
-def author_of(event: Event) -> str:
+def author_of(event: events.Event) -> str:
     """Return the author's name, else the author's kind: `person`, `system`, `schedule`."""
     match event:
-        case UserMessage(author=author, author_kind=kind):
+        case events.UserMessage(author=author, author_kind=kind):
             return author or kind
-        case AssistantMessage(agent=agent) | LlmError(agent=agent):
+        case events.AssistantMessage(agent=agent) | events.LlmError(agent=agent):
             return agent
         case _:
             return ""
@@ -83,7 +75,7 @@ def author_of(event: Event) -> str:
 def pinned(entry: Entry, pins: Pins | None) -> bool:
     """Return whether an entry is pinned: by its position, by its author, or by a tag."""
     event = entry.event
-    if pins is None or isinstance(event, Unknown):
+    if pins is None or isinstance(event, events.Unknown):
         return False
     author = author_of(event)
     return (
@@ -135,11 +127,11 @@ def remember(own: LaneMemory, entry: Entry, now: Now) -> LaneMemory:
     if names := _set_by(event, now.lane, own):
         own = own._replace(set_at=own.set_at | dict.fromkeys(names, entry.position))
     match event:
-        case ModeSwitch() as switch:
+        case events.ModeSwitch() as switch:
             own = _switched(own, entry.position, switch, now.lane)
-        case AssistantMessage() as message if now.lane.owns(message):
+        case events.AssistantMessage() as message if now.lane.owns(message):
             own = _after_answer(own, entry.position, message, now)
-        case LlmError() as error if now.lane.owns(error):
+        case events.LlmError() as error if now.lane.owns(error):
             own = _failed(own, entry.position, error)
         case _:
             pass
@@ -152,17 +144,17 @@ def remember(own: LaneMemory, entry: Entry, now: Now) -> LaneMemory:
     return own._replace(running=running, ended=0 if running else own.running)
 
 
-def _switched(own: LaneMemory, position: int, switch: ModeSwitch, lane: LaneId) -> LaneMemory:
+def _switched(own: LaneMemory, position: int, switch: events.ModeSwitch, lane: LaneId) -> LaneMemory:
     """Return the memory after a mode switch; a hand-off to other agents removes the lane's own."""
     if ends_sessions(switch, lane.agent):
         own = own._replace(session="", died=position)
-    if switch.handoff is UNCHANGED:
+    if switch.handoff is events.UNCHANGED:
         return own
     is_its_own = not switch.agents or lane.agent in switch.agents
     return own._replace(handoff=(switch.handoff or "") if is_its_own else "")
 
 
-def _after_answer(own: LaneMemory, position: int, message: AssistantMessage, now: Now) -> LaneMemory:
+def _after_answer(own: LaneMemory, position: int, message: events.AssistantMessage, now: Now) -> LaneMemory:
     changed = own.session and message.session not in ("", own.session)
     # Had the change been noticed before the call, the new session would have been sent everything.
     unnoticed = changed and own.died < own.answered
@@ -195,7 +187,7 @@ def _after_answer(own: LaneMemory, position: int, message: AssistantMessage, now
     )
 
 
-def _failed(own: LaneMemory, position: int, error: LlmError) -> LaneMemory:
+def _failed(own: LaneMemory, position: int, error: events.LlmError) -> LaneMemory:
     """Return the memory after a failed call; a session that the error names continues."""
     if error.category == "process_exited":
         return own._replace(died=position)
@@ -209,37 +201,37 @@ def _running(own: LaneMemory, entry: Entry, now: Now) -> int:
     if now.after.status == "idle":
         return 0
     event = entry.event
-    begun = isinstance(event, UserMessage) and now.after.asked == entry.position
+    begun = isinstance(event, events.UserMessage) and now.after.asked == entry.position
     # A message that comes while the lane works belongs to the run that is under way.
     if begun and (not own.running or now.before.status in ("idle", "failed", "closed")):
         return entry.position
     # A further part of the response that seemed to end the run: an import in pieces is one of the whole.
-    goes = isinstance(event, AssistantMessage) and now.version > 5 and now.lane.owns(event)
+    goes = isinstance(event, events.AssistantMessage) and now.version > 5 and now.lane.owns(event)
     return own.running or (own.ended if goes else 0)
 
 
-def _set_by(event: Event, lane: LaneId, own: LaneMemory) -> list[str]:
+def _set_by(event: events.Event, lane: LaneId, own: LaneMemory) -> list[str]:
     """Return the names of the settings that an entry sets for the lane; `named` when it first appears."""
-    if isinstance(event, ModeSwitch):
+    if isinstance(event, events.ModeSwitch):
         return _switched_for(lane.agent, event)
     return [] if "named" in own.set_at or not _is_named(lane.agent, event) else ["named"]
 
 
-def _switched_for(agent: str, switch: ModeSwitch) -> list[str]:
+def _switched_for(agent: str, switch: events.ModeSwitch) -> list[str]:
     is_set = {
         "card": agent in switch.cards,
-        "mode": switch.mode is not UNCHANGED and (not switch.agents or agent in switch.agents),
-        "run": switch.active_run is not UNCHANGED,
-        "handoff": switch.handoff is not UNCHANGED,
+        "mode": switch.mode is not events.UNCHANGED and (not switch.agents or agent in switch.agents),
+        "run": switch.active_run is not events.UNCHANGED,
+        "handoff": switch.handoff is not events.UNCHANGED,
     }
     return [name for name, is_its_own in is_set.items() if is_its_own]
 
 
-def _is_named(agent: str, event: Event) -> bool:
+def _is_named(agent: str, event: events.Event) -> bool:
     match event:
-        case UserMessage(to=to):
+        case events.UserMessage(to=to):
             return any(where.partition("/")[0] == agent for where in to)
-        case AssistantMessage(agent=name) | LlmError(agent=name):
+        case events.AssistantMessage(agent=name) | events.LlmError(agent=name):
             return name == agent
         case _:
             return False

@@ -5,34 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 
+from stenolog.domain import parts
 from stenolog.domain.base.model import construct
 from stenolog.domain.card import AgentCard
-from stenolog.domain.parts import (
-    FilePart,
-    ImagePart,
-    ProviderPart,
-    ReasoningPart,
-    RefusalPart,
-    TextPart,
-    ToolCall,
-)
 from stenolog.domain.policy import Budget
 from stenolog.domain.values import Tool
+from stenolog.projections.messages import sizes
 from stenolog.projections.messages.body_digest import compact
 from stenolog.projections.messages.identifiers import arguments_longest
 from stenolog.projections.messages.message import EMPTY_BLOBS, Message
 from stenolog.projections.messages.quoting import TOO_LARGE, note, placeholder, quote
-from stenolog.projections.messages.sizes import (
-    ESTIMATE,
-    IMAGE_TOKENS,
-    OVERHEAD,
-    Counter,
-    Size,
-    count_json,
-    has_schema,
-)
 
-MEDIA = (ImagePart, FilePart)
+MEDIA = (parts.ImagePart, parts.FilePart)
 # Upper bounds for any API: one cut holds for all. A request is some 4 % smaller than its budget (decision 7).
 SLACK = 8
 """Tokens that an API may add to a message: a label, a delimiter, a placeholder."""
@@ -65,70 +49,70 @@ class Measure:
     def __init__(
         self,
         budget: Budget | None,
-        counter: Counter,
+        counter: sizes.Counter,
         blobs: Mapping[str, bytes] = EMPTY_BLOBS,
         *,
         in_modes: bool = False,
     ) -> None:
         self.counter, self.blobs = counter, blobs
         self.missing = False
-        self._stubs: dict[str, Size] = {}
+        self._stubs: dict[str, sizes.Size] = {}
         self._told = WITHHELD if in_modes else ""
         self.tokens = budget is not None and budget.tokens is not None
         self.characters = budget is not None and budget.characters is not None
         self.bytes = budget is not None and budget.bytes is not None
-        self.placeholder = self.of(Message("tool", (TextPart(text=LONGEST_PLACEHOLDER),), (), ""))
+        self.placeholder = self.of(Message("tool", (parts.TextPart(text=LONGEST_PLACEHOLDER),), (), ""))
 
-    def of(self, message: Message) -> Size:
+    def of(self, message: Message) -> sizes.Size:
         """Return the size of a message."""
         words = said_in(message)
         media = [part for part in message.parts if isinstance(part, MEDIA)]
-        return Size(
+        return sizes.Size(
             1,
             _characters(words, media) if self.characters else 0,
             self._tokens(words, len(media)) if self.tokens else 0,
             _bytes(message, words) + sum(map(self._sent, media)) if self.bytes else 0,
         )
 
-    def tool(self, tool: Tool) -> Size:
+    def tool(self, tool: Tool) -> sizes.Size:
         """Return the size of a tool beside the conversation, on any API, at most."""
         written = compact([tool.name, tool.description, tool.parameters, tool.strict]) + tool.raw
-        text = self.of(Message("system", (TextPart(text=written),), (), ""))
-        return Size(0, text.characters + AROUND, text.tokens + AROUND // 4, text.bytes + AROUND)
+        text = self.of(Message("system", (parts.TextPart(text=written),), (), ""))
+        return sizes.Size(0, text.characters + AROUND, text.tokens + AROUND // 4, text.bytes + AROUND)
 
-    def stub(self, name: str) -> Size:
+    def stub(self, name: str) -> sizes.Size:
         """Return the maximum size of the stub of a called tool that is not on the card."""
         if name not in self._stubs:
             self._stubs[name] = self.tool(construct(Tool, name=name, description=self._told))
         return self._stubs[name]
 
     def _tokens(self, words: list[str], media: int) -> int:
-        return sum(map(self.counter.count, words)) + media * IMAGE_TOKENS + OVERHEAD + SLACK
+        return sum(map(self.counter.count, words)) + media * sizes.IMAGE_TOKENS + sizes.OVERHEAD + SLACK
 
-    def _sent(self, part: ImagePart | FilePart) -> int:
+    def _sent(self, part: parts.ImagePart | parts.FilePart) -> int:
         """Return the bytes of a picture or a file: the base64 of its blob, or its url."""
         found = self.blobs.get(part.blob) if part.blob else b""
         # The blob may be there by the next time, so a size without it must not be kept.
         self.missing |= found is None
         if found:
             return (len(found) + 2) // 3 * 4
-        id = part.id if isinstance(part, FilePart) else ""
+        id = part.id if isinstance(part, parts.FilePart) else ""
         return len(_escaped(part.url or id).encode())
 
 
-def _characters(words: Iterable[str], media: Iterable[ImagePart | FilePart]) -> int:
+def _characters(words: Iterable[str], media: Iterable[parts.ImagePart | parts.FilePart]) -> int:
     return sum(map(len, words)) + sum(len(part.url) for part in media) + CHARACTERS
 
 
-def parameters_size(card: AgentCard, counter: Counter = ESTIMATE) -> int:
+def parameters_size(card: AgentCard, counter: sizes.Counter = sizes.ESTIMATE) -> int:
     """Return the maximum tokens of a card's parameters with the schema of an answer; else 0."""
-    if not has_schema(card.parameters):
+    if not sizes.has_schema(card.parameters):
         return 0
-    return count_json(card.parameters, counter) + WRAPPING + OVERHEAD
+    return sizes.count_json(card.parameters, counter) + WRAPPING + sizes.OVERHEAD
 
 
 def _bytes(message: Message, words: list[str]) -> int:
-    arguments = (_escaped(part.arguments) for part in message.parts if isinstance(part, ToolCall))
+    arguments = (_escaped(part.arguments) for part in message.parts if isinstance(part, parts.ToolCall))
     # Arguments are text within JSON on some APIs, and so escaped twice.
     twice = sum(len(_escaped(once)) - len(once) for once in arguments)
     text = sum(len(_escaped(word).encode()) for word in words) + twice
@@ -144,17 +128,17 @@ def said_in(message: Message) -> list[str]:
     words: list[str] = []
     for part in message.parts:
         match part:
-            case TextPart(text=text, raw=raw) if raw:
+            case parts.TextPart(text=text, raw=raw) if raw:
                 words += [text, raw]
-            case TextPart(text=text) | RefusalPart(text=text):
+            case parts.TextPart(text=text) | parts.RefusalPart(text=text):
                 words.append(text)
-            case ReasoningPart(text=text, signature=signature, encrypted=encrypted):
+            case parts.ReasoningPart(text=text, signature=signature, encrypted=encrypted):
                 words += [word for word in (text, signature, encrypted) if word]
-            case ToolCall(name=name, arguments=arguments, raw=raw):
+            case parts.ToolCall(name=name, arguments=arguments, raw=raw):
                 words += [name, arguments_longest(arguments), *([raw] if raw else ())]
-            case ProviderPart(raw=raw):
+            case parts.ProviderPart(raw=raw):
                 words.append(raw)
-            case ImagePart() | FilePart():
+            case parts.ImagePart() | parts.FilePart():
                 # where a tool's result can hold none, it points to a message that may have but a line, too
                 words += [placeholder(part, TOO_LARGE)] * (2 if message.role == "tool" else 1)
     if message.speaker:

@@ -9,18 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from stenolog.domain import events
 from stenolog.domain.entry import Entry
 from stenolog.domain.erasure import ERASED, LOST
-from stenolog.domain.events import (
-    AssistantMessage,
-    Event,
-    Known,
-    LlmError,
-    ModeSwitch,
-    ToolResult,
-    Unknown,
-    UserMessage,
-)
 from stenolog.domain.lanes.turn_taking import is_pass
 from stenolog.domain.parts import says_something
 from stenolog.projections.views.context import Context
@@ -30,44 +21,50 @@ from .lane import INTERRUPTIONS, LaneId
 
 
 def exclusion_rule(
-    event: Event, lane: LaneId, scope: str, call: Call | None, pass_token: str = "", *, own: bool = True
+    event: events.Event,
+    lane: LaneId,
+    scope: str,
+    call: Call | None,
+    pass_token: str = "",
+    *,
+    own: bool = True,
 ) -> str:
     """Return the rule that hides an entry from the lane permanently; "" if none.
 
     `scope` is the agent's, `call` the call of a result. `own`: the lane is shown its own passes.
     """
     match event:
-        case ModeSwitch():
+        case events.ModeSwitch():
             return "setting"
-        case Unknown(topic=topic) if topic == ERASED:
+        case events.Unknown(topic=topic) if topic == ERASED:
             return "erased"
-        case Unknown(topic=topic) if topic == LOST:
+        case events.Unknown(topic=topic) if topic == LOST:
             return "lost"
-        case Unknown():
+        case events.Unknown():
             return "unknown"
-        case UserMessage(parts=()):
+        case events.UserMessage(parts=()):
             return "nothing-said"
         case _ if not event.in_context:
             return "not-in-context"
         case _ if scope != "open" and not _in_scope(event, lane, call):
             return "not-addressed"
-        case LlmError(retry_at=datetime()) if not lane.owns(event):
+        case events.LlmError(retry_at=datetime()) if not lane.owns(event):
             return "other-lanes-error"
         # Before the rules for silent errors: what had arrived is shown.
-        case LlmError(parts=parts) if says_something(parts):
+        case events.LlmError(parts=parts) if says_something(parts):
             return ""
-        case LlmError(category="rate_limited"):
+        case events.LlmError(category="rate_limited"):
             return "rate-limited"
-        case LlmError() if not lane.owns(event):
+        case events.LlmError() if not lane.owns(event):
             return "other-lanes-error"
-        case AssistantMessage(purpose="memory" | "routing") if not lane.wrote(event):
+        case events.AssistantMessage(purpose="memory" | "routing") if not lane.wrote(event):
             return "private-purpose"
-        case AssistantMessage() if (
+        case events.AssistantMessage() if (
             pass_token and is_pass(event, pass_token) and not (own and lane.wrote(event))
         ):
             return "pass"
         # A summary is the affair of those that it was made for; so is what it tells of.
-        case AssistantMessage(purpose="summary", to=to) if (
+        case events.AssistantMessage(purpose="summary", to=to) if (
             not lane.wrote(event) and lane.address not in to and lane.agent not in to
         ):
             return "private-purpose"
@@ -98,7 +95,7 @@ def _rule(entry: Entry, lane: LaneId, context: Context, answered: int) -> str:
     if out is not None and out[0] != "replaced":
         return out[0]
     match entry.event:
-        case LlmError() if entry.position < answered and _failed_silently(entry, lane):
+        case events.LlmError() if entry.position < answered and _failed_silently(entry, lane):
             return "answered-since"
         case _:
             return ""
@@ -107,17 +104,17 @@ def _rule(entry: Entry, lane: LaneId, context: Context, answered: int) -> str:
 def _failed_silently(entry: Entry, lane: LaneId) -> bool:
     """Return whether an entry is an error of the lane's own model call, without any words."""
     match entry.event:
-        case LlmError(category=category, parts=parts) as error if lane.owns(error):
+        case events.LlmError(category=category, parts=parts) as error if lane.owns(error):
             return category not in INTERRUPTIONS and not says_something(parts)
         case _:
             return False
 
 
-def _in_scope(event: Known, lane: LaneId, call: Call | None) -> bool:
+def _in_scope(event: events.Known, lane: LaneId, call: Call | None) -> bool:
     """Return whether an entry is in scope: the lane's own, to it by name, or to no name."""
     if lane.wrote(event):
         return True
-    if isinstance(event, ToolResult) and call is not None:
+    if isinstance(event, events.ToolResult) and call is not None:
         return lane.wrote(call)
     to: tuple[str, ...] = getattr(event, "to", ())
-    return lane.address in to or (not to and not isinstance(event, LlmError))
+    return lane.address in to or (not to and not isinstance(event, events.LlmError))

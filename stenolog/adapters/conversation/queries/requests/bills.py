@@ -8,26 +8,16 @@ from typing import NamedTuple
 from stenolog.adapters.store.reading.handle import StreamHandle
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage
-from stenolog.projections.analysis.provider_bill import (
-    Bill,
-    answer_to,
-    bill,
-    first_answer,
-    is_asked_before,
-    lane_apis,
-    last_answer,
-    program_of,
-    states_input,
-)
+from stenolog.projections.analysis import provider_bill
 from stenolog.projections.requests import LaneId, Request
 
 from .building import request as build_request
 
 
-def bill_at(conversation: StreamHandle, agent: str, task: str, at: int | None) -> Bill:
+def bill_at(conversation: StreamHandle, agent: str, task: str, at: int | None) -> provider_bill.Bill:
     """See `Conversation.bill`."""
     entries = list(conversation.entries())
-    api = lane_apis(entries).of(LaneId(agent, task))
+    api = provider_bill.lane_apis(entries).of(LaneId(agent, task))
     return bill_of(conversation, build_request(conversation, agent, task, at, api, None), entries)
 
 
@@ -45,7 +35,7 @@ class Answers(NamedTuple):
     is_whole: bool
 
 
-def bill_of(conversation: StreamHandle, request: Request, entries: Sequence[Entry]) -> Bill:
+def bill_of(conversation: StreamHandle, request: Request, entries: Sequence[Entry]) -> provider_bill.Bill:
     """Return the bill of a request, else of the last one before it that has one.
 
     `entries` are the whole conversation.
@@ -56,18 +46,18 @@ def bill_of(conversation: StreamHandle, request: Request, entries: Sequence[Entr
         api = request.api.partition("@")[0]
         return build_request(conversation, lane.agent, lane.task, at, api, None).size.tokens
 
-    first = first_answer(entries, lane)
+    first = provider_bill.first_answer(entries, lane)
     answers = Answers(
-        answer_to(entries, lane, request.at),
-        last_answer(entries, lane, request.at),
+        provider_bill.answer_to(entries, lane, request.at),
+        provider_bill.last_answer(entries, lane, request.at),
         first,
-        program_of(reversed(entries), lane),
-        first is None or is_asked_before(entries, first.position),
+        provider_bill.program_of(reversed(entries), lane),
+        first is None or provider_bill.is_asked_before(entries, first.position),
     )
     return bill_by(request, answers, rebuilt)
 
 
-def bill_by(request: Request, answers: Answers, rebuilt: Callable[[int], int]) -> Bill:
+def bill_by(request: Request, answers: Answers, rebuilt: Callable[[int], int]) -> provider_bill.Bill:
     """Return a request's bill from its answers.
 
     `rebuilt` returns the tokens of the lane's request at an earlier position.
@@ -87,19 +77,19 @@ def bill_by(request: Request, answers: Answers, rebuilt: Callable[[int], int]) -
     return found
 
 
-def _bill(request: Request, answers: Answers, rebuilt: Callable[[int], int]) -> Bill:
-    if answers.own is not None and states_input(answers.own.event):
-        found = bill(answers.own, request.at, request.size.tokens, is_its_own=True)
+def _bill(request: Request, answers: Answers, rebuilt: Callable[[int], int]) -> provider_bill.Bill:
+    if answers.own is not None and provider_bill.states_input(answers.own.event):
+        found = provider_bill.bill(answers.own, request.at, request.size.tokens, is_its_own=True)
     elif answers.last is None:
-        return Bill(answers.program)
+        return provider_bill.Bill(answers.program)
     else:
         at = answers.last.position - 1
-        found = bill(answers.last, at, rebuilt(at), is_its_own=False)
+        found = provider_bill.bill(answers.last, at, rebuilt(at), is_its_own=False)
     found, first = found._replace(is_whole=answers.is_whole), answers.first
     if not found.is_short or first is None:
         return found
     if first.position == found.position:
         return found._replace(first=found.tokens - found.rebuilt)
     at = first.position - 1
-    then = bill(first, at, rebuilt(at), is_its_own=False)
+    then = provider_bill.bill(first, at, rebuilt(at), is_its_own=False)
     return found._replace(first=then.tokens - then.rebuilt)
