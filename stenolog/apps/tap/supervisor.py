@@ -256,12 +256,12 @@ class _Supervisor:
                 if child and child.poll() is not None:
                     return child.returncode if child.returncode >= 0 else SIGNALLED - child.returncode
                 signals.wait(wait)
-                for number in signals.asked:
+                while signals.asked:  # another thread adds to them
+                    number = signals.asked.pop(0)
                     if not child:
                         return 0 if number == signal.SIGINT else SIGNALLED + number
                     if number != signal.SIGINT or signals.knows_senders:
                         child.send_signal(number)
-                signals.asked.clear()
         except BaseException:
             if child:
                 child.terminate()
