@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks._ratio import compared, least
+from benchmarks._ratio import least
 from benchmarks.peers import acceptance, counts
 from benchmarks.peers.bench import Bench, Plan
 from benchmarks.peers.libraries.by_hand import Floor, FloorCached
@@ -81,25 +81,6 @@ def test_every_store_hands_over_exactly_what_was_said(name: str, opened: Any) ->
     assert peer.said(peer.messages(TALK)) == peer.kept(TALK) == said(TALK, 3)
     assert peer.said(peer.at(TALK, 2)) == said(TALK, 2)
     assert peer.said(peer.messages("fork")) == said(TALK, 1)
-
-
-@pytest.mark.parametrize("kind", OURS)
-def test_a_turn_costs_little_more_than_one_of_the_floor_that_holds_its_list(
-    kind: type[Stenolog], opened: Any
-) -> None:
-    """Compare a turn with the floor: alone on a machine, the limit is 1.5.
-
-    Other programs have made it 4; a store that reads the history again takes tens of times as long.
-    """
-    ours, floor = opened(kind, turns=200), opened(FloorCached, turns=200)
-    numbers = iter(range(201, 400))
-
-    def run(peer: Peer) -> None:
-        peer.turn(turn(TALK, next(numbers)))
-
-    ours_s, floor_s = compared(lambda: run(ours), lambda: run(floor), rounds=25)
-
-    assert ours_s / floor_s <= 10
 
 
 @pytest.mark.parametrize("kind", OURS)

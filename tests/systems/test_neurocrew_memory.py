@@ -81,12 +81,12 @@ def test_a_team_file_has_facts_kept_and_passes_are_nothing_to_remember(tmp_path:
         (
             'summary = "scribe"\n',
             "",
-            r"agents.Backend Dev.policy: it shows summaries, and nobody",
+            r"agents.Backend Dev.policy: it shows summaries, but none is ever made",
         ),
         (
             'memory = { by = "scribe", every = 1 }\n',
             "",
-            "agents.Tester.policy: it shows memories, and ",
+            "agents.Tester.policy: it shows memories, but none is ever kept",
         ),
         (
             'summary = "scribe"',

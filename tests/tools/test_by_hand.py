@@ -89,7 +89,7 @@ def test_a_call_is_run_and_its_result_is_the_event_to_append(talk: Conversation)
         ("fails", "{}", "RuntimeError: no disk"),
         ("shel", "{}", "there is no tool 'shel'; there are shell"),
         ("shell", '{"command": 1}', "/cmd: expected a value, found none"),
-        ("look", '{"path": "a"}', "give run_call conversation="),
+        ("look", '{"path": "a"}', "pass conversation= to run_call"),
     ],
 )
 def test_what_goes_wrong_is_a_result_too(name: str, arguments: str, said: str) -> None:

@@ -106,7 +106,7 @@ export interface AssistantMessage {
   run?: string;
   /** The node of that run. */
   node?: string;
-  /** false: the event is for the timeline alone and is never sent to a model. */
+  /** false: the event is only for the timeline and is never sent to a model. */
   in_context?: boolean;
   /** The record of another program that the event was imported from. */
   source?: Origin | null;
@@ -118,10 +118,10 @@ export interface AssistantMessage {
   parts?: (TextPart | ReasoningPart | ToolCall | RefusalPart | ProviderPart)[];
   /** The position that it answers. */
   cause?: number | null;
-  /** Only an "answer" takes a turn. A "summary" stands in the place of what it `covers`. */
+  /** Only an "answer" takes a turn. A "summary" replaces what it `covers`. */
   purpose?: "answer" | "summary" | "memory" | "routing";
   /**
-   * The positions that a summary stands for, for its author's lane and those in `to`: of these, it
+   * The positions that a summary replaces, for its author's lane and those in `to`: of these, it
    * hides what its author was sent.
    */
   covers?: PositionRange[];
@@ -142,7 +142,7 @@ export interface AssistantMessage {
   first_token_ms?: number | null;
   /** The session id of a backend that keeps the history itself. */
   session?: string;
-  /** The position of the answer that this one stands in the place of. */
+  /** The position of the answer that this one replaces. */
   replaces?: number | null;
   /** The proof of what the model was sent. */
   receipt?: Receipt | null;
@@ -429,7 +429,7 @@ export interface LlmError {
   run?: string;
   /** The node of that run. */
   node?: string;
-  /** false: the event is for the timeline alone and is never sent to a model. */
+  /** false: the event is only for the timeline and is never sent to a model. */
   in_context?: boolean;
   /** The record of another program that the event was imported from. */
   source?: Origin | null;
@@ -465,7 +465,7 @@ export interface LlmError {
 }
 
 /**
- * A change of settings: a field left alone is unchanged, null clears it; settings are a fold of
+ * A change of settings: a field left out is unchanged, null clears it; settings are a fold of
  * these.
  */
 export interface ModeSwitch {
@@ -479,7 +479,7 @@ export interface ModeSwitch {
   run?: string;
   /** The node of that run. */
   node?: string;
-  /** false: the event is for the timeline alone and is never sent to a model. */
+  /** false: the event is only for the timeline and is never sent to a model. */
   in_context?: boolean;
   /** The record of another program that the event was imported from. */
   source?: Origin | null;
@@ -491,13 +491,13 @@ export interface ModeSwitch {
   joins?: string[];
   /** Agents that no longer take part. */
   leaves?: string[];
-  /** "addressed": an agent sees its own lane, what names it, and what names nobody. */
+  /** "addressed": an agent sees its own lane, what names it, and what names no agent. */
   scope?: "open" | "addressed" | "unchanged" | null;
   /** The workflow run that the conversation is at. */
   active_run?: WorkflowRun | "unchanged" | null;
   /** The agent that takes over. */
   handoff?: string | "unchanged" | null;
-  /** Whose turn it is when a message names nobody: a rule, such as `RoundRobin()`. */
+  /** Whose turn it is when a message names no agent: a rule, such as `RoundRobin()`. */
   turns?: TurnPolicy | "unchanged" | null;
   /** The conversation's title. */
   title?: string | "unchanged" | null;
@@ -784,7 +784,7 @@ export interface ToolResult {
   run?: string;
   /** The node of that run. */
   node?: string;
-  /** false: the event is for the timeline alone and is never sent to a model. */
+  /** false: the event is only for the timeline and is never sent to a model. */
   in_context?: boolean;
   /** The record of another program that the event was imported from. */
   source?: Origin | null;
@@ -800,7 +800,7 @@ export interface ToolResult {
   parts?: (TextPart | ImagePart | FilePart | ProviderPart)[];
   /** true: the tool failed, and the parts say how. */
   is_error?: boolean;
-  /** The sha256 of the whole content, where the parts hold only a preview. */
+  /** The sha256 of the whole content, if the parts hold only a preview. */
   blob?: string;
   /** Milliseconds that the tool took. */
   duration_ms?: number | null;
@@ -819,7 +819,7 @@ export interface TransitionsParams {
   after?: number;
 }
 
-/** The rule that gives the turn when a message names nobody: its name and its options. */
+/** The rule that gives the turn when a message names no agent: its name and its options. */
 export interface TurnPolicy {
   options?: JsonObject;
   rule: string;
@@ -858,7 +858,7 @@ export interface UserMessage {
   run?: string;
   /** The node of that run. */
   node?: string;
-  /** false: the event is for the timeline alone and is never sent to a model. */
+  /** false: the event is only for the timeline and is never sent to a model. */
   in_context?: boolean;
   /** The record of another program that the event was imported from. */
   source?: Origin | null;
@@ -872,7 +872,7 @@ export interface UserMessage {
   to?: string[];
   /** A command to the engine, such as an approval. */
   control?: Control | null;
-  /** The position that led to it, where an agent or a schedule is the author. */
+  /** The position that led to it, if an agent or a schedule is the author. */
   cause?: number | null;
   /** The position of the message that this one edits. */
   replaces?: number | null;
