@@ -1,8 +1,8 @@
 """Plugins: loading them, and the registries that they add to.
 
-from stenolog.plugins import IMPORTERS
+    from stenolog.plugins import IMPORTERS
 
-IMPORTERS.add_reference("my-notes", "my_package.notes:NOTES")
+    IMPORTERS.add_reference("my-notes", "my_package.notes:NOTES")
 
 A `LazyRegistry` takes references, and imports nothing before its use; so does this module.
 """

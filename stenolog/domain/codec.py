@@ -73,7 +73,10 @@ class Registry:
             raise InvalidEventError(f"{event.kind} cannot be written as JSON: {error}") from None
 
     def load(self, topic: str, payload: bytes) -> Event:
-        """Return the event of a stored payload. Raises `CorruptLogError` for bytes not of `dump`."""
+        """Return the event of a stored payload; `Unknown` for an unknown topic.
+
+        Raises `CorruptLogError` for a payload that is no event of its topic, and for an impossible topic.
+        """
         cls = self._classes.get(topic)
         try:
             if cls is not None:

@@ -237,7 +237,7 @@ class Reminder(PolicyRule):
 
 @rule
 class Transforms(PolicyRule):
-    """Rules of an application's own, by name and in order; `pipeline/transforms.py` registers them."""
+    """Rules of an application's own, by name and in order; `stenolog.context.register_transform` adds one."""
 
     slot: ClassVar[str] = "rewrites"
     names: Many[str] = ()

@@ -126,7 +126,7 @@ def _repairs(conversation: StreamHandle, positions: Sequence[int]) -> tuple[int,
     """Return the conversation's last position, and the events that keep agents from acting on the gap.
 
     A cancellation for each lane that the erasure would ask: without an answer its question would be asked
-    again. An empty summary for each erased one: what it covers would be sent again. Raises
+    again. An empty summary for each erased one: without it, what that covers would be sent again. Raises
     `ConversationExistsError` while a call of one of the entries has no result.
     """
     before: State = INITIAL

@@ -128,12 +128,13 @@ class Log(LogHandle):
     ) -> list[Hit]:
         """Return the entries of any conversation, archived ones too, with all these words.
 
-        Best first among the newest 2,000, or newest first. Query: `"a phrase"`, `begin*`, `this OR that`,
-        `-without`; case and accents do not matter. `conversation` includes inherited entries; `agent` is the
-        speaker; `kinds` are kinds of event, or one; `since` and `until` are aware times. The first search
-        indexes the log, later ones what is new; `progress` is called with notification ids.
+        Best first among the newest 2,000 that match, or newest first. Query: `"a phrase"`, `begin*`, `this OR
+        that`, `-without`; case and accents do not matter. `conversation` includes inherited entries; `agent`
+        is the speaker; `kinds` are kinds of event, or one; `since` and `until` are aware times. The first
+        search indexes the log, later ones what is new; `progress` is called with the notification id that
+        indexing has reached.
 
-        Raises `InvalidEventError` for an invalid query, and `ConversationNotFoundError`.
+        Raises `InvalidEventError` for an invalid query or filter, and `ConversationNotFoundError`.
         """
         from .search import lookup  # late: a program that looks for nothing need not wait for it
 

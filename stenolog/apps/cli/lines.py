@@ -107,7 +107,7 @@ def paragraph(text: str, style: str = "", *, indent: int = 0, lines: int | None 
     shown = safe(text).rstrip().expandtabs(4)
     more = 0 if lines is None else shown.count("\n") + 1 - lines
     if more > 0:
-        shown = "\n".join([*shown.split("\n", lines or 0)[:lines], f"… {more} more lines"])
+        shown = "\n".join([*shown.split("\n", lines or 0)[:lines], f"… {more} more line{'s' * (more > 1)}"])
     return Paragraph(shown, style, indent)
 
 

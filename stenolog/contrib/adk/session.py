@@ -40,7 +40,7 @@ class ContextMessage(NamedTuple):
 
 
 class AdkSession(importers.RecordConverter):
-    """Converter of one session. `main` speaks first; `about` has the session's facts."""
+    """Converter of an ADK session. `main` speaks first; `about` has the session's facts."""
 
     def __init__(self, log: importers.ExistingLog, main: str, about: dict[str, Any]) -> None:
         super().__init__(importers.EventWriter(SYSTEM, main, log, closes=False))

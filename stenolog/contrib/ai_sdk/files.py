@@ -38,7 +38,7 @@ CUT_OFF = "cut-off"
 
 
 class AiSdkChat(importers.SessionConverter):
-    """Converter of one chat; `is_named`: it has an id."""
+    """Converter of a chat of the AI SDK; `is_named`: it has an id."""
 
     system, main = SYSTEM, "assistant"
 

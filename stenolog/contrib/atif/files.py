@@ -64,7 +64,7 @@ class Lane:
 
 
 class Trajectory(importers.SessionConverter):
-    """Converter of one trajectory."""
+    """Converter of an ATIF trajectory."""
 
     system = SYSTEM
 

@@ -89,7 +89,7 @@ _TYPES = ("begin_entry", "end_entry", "begin_span", "end_span", "attribute")
 
 
 class Burr(importers.SessionConverter):
-    """Converter of one application's log."""
+    """Converter of a Burr application's log."""
 
     system, main = SYSTEM, "assistant"
 

@@ -55,7 +55,7 @@ _PLACE = {"cwd": "cwd", "branch": "branch", "headCommit": "commit", "repository"
 
 
 class CopilotCli(importers.SessionConverter):
-    """Converter of one session."""
+    """Converter of a Copilot CLI session."""
 
     system = "copilot-cli"
     main = "copilot"

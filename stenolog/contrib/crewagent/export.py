@@ -129,7 +129,7 @@ def _message(
 
 
 def _identified(made: Mapping[str, Message]) -> list[Message]:
-    """Return the messages with their entries' ids; those that do not fit are noted."""
+    """Return the messages; one that an import would give another id carries its own."""
     told = dict(made)
     while True:  # what one says of itself may give another one its id, or take it
         found = ids_of(

@@ -66,7 +66,7 @@ class MessageReader:
     def read(
         self, message: Message, id: str, time: datetime, blobs: Blobs, to: tuple[str, ...] = ()
     ) -> Known:
-        """Return a message's event, other fields in `meta`; `blobs` gets files.
+        """Return a message's event, other fields in `meta`; `blobs` gets what is stored apart.
 
         `to` are a person's default addressees. Raises `InvalidEventError` if no log can hold it, ValueError
         if it is no message.

@@ -31,7 +31,10 @@ class WholeOutput(NamedTuple):
 
 
 class OutputFiles:
-    """The folders `@state` and `@project`; links out of them are not followed."""
+    """The folders `@state` and `@project` below any of `folders`; the first file found counts.
+
+    Links out of them are not followed.
+    """
 
     def __init__(self, *folders: Path) -> None:
         self._folders = folders

@@ -74,7 +74,7 @@ _ABOUT = ("parentSession", "origin", "agentPreset", "delegationDepth")
 
 
 class DeepseekHarness(importers.SessionConverter):
-    """Converter of one session."""
+    """Converter of a dsh session."""
 
     system = SYSTEM
     main = "dsh"

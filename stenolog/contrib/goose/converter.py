@@ -141,7 +141,7 @@ def is_message(record: JsonObject) -> bool:
 
 
 class Goose(importers.SessionConverter):
-    """Converter of one session."""
+    """Converter of a goose session."""
 
     system = main = SYSTEM
 

@@ -159,7 +159,7 @@ class ThreadMessages(importers.RecordConverter):
         self._is_thread = "langgraph" in log.meta_keys
 
     def take(self, record: importers.Record) -> list[importers.Step]:
-        """Return the steps for a message; none if a saver keeps the thread."""
+        """Return the steps for a message; none if a saver keeps the thread, whose checkpoints bring it."""
         if self._is_thread:
             self.ignored["a message of a thread that LangGraphSaver keeps in this log"] += 1
             return []

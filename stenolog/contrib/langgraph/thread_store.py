@@ -107,7 +107,7 @@ class ThreadStore:
     def append_together(
         self, id: str, decisions: Callable[[Thread], Iterable[tuple[Decide, datetime]]]
     ) -> None:
-        """Append decisions in one transaction, each on the state left by those before.
+        """Append decisions in one transaction, each on the state left by those before, with its time.
 
         Needs no lock: it reads the thread again.
         """

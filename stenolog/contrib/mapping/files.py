@@ -23,7 +23,7 @@ _NUMBER = re.compile(r"\d{9,}(\.\d+)?")
 
 
 class Mapped(importers.RecordConverter):
-    """Converter of one conversation."""
+    """Converter of a conversation that a mapping describes."""
 
     def __init__(self, mapping: Mapping, log: importers.ExistingLog) -> None:
         self._mapping = mapping

@@ -103,9 +103,9 @@ Keys = Mapping[str, str] | str | os.PathLike[str]
 def nostr_events(conversation: Conversation, keys: Keys) -> list[dict[str, Any]]:
     """Return a conversation as signed events for relays, oldest first.
 
-    `keys` are secret keys (64 hexadecimal digits, or `nsec1…`) by agent name, or the path of a JSON file;
-    `user` is the user's. Left out are words of speakers without a key, tool calls, reasoning, agents' private
-    notes and errors. Raises `CallerError` and `MissingExtraError`.
+    `keys` are secret keys (64 hexadecimal digits, or `nsec1…`) by agent name, or the path of a JSON file; its
+    key named `user` is the user's. Left out are words of speakers without a key, tool calls, reasoning,
+    agents' private notes and errors. Raises `CallerError` and `MissingExtraError`.
     """
     outgoing = Outgoing(signers(keys))
     return [as_json(event) for event in outgoing.events(conversation.entries())]

@@ -1,7 +1,8 @@
 """Participants of Nostr conversations: agents, persons, unique names, `nostr:` references.
 
 The caller or TENEX's file names the agents. Another author is an agent if its profile says so (`bot`), or its
-messages name a model or tool. Authors claim this only about themselves, under their own signature.
+messages name the model or tool that made them. Authors claim this only about themselves, under their own
+signature.
 """
 
 from __future__ import annotations

@@ -158,9 +158,10 @@ RETRY_SECONDS = 1.0
 class NostrRelay:
     """A team on a relay (NIP-01): it answers events that name its agents' keys, on that relay.
 
-    `keys` are secret keys by agent name, or the path of a JSON file; `user` is the log's own user. `people`
-    are the public keys of accepted persons and agents, or `"*"`; others get no answer and leave no trace.
-    `conversations` are logged ones that go to the relay too. Raises `CallerError` and `MissingExtraError`.
+    `keys` are secret keys by agent name, or the path of a JSON file; its key named `user` is that of the
+    log's own user. `people` are the public keys of accepted persons and agents, or `"*"`; others get no
+    answer and leave no trace. `conversations` are logged ones that go to the relay too. Raises `CallerError`
+    and `MissingExtraError`.
     """
 
     def __init__(
@@ -257,7 +258,7 @@ class NostrRelay:
         self._there.add(event.id)
 
     def _receive(self, id: str, told: Any) -> None:
-        """Queue the relay's events, but for people who are not accepted."""
+        """Queue the relay's events; ignore those of people who are not accepted."""
         if told is None:
             self._complete.add(id)
         else:

@@ -34,7 +34,7 @@ _ABOUT = {"cwd": "directory", "project": "projectID", "version": "version"}
 
 
 class OpenCode(importers.SessionConverter):
-    """Converter of a session's units."""
+    """Converter of an opencode session's units."""
 
     system = "opencode"
     main = "opencode"

@@ -99,7 +99,7 @@ OPENCODE_DB = importers.Importer("opencode-db", read=read)
 
 
 def message_of_row(data: JsonObject, id: str, type: str) -> StoredMessage:
-    """Return the message of a `session_message` row; an empty one has a role of no message.
+    """Return the message of a `session_message` row; one without content gets a role that no message has.
 
     Source: `packages/core/src/session/message.ts` of anomalyco/opencode.
     """

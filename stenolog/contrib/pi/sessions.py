@@ -102,7 +102,7 @@ _BY_SYSTEM = ("custom", "hookMessage", "system", "developer")
 
 
 class Pi(importers.SessionConverter):
-    """Converter of one session."""
+    """Converter of a pi session."""
 
     system = "pi"
     main = "pi"

@@ -22,7 +22,7 @@ OLD_NAMES = {"request_tokens": "input_tokens", "response_tokens": "output_tokens
 
 
 class MessageHistory(importers.SessionConverter):
-    """Converter of one history, at its end.
+    """Converter of a pydantic-ai history, at its end.
 
     A message depends on others: its results are in the order of earlier calls.
     """

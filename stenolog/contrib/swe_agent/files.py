@@ -51,7 +51,7 @@ OWN = frozenset(
 
 
 class MiniSweAgent(AgentRun):
-    """Converter of one trajectory."""
+    """Converter of a mini-SWE-agent trajectory."""
 
     def __init__(
         self, log: importers.ExistingLog, about: Mapping[str, Any], model: str, info: Mapping[str, Json]

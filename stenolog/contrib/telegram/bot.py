@@ -219,7 +219,7 @@ class Request(HTTPXRequest):
 
 
 class TokenTransport(httpx.AsyncBaseTransport):
-    """Transport that puts the token in place of its placeholder."""
+    """Transport that puts the token in place of its placeholder, in a private copy of the request."""
 
     def __init__(self, server: str, standin: str, token: str) -> None:
         self._inner = httpx.AsyncHTTPTransport(proxy=_proxy(server))

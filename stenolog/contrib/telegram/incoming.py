@@ -228,7 +228,7 @@ AROUND = {"bold": "*", "strong": "*", "struck": "~", "italic": "_", "slanted": "
 
 
 def weigh(text: str) -> int:
-    """Return a rendered text's largest possible weight in UTF-16 code units."""
+    """Return a rendered text's largest weight in UTF-16 code units, with each mark escaped."""
     return utf16_length(text) + len(SPECIAL.findall(text))
 
 

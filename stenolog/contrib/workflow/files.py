@@ -71,9 +71,9 @@ def _identity_of(row: Mapping[str, Any], at: datetime) -> tuple[str, str, str, i
 class WorkflowRows(importers.RecordConverter):
     """Converter of one workflow's `records` in order.
 
-    A user's words are for the next speaker, else for the first. The system's first words to an agent that has
-    not spoken are its persona. A row without an id is known by its words; one without a time has the previous
-    row's. Rows that `WorkflowFollower` wrote of this log are skipped.
+    A user's words are for the next speaker, else for the first who ever speaks. The system's first words to
+    an agent that has not spoken are its persona. A row without an id is known by its words; one without a
+    time has the previous row's. Rows that `WorkflowFollower` wrote of this log are skipped.
     """
 
     def __init__(self, log: importers.ExistingLog, records: Sequence[Record]) -> None:

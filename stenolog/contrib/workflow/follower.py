@@ -32,9 +32,9 @@ class WorkflowFollower:
     imported from the same table are not written again.
 
     `workflow` returns the id in `workflows` for a conversation's name, None to leave it out. By default a
-    name of digits is the id; forks of it are left out; others get a new workflow of their name. `columns`
-    gives an entry's values for your own columns. Raises `CallerError`, and `TableError` for what the database
-    refuses.
+    name of digits is the id; conversations forked from it or begun in it are left out; others get a new
+    workflow of their name. `columns` gives an entry's values for your own columns. Raises `CallerError`, and
+    `TableError` for what the database refuses.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class WorkflowFollower:
         self._workflow = workflow
 
     def follow(self, timeout: float | None = None) -> None:
-        """Catch up whenever the log grows, until closed or quiet for `timeout` seconds.
+        """Catch up now, and again whenever the log grows, until closed or quiet for `timeout` seconds.
 
         Raises `TableError` if the database goes away: begin again with a new connection.
         """

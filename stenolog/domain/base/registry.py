@@ -1,6 +1,7 @@
 """Registries: values of one kind by name, from stenolog and from plugins.
 
-MODELS: Registry[type[Model]] = Registry("a model") MODELS.add("telegraph", Telegraph)
+MODELS: Registry[type[Model]] = Registry("a model")
+MODELS.add("telegraph", Telegraph)
 """
 
 from __future__ import annotations

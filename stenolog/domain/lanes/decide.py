@@ -89,7 +89,10 @@ def _user(state: State, message: events.UserMessage) -> tuple[events.Event, ...]
 
 
 def _refused_by(state: State, message: events.UserMessage) -> Iterator[OpenCall]:
-    """Yield the calls that a person's words refuse: those waiting for approval in the lanes addressed."""
+    """Yield the calls that a person's words refuse: those that wait for an approval.
+
+    These are calls of lanes that the words would ask, or that have the turn.
+    """
     if message.author_kind != "person" or not message.parts:
         return
     for where in hearing(state, message):

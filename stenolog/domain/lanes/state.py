@@ -354,11 +354,11 @@ def decision(state: State, lane: LaneState) -> Decision:
             return Decision("wait", reason=_quiet(state.turn_state))
 
 
-def _quiet(floor: TurnState) -> str:
+def _quiet(turn_state: TurnState) -> str:
     """Return the reason why an idle lane waits, under a rule that hands turns on."""
-    if not floor.holders:
-        return floor.end_reason
-    return f"{', '.join(floor.holders)} {'has' if len(floor.holders) == 1 else 'have'} the turn"
+    if not turn_state.holders:
+        return turn_state.end_reason
+    return f"{', '.join(turn_state.holders)} {'has' if len(turn_state.holders) == 1 else 'have'} the turn"
 
 
 def blocked_reason(blocked: Blocked) -> str:

@@ -77,7 +77,7 @@ class TurnRule:
         return not to
 
     def hands_on(self, lane: str) -> bool:
-        """Return whether `after` finds the lanes that an answer of `lane` names in `floor.handed_to`."""
+        """Return whether `after` finds the lanes that an answer of `lane` names in `turn_state.handed_to`."""
         return False
 
     def begin(self, state: State) -> NextTurn:
@@ -337,10 +337,10 @@ def around(line: Sequence[str], last: str) -> Iterator[str]:
 
 def has_news(state: State, where: str) -> bool:
     """Return whether a person's message, or another lane's answer in turn, is new to the lane."""
-    seen, floor = state.lane(where).seen, state.turn_state
+    seen, turn_state = state.lane(where).seen, state.turn_state
     return seen < max(
-        floor.last_person_at,
-        floor.last_answer_at if floor.last_answer_by != where else floor.previous_answer_at,
+        turn_state.last_person_at,
+        turn_state.last_answer_at if turn_state.last_answer_by != where else turn_state.previous_answer_at,
     )
 
 

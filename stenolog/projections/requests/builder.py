@@ -3,8 +3,8 @@
 Read this file first. A request is a pure function of the log: the same entries, lane, policy and API give the
 same bytes on any machine, in any Python. No stage reads a clock, draws a random number or performs I/O.
 
-A log becomes a body in eight stages. Each is a pure function in `pipeline/`, in the file named after it. It
-records what it did with every entry, so that the explanation accounts for all of them:
+A log becomes a body in eight stages. The first seven are pure functions in `pipeline/`, in the files named
+beside them. Each records what it did with every entry, so that the explanation accounts for all of them:
 
     1 visible      drop entries that the lane may not see (`visibility`)
     2 edited       put edits and summaries in the place of what they replace (`edits`)
@@ -13,7 +13,7 @@ records what it did with every entry, so that the explanation accounts for all o
     5 grouped      make one unit of an answer, its calls and one result for each (`tool_groups`)
     6 prompt       add system text and tools before the conversation, notes around it (`prompt`)
     7 fitted       drop the oldest units until the rest fits the budget (`budget`)
-    8 rendered     write the body of one provider's API (`apis`)
+    8 rendered     write the body of one provider's API (`formats/<api>/write.py`)
 
 `build_reference` gives the entries one by one to a view (`take`), which folds what the stages ask for:
 settings, the lane's memory, the pairs of calls and results. The stages work at three moments:

@@ -323,5 +323,5 @@ def cuts(entries: Iterable[Entry]) -> dict[int, str]:
 
 
 def cut_of(receipt: Receipt) -> str:
-    """Return the spans cut from a request, as `2-51, 60-71`."""
-    return ", ".join(f"{first}-{last}" for first, last in cut_runs(receipt))
+    """Return the spans cut from a request, as `2-51, 60`."""
+    return ", ".join(f"{first}-{last}" if last > first else str(first) for first, last in cut_runs(receipt))

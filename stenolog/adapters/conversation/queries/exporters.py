@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Exporter:
-    """A format to which a conversation, or one request of it, is written.
+    """A format in which a conversation, or one request of it, is written.
 
     `write(conversation, stream, agent)` writes text; `agent` is whose messages to write, empty if
     `of_one_agent` is False. `write_folder(conversation, folder)` returns the file written.
-    `write_moment(moment)` returns a request as text. `write_redacted(conversation, stream, redaction)` writes
-    what a `Redaction` leaves.
+    `write_moment(moment)` returns the request of a `Moment` as text. `write_redacted(conversation, stream,
+    redaction)` writes what a `Redaction` leaves.
     """
 
     name: str
@@ -59,8 +59,9 @@ def export(
 ) -> str:
     """Return a conversation as text, or an agent's request at a position.
 
-    Raises `NotRegisteredError` for an unknown form, and `CallerError` for a form that is a folder, for a
-    missing agent among several, and for a position, API or policy with a form of the whole conversation.
+    Raises `NotRegisteredError` for an unknown form, and `CallerError` for a form that is written into a
+    folder, if no agent is named and several take part, and for a position, API or policy with a form of the
+    whole conversation.
     """
     exporter = EXPORTERS[form]
     if exporter.write_moment is not None:

@@ -62,7 +62,7 @@ class PersistentFold(Generic[S]):
 
 
 def rules_version() -> str:
-    """Return the release and the versions of plugins' rules, which may change folds."""
+    """Return the release, and name and version of each rule of plugins, which may change folds."""
     return " ".join((__version__, *turns.TURN_RULES.additions(), *HISTORIES.additions()))
 
 
@@ -167,7 +167,7 @@ class FoldCursor(Generic[S]):
         self._changed = False
 
     def take(self, read: Entry | Head) -> None:
-        """Read the next entry, or skip some; none is read twice."""
+        """Read the next entry, or note that others were skipped; no entry is read twice."""
         if read.position <= self.position:
             return
         self.position = read.position
@@ -223,7 +223,8 @@ def load_checkpoint(
     """Return state and position of the last usable checkpoint, or the initial state and 0.
 
     A fork starts with its parent's checkpoints. A checkpoint of another log, or one that `dump` does not
-    write, is deleted with all of its conversation. `digests` have been read already; this adds to them.
+    write, is deleted, with every other checkpoint of that conversation. `digests` have been read already;
+    this adds to them.
     """
     digests = {} if digests is None else digests
     checkpoints, recorder = conversation.log.checkpoints, conversation.log.recorder

@@ -167,8 +167,9 @@ class Outputs(Mapping[str, str]):
     def write_files(self, root: str | os.PathLike[str]) -> list[str]:
         """Write every output as a read-only file under a root; return the aliases written.
 
-        Existing files stay; a new version of an artifact replaces the previous one. Raises `CallerError` for
-        other existing files and links out of the root, `BlobNotFoundError` and `StoreError`.
+        A file with this content stays, and a new version of an artifact replaces an earlier one. Raises
+        `CallerError` if another file is in the way or a link leads out of the root, `BlobNotFoundError` and
+        `StoreError`.
         """
         versions: dict[str, set[str]] = {}
         for entry in self._talk.entries():

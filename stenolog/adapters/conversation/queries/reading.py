@@ -158,8 +158,9 @@ class ReadableConversation(StreamHandle):
     def context_curve(self, agent: str, at: int | None = None, *, task: str = "") -> ContextCurve:
         """Return an agent's context over time: tokens of each request, and what reduced it.
 
-        `samples` has each model call: rebuilt, billed, and read from the provider's cache; `svg()` is the
-        picture. Raises `ConversationNotFoundError`, `AgentNotFoundError`, `PositionNotFoundError`.
+        `samples` has the tokens of each model call: rebuilt, billed, and read from the provider's cache;
+        `svg()` is the picture. Raises `ConversationNotFoundError`, `AgentNotFoundError`,
+        `PositionNotFoundError`.
         """
         from .requests import curves  # late, as above
 

@@ -37,10 +37,10 @@ MAIN = "assistant"
 
 
 class OpenAIChat(RecordConverter):
-    """Converter of one conversation.
+    """Converter of a chat.
 
-    `card` is the file's own on the agent. A message without a time gets 1970-01-01T00:00:00Z, so that imports
-    are the same on every day.
+    `card` is the agent's card from the file's other fields. A message without a time gets
+    1970-01-01T00:00:00Z, so that imports are the same on every day.
     """
 
     def __init__(self, log: ExistingLog, card: AgentCard, agent: str = MAIN) -> None:

@@ -39,7 +39,7 @@ _LONGEST_WAIT_MS = 30 * 24 * 3600 * 1000
 
 
 class ClaudeCode:
-    """Converter of one session."""
+    """Converter of a Claude Code session."""
 
     def __init__(self, log: ExistingLog) -> None:
         self.conversation = ClaudeMessages(log)

@@ -59,7 +59,7 @@ class Line(NamedTuple):
 
 
 class Codex:
-    """Converter of one rollout."""
+    """Converter of a Codex rollout."""
 
     def __init__(self, log: ExistingLog) -> None:
         self.writer = EventWriter("codex", MAIN, log)

@@ -30,7 +30,7 @@ _SPOKEN = ("user", "gemini", "model")
 
 
 class GeminiCli(GeminiSession):
-    """Converter of one chat."""
+    """Converter of a Gemini CLI chat."""
 
     system = "gemini-cli"
     main = "gemini"

@@ -18,7 +18,7 @@ KINDS: dict[str, AuthorKind] = {"cron": "schedule", "notification": "system"}
 
 
 class QwenCode(GeminiSession):
-    """Converter of one session."""
+    """Converter of a Qwen Code session."""
 
     system = "qwen-code"
     main = "qwen"

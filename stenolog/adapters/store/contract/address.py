@@ -1,4 +1,7 @@
-"""Names of a log: a file's path, a PostgreSQL address, or none."""
+"""Texts that name a log: a file's path, or an address in PostgreSQL.
+
+An address may hold a password: show it only by `without_password`.
+"""
 
 from __future__ import annotations
 
@@ -106,7 +109,8 @@ def _is_shown(name: str, value: str) -> bool:
 def hide_passwords(text: str) -> str:
     """Return a message without the passwords of addresses in it.
 
-    Of such an address the rest of its line up to a later @ is left out: it may have blanks.
+    Of an address that has one, the rest of its line up to a later @ is left out too: a password may have
+    blanks.
     """
     return "\n".join(map(_without_passwords, text.split("\n")))
 

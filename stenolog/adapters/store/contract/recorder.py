@@ -156,7 +156,7 @@ class LogRecorder(ProcessRecorder):
 
     @abstractmethod
     def record_by_id(self, stream: values.Stream, id: str) -> Record | None:
-        """Return the record with an entry id, the conversation's own first."""
+        """Return the record with an entry id; a fork's own counts before an inherited one."""
 
     @abstractmethod
     def header(self, stream: values.Stream, position: int) -> tuple[str, int, bytes] | None:

@@ -76,7 +76,7 @@ class ErasureStore(ABC):
 
     @abstractmethod
     def unfinished(self) -> tuple[set[int], set[str], int]:
-        """Return streams and blobs with erased words left beside the log, and the last number."""
+        """Return streams and blobs whose erased words may still be beside the log, and the last number."""
 
     @abstractmethod
     def end(self, upto: int) -> None:
@@ -141,13 +141,14 @@ class Presence(Protocol):
         """Delete data on a dead owner without claims."""
 
     def watch(self, call: Callable[[], object]) -> None:
-        """Call `call`, in any thread, once others may take this process for dead.
+        """Call `call`, in any thread, shortly before others may take this process for dead.
 
-        Its effects are no longer protected: another process may start them.
+        If that was missed, as soon as possible afterwards. Its effects are then no longer protected: another
+        process may start them.
         """
 
     def renew(self) -> None:
-        """Show that the runner lives, before it starts an effect. Raises `StoreError`."""
+        """Show anew that the runner lives, before it starts an effect again. Raises `StoreError`."""
 
     def close(self, *, keep: bool = False) -> None:
         """End the presence. With `keep`, claims remain whose owner is now dead."""

@@ -46,7 +46,7 @@ def fork(
     *,
     again: bool = False,
 ) -> Stream:
-    """Fork as `LogRecorder.fork`; the caller has the history's turn.
+    """Fork as `ConversationStore.fork`; the caller has the history's turn.
 
     `again`: an earlier attempt may have made it.
     """

@@ -311,7 +311,7 @@ class DraftWriter:
         self._is_writing = False
 
     def add(self, said: Sequence[tuple[int, bytes]]) -> None:
-        """Store pieces with those of others that wait; see `LogRecorder.add_drafts`."""
+        """Store pieces with those of others that wait; see `DraftStore.add`."""
         mine = _Pieces(said)
         with self._guard:
             self._waiting.append(mine)

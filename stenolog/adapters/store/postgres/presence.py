@@ -164,7 +164,7 @@ class ProcessLease:
 
 
 class RunnerPresence:
-    """A runner of this process that lives; see `claim_recorder.Presence`."""
+    """A runner of this process that lives; see `roles.Presence`."""
 
     def __init__(self, lease: ProcessLease, id: str) -> None:
         self._lease = lease

@@ -20,7 +20,7 @@ from .handle import LogHandle
 
 
 class Claims:
-    """Claims on a conversation's effects; see `LogRecorder` for its methods."""
+    """Claims on a conversation's effects; see `ClaimStore` and `DraftStore` for its methods."""
 
     def __init__(self, recorder: LogRecorder, stream: Stream) -> None:
         self._recorder = recorder

@@ -310,7 +310,7 @@ class StreamHandle:
         return next(self.entries(position - 1, position))
 
     def entry_by_id(self, id: str) -> Entry | None:
-        """Return the entry of that id, None if there is none; a fork's own first."""
+        """Return the entry of that id; None if there is none. A fork's own counts before an inherited one."""
         return reader.find(self._recorder, self.stream, id)
 
     def imported_ranges(self) -> tuple[PositionRange, ...]:
@@ -324,7 +324,8 @@ class StreamHandle:
     def checked(self, position: int, *, least: int = 0) -> int:
         """Return a caller's position if the conversation has it.
 
-        Raises `PositionNotFoundError`, and `ConversationNotFoundError` if it has no entries.
+        Raises `PositionNotFoundError`, and `ConversationNotFoundError` if `least` wants an entry of a
+        conversation without any.
         """
         # A conversation never gets shorter, so a position up to a known head needs no read.
         remembered = self.stream.head

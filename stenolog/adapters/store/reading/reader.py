@@ -101,7 +101,7 @@ def _check_inherited(recorder: LogRecorder, stream: Stream, position: int, last:
 
 
 def find(recorder: LogRecorder, stream: Stream, id: str) -> Entry | None:
-    """Return the entry of that id, the conversation's own first; None if there is none."""
+    """Return the entry of that id; None if there is none. A fork's own counts before an inherited one."""
     record = recorder.record_by_id(stream, id)
     return None if record is None else to_entry(stream.name, record)
 
@@ -164,7 +164,7 @@ DECODERS = _Decoders()
 
 
 def ancestor_streams(recorder: LogRecorder, stream: Stream, last: int) -> Iterator[tuple[Stream, int]]:
-    """Yield the streams of positions up to `last`, itself first, each with its last one."""
+    """Yield the streams of positions up to `last`, the conversation's own first, each with its last one."""
     for segment in reversed(recorder.lineage(stream, last)):
         own = segment.key == stream.key
         yield stream if own else Stream(stream.name, segment.key), segment.upto

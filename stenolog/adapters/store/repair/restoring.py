@@ -1,6 +1,7 @@
 """Restoring: a copy replaces a log that nobody uses.
 
-If interrupted, the next attempt moves the remaining files after those moved before (see `gate`).
+If interrupted, the next attempt moves the remaining files to where the first ones went, under the same stamp
+(see `gate`).
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class Checkpoint(NamedTuple):
 
 
 class CheckpointRun(NamedTuple):
-    """A fold's states up to `last`, where the conversation has this digest.
+    """A fold's states from its first change to `last`, where the conversation has this digest.
 
     `changes` are ascending positions with the state from there on.
     """
@@ -110,7 +110,7 @@ class Checkpoints(Sidecar):
                 connection.execute(statement)
 
     def get(self, key: int, fold: str, version: str, upto: int) -> Checkpoint | None:
-        """Return the last intact checkpoint at or before `at`; None if there is none."""
+        """Return the last intact checkpoint at or before `upto`; None if there is none."""
         for row in self._select(GET, key, fold, version, upto):
             try:
                 return _found(self._unsealed(row, key, fold, version), upto)
@@ -194,7 +194,7 @@ def interval_for(size: int) -> int:
 
 
 def _found(row: Row, upto: int) -> Checkpoint:
-    """Return the state at `at`, or at the run's end if before it."""
+    """Return the state at `upto`, or at the run's end if the run ends before that."""
     _, last, digest, changed, stored, size, past = row
     state = _at(past, upto) if upto < changed else _plain(stored, size)
     return Checkpoint(min(upto, last), state, last, digest)

@@ -187,7 +187,7 @@ def _existing_records(
 def fork(
     connection: sqlite3.Connection, parent: Stream, at: Head, name: str | None, items: Sequence[PendingEntry]
 ) -> Stream:
-    """See `LogRecorder.fork`."""
+    """See `ConversationStore.fork`."""
     key = parent.key
     assert key is not None, "it has entries"
     if shared.name_of(connection, key) is None:

@@ -1,7 +1,7 @@
 """Notifications of commits between processes: NOTIFY after a commit, LISTEN, and a poll each second.
 
 A NOTIFY within an append's transaction would lock the whole server during its commit. So a thread of each
-process sends it afterwards, one for some milliseconds, on its own connection.
+process sends one NOTIFY for all commits of some milliseconds, on its own connection.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Connections to one log's database: a pool, transactions in turns, lost connections.
 
 A *turn* is an advisory lock on a conversation, or on the log's history (`HISTORY`), until the transaction's
-end. One rule orders notification ids (see `followed`): a transaction takes the turns of all conversations
-before it writes anything.
+end. One rule orders notification ids (see `followed`): before it writes anything, a transaction takes the
+turns of all conversations that it appends to.
 """
 
 from __future__ import annotations

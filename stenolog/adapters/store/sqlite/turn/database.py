@@ -33,9 +33,9 @@ CACHE_KB = 16_000
 # SQLite's own default: 1,000 pages of 4096 bytes.
 WAL_BYTES = 4_000_000
 """The write-ahead log is moved into the file when it has grown to this."""
-# Shorter than the deadline: folding can wait for the next time, and a delete must not wait for readers.
+# Shorter than the deadline: moving it can wait for the next time, and a delete must not wait for readers.
 CHECKPOINT_MS = 2_000
-"""Milliseconds that `fold` waits for readers."""
+"""Milliseconds that `checkpoint_wal` waits for readers."""
 # With "normal" a commit is too fast for one more `stat` each time (see `check_place`).
 LOOK_SECONDS = 0.02
 PRAGMAS = (

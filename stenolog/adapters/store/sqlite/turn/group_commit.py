@@ -3,7 +3,7 @@
 Most of the time of an append is one `fsync`. If 64 threads committed one after another, the last would wait
 for 64 of them. With groups it waits for two: the commit under way, and that of its own group.
 
-A job is a function that writes into a transaction, such as `sqlite_appends.Append.write`.
+A job is a function that writes into a transaction, such as `appends.Append.write`.
 `GroupCommit.write` has two ways to run it:
 
 - No thread is writing and the queue is empty: the caller runs the job in its own thread (`SingleWrite`). A
