@@ -329,7 +329,7 @@ def test_the_user_sees_in_the_timeline_from_where_on_a_role_was_shown_less(room:
 
 
 @pytest.mark.parametrize(
-    ("chosen", "expected"), [(LastN(4), [(7, DEV, "from here on without 2-2")]), (FullHistory(), [])]
+    ("chosen", "expected"), [(LastN(4), [(7, DEV, "from here on without 2")]), (FullHistory(), [])]
 )
 def test_a_window_that_moves_at_every_answer_is_told_of_once(
     room: Room, chosen: Policy, expected: list[tuple[int, str, str]]

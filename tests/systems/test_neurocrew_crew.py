@@ -266,7 +266,7 @@ def test_where_a_role_is_shown_less_the_operator_is_told_too(
 
     told = [(r.levelname, r.getMessage()) for r in caplog.records if r.name == "stenolog.engine"]
     assert told == [
-        ("WARNING", f"room at 4: {DEV} is not shown 2-2"),
+        ("WARNING", f"room at 4: {DEV} is not shown 2"),
         ("INFO", f"room at 6: {DEV} is not shown 2-4"),
     ]
     assert [

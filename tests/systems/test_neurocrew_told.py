@@ -97,4 +97,4 @@ def test_a_person_in_a_chat_sees_what_an_answer_was_given_without_where_that_is_
     shown = [render_entry(cuts=wanted)(last, Settings()) for wanted in (False, True)]
 
     assert isinstance(last.event, AssistantMessage)
-    assert shown == [["Yes."], ["Yes.\n\n(answered without 2-2)"]]
+    assert shown == [["Yes."], ["Yes.\n\n(answered without 2)"]]

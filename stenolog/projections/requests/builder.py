@@ -13,7 +13,7 @@ beside them. Each records what it did with every entry, so that the explanation 
     5 grouped      make one unit of an answer, its calls and one result for each (`tool_groups`)
     6 prompt       add system text and tools before the conversation, notes around it (`prompt`)
     7 fitted       drop the oldest units until the rest fits the budget (`budget`)
-    8 rendered     write the body of one provider's API (`formats/<api>/write.py`)
+    8 rendered     write the body of one provider's API (`formats`)
 
 `build_reference` gives the entries one by one to a view (`take`), which folds what the stages ask for:
 settings, the lane's memory, the pairs of calls and results. The stages work at three moments:

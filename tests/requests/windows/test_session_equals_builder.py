@@ -45,7 +45,7 @@ MODULES = {
     "grouped": "tool_groups",
     "prompt": "prompt",
     "fitted": "budget",
-    "rendered": "apis",
+    "rendered": "formats",
 }
 """The stages in order, and the file of each."""
 
@@ -219,5 +219,5 @@ def test_the_builder_and_the_docs_name_the_same_stages_in_the_same_order() -> No
 def test_each_stage_stands_in_a_file_of_its_own_that_opens_with_its_name() -> None:
     room = Path(builder.__file__).parent / "pipeline"
     for number, (stage, module) in enumerate(MODULES.items(), 1):
-        if module != "apis":
+        if module != "formats":
             assert (room / f"{module}.py").read_text().startswith(f'"""Stage {number}, {stage}: '), module
