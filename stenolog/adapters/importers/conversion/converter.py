@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeAlias
+from typing import BinaryIO, Protocol, TypeAlias
 
 from stenolog.adapters.importers.door.json_lines import Json, JsonLinesReader, Record
 from stenolog.domain.entry import EPOCH, NewEntry
@@ -15,9 +15,6 @@ from stenolog.domain.events import Unknown
 
 from .event_writer import EventWriter
 from .steps import ExistingLog, Step
-
-if TYPE_CHECKING:
-    pass
 
 
 class Converter(Protocol):

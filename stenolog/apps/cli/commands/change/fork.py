@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import click
 
@@ -12,9 +12,6 @@ from stenolog.apps.cli.arguments.options import OneOf, takes_db, takes_name
 from stenolog.apps.cli.arguments.position import resolve
 from stenolog.apps.cli.framework import command
 from stenolog.apps.cli.lines import CommandResult, done
-
-if TYPE_CHECKING:
-    pass
 
 
 @command("fork", example="stenolog fork demo --after 4 --name retry")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from stenolog.apps.cli.arguments.database import Database
@@ -11,9 +9,6 @@ from stenolog.apps.cli.arguments.lookup import find_conversation, open_log
 from stenolog.apps.cli.arguments.options import takes_db, takes_name
 from stenolog.apps.cli.framework import command
 from stenolog.apps.cli.lines import CommandResult, done
-
-if TYPE_CHECKING:
-    pass
 
 
 @command("rename", example="stenolog rename demo parser")

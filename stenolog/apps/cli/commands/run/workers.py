@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stenolog.apps.cli.arguments.database import Database
 from stenolog.apps.cli.arguments.lookup import open_log
 from stenolog.apps.cli.arguments.options import takes_db
 from stenolog.apps.cli.framework import command
 from stenolog.apps.cli.lines import CommandResult, Piece, counted, line, when
-
-if TYPE_CHECKING:
-    pass
 
 
 @command("workers", example="stenolog workers --db postgresql://db/talks")

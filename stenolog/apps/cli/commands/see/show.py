@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import click
 
@@ -15,9 +14,6 @@ from stenolog.apps.cli.arguments.options import (
 from stenolog.apps.cli.arguments.position import resolve
 from stenolog.apps.cli.framework import command
 from stenolog.apps.cli.lines import CommandResult, Piece
-
-if TYPE_CHECKING:
-    pass
 
 
 @command("show", example="stenolog show demo @{error}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING
 
 import click
 
@@ -18,9 +17,6 @@ from stenolog.apps.cli.draw.entry_lines import carries_settings_of, entry_line
 from stenolog.apps.cli.framework import command
 from stenolog.apps.cli.lines import CommandResult, Piece, line
 from stenolog.domain.entry import Entry
-
-if TYPE_CHECKING:
-    pass
 
 
 @command("tail", example="stenolog tail demo")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import click
 
@@ -14,9 +13,6 @@ from stenolog.apps.cli.arguments.position import resolve
 from stenolog.apps.cli.framework import command
 from stenolog.apps.cli.lines import CommandResult, Piece, pass_token
 from stenolog.domain.events import AssistantMessage
-
-if TYPE_CHECKING:
-    pass
 
 
 @command("timeline", example="stenolog timeline demo --at 2h")

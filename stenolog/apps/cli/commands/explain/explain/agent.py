@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import click
 
@@ -21,9 +20,6 @@ from stenolog.apps.cli.framework import command
 from stenolog.apps.cli.lines import CommandResult, Piece
 from stenolog.apps.views.lanes import lane, means, own_api
 from stenolog.domain.policy_text import policy_of
-
-if TYPE_CHECKING:
-    pass
 
 
 @command("agent", example="stenolog explain agent demo coder --minus reviewer")

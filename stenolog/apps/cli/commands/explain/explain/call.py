@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from stenolog.apps.cli.arguments.database import Database
 from stenolog.apps.cli.arguments.lookup import find_both, open_log
@@ -12,9 +11,6 @@ from stenolog.apps.cli.arguments.position import resolve
 from stenolog.apps.cli.framework import command
 from stenolog.apps.cli.lines import CommandResult, Piece
 from stenolog.apps.views.positions import is_number
-
-if TYPE_CHECKING:
-    pass
 
 
 @command("call", example="stenolog explain call demo 3")

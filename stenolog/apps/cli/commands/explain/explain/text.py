@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from stenolog.apps.cli.arguments.agent import (
     agent_or_only,
@@ -20,9 +19,6 @@ from stenolog.apps.cli.terminal import progress
 from stenolog.apps.views.lanes import lacking, lane, means, own_api
 from stenolog.domain.errors import InvalidEventError
 from stenolog.domain.policy_text import policy_of
-
-if TYPE_CHECKING:
-    pass
 
 
 @command("text", example="stenolog explain text demo pytest --agent coder")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from stenolog.apps.cli.arguments.database import (
@@ -16,9 +14,6 @@ from stenolog.apps.cli.arguments.lookup import open_log
 from stenolog.apps.cli.arguments.options import takes_db
 from stenolog.apps.cli.framework import command
 from stenolog.apps.cli.lines import CommandResult, done
-
-if TYPE_CHECKING:
-    pass
 
 
 @command("backup", example="stenolog db backup copy.db")

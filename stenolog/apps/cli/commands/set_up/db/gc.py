@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from stenolog.apps.cli.arguments.database import (
     Database,
@@ -12,9 +11,6 @@ from stenolog.apps.cli.arguments.lookup import open_log
 from stenolog.apps.cli.arguments.options import takes_db
 from stenolog.apps.cli.framework import command
 from stenolog.apps.cli.lines import CommandResult, Piece, counted, line
-
-if TYPE_CHECKING:
-    pass
 
 
 @command("gc", example="stenolog db gc")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from stenolog.apps.cli.arguments.database import (
     Database,
     ServerDatabase,
@@ -11,9 +9,6 @@ from stenolog.apps.cli.arguments.database import (
 from stenolog.apps.cli.arguments.options import takes_db
 from stenolog.apps.cli.framework import command
 from stenolog.apps.cli.lines import CommandResult
-
-if TYPE_CHECKING:
-    pass
 
 
 @command("path", example="stenolog db path")

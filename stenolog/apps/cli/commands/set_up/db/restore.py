@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -18,9 +17,6 @@ from stenolog.apps.cli.arguments.options import takes_db
 from stenolog.apps.cli.framework import command
 from stenolog.apps.cli.lines import CommandResult, Piece, counted, line, paragraph
 from stenolog.apps.cli.terminal import there
-
-if TYPE_CHECKING:
-    pass
 
 RESTORED = "pg_restore brings back a dump of it; `stenolog import` takes in the conversations of a backup"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from pydantic import TypeAdapter
@@ -14,9 +14,6 @@ from stenolog.apps.cli.arguments.options import OneOf
 from stenolog.apps.cli.framework import command
 from stenolog.apps.cli.lines import CommandResult, Piece, line
 from stenolog.domain.codec import REGISTRY
-
-if TYPE_CHECKING:
-    pass
 
 
 @command("schema", example="stenolog db schema envelope")
