@@ -1,4 +1,4 @@
-"""Whole outputs of tools in files; a message has a preview that names its file."""
+"""Tool outputs in full, in files; a message has a preview that names its file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole tool outputs, by the aliases that requests show, and as read-only files.
+"""Tool outputs in full, by the aliases that requests show, and as read-only files.
 
     conversation.outputs["@state/logs/tool-results/8f3a1b2c4d5e6f70.json"]
 

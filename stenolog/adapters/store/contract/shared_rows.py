@@ -12,7 +12,7 @@ from stenolog.domain import history
 from stenolog.domain.errors import ConversationNotFoundError, CorruptLogError
 from stenolog.domain.history import Newest
 
-from .appends import check_storable
+from .appends import ExportWriter, check_storable
 from .values import EVERYWHERE, LAST, Cursor, Segment, Stream
 
 C = TypeVar("C")
@@ -273,3 +273,22 @@ class SharedRows(Generic[C]):
     def end_erasures(self, connection: C, upto: int) -> None:
         """Remove the marks of erasures up to a number."""
         self._run(connection, UNMARK, (*MARKED, upto))
+
+
+class SharedExportWriter(ExportWriter, Generic[C]):
+    """Writer of an export, as far as its statements are shared."""
+
+    def __init__(self, rows: SharedRows[C], connection: C) -> None:
+        self._rows, self._connection = rows, connection
+
+    def find(self, name: str) -> int | None:
+        return self._rows.find(self._connection, name)
+
+    def archive(self, key: int, at: int) -> None:
+        self._rows.archive(self._connection, key, at)
+
+    def advance(self, name: str, to: Cursor) -> None:
+        self._rows.save_cursor(self._connection, name, to)
+
+    def add_change(self, key: int, what: str, **values: Any) -> None:
+        self._rows.add_change(self._connection, key, what, **values)

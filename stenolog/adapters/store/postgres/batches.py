@@ -6,9 +6,10 @@ import pickle
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from stenolog.adapters.store.contract.appends import ExportWriter, Sources, fork_opening, make_records, once
+from stenolog.adapters.store.contract.appends import Sources, fork_opening, make_records, once
+from stenolog.adapters.store.contract.shared_rows import SharedExportWriter
 from stenolog.adapters.store.contract.values import (
     START,
     BlobContent,
@@ -182,11 +183,11 @@ def insert_export(connection: LogConnection, export: Spooled, *, again: bool = F
         writer.insert(export.parts())
 
 
-class PostgresExportWriter(ExportWriter):
+class PostgresExportWriter(SharedExportWriter[LogConnection]):
     """Writes an export in one transaction."""
 
     def __init__(self, connection: LogConnection) -> None:
-        self._connection = connection
+        super().__init__(shared, connection)
 
     def has(self, name: str, end: Head) -> bool:
         """Return whether a conversation has an entry with that position and digest."""
@@ -195,9 +196,6 @@ class PostgresExportWriter(ExportWriter):
 
     def put_blob(self, blob: BlobContent) -> None:
         blob_rows.insert(self._connection, [blob])
-
-    def find(self, name: str) -> int | None:
-        return shared.find(self._connection, name)
 
     def head(self, key: int) -> Head:
         return event_rows.head(self._connection, key) or START
@@ -208,15 +206,6 @@ class PostgresExportWriter(ExportWriter):
 
     def create(self, name: str, parent: int | None, fork: int | None) -> int:
         return conversation_rows.create(self._connection, name, parent=parent, fork=fork)
-
-    def archive(self, key: int, at: int) -> None:
-        shared.archive(self._connection, key, at)
-
-    def advance(self, name: str, to: Cursor) -> None:
-        shared.save_cursor(self._connection, name, to)
-
-    def add_change(self, key: int, what: str, **values: Any) -> None:
-        shared.add_change(self._connection, key, what, **values)
 
     def write(self, key: int, records: Sequence[Record]) -> None:
         write_rows(self._connection, key, Head(records[0].position - 1, b""), records)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from eventsourcing.persistence import IntegrityError, StoredEvent, Tracking
 
 from stenolog.adapters.store.contract import appends
+from stenolog.adapters.store.contract.shared_rows import SharedExportWriter
 from stenolog.adapters.store.contract.values import (
     START,
     BlobContent,
@@ -255,17 +256,14 @@ class Batch(NamedTuple):
         return made
 
 
-class SqliteExportWriter(appends.ExportWriter):
+class SqliteExportWriter(SharedExportWriter[sqlite3.Connection]):
     """Writes an export in one transaction."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
+        super().__init__(shared, connection)
 
     def put_blob(self, blob: BlobContent) -> None:
         blob_store.insert(self._connection, [blob])
-
-    def find(self, name: str) -> int | None:
-        return shared.find(self._connection, name)
 
     def head(self, key: int) -> Head:
         return event_rows.head(self._connection, key) or START
@@ -276,15 +274,6 @@ class SqliteExportWriter(appends.ExportWriter):
 
     def create(self, name: str, parent: int | None, fork: int | None) -> int:
         return conversation_rows.create(self._connection, name, parent=parent, fork=fork)
-
-    def archive(self, key: int, at: int) -> None:
-        shared.archive(self._connection, key, at)
-
-    def advance(self, name: str, to: Cursor) -> None:
-        shared.save_cursor(self._connection, name, to)
-
-    def add_change(self, key: int, what: str, **values: Any) -> None:
-        shared.add_change(self._connection, key, what, **values)
 
     def write(self, key: int, records: Sequence[Record]) -> None:
         event_rows.insert_stored(self._connection, key, records)
