@@ -36,7 +36,7 @@ class Upcast:
 
 
 # Closed: no class is ever imported because a database names it.
-class Registry:
+class TopicRegistry:
     """The class of each topic, and the upcasts that bring old topics up to date."""
 
     def __init__(
@@ -165,7 +165,7 @@ def _unknown(topic: str, payload: bytes) -> Unknown:
     )
 
 
-REGISTRY = Registry(
+REGISTRY = TopicRegistry(
     {
         "user_message@1": UserMessage,
         "assistant_message@1": AssistantMessage,

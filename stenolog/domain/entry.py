@@ -18,7 +18,7 @@ from stenolog.domain.erasure import ERASED, SWITCH, effects_of
 from .base.model import EPOCH as EPOCH
 from .base.model import in_utc
 from .base.value_help import quoted
-from .codec import REGISTRY, Registry
+from .codec import REGISTRY, TopicRegistry
 from .errors import CorruptLogError, InvalidEventError
 from .events import Event, ModeSwitch
 
@@ -117,7 +117,7 @@ def digest_of(previous: bytes, record: Record) -> bytes:
     return chain(previous, record.position, record.id, record.time, record.topic, record.size, content)
 
 
-def to_entry(conversation: str, record: Record, registry: Registry = REGISTRY) -> Entry:
+def to_entry(conversation: str, record: Record, registry: TopicRegistry = REGISTRY) -> Entry:
     """Return the record with its event decoded; an erased one as an `Unknown` of the topic "erased".
 
     Raises `CorruptLogError`, naming conversation and position.

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from stenolog import AgentCard, Event, LlmError, ModeSwitch, Tool, UserMessage
 from stenolog.domain.base.model import DEEPEST, frozen_value
-from stenolog.domain.codec import REGISTRY, JsonObject, Registry, Upcast
+from stenolog.domain.codec import REGISTRY, JsonObject, TopicRegistry, Upcast
 from stenolog.domain.events import Common, Known
 from stenolog.errors import CorruptLogError, InvalidEventError
 from stenolog.events import Unknown
@@ -257,7 +257,7 @@ def _third(old: JsonObject) -> JsonObject:
 
 
 UPCASTS = {"note@1": Upcast("note@2", _second), "note@2": Upcast("note@3", _third)}
-NOTES = Registry({"note@3": Note}, UPCASTS)  # type: ignore[dict-item] # an event of the test's own
+NOTES = TopicRegistry({"note@3": Note}, UPCASTS)  # type: ignore[dict-item] # an event of the test's own
 
 
 @pytest.mark.parametrize(
@@ -306,4 +306,4 @@ def test_an_old_payload_that_cannot_be_brought_up_to_date_is_a_corrupt_log(paylo
 )
 def test_upcasts_must_lead_from_an_old_topic_to_an_event(upcasts: dict[str, Upcast]) -> None:
     with pytest.raises(ValueError, match="upcasts from note@"):
-        Registry({"note@3": Note}, upcasts)  # type: ignore[dict-item] # as above
+        TopicRegistry({"note@3": Note}, upcasts)  # type: ignore[dict-item] # as above

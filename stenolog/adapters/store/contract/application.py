@@ -14,7 +14,7 @@ from eventsourcing.domain import DomainEventProtocol
 from eventsourcing.persistence import Mapper, StoredEvent, Transcoder
 from eventsourcing.utils import Environment, EnvType
 
-from stenolog.domain.codec import REGISTRY, Registry
+from stenolog.domain.codec import REGISTRY, TopicRegistry
 from stenolog.domain.errors import CorruptLogError, InvalidEventError
 from stenolog.domain.events import Event
 
@@ -36,7 +36,7 @@ class LogMapper(Mapper[str]):
     """Mapper of events to stored events and back, with the codec's bytes."""
 
     # A closed registry: the library's own mapper would import classes by names that stand in the file.
-    registry: Registry = REGISTRY
+    registry: TopicRegistry = REGISTRY
 
     def to_stored_event(self, domain_event: DomainEventProtocol[str]) -> StoredEvent:
         if not isinstance(domain_event, Recorded):
