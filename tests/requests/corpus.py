@@ -13,7 +13,7 @@ from stenolog import AssistantMessage, Entry, Event, ModeSwitch, Request, ToolCa
 from stenolog.domain.policy import PolicyLike
 from stenolog.errors import UnknownFormatError
 from stenolog.importers import import_file
-from stenolog.projections.requests.builder import lanes
+from stenolog.projections.requests.choosing import lanes
 from stenolog.projections.requests.incremental.series import from_window, windows
 from stenolog.projections.requests.incremental.window import Window
 from stenolog.projections.requests.sendable import takes_part

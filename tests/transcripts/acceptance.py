@@ -18,7 +18,7 @@ from stenolog.errors import UnknownFormatError
 from stenolog.importers import import_file
 from stenolog.parts import ProviderPart, ReasoningPart
 from stenolog.projections.formats import validate
-from stenolog.projections.requests.builder import lanes
+from stenolog.projections.requests.choosing import lanes
 from stenolog.projections.requests.incremental.series import build
 from stenolog.projections.requests.request import Request
 from tests.requests.corpus import Talk, requests

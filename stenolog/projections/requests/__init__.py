@@ -6,7 +6,7 @@ from stenolog.projections.formats import DEFAULT_API
 from stenolog.projections.messages.explanation import Omission, RequestPart
 from stenolog.projections.messages.message import PIPELINE
 
-from .builder import check_takes_part, lanes
+from .choosing import check_takes_part, lanes
 from .incremental.series import build, every_request
 from .pipeline.lane import LaneId
 from .request import Request

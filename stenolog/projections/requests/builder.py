@@ -32,14 +32,12 @@ windows that it advances: `tests/requests/windows/test_session_equals_builder.py
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import chain
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import AgentNotFoundError, InvalidPolicyError
-from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, UserMessage
-from stenolog.domain.policy import Policy, PolicyLike, policy
-from stenolog.domain.settings import NOTHING, Settings, settings
+from stenolog.domain.policy import Policy, PolicyLike
+from stenolog.domain.settings import NOTHING, settings
 from stenolog.projections.formats import DEFAULT_API, format_of
 from stenolog.projections.formats.base import Format
 from stenolog.projections.messages.explanation import Explanation, ready
@@ -47,6 +45,7 @@ from stenolog.projections.messages.message import EMPTY_BLOBS, Message
 from stenolog.projections.messages.sizes import COUNTERS, ESTIMATE, Counter
 from stenolog.projections.views.context import read_context
 
+from .choosing import choose
 from .pipeline.budget import caps, fit, since_last_turn, tidy
 from .pipeline.edits import edited, with_notes
 from .pipeline.lane import LaneId
@@ -56,7 +55,7 @@ from .pipeline.tool_groups import grouped, preview_note
 from .pipeline.view import Contents, View
 from .pipeline.visibility import visible
 from .request import Request
-from .sendable import check_askable, finished, unknown_agent
+from .sendable import check_askable, finished
 
 
 def build_reference(
@@ -127,7 +126,7 @@ def contents(view: View) -> Contents:
 
 
 def request_of(view: ReadView, api: str | Format, blobs: Mapping[str, bytes] = EMPTY_BLOBS) -> Request:
-    """Return the request of a view on an API (stages 6 and 8). Raises as `build`."""
+    """Return the request of a view on an API (stages 6 and 8). Raises as `build_reference`."""
     check_askable(view)
     view.read = set()
     shown = contents(view)
@@ -146,46 +145,3 @@ def request_of(view: ReadView, api: str | Format, blobs: Mapping[str, bytes] = E
     words = {position for part in rendered.parts for position in part.positions}
     explanation = Explanation(rendered.parts, tuple(gone), frozenset(view.read | words))
     return finished(view, chosen, rendered.body, ready(explanation), end, lambda: shown)
-
-
-def choose(
-    now: Settings, agent: str, given: PolicyLike, counters: Mapping[str, Counter]
-) -> tuple[Policy, Counter]:
-    """Return the given policy, else the card's, and the counter that it names."""
-    chosen = policy(now.card_of(agent).policy if given is None else given)
-    try:
-        return chosen, counters[chosen.counter]
-    except KeyError:
-        known = ", ".join(counters)
-        raise InvalidPolicyError(
-            f"/budget/counter: expected one of {known}, found {chosen.counter!r}"
-        ) from None
-
-
-def lanes(entries: Iterable[Entry]) -> tuple[LaneId, ...]:
-    """Return every lane that has taken part or was addressed, in order of appearance."""
-    return tuple(dict.fromkeys(lane for entry in entries for lane in _lanes_of(entry)))
-
-
-def check_takes_part(entries: Iterable[Entry], agent: str) -> None:
-    """Raise `AgentNotFoundError` if other agents have taken part or were addressed, and this one was not."""
-    known = [*dict.fromkeys(lane.agent for lane in lanes(entries))]
-    if known and agent not in known:
-        raise AgentNotFoundError(unknown_agent(agent, known))
-
-
-def _lanes_of(entry: Entry) -> Iterator[LaneId]:
-    match entry.event:
-        case AssistantMessage(in_context=False):
-            pass  # for the timeline alone, such as a subgraph's: it has no requests
-        case AssistantMessage(agent=agent, task=task) | LlmError(agent=agent, task=task):
-            yield LaneId(agent, task)
-        case UserMessage(to=to):
-            for where in to:
-                agent, _, task = where.partition("/")
-                yield LaneId(agent, task)
-        case ModeSwitch(joins=joins, cards=cards):
-            for agent in (*joins, *cards):
-                yield LaneId(agent)
-        case _:
-            pass

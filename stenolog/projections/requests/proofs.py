@@ -24,7 +24,7 @@ from stenolog.projections.messages.message import EMPTY_BLOBS, PIPELINE, PIPELIN
 from stenolog.projections.messages.sizes import COUNTERS, Counter
 
 from .as_sent import FOLLOWED, Patches, as_sent
-from .builder import lanes
+from .choosing import lanes
 from .grades import Grade, grade_of
 from .incremental.series import at_views, series
 from .pipeline.lane import LaneId

@@ -19,7 +19,7 @@ from stenolog.errors import StenologError
 from stenolog.events import PositionRange
 from stenolog.projections.analysis.whatif import whatif
 from stenolog.projections.requests import build, lanes
-from stenolog.projections.requests.builder import choose
+from stenolog.projections.requests.choosing import choose
 from stenolog.projections.requests.incremental.series import from_window, window
 from tests.strategies import logs
 

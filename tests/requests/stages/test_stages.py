@@ -37,3 +37,11 @@ def test_the_builders_head_has_each_stage_at_its_moments() -> None:
     )
 
     assert moments == {"on arrival": "1", "after each entry": "7", "at a request": "1 to 6 and 8"}
+
+
+def test_no_program_imports_the_builder() -> None:
+    package = Path(builder.__file__).parents[2]
+    imports = re.compile(r"^ *(?:from|import) .*\bbuilder\b", re.MULTILINE)
+    found = [path.name for path in package.rglob("*.py") if imports.search(path.read_text())]
+
+    assert found == []

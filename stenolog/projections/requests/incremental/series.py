@@ -14,7 +14,7 @@ from stenolog.projections.formats import DEFAULT_API
 from stenolog.projections.formats.base import Format
 from stenolog.projections.messages.message import EMPTY_BLOBS
 from stenolog.projections.messages.sizes import COUNTERS, ESTIMATE, Counter
-from stenolog.projections.requests.builder import choose
+from stenolog.projections.requests.choosing import choose
 from stenolog.projections.requests.pipeline.lane import LaneId
 from stenolog.projections.requests.request import Request
 from stenolog.projections.requests.sendable import may_be_asked, takes_part

@@ -32,7 +32,7 @@ from stenolog.projections.formats.base import Format
 from stenolog.projections.messages.message import PIPELINES
 from stenolog.projections.messages.sizes import Counter
 from stenolog.projections.requests import DEFAULT_API, PIPELINE, LaneId, Request
-from stenolog.projections.requests.builder import choose
+from stenolog.projections.requests.choosing import choose
 from stenolog.projections.requests.incremental.window import START, Window, WindowSnapshot
 from stenolog.projections.requests.pipeline.budget import caps
 

@@ -14,7 +14,7 @@ from stenolog.domain.policy import PolicyLike
 from stenolog.domain.values import PositionRange
 from stenolog.projections.analysis.whatif import check_hidden, switch_for, with_edits
 from stenolog.projections.requests import LaneId, Request
-from stenolog.projections.requests.builder import choose
+from stenolog.projections.requests.choosing import choose
 from stenolog.projections.requests.incremental.series import from_window
 from stenolog.projections.requests.incremental.window import Window
 
