@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stenolog import Team
-from stenolog.adapters.engine.runner.effects import mentioned, mentions
+from stenolog.adapters.engine.mentions import mentioned, mentions
 from stenolog.engine import Agent, Orchestrator, RoundRobin
 from stenolog.models import Scripted
 from tests.engine.given import answers, opened, run, worked

@@ -1,4 +1,4 @@
-"""Approvals: calls that a person decides about, and arguments that the person changes."""
+"""Approvals: calls that a person or a policy decides about, and arguments that the person changes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.tools.base import BaseTool
 from stenolog.adapters.tools.calls import call_at
+from stenolog.adapters.tools.execute import needs_approval
 from stenolog.domain.errors import IllegalCommandError, InvalidEventError
 from stenolog.domain.events import Event, UserMessage
 from stenolog.domain.lanes.effects import Effect, RunTool, effects, ref
@@ -21,6 +22,7 @@ from stenolog.projections.terminal_text import call_code
 
 from .agent import WorkerTool
 from .journal.effect_names import short_key, tool_key
+from .journal.journal import Journal
 
 
 class PendingApproval(NamedTuple):
@@ -139,6 +141,8 @@ def _waiting(conversation: Conversation) -> Iterator[PendingApproval]:
 
 Arguments = Mapping[str, Any] | str
 """Arguments as an object, or as the JSON of one."""
+POLICY = "approval policy"
+"""The author of an approval that needs no person."""
 
 
 def approval(conversation: Conversation, call: CallRef, arguments: Arguments | None = None) -> Control:
@@ -173,3 +177,18 @@ def _object(arguments: Arguments) -> dict[str, Any]:
 
 def _json(given: Mapping[str, Any]) -> str:
     return json.dumps(given, ensure_ascii=False, allow_nan=False)
+
+
+def auto_approvals(journal: Journal, tools: Mapping[str, Mapping[str, BaseTool]]) -> Iterator[UserMessage]:
+    """Yield the approvals of calls that need no person."""
+    for lane in journal.state.lanes.values():
+        for call in lane.calls if lane.status == "awaiting_approval" else ():
+            if not call.approval or (tool := tools.get(lane.agent, {}).get(call.name)) is None:
+                continue
+            # The author of an imported file chose these arguments, so a person has to decide.
+            if journal.is_foreign(call):
+                continue
+            if not needs_approval(tool, journal.call_of(RunTool(lane, call)).arguments):
+                # The log has a policy's decision like a person's.
+                control = Control(action="approve", call=ref(call))
+                yield UserMessage(control=control, author=POLICY, author_kind="system")

@@ -12,8 +12,8 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.engine.approvals import PendingApproval, approval, waiting
-from stenolog.adapters.engine.runner.effects import agents_by_name as agents_by_name
-from stenolog.adapters.engine.runner.effects import mentioned_agents
+from stenolog.adapters.engine.mentions import agents_by_name as agents_by_name
+from stenolog.adapters.engine.mentions import mentioned_agents
 from stenolog.adapters.engine.team.team import Team
 from stenolog.domain.entry import Entry, NewEntry
 from stenolog.domain.errors import AgentNotFoundError, CallerError, VersionConflictError

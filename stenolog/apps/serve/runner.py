@@ -18,9 +18,9 @@ from stenolog.adapters.engine.agent import Agent
 from stenolog.adapters.engine.journal import recovery
 from stenolog.adapters.engine.journal.effect_names import key
 from stenolog.adapters.engine.journal.journal import ClaimedEffect, Journal, Poll
+from stenolog.adapters.engine.mentions import mentioned
 from stenolog.adapters.engine.model_calls.model_call import StreamDraft, keep_drafts
 from stenolog.adapters.engine.options import Options
-from stenolog.adapters.engine.runner.effects import mentioned
 from stenolog.adapters.models.base import Model, ModelRequest
 from stenolog.adapters.store.contract.roles import Presence
 from stenolog.adapters.store.contract.values import Claim

@@ -11,7 +11,7 @@ from stenolog.adapters.conversation.aio import AsyncConversation
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.engine.approvals import Arguments, approval
 from stenolog.adapters.engine.journal.live_state import LiveState
-from stenolog.adapters.engine.runner.effects import agents_by_name, mentioned_agents
+from stenolog.adapters.engine.mentions import agents_by_name, mentioned_agents
 from stenolog.adapters.engine.team.start import Input, OnInput, TeamSettings, start_run
 from stenolog.adapters.engine.team.team import AnyConversation, Message
 from stenolog.adapters.store.contract.appends import check_storable

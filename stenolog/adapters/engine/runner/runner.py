@@ -23,7 +23,7 @@ from typing import ParamSpec, TypeVar
 
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.engine.agent import Agent
-from stenolog.adapters.engine.approvals import are_delegates, only_waits
+from stenolog.adapters.engine.approvals import are_delegates, auto_approvals, only_waits
 from stenolog.adapters.engine.journal import recovery
 from stenolog.adapters.engine.journal.effect_names import Key, key
 from stenolog.adapters.engine.journal.journal import ClaimedEffect, Instead, Journal, Outcome, Poll
@@ -38,7 +38,7 @@ from stenolog.domain.lanes.decide import decide
 from stenolog.domain.lanes.effects import CallModel, effects
 
 from .cuts import CutWarnings
-from .effects import auto_approvals, do, why_lost
+from .execution import do, why_lost
 from .upkeep_schedule import UpkeepSchedule
 
 P = ParamSpec("P")

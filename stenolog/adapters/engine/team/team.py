@@ -21,9 +21,9 @@ from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.engine.agent import Agent, Upkeep, WorkerTool, check_mode_tools, unknown_mode_tool
 from stenolog.adapters.engine.approvals import Arguments, PendingApproval, approval, waiting
 from stenolog.adapters.engine.journal.live_state import LiveState
+from stenolog.adapters.engine.mentions import agents_by_name, mentioned_agents
 from stenolog.adapters.engine.model_calls.retries import CircuitBreaker
 from stenolog.adapters.engine.options import WORLD, EntryAppended, OnUnknown, Options, RunEvent, Runtime
-from stenolog.adapters.engine.runner.effects import agents_by_name, mentioned_agents
 from stenolog.adapters.engine.runner.runner import Runner
 from stenolog.adapters.engine.runner.upkeep_schedule import upkeeps
 from stenolog.adapters.providers.prices import listed

@@ -1,11 +1,10 @@
-"""Execution of one effect, from its claim to its result; mentions, and approvals by policy."""
+"""Execution of one effect, from its claim to its result."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import cache, partial
 from typing import ParamSpec, Protocol, TypeVar
 
@@ -13,6 +12,7 @@ from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.engine.agent import Agent
 from stenolog.adapters.engine.journal.effect_names import Key, key
 from stenolog.adapters.engine.journal.journal import ClaimedEffect, Instead, Journal, Outcome
+from stenolog.adapters.engine.mentions import mentioned
 from stenolog.adapters.engine.model_calls.dispatch import DispatchCheck
 from stenolog.adapters.engine.model_calls.model_call import (
     DraftKeeper,
@@ -28,15 +28,13 @@ from stenolog.adapters.store.contract.values import Claim
 from stenolog.adapters.tools.base import BaseTool, ToolContext
 from stenolog.adapters.tools.base import ToolOutput as ToolOutcome
 from stenolog.adapters.tools.calls import with_metadata
-from stenolog.adapters.tools.execute import execute, needs_approval
+from stenolog.adapters.tools.execute import execute
 from stenolog.adapters.tools.results import failed, failure, redacted_output, result_of
 from stenolog.domain.errors import ModelError, OperationalError, ReplayMismatchError, StoredDataError
-from stenolog.domain.events import AssistantMessage, LlmError, UserMessage
+from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.lanes.effects import CallModel, RunTool, events_for, late, ref
 from stenolog.domain.lanes.state import LaneState
-from stenolog.domain.lanes.turns import rule_of
 from stenolog.domain.parts import text_of
-from stenolog.domain.values import Control, TurnPolicy
 from stenolog.projections.formats.deltas import ModelResponse, ResponseDelta
 from stenolog.projections.requests.transport import Outgoing
 
@@ -259,64 +257,3 @@ async def _run_tool(host: EffectHost, claimed: ClaimedEffect, effect: RunTool) -
         return lambda is_wanted: (made_once() if is_wanted else late(made_once()),)
 
     await host.settle(result(outcome), claimed.claim, lambda error: result(failure(error)))
-
-
-MENTION = re.compile(r"(?<![\w@.])@([\w][\w./-]*)")
-# Possessive quantifiers keep these patterns linear in texts that an agent or a stranger wrote.
-_FENCED = re.compile(
-    r"^ {0,3}(`{3,}+|~{3,}+)[^\n]*\n.*?(?:^ {0,3}\1[`~]*[ \t]*$|\Z)", re.DOTALL | re.MULTILINE
-)
-_CITED = re.compile(r"^ {0,3}>.*$", re.MULTILINE)
-_CODE = re.compile(r"(?<!`)(`++)(?:(?!\n\n).){1,2000}?(?<!`)\1(?!`)", re.DOTALL)
-# A quotation begins behind a blank or a bracket and ends before no letter: apostrophes and inches are none.
-_QUOTED = re.compile(
-    r"(?<![^\s(\[{])(?:\"[^\"\n]+\"|'[^'\n]+')(?!\w)"
-    r"|[\u201c\u201e][^\u201c\u201d\u201e\n]*[\u201c\u201d]|\u00ab[^\u00ab\u00bb\n]*\u00bb"
-)
-
-
-def mentions(text: str) -> Iterator[str]:
-    """Yield the names mentioned as `@name`, outside code, quotes and cited lines."""
-    for pattern in (_FENCED, _CITED, _CODE, _QUOTED):
-        text = pattern.sub(" ", text)
-    return (match.rstrip(".-/") for match in MENTION.findall(text))
-
-
-def mentioned_agents(text: str, names: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the agents that a text mentions, in order; `names` maps lower-case names to agents."""
-    found = (names.get(word.casefold()) for word in mentions(text))
-    return tuple(dict.fromkeys(name for name in found if name))
-
-
-def agents_by_name(agents: Iterable[str]) -> dict[str, str]:
-    """Return the agents by their names in lower case, with `_` for blanks."""
-    return {"_".join(name.casefold().split()): name for name in agents}
-
-
-def mentioned(text: str, names: Iterable[str], speaker: str, turns: TurnPolicy | None) -> tuple[str, ...]:
-    """Return the agents that an answer hands on to, in order, without the speaker."""
-    rule = rule_of(turns)
-    # The turn rule alone says who is next.
-    if rule.tracks_turns and not rule.hands_on(speaker):
-        return ()
-    return tuple(
-        name for name in mentioned_agents(text, {name.casefold(): name for name in names}) if name != speaker
-    )
-
-
-POLICY = "approval policy"
-
-
-def auto_approvals(journal: Journal, tools: Mapping[str, Mapping[str, BaseTool]]) -> Iterator[UserMessage]:
-    """Yield approvals that need no person, as events."""
-    for lane in journal.state.lanes.values():
-        for call in lane.calls if lane.status == "awaiting_approval" else ():
-            if not call.approval or (tool := tools.get(lane.agent, {}).get(call.name)) is None:
-                continue
-            # The author of an imported file chose these arguments, so a person has to decide.
-            if journal.is_foreign(call):
-                continue
-            if not needs_approval(tool, journal.call_of(RunTool(lane, call)).arguments):
-                # The log has a policy's decision like a person's.
-                control = Control(action="approve", call=ref(call))
-                yield UserMessage(control=control, author=POLICY, author_kind="system")
