@@ -16,8 +16,8 @@ from benchmarks.read import conversation
 from stenolog import Agent, Conversation, ModeSwitch, Team, TextPart, ToolCall, UserMessage
 from stenolog.adapters.conversation import log as logs
 from stenolog.adapters.conversation.queries.folds import Json
+from stenolog.adapters.store.claims import Claims
 from stenolog.adapters.store.contract.values import Claim
-from stenolog.adapters.store.reading.claims import Claims
 from stenolog.context import LastN
 from stenolog.domain.entry import microseconds
 from stenolog.domain.events import AssistantMessage, ToolResult

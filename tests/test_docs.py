@@ -12,7 +12,7 @@ import pytest
 
 from stenolog import Entry, Request
 from stenolog.adapters.conversation.search.lookup import Hit
-from stenolog.adapters.store.reading.claims import OpenClaim
+from stenolog.adapters.store.claims import OpenClaim
 from stenolog.apps.cli.app import MODULES, command_in
 from stenolog.projections.views.timeline import TimelineItem
 

@@ -9,9 +9,9 @@ import pytest
 
 import stenolog
 from stenolog import UserMessage
+from stenolog.adapters.store.claims import Claims
 from stenolog.adapters.store.contract.roles import Presence
 from stenolog.adapters.store.contract.values import Claim
-from stenolog.adapters.store.reading.claims import Claims
 from tests.postgres.server import Server
 
 Cli = Callable[..., Any]

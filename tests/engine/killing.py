@@ -17,8 +17,8 @@ import stenolog
 from stenolog import AssistantMessage, Entry, LlmError, Log, ToolResult
 from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.conversation.verifying.requests import prove
+from stenolog.adapters.store.claims import Claims
 from stenolog.adapters.store.contract.values import Claim
-from stenolog.adapters.store.reading.claims import Claims
 from stenolog.domain.lanes.effects import MODEL, UNKNOWN
 from stenolog.projections.requests import lanes
 from stenolog.projections.requests.incremental.series import from_window, windows

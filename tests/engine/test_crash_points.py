@@ -14,7 +14,7 @@ import pytest
 import stenolog
 from stenolog import Log, Team, ToolResult, UserMessage
 from stenolog.adapters.conversation.verifying.integrity import verify
-from stenolog.adapters.store.reading.claims import Claims
+from stenolog.adapters.store.claims import Claims
 from stenolog.domain.lanes.effects import UNKNOWN
 from stenolog.engine import Agent, AgentTool
 from stenolog.errors import ModelError

@@ -14,7 +14,7 @@ import pytest
 from stenolog import Conversation, Log, ModeSwitch, Team, TextPart, ToolResult
 from stenolog.adapters.engine import delegate
 from stenolog.adapters.engine.approvals import waiting
-from stenolog.adapters.store.reading.claims import Claims
+from stenolog.adapters.store.claims import Claims
 from stenolog.domain.lanes.limits import delegated_usage
 from stenolog.engine import Agent, AgentTool, EntryAppended, Limits
 from stenolog.errors import CallerError, ModelError, ReplayMismatchError

@@ -16,7 +16,7 @@ from stenolog.adapters.engine.journal.live_state import enqueue
 from stenolog.adapters.engine.model_calls.model_call import StreamDraft, keep_drafts, load_draft
 from stenolog.adapters.engine.runner import execution
 from stenolog.adapters.engine.runner.execution import GOES_ON
-from stenolog.adapters.store.reading.claims import Claims
+from stenolog.adapters.store.claims import Claims
 from stenolog.adapters.tools.base import RetrySafety
 from stenolog.adapters.tools.results import result_of
 from stenolog.domain.errors import StoreTimeoutError

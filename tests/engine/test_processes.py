@@ -17,8 +17,8 @@ import pytest
 import stenolog
 from stenolog import AssistantMessage, Entry, LlmError, ToolResult, UserMessage
 from stenolog.adapters.conversation.verifying.integrity import verify
+from stenolog.adapters.store.claims import Claims
 from stenolog.adapters.store.contract.claim_owner import Owner
-from stenolog.adapters.store.reading.claims import Claims
 from stenolog.adapters.store.sqlite import liveness
 from stenolog.adapters.store.sqlite.liveness import LivenessLock
 from stenolog.domain.lanes.effects import UNKNOWN

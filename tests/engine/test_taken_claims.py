@@ -10,8 +10,8 @@ from stenolog import AssistantMessage, ModeSwitch, Team, UserMessage
 from stenolog.adapters.engine.journal.journal import Journal
 from stenolog.adapters.engine.journal.recovery import DIED, recover
 from stenolog.adapters.engine.options import Options
+from stenolog.adapters.store.claims import Claims
 from stenolog.adapters.store.contract.values import Claim
-from stenolog.adapters.store.reading.claims import Claims
 from stenolog.domain.lanes.effects import UNKNOWN
 from stenolog.engine import Agent
 from stenolog.models import Scripted

@@ -92,7 +92,7 @@ def test_one_with_other_words_is_told_of_and_made_anew(path: Path, found: dict[s
 def test_one_that_another_process_writes_to_is_left_alone(path: Path, found: dict[str, Any]) -> None:
     with stenolog.open(path) as log, stenolog.open(path) as other:
         log.index.patience = 0.01  # type: ignore[misc]
-        with other.index.turn:
+        with other.index.guard:
             other.index.open().execute("BEGIN IMMEDIATE")
             assert check_index(log)
             other.index.open().execute("ROLLBACK")

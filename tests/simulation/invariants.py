@@ -11,7 +11,7 @@ import stenolog
 from stenolog import AssistantMessage, Conversation, Entry, LlmError, Log, State, ToolResult, evolve
 from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.engine.journal.live_state import queue
-from stenolog.adapters.store.reading.claims import OpenClaim
+from stenolog.adapters.store.claims import OpenClaim
 from stenolog.domain.entry import GENESIS, make_record
 from stenolog.domain.erasure import erasure_of, is_gone
 from stenolog.domain.lanes.decide import CANCELLED, LEFT, REFUSED

@@ -22,7 +22,7 @@ import stenolog.adapters.engine.journal.recovery as recovery
 import stenolog.adapters.engine.runner.runner as runner
 from stenolog import Log, Team
 from stenolog.adapters.engine.options import WORLD
-from stenolog.adapters.store.contract.threads import CommitNotifier
+from stenolog.adapters.store.contract.notifier import CommitNotifier
 from stenolog.adapters.store.sqlite import liveness
 from stenolog.adapters.store.sqlite.liveness import LivenessLock
 from stenolog.engine import Runtime

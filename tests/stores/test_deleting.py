@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 import stenolog
 from stenolog import AgentCard, AssistantMessage, Log, ModeSwitch, ToolResult, UserMessage
 from stenolog.adapters.conversation.verifying.integrity import verify
+from stenolog.adapters.store.claims import Claims
 from stenolog.adapters.store.contract.blobs import SHA, shas_in
 from stenolog.adapters.store.contract.values import Claim, Collected
-from stenolog.adapters.store.reading.claims import Claims
 from stenolog.adapters.store.sqlite import blob_store
 from stenolog.errors import BlobNotFoundError
 from stenolog.events import dump_event
@@ -96,7 +96,7 @@ def test_what_an_earlier_release_left_beside_a_log_goes_with_the_words(how: str,
 
 def test_it_is_overwritten_whatever_the_library_was_built_with(path: Path) -> None:
     with stenolog.open(path) as log:
-        with log.checkpoints.turn:
+        with log.checkpoints.guard:
             assert log.checkpoints.open().execute("PRAGMA secure_delete").fetchone() == (1,)
         assert log.datastore.writer.execute("PRAGMA secure_delete").fetchone() == (1,)
         with log.datastore.reading() as connection:
@@ -119,7 +119,7 @@ def test_a_process_that_has_the_conversation_in_memory_leaves_no_word_of_it_when
 def test_while_another_reads_the_write_ahead_log_has_it_and_collecting_takes_it_out(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stenolog.adapters.store.sqlite.turn.database.CHECKPOINT_MS", 1)
+    monkeypatch.setattr("stenolog.adapters.store.sqlite.turn.datastore.CHECKPOINT_MS", 1)
     with stenolog.open(path) as log, stenolog.open(path) as other:
         victim(log)
         with other.datastore.reading() as connection:

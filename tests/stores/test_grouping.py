@@ -28,8 +28,8 @@ from stenolog import (
     VersionConflictError,
 )
 from stenolog.adapters.conversation.verifying.integrity import verify
+from stenolog.adapters.store.claims import Claims
 from stenolog.adapters.store.contract.values import Claim
-from stenolog.adapters.store.reading.claims import Claims
 from stenolog.adapters.store.sqlite.turn.group_commit import PendingWrite, Savepoint
 from stenolog.domain.errors import ClaimLostError
 from stenolog.errors import ConversationNotFoundError, DuplicateIdError, InvalidEventError, StoreError
@@ -108,7 +108,7 @@ def submit(conversation: Conversation, asked: Asked) -> Future[list[Entry]]:
         except StenologError as error:
             future.set_exception(error)
 
-    waiting = PendingWrite(sealing(conversation, given, asked.expected, asked.fence).write, land)
+    waiting = PendingWrite(sealing(conversation, given, asked.expected, asked.fence), land)
     conversation.log.datastore.group.submit(waiting)
     return future
 
@@ -261,7 +261,7 @@ def test_a_job_of_several_goes_on_where_one_of_them_is_refused(log: Log, others:
     ]
 
     def job(part: Savepoint) -> list[Any]:
-        return [outcome(partial(append.write, part.smaller())) for append in appends]
+        return [outcome(partial(append, part.smaller())) for append in appends]
 
     write = partial(log.datastore.group.write, job)
     more = (partial(said, log[str(number)], "b") for number in range(others))
@@ -287,7 +287,7 @@ def test_a_job_of_several_that_fails_in_the_end_leaves_none_of_them_behind(log: 
     def job(part: Savepoint) -> None:
         with part:
             for append in appends:
-                append.write(part.smaller())
+                append(part.smaller())
             raise InvalidEventError("on second thoughts")
 
     write = partial(outcome, partial(log.datastore.group.write, job))

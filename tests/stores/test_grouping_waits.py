@@ -109,7 +109,7 @@ def refused(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     def none_left(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    waiting = PendingWrite(sealing(log["demo"], [NewEntry(HI)], None).write, lambda: None)
+    waiting = PendingWrite(sealing(log["demo"], [NewEntry(HI)], None), lambda: None)
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", none_left)
         with pytest.raises(StoreError, match="can't start new thread"):

@@ -25,7 +25,7 @@ from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.store.reading import reader
 from stenolog.adapters.store.sqlite import file_locks
 from stenolog.adapters.store.sqlite.file_locks import FileLock
-from stenolog.adapters.store.sqlite.turn.database import LogDatastore
+from stenolog.adapters.store.sqlite.turn.datastore import SqliteLogDatastore
 from tests.stores.conftest import said, texts
 from tests.stores.workers import PATIENCE
 
@@ -74,8 +74,8 @@ def free(log: Log) -> bool:
         lock.close()
 
 
-def opening(path: str, opened: list[LogDatastore]) -> None:
-    opened.append(LogDatastore(path, synchronous="normal"))
+def opening(path: str, opened: list[SqliteLogDatastore]) -> None:
+    opened.append(SqliteLogDatastore(path, synchronous="normal"))
 
 
 def append(log: Log) -> None:
@@ -122,7 +122,7 @@ def test_whoever_is_interrupted_keeps_nobody_from_writing(
 
 
 def test_whoever_is_interrupted_as_he_opens_a_log_keeps_nobody_from_opening_it(tmp_path: Path) -> None:
-    opened: list[LogDatastore] = []
+    opened: list[SqliteLogDatastore] = []
     for instant in itertools.count():
         path = str(tmp_path / f"{instant}.db")
         if done(partial(opening, path, opened), instant):

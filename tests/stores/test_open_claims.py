@@ -8,8 +8,8 @@ import pytest
 
 import stenolog
 from stenolog import UserMessage
+from stenolog.adapters.store.claims import Claims
 from stenolog.adapters.store.contract.values import Claim
-from stenolog.adapters.store.reading.claims import Claims
 from stenolog.errors import ConversationNotFoundError
 
 

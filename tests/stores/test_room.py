@@ -12,7 +12,7 @@ import pytest
 
 import stenolog
 from stenolog.adapters.conversation.verifying.integrity import verify
-from stenolog.adapters.store.sqlite.turn.database import WAL_BYTES
+from stenolog.adapters.store.sqlite.turn.datastore import WAL_BYTES
 from stenolog.adapters.store.sqlite.turn.transaction import STEP, WalPreallocator
 from tests.stores.conftest import said, texts
 

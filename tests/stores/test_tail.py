@@ -12,7 +12,7 @@ from threading import Thread
 
 import stenolog
 from stenolog import Conversation, Entry, Log, UserMessage
-from stenolog.adapters.store.contract.threads import CommitNotifier
+from stenolog.adapters.store.contract.notifier import CommitNotifier
 from tests.stores.conftest import said
 
 WAIT = 20.0

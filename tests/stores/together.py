@@ -6,20 +6,23 @@ import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from stenolog import Conversation, Log, NewEntry, StenologError
-from stenolog.adapters.store.sqlite.appends import Append
-from stenolog.adapters.store.sqlite.turn.group_commit import PendingWrite
+from stenolog.adapters.store.contract.appends import Append
+from stenolog.adapters.store.sqlite.appends import append
+from stenolog.adapters.store.sqlite.turn.group_commit import Job, PendingWrite
+from stenolog.domain.entry import Record
 from tests.stores.workers import PATIENCE
 
 
 def sealing(
     conversation: Conversation, drafts: Sequence[NewEntry], expected: int | None, fence: int | None = None
-) -> Append:
+) -> Job[list[Record]]:
     """Return the append of some drafts, as the store makes it."""
     items, edge = conversation.prepared(drafts), conversation.log.edge
-    return Append(conversation.stream, items, expected, edge, fence)
+    return partial(append, Append(conversation.stream, items, expected, edge, fence))
 
 
 def outcome(call: Callable[[], Any]) -> Any:

@@ -15,8 +15,8 @@ import pytest
 
 import stenolog
 from stenolog import Agent, AssistantMessage, Conversation, Log, Team, UserMessage
+from stenolog.adapters.store.claims import Claims
 from stenolog.adapters.store.contract.values import Claim
-from stenolog.adapters.store.reading.claims import Claims
 from stenolog.engine import EntryAppended, RunEvent, StreamDelta
 from stenolog.errors import PositionNotFoundError
 from stenolog.models import Scripted

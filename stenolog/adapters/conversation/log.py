@@ -38,7 +38,7 @@ from .opening import open_application
 from .queries.reading import ReadableConversation
 
 if TYPE_CHECKING:
-    from stenolog.adapters.store.reading.claims import OpenClaim
+    from stenolog.adapters.store.claims import OpenClaim
     from stenolog.adapters.tool_specs.given import ToolSpecLike
     from stenolog.domain.policy import PolicyLike
 
@@ -157,7 +157,7 @@ class Log(LogHandle):
 
         Raises `ConversationNotFoundError`.
         """
-        from stenolog.adapters.store.reading import claims as claims_module  # late, as above
+        from stenolog.adapters.store import claims as claims_module  # late, as above
 
         return claims_module.open_claims(self, conversation)
 
@@ -168,7 +168,7 @@ class Log(LogHandle):
         them as a dead one's. `owner`: only those of this process id or runner. Raises
         `ConversationNotFoundError`.
         """
-        from stenolog.adapters.store.reading import claims as claims_module  # late, as above
+        from stenolog.adapters.store import claims as claims_module  # late, as above
 
         return claims_module.take_over(self, conversation, owner)
 

@@ -10,8 +10,8 @@ from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.engine.journal.journal import RECEIPT
 from stenolog.adapters.engine.journal.recovery import DIED
 from stenolog.adapters.engine.model_calls.model_call import Drafted, StreamDraft, keep_drafts, load_draft
+from stenolog.adapters.store.claims import Claims
 from stenolog.adapters.store.contract.values import Claim
-from stenolog.adapters.store.reading.claims import Claims
 from stenolog.domain.entry import microseconds
 from stenolog.domain.errors import OperationalError, VersionConflictError
 from stenolog.domain.lanes.effects import MODEL, interrupted_call

@@ -12,7 +12,7 @@ from stenolog.adapters.store.reading import reader
 from stenolog.adapters.store.sqlite.recorder import SqliteLogRecorder
 from stenolog.adapters.store.sqlite.statements import event_rows, schema
 from stenolog.adapters.store.sqlite.statements.dialect import shared
-from stenolog.adapters.store.sqlite.turn.database import LogDatastore
+from stenolog.adapters.store.sqlite.turn.datastore import SqliteLogDatastore
 from stenolog.domain.errors import CallerError, TableError
 
 from .sql import Committed, Intake, drop, inherit, load_table, make, note_fault, prepare
@@ -214,7 +214,7 @@ def attached_tables(log: Log) -> list[TableStatus]:
         return [_status(connection, name, fault) for name, fault in found]
 
 
-def _datastore(log: Log) -> LogDatastore:
+def _datastore(log: Log) -> SqliteLogDatastore:
     """Return the log's SQLite database. Raises `CallerError` for another store."""
     if not isinstance(log.recorder, SqliteLogRecorder):
         raise CallerError(

@@ -125,7 +125,7 @@ def open_folds(
     read: Entry | Head | None = None
     for read in _read(conversation, folds, after, at) if after != at else ():
         for each in foldings:
-            each.take(read)
+            each.add(read)
     if read is not None:
         for each in foldings:
             each.finish(read, at_head=at is None)
@@ -166,7 +166,7 @@ class FoldCursor(Generic[S]):
         self._since = {self.position + 1: self.state}
         self._changed = False
 
-    def take(self, read: Entry | Head) -> None:
+    def add(self, read: Entry | Head) -> None:
         """Read the next entry, or note that others were skipped; no entry is read twice."""
         if read.position <= self.position:
             return

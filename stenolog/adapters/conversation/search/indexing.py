@@ -141,7 +141,7 @@ def forgetting(found: Index, source: Source, key: int) -> Iterator[None]:
     if not found.is_there:
         yield
         return
-    with found.turn:
+    with found.guard:
         connection = _without(found, source, key)
         try:
             yield
@@ -203,7 +203,7 @@ def check_index(log: LogHandle) -> bool:
             return True
         return index_checks.holds_just(connection, _batches(source, mark.end.id))
 
-    with found.turn:
+    with found.guard:
         try:
             return index_checks.is_sound(found, agrees)
         except StenologError:  # the log cannot be read: there is nothing to compare with

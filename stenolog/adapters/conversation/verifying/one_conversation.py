@@ -61,7 +61,7 @@ class Forks:
         if self._wanted[place] > 0:
             self._reached[place] = reached()
 
-    def take(self, place: Place) -> Reached | None:
+    def pop(self, place: Place) -> Reached | None:
         """Return the state there; it is forgotten with the last fork."""
         self._wanted[place] -= 1
         return self._reached.get(place) if self._wanted[place] > 0 else self._reached.pop(place, None)
@@ -114,7 +114,7 @@ class Check:
             if isinstance(record, DamagedRow):
                 self._lost(record)
             else:
-                self._take(record)
+                self._check(record)
         head = (self.previous or GENESIS).hex()
         self.found.checked.append(Checked(self.held.name, self.position, head, self.entries))
 
@@ -123,7 +123,7 @@ class Check:
         held = self.held
         if self.forks is None or held.parent is None:
             return
-        reached = self.forks.take(Place(held.parent, held.fork))
+        reached = self.forks.pop(Place(held.parent, held.fork))
         if reached is not None and not self.windows:  # the snapshots of windows are folded from the beginning
             self.previous, self.state, self.settings = reached
             self.position = held.fork
@@ -145,7 +145,7 @@ class Check:
         self.previous = None
         self.kept, self.windows = [], []
 
-    def _take(self, record: Record) -> None:
+    def _check(self, record: Record) -> None:
         own = record.position > self.own_from
         if own:
             self.entries += 1

@@ -14,9 +14,9 @@ from stenolog.adapters.conversation.queries import folds
 from stenolog.adapters.engine.agent import Agent
 from stenolog.adapters.engine.model_calls.retries import Waits
 from stenolog.adapters.engine.options import Options
+from stenolog.adapters.store.claims import Claims
 from stenolog.adapters.store.contract.roles import Presence
 from stenolog.adapters.store.contract.values import Claim
-from stenolog.adapters.store.reading.claims import Claims
 from stenolog.adapters.tools.calls import as_approved
 from stenolog.domain.entry import Entry, microseconds
 from stenolog.domain.erasure import is_erased

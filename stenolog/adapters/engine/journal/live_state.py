@@ -77,7 +77,7 @@ class LiveState:
         """Take the next entry in."""
         write = entry.position - self._kept >= KEEP_EVERY
         for fold in self._folds:
-            fold.take(entry)
+            fold.add(entry)
             if write:
                 fold.finish(entry, at_head=True)
         self._unpack()

@@ -18,7 +18,17 @@ from stenolog.domain.history import ERASED, IMPORTED
 from stenolog.domain.redaction import redacted
 from stenolog.domain.values import ConversationRef
 
-from .values import START, BlobContent, Continuation, Cursor, ExportPart, Head, PendingEntry
+from .values import (
+    START,
+    BlobContent,
+    Continuation,
+    Cursor,
+    ExportPart,
+    Head,
+    InTransaction,
+    PendingEntry,
+    Stream,
+)
 
 SWITCH = "mode_switch@"
 SALT_BYTES = 16
@@ -57,6 +67,29 @@ def opening(edge: Sources, time: int) -> PendingEntry:
 @cache
 def _opening() -> tuple[str, bytes]:
     return REGISTRY.dump(ModeSwitch(mode="chat"))
+
+
+class Append(NamedTuple):
+    """Items to append to a conversation; see `LogRecorder.insert_events`.
+
+    `exact`: as the library wants it, without an added opening.
+    """
+
+    stream: Stream
+    items: Sequence[PendingEntry]
+    expected: int | None
+    edge: Sources
+    fence: int | None = None
+    also: InTransaction | None = None
+    exact: bool = False
+
+
+class Appended(NamedTuple):
+    """Outcome of an append: stream's key, new head, and records."""
+
+    key: int
+    head: Head
+    records: list[entry.Record]
 
 
 def switches(items: Sequence[PendingEntry]) -> list[PendingEntry]:
@@ -229,7 +262,7 @@ class ExportWriter(ABC):
                 self._end(now)
                 now = self._begin(part) if part.last > part.already else None
             # Records that the log has already were proved to be the same ones.
-            elif now is not None and now.take(part):
+            elif now is not None and now.add(part):
                 self._write(now.key, now.clear())
         self._end(now)
 
@@ -286,7 +319,7 @@ class _Continued:
         self._waiting: list[entry.Record] = []
         self._bytes = 0
 
-    def take(self, record: entry.Record) -> bool:
+    def add(self, record: entry.Record) -> bool:
         """Add a record unless logged; return whether to write those waiting."""
         if not self._asked.already < record.position <= self._asked.last:
             return False

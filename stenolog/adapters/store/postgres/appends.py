@@ -19,7 +19,8 @@ from eventsourcing.persistence import IntegrityError, StoredEvent, Tracking
 from psycopg import errors as pg
 
 from stenolog.adapters.store.contract import appends
-from stenolog.adapters.store.contract.values import Head, InTransaction, PendingEntry, Stream
+from stenolog.adapters.store.contract.appends import Append, Appended
+from stenolog.adapters.store.contract.values import Head, PendingEntry, Stream
 from stenolog.adapters.store.postgres.statements.dialect import shared
 from stenolog.domain.entry import Record
 from stenolog.domain.erasure import is_receipt
@@ -70,29 +71,6 @@ CROWDED = 0.2
 """Seconds for which a conversation counts as crowded after another process was first."""
 
 
-class AskedAppend(NamedTuple):
-    """Items to append to a conversation; see `LogRecorder.insert_events`.
-
-    `exact`: as the library wants it, without an added opening.
-    """
-
-    stream: Stream
-    items: Sequence[PendingEntry]
-    expected: int | None
-    edge: appends.Sources
-    fence: int | None = None
-    exact: bool = False
-    also: InTransaction | None = None
-
-
-class Appended(NamedTuple):
-    """Outcome of an append: stream's key, new head, and records."""
-
-    key: int
-    head: Head
-    records: list[Record]
-
-
 class Crowds:
     """Conversations with recent appends of other processes, whose known heads are not tried."""
 
@@ -109,7 +87,7 @@ class Crowds:
         return self._until.get(key, 0.0) > time.monotonic()
 
 
-def append(store: PostgresLogDatastore, crowds: Crowds, asked: AskedAppend) -> list[Record]:
+def append(store: PostgresLogDatastore, crowds: Crowds, asked: Append) -> list[Record]:
     """Append the items durably; return their records.
 
     Raises as `LogRecorder.insert_events`; then nothing is written.
@@ -136,7 +114,7 @@ def append(store: PostgresLogDatastore, crowds: Crowds, asked: AskedAppend) -> l
 
 
 def _write_fast(
-    connection: LogConnection, key: int, head: Head, records: Sequence[Record], asked: AskedAppend
+    connection: LogConnection, key: int, head: Head, records: Sequence[Record], asked: Append
 ) -> bool:
     if asked.also is None:
         return write_behind(connection, key, head, records, asked.fence)
@@ -146,7 +124,7 @@ def _write_fast(
         return is_written
 
 
-def _may_be_fast(asked: AskedAppend, head: Head) -> bool:
+def _may_be_fast(asked: Append, head: Head) -> bool:
     """Return whether an append after the known head needs no reading."""
     # A switch without `expected` is refused, but not one that repeats an earlier append.
     if asked.expected is None:
@@ -203,7 +181,7 @@ def _values(connection: LogConnection, key: int, head: Head, records: Sequence[R
     }
 
 
-def append_checked(connection: LogConnection, asked: AskedAppend, *, again: bool = False) -> Appended:
+def append_checked(connection: LogConnection, asked: Append, *, again: bool = False) -> Appended:
     """Append after reading the head, and ids that may exist.
 
     `again`: an earlier attempt may have committed these items.
@@ -283,7 +261,7 @@ def _append_exactly(
         if item.originator_version != version:
             raise IntegrityError(f"{name!r}: expected version {version}, found {item.originator_version}")
     try:
-        asked = AskedAppend(Stream(name), items, before, edge, exact=True)
+        asked = Append(Stream(name), items, before, edge, exact=True)
         done = append_checked(connection, asked, again=again)
     except VersionConflictError as error:
         raise IntegrityError(f"{name!r}: expected version {error.found + 1}, found {before + 1}") from None

@@ -8,7 +8,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
-from stenolog.adapters.store.contract.appends import Sources, fork_opening, make_records, once
+from stenolog.adapters.store.contract.appends import (
+    Append,
+    Appended,
+    Sources,
+    fork_opening,
+    make_records,
+    once,
+)
 from stenolog.adapters.store.contract.shared_rows import SharedExportWriter
 from stenolog.adapters.store.contract.values import (
     START,
@@ -30,7 +37,7 @@ from stenolog.domain.errors import (
     ConversationNotFoundError,
 )
 
-from .appends import Appended, AskedAppend, append_checked, take_turns_of, write_rows
+from .appends import append_checked, take_turns_of, write_rows
 from .connection.datastore import HISTORY, LogConnection, take_turns
 from .statements import blob_rows, conversation_rows, event_rows
 
@@ -95,7 +102,7 @@ def _written(connection: LogConnection, share: Share, edge: Sources, again: bool
     placed = connection.placed
     try:
         with connection.transaction():
-            asked = AskedAppend(share.stream, share.items, share.expected, edge)
+            asked = Append(share.stream, share.items, share.expected, edge)
             done = append_checked(connection, asked, again=again)
     except CallerError as error:
         connection.placed = placed

@@ -17,7 +17,7 @@ from contextlib import suppress
 from uuid import uuid4
 
 from stenolog.adapters.store.contract.claim_owner import Owner
-from stenolog.adapters.store.contract.threads import started
+from stenolog.adapters.store.contract.notifier import started
 from stenolog.domain.errors import StenologError
 
 from .connection.datastore import LogConnection, PostgresLogDatastore
@@ -51,7 +51,7 @@ class ProcessLease:
     def __init__(self, store: PostgresLogDatastore) -> None:
         self._store = store
         self._id = uuid4().hex
-        self._turn = threading.Lock()
+        self._guard = threading.Lock()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._runners: set[str] = set()
@@ -64,7 +64,7 @@ class ProcessLease:
     @property
     def id(self) -> str:
         """Return this process's name in the table, alive from now on."""
-        with self._turn:
+        with self._guard:
             if self._thread is None:
                 self._store.write(self._beat)
                 self._thread = threading.Thread(target=self._renew, name="stenolog-lease", daemon=True)
@@ -73,7 +73,7 @@ class ProcessLease:
 
     def add(self, runner: str) -> None:
         """Show to all processes that a runner of this one lives."""
-        with self._turn:
+        with self._guard:
             self._runners.add(runner)
             is_running = self._thread is not None
             if is_running:
@@ -83,7 +83,7 @@ class ProcessLease:
 
     def remove(self, runner: str) -> None:
         """Show that a runner has ended; if the server is away, at the next renewal."""
-        with self._turn:
+        with self._guard:
             self._runners.discard(runner)
             self._watchers.pop(runner, None)
             if self._thread is not None and not self._store.closed:
@@ -92,12 +92,12 @@ class ProcessLease:
 
     def renew(self) -> None:
         """Renew the lease now. Raises `StoreError`."""
-        with self._turn:
+        with self._guard:
             self._store.write(self._beat)
 
     def watch(self, runner: str, call: Callable[[], object]) -> None:
         """Call a runner when its effects are no longer protected; see `Presence.watch`."""
-        with self._turn:
+        with self._guard:
             self._watchers[runner] = call
             if self._watching is None:
                 self._watching = threading.Thread(target=self._watch, name="stenolog-watch", daemon=True)
@@ -115,7 +115,7 @@ class ProcessLease:
     def close(self) -> None:
         """End the lease: from now on its process counts as dead."""
         self._stop.set()
-        with self._turn:
+        with self._guard:
             thread, self._thread = self._thread, None
             watching, self._watching = self._watching, None
         if watching is not None:
@@ -158,7 +158,7 @@ class ProcessLease:
     def _renew(self) -> None:
         while not self._stop.wait(RENEW):
             # The server may be away; others take this process for dead in the end.
-            with self._turn, suppress(StenologError):
+            with self._guard, suppress(StenologError):
                 if not self._stop.is_set():
                     self._store.write(self._beat)
 

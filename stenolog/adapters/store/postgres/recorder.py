@@ -19,10 +19,10 @@ from eventsourcing.persistence import (
 from eventsourcing.postgres import PostgresApplicationRecorder, PostgresRecorder
 from psycopg import errors as pg
 
-from stenolog.adapters.store.contract.appends import Sources
+from stenolog.adapters.store.contract.appends import Append, Sources
 from stenolog.adapters.store.contract.inspection import Inspection
+from stenolog.adapters.store.contract.notifier import LogSubscription
 from stenolog.adapters.store.contract.recorder import LogRecorder
-from stenolog.adapters.store.contract.threads import LogSubscription
 from stenolog.adapters.store.contract.values import (
     EVERYWHERE,
     LAST,
@@ -47,15 +47,15 @@ from stenolog.domain.entry import GENESIS, Record
 from stenolog.domain.errors import CallerError, StoreError
 
 from . import appends, batches
-from .appends import AskedAppend, Crowds
+from .append_queue import AppendQueue, PendingWrite
+from .appends import Crowds
 from .connection import schema
 from .connection.bell import Bell
 from .connection.datastore import HISTORY, LogConnection, PostgresLogDatastore
 from .inspection import inspecting
-from .methods import PostgresBlobs, PostgresClaims, PostgresConversations, PostgresDrafts, PostgresErasure
 from .presence import ProcessLease
+from .roles import PostgresBlobs, PostgresClaims, PostgresConversations, PostgresDrafts, PostgresErasure
 from .statements import conversation_rows, event_rows, followed
-from .waiting import AppendQueue, PendingAppend
 
 CHUNK_ROWS = 64
 
@@ -110,7 +110,7 @@ class PostgresLogRecorder(LogRecorder, PostgresApplicationRecorder):
         if not stored_events and fence is None:
             # Otherwise a conversation without entries would begin.
             return Inserted([], partial(self._notifications, stream))
-        asked = AskedAppend(stream, stored_events, expected, self.edge, fence, also=also)  # type: ignore[arg-type]
+        asked = Append(stream, stored_events, expected, self.edge, fence, also=also)  # type: ignore[arg-type]
         records = appends.append(self.datastore, self._crowds, asked)
         self.bell.ring()
         return Inserted(records, partial(self._notifications, stream))
@@ -128,8 +128,8 @@ class PostgresLogRecorder(LogRecorder, PostgresApplicationRecorder):
         *,
         stream: Stream,
         expected: int | None = None,
-    ) -> PendingAppend:
-        return self._queue.submit(AskedAppend(stream, items, expected, self.edge), wake)
+    ) -> PendingWrite:
+        return self._queue.submit(Append(stream, items, expected, self.edge), wake)
 
     def insert_batch(
         self, shares: Sequence[Share], blobs: Iterable[tuple[str, bytes]]

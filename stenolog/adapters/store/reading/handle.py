@@ -25,7 +25,7 @@ from stenolog.adapters.store.sidecar.file import delete_retired
 from stenolog.adapters.store.sidecar.search_index import Index
 from stenolog.adapters.store.sqlite.file_safety import Seals
 from stenolog.adapters.store.sqlite.recorder import SqliteLogRecorder
-from stenolog.adapters.store.sqlite.turn.database import LogDatastore
+from stenolog.adapters.store.sqlite.turn.datastore import SqliteLogDatastore
 from stenolog.domain.entry import Entry, Record, check_name
 from stenolog.domain.errors import (
     OperationalError,
@@ -89,7 +89,7 @@ class LogHandle:
         return self.recorder.path
 
     @property
-    def datastore(self) -> LogDatastore:
+    def datastore(self) -> SqliteLogDatastore:
         """Return the log's SQLite database, for inspection and repair.
 
         Raises `StoreError` for another store.

@@ -68,13 +68,13 @@ class FoundRows:
         for row in rows:
             match row.table:
                 case "stored_events":
-                    self._take_entry(row)
+                    self._add_entry(row)
                 case "history":
                     changes[row.rowid].append(Change(row.rowid, *row.values[1:]))
                 case "conversations":
                     listed.setdefault(row.rowid, Listed(*row.values[1:]))
                 case _:
-                    self._take_blob(row)
+                    self._add_blob(row)
         self.lost_blobs -= self.blobs.keys()
         taken, self.history_is_whole = _sound(changes)
         gone = {change.stream for change in taken if change.what == DELETED}
@@ -100,7 +100,7 @@ class FoundRows:
             if key not in self.conversations and any(found.values())
         )
 
-    def _take_entry(self, row: RawRow) -> None:
+    def _add_entry(self, row: RawRow) -> None:
         key, position, id, at, topic, salt, digest, size, erased, state = row.values[1:]
         if size is None:
             size = len(state)
@@ -113,7 +113,7 @@ class FoundRows:
         if not row.carved:
             self.newest = max(self.newest, row.rowid)
 
-    def _take_blob(self, row: RawRow) -> None:
+    def _add_blob(self, row: RawRow) -> None:
         _, key, content = row.values
         if sha256(content).digest() == key:
             self.blobs[key.hex()] = content

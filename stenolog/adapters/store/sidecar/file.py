@@ -36,7 +36,7 @@ T = TypeVar("T")
 class Sidecar(ABC):
     """A disposable file, opened at first use; thread-safe.
 
-    Callers of `open`, `let_go` and `delete` hold `turn`.
+    Callers of `open`, `let_go` and `delete` hold `guard`.
     """
 
     pragmas: ClassVar[tuple[str, ...]]
@@ -45,11 +45,11 @@ class Sidecar(ABC):
     def __init__(self, path: str, database: str) -> None:
         self.path = path
         self._database = database
-        self.turn = threading.Lock()
+        self.guard = threading.Lock()
         self._connection: sqlite3.Connection | None = None
 
     def __del__(self) -> None:
-        # A log that nothing refers to is closed with its files. No other thread can have the turn here.
+        # A log that nothing refers to is closed with its files. No other thread can have the guard here.
         if getattr(self, "_connection", None) is not None:
             self.let_go()
 
@@ -59,17 +59,17 @@ class Sidecar(ABC):
 
     def close(self) -> None:
         """Give the file back."""
-        with self.turn:
+        with self.guard:
             self.let_go()
 
     def discard(self) -> None:
         """Throw the file away."""
-        with self.turn:
+        with self.guard:
             self.delete()
 
     def work(self, work: Callable[[sqlite3.Connection], T]) -> T | None:
         """Run `work` on the file and return its result; None if the file is unusable."""
-        with self.turn:
+        with self.guard:
             try:
                 return work(self.open())
             except RAISED as error:

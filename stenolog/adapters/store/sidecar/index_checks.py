@@ -26,7 +26,7 @@ Indexed: TypeAlias = tuple[int, list[tuple[int, str]], list[IndexPlace]]
 
 
 def is_sound(found: Index, agrees: Callable[[IndexConnection], bool]) -> bool:
-    """Return whether a file is intact and `agrees`; call it with the file's `turn`.
+    """Return whether a file is intact and `agrees`; call it with the file's `guard`.
 
     Otherwise it is deleted. True also if it cannot be read now.
     """

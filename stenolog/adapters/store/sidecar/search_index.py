@@ -115,7 +115,7 @@ class Index(Sidecar):
         If the file is unusable, retry with a new one, then in memory. Raises `StoreError` if this SQLite has
         no FTS5.
         """
-        with self.turn:
+        with self.guard:
             # Once with the file as it is, once with a new one in its place.
             for _ in range(2):
                 try:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from eventsourcing.persistence import IntegrityError, StoredEvent, Tracking
 
 from stenolog.adapters.store.contract import appends
+from stenolog.adapters.store.contract.appends import Append, Appended
 from stenolog.adapters.store.contract.shared_rows import SharedExportWriter
 from stenolog.adapters.store.contract.values import (
     START,
@@ -35,81 +36,67 @@ from .statements import claim_rows, conversation_rows, event_rows
 from .turn.group_commit import Savepoint
 
 
-class Append(NamedTuple):
-    """Items to append to a conversation. Its `write` is a job for `group_commit`.
+def append(asked: Append, part: Savepoint) -> list[Record]:
+    """Write the items after the last entry, as a job for `group_commit`; return their records.
 
-    See `LogRecorder.insert_events`. `exact`: as the library wants it, without an added opening.
+    Raises `VersionConflictError`, `DuplicateIdError`, `InvalidEventError`, `ConversationNotFoundError`,
+    `ClaimLostError`; then nothing is written.
     """
+    stream = asked.stream
+    if asked.fence is not None:
+        # The claim is settled by a statement of its own, before which gathered rows must be written.
+        part.flush()
+    key, head = part.heads.get(stream) or (stream.key, stream.head)
+    if key is not None and head is not None:
+        records = _append_fast(asked, part, key, head)
+        if records is not None:
+            part.heads[stream] = key, _last(records)
+            return records
+    with part:
+        done = _append_checked(asked, part.connection)
+        if asked.fence is not None:
+            settle(part.connection, asked.fence)
+    part.heads[stream] = done.key, done.head
+    return done.records
 
-    stream: Stream
-    items: Sequence[PendingEntry]
-    expected: int | None
-    edge: appends.Sources
-    fence: int | None = None
-    exact: bool = False
 
-    def write(self, part: Savepoint) -> list[Record]:
-        """Write the items after the last entry; return their records.
+def _append_fast(asked: Append, part: Savepoint, key: int, head: Head) -> list[Record] | None:
+    """Append after the known head without reading; None if it has moved."""
+    # The known head may be outdated, so the conflict is told only after a look at the log.
+    if asked.expected not in (None, head.position):
+        return None
+    # A switch without `expected` is refused, but not one that repeats an earlier append.
+    if asked.expected is None and appends.switches(asked.items):
+        return None
+    records = appends.make_records(head, asked.items)
+    try:
+        if asked.fence is None:
+            part.insert(key, records)
+        else:
+            with part:
+                event_rows.insert(part.connection, key, records)
+                settle(part.connection, asked.fence)
+    # Another process appended, an id is taken, or the conversation is gone: the slow way tells which.
+    except sqlite3.IntegrityError:
+        return None
+    return records
 
-        Raises `VersionConflictError`, `DuplicateIdError`, `InvalidEventError`, `ConversationNotFoundError`,
-        `ClaimLostError`; then nothing is written.
-        """
-        stream = self.stream
-        if self.fence is not None:
-            # The claim is settled by a statement of its own, before which gathered rows must be written.
-            part.flush()
-        key, head = part.heads.get(stream) or (stream.key, stream.head)
-        if key is not None and head is not None:
-            records = self._append_fast(part, key, head)
-            if records is not None:
-                part.heads[stream] = key, _last(records)
-                return records
-        with part:
-            key, head, records = self._append_checked(part.connection)
-            self._settle(part.connection)
-        part.heads[stream] = key, head
-        return records
 
-    def _append_fast(self, part: Savepoint, key: int, head: Head) -> list[Record] | None:
-        """Append after the known head without reading; None if it has moved."""
-        # The known head may be outdated, so the conflict is told only after a look at the log.
-        if self.expected not in (None, head.position):
-            return None
-        # A switch without `expected` is refused, but not one that repeats an earlier append.
-        if self.expected is None and appends.switches(self.items):
-            return None
-        records = appends.make_records(head, self.items)
-        try:
-            if self.fence is None:
-                part.insert(key, records)
-            else:
-                with part:
-                    event_rows.insert(part.connection, key, records)
-                    self._settle(part.connection)
-        # Another process appended, an id is taken, or the conversation is gone: the slow way tells which.
-        except sqlite3.IntegrityError:
-            return None
-        return records
-
-    def _append_checked(self, connection: sqlite3.Connection) -> tuple[int, Head, list[Record]]:
-        """Append after reading the head, and ids that may exist."""
-        name = self.stream.name
-        key = _key(connection, self.stream)
-        head = event_rows.head(connection, key) or START
-        items = appends.once(name, self.items)
-        standing = _existing_records(connection, name, key, items) if head.position else {}
-        if fresh := appends.unwritten(
-            name, items, standing, head, expected=self.expected, edge=self.edge, exact=self.exact
-        ):
-            records = appends.make_records(head, fresh)
-            event_rows.insert(connection, key, records)
-            head = _last(records)
-            standing.update((record.id, record) for record in records)
-        return key, head, [standing[item.id] for item in self.items]
-
-    def _settle(self, connection: sqlite3.Connection) -> None:
-        if self.fence is not None:
-            settle(connection, self.fence)
+def _append_checked(asked: Append, connection: sqlite3.Connection) -> Appended:
+    """Append after reading the head, and ids that may exist."""
+    name = asked.stream.name
+    key = _key(connection, asked.stream)
+    head = event_rows.head(connection, key) or START
+    items = appends.once(name, asked.items)
+    standing = _existing_records(connection, name, key, items) if head.position else {}
+    if fresh := appends.unwritten(
+        name, items, standing, head, expected=asked.expected, edge=asked.edge, exact=asked.exact
+    ):
+        records = appends.make_records(head, fresh)
+        event_rows.insert(connection, key, records)
+        head = _last(records)
+        standing.update((record.id, record) for record in records)
+    return Appended(key, head, [standing[item.id] for item in asked.items])
 
 
 def settle(connection: sqlite3.Connection, fence: int) -> None:
@@ -145,9 +132,8 @@ class ExactAppend(NamedTuple):
             if item.originator_version != version:
                 raise IntegrityError(f"{name!r}: expected version {version}, found {item.originator_version}")
         stream = Stream(name)
-        append = Append(stream, items, before, self.edge, exact=True)
         try:
-            records = append.write(part.smaller())
+            records = append(Append(stream, items, before, self.edge, exact=True), part.smaller())
         except VersionConflictError as error:
             raise IntegrityError(
                 f"{name!r}: expected version {error.found + 1}, found {before + 1}"
@@ -227,7 +213,7 @@ class Batch(NamedTuple):
     def _written(self, share: Share, part: Savepoint) -> Written | CallerError:
         """Write a conversation's entries; return its new head, or the error."""
         try:
-            records = Append(share.stream, share.items, share.expected, self.edge).write(part)
+            records = append(Append(share.stream, share.items, share.expected, self.edge), part)
         except CallerError as error:
             return error
         key, head = part.heads[share.stream]

@@ -15,7 +15,7 @@ from stenolog.adapters.store.contract.application import LogApplication
 from stenolog.adapters.store.contract.values import DEADLINE
 
 from .recorder import SqliteLogRecorder
-from .turn.database import LogDatastore
+from .turn.datastore import SqliteLogDatastore
 
 SYNCHRONOUS = "SQLITE_SYNCHRONOUS"
 
@@ -23,12 +23,12 @@ SYNCHRONOUS = "SQLITE_SYNCHRONOUS"
 class LogFactory(SQLiteFactory):
     """Makes the datastore and the recorder from settings given in words."""
 
-    datastore: LogDatastore
+    datastore: SqliteLogDatastore
 
     def __init__(self, env: Environment | EnvType | None) -> None:
         # Past `SQLiteFactory.__init__`, which would make a datastore of its own.
         super(SQLiteFactory, self).__init__(env)
-        self.datastore = LogDatastore(
+        self.datastore = SqliteLogDatastore(
             self.env.get(self.SQLITE_DBNAME) or "",
             synchronous=self.env.get(SYNCHRONOUS) or "full",
             deadline=float(self.env.get(self.SQLITE_LOCK_TIMEOUT) or DEADLINE),

@@ -19,7 +19,7 @@ from stenolog.domain.errors import StoreError
 
 from . import file_locks, file_safety
 from .statements.event_rows import PAYLOAD
-from .turn.database import LogDatastore
+from .turn.datastore import SqliteLogDatastore
 
 # Byte locks show another process's pins; without them no blob can be told from one about to be named.
 PINS_SUPPORTED = file_locks.BYTE_LOCKS_SUPPORTED
@@ -34,14 +34,14 @@ class Pins:
         self._put: Counter[str] = Counter()
         self._file: int | None = None
         self._process = os.getpid()
-        self._turn = threading.Lock()
+        self._guard = threading.Lock()
 
     def __bool__(self) -> bool:
         return bool(self._put)
 
     def add(self, shas: Iterable[str]) -> None:
         """Pin blobs; call it before they are written. Raises `StoreError`."""
-        with self._turn:
+        with self._guard:
             for sha in shas:
                 # One lock serves all of this log's puts of a blob: the last one that is named gives it back.
                 if not self._put[sha]:
@@ -51,7 +51,7 @@ class Pins:
     def remove(self, payload: bytes) -> None:
         """Unpin the blobs in this payload, once its entry is durable."""
         for sha in shas_in(payload):
-            with self._turn:
+            with self._guard:
                 if sha not in self._put:
                     continue
                 self._put[sha] -= 1
@@ -61,14 +61,14 @@ class Pins:
 
     def holds(self, sha: str) -> bool:
         """Return whether any process's log has pinned the blob."""
-        with self._turn:
+        with self._guard:
             if sha in self._put:
                 return True
             return bool(self._path) and file_locks.is_byte_locked(self._opened(), _slot(sha))
 
     def close(self) -> None:
         """Release all pins."""
-        with self._turn:
+        with self._guard:
             self._put.clear()
             if self._file is not None:
                 file_locks.close_lock_file(self._file, self._process)
@@ -106,13 +106,15 @@ UNDER_WAY = "SELECT receipt FROM claims UNION ALL SELECT said FROM drafts"
 SIZE = "SELECT length(bytes) FROM blobs WHERE sha256 = ?"
 
 
-def named_by(datastore: LogDatastore, key: int) -> set[str]:
+def named_by(datastore: SqliteLogDatastore, key: int) -> set[str]:
     """Return all texts in a stream's entries that look like a blob's sha256."""
     with datastore.reading() as connection:
         return _shas(state for (state,) in connection.execute(OF_STREAM, (key,)))
 
 
-def collect(datastore: LogDatastore, pins: Pins, candidates: Collection[str] | None = None) -> Collected:
+def collect(
+    datastore: SqliteLogDatastore, pins: Pins, candidates: Collection[str] | None = None
+) -> Collected:
     """Remove blobs, all or some, that no entry names; the caller sets `is_complete`.
 
     A blob counts as named if its sha256 is anywhere in a payload.
@@ -174,7 +176,7 @@ def insert(connection: sqlite3.Connection, named: Iterable[tuple[str, bytes]]) -
 class SqliteBlobs(BlobStore):
     """Blobs in the table `blobs`, with their pins."""
 
-    def __init__(self, datastore: LogDatastore) -> None:
+    def __init__(self, datastore: SqliteLogDatastore) -> None:
         self._datastore = datastore
         self.can_collect = PINS_SUPPORTED
         lock = "" if datastore.in_memory else f"{datastore.file}-lock"

@@ -13,7 +13,7 @@ from contextlib import suppress
 from glob import escape, glob
 from threading import Event, Lock, Thread
 
-from stenolog.adapters.store.contract.threads import started
+from stenolog.adapters.store.contract.notifier import started
 from stenolog.domain.errors import StoreError
 
 from . import file_safety
@@ -130,8 +130,8 @@ class _Waiter:
         self.thread = Thread(target=self._run, name="stenolog-lock", daemon=True)
         self._held = Event()
         self._abandoned = False
-        # The lock may come just as the wait is given up: `_turn` makes one of the two come first.
-        self._turn = Lock()
+        # The lock may come just as the wait is given up: `_guard` makes one of the two come first.
+        self._guard = Lock()
 
     def wait(self, timeout: float) -> bool:
         self._held.wait(timeout)
@@ -144,13 +144,13 @@ class _Waiter:
 
     def _abandon(self) -> bool:
         """Stop waiting; return False if the lock was acquired meanwhile."""
-        with self._turn:
+        with self._guard:
             self._abandoned = not self._held.is_set()
             return self._abandoned
 
     def _run(self) -> None:
         fcntl.flock(self.file, fcntl.LOCK_EX)
-        with self._turn:
+        with self._guard:
             if self._abandoned:
                 os.close(self.file)
             else:

@@ -17,7 +17,7 @@ from stenolog.domain.history import Change
 from .errors import RAISED
 from .statements import event_rows, schema
 from .turn import durable_head
-from .turn.database import LogDatastore
+from .turn.datastore import SqliteLogDatastore
 
 ENDS = """SELECT
     (SELECT min(originator_version) FROM stored_events WHERE originator_id = ?),
@@ -25,7 +25,7 @@ ENDS = """SELECT
 
 
 @contextmanager
-def inspecting(datastore: LogDatastore) -> Iterator[sqlite3.Connection]:
+def inspecting(datastore: SqliteLogDatastore) -> Iterator[sqlite3.Connection]:
     """Open its own connection, on which bytes that are not UTF-8 become replacement characters."""
     if datastore.in_memory:
         with datastore.reading() as connection:
@@ -149,7 +149,7 @@ class SqliteInspection(inspection.Inspection):
 
     failures = RAISED
 
-    def __init__(self, datastore: LogDatastore, connection: sqlite3.Connection) -> None:
+    def __init__(self, datastore: SqliteLogDatastore, connection: sqlite3.Connection) -> None:
         self._datastore = datastore
         self._connection = connection
 

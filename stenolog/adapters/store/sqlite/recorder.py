@@ -13,20 +13,20 @@ from eventsourcing.persistence import ListenNotifySubscription, Notification, St
 from eventsourcing.sqlite import SQLiteApplicationRecorder
 
 from stenolog.adapters.store.contract import values
-from stenolog.adapters.store.contract.appends import Sources
+from stenolog.adapters.store.contract.appends import Append, Sources
 from stenolog.adapters.store.contract.inspection import Inspection
+from stenolog.adapters.store.contract.notifier import LogSubscription
 from stenolog.adapters.store.contract.recorder import LogRecorder
-from stenolog.adapters.store.contract.threads import LogSubscription
 from stenolog.adapters.store.sqlite.statements.dialect import clean_text, shared
 from stenolog.domain.entry import GENESIS, Record
 from stenolog.domain.errors import CallerError, StoreError
 
 from . import appends, file_safety
-from .appends import Append, ExactAppend
+from .appends import ExactAppend
 from .blob_store import SqliteBlobs
-from .methods import SqliteClaims, SqliteConversations, SqliteDrafts, SqliteErasure
+from .roles import SqliteClaims, SqliteConversations, SqliteDrafts, SqliteErasure
 from .statements import conversation_rows, event_rows
-from .turn.database import LogDatastore
+from .turn.datastore import SqliteLogDatastore
 from .turn.group_commit import PendingWrite
 
 # The payload at the position itself is known to the caller, and may be long.
@@ -53,9 +53,9 @@ class SqliteLogRecorder(LogRecorder, SQLiteApplicationRecorder):
     See `LogRecorder` for its methods.
     """
 
-    datastore: LogDatastore
+    datastore: SqliteLogDatastore
 
-    def __init__(self, datastore: LogDatastore, events_table_name: str = "stored_events") -> None:
+    def __init__(self, datastore: SqliteLogDatastore, events_table_name: str = "stored_events") -> None:
         super().__init__(datastore, events_table_name)
         self.edge = Sources()
         self.checked = {}
@@ -92,8 +92,9 @@ class SqliteLogRecorder(LogRecorder, SQLiteApplicationRecorder):
         if not stored_events and fence is None:
             # Otherwise a conversation without entries would begin.
             return values.Inserted([], partial(self._notifications, stream))
-        append = Append(stream, stored_events, expected, self.edge, fence)  # type: ignore[arg-type]
-        return values.Inserted(self.datastore.group.write(append.write), partial(self._notifications, stream))
+        asked = Append(stream, stored_events, expected, self.edge, fence)  # type: ignore[arg-type]
+        records = self.datastore.group.write(partial(appends.append, asked))
+        return values.Inserted(records, partial(self._notifications, stream))
 
     def _notifications(self, stream: values.Stream, records: list[Record]) -> list[int]:
         key = stream.key or 0
@@ -112,7 +113,7 @@ class SqliteLogRecorder(LogRecorder, SQLiteApplicationRecorder):
         stream: values.Stream,
         expected: int | None = None,
     ) -> PendingWrite[list[Record]]:
-        waiting = PendingWrite(Append(stream, items, expected, self.edge).write, wake)
+        waiting = PendingWrite(partial(appends.append, Append(stream, items, expected, self.edge)), wake)
         self.datastore.group.submit(waiting)
         return waiting
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 import psycopg
 
-from stenolog.adapters.store.contract.threads import CommitNotifier, started
+from stenolog.adapters.store.contract.notifier import CommitNotifier, started
 from stenolog.domain.errors import StoreError
 
 from .datastore import LogConnection, PostgresLogDatastore, turns_of
@@ -41,7 +41,7 @@ class Bell(CommitNotifier):
         super().__init__(self._news, pause=0.0)
         self._store = store
         self._channel = f"stenolog_{turns_of(store.address.schema)}"
-        self._turn = threading.Condition()
+        self._has_news = threading.Condition()
         self._news_of: set[str] = set()
         self._is_closing = False
         self._teller: threading.Thread | None = None
@@ -51,7 +51,7 @@ class Bell(CommitNotifier):
         self.notify(drafts=drafts)
         if not self._store.address.notify:
             return
-        with self._turn:
+        with self._has_news:
             self._news_of.add(DRAFTS if drafts else "")
             if self._teller is None:
                 teller = threading.Thread(target=self._tell, name="stenolog-bell", daemon=True)
@@ -59,13 +59,13 @@ class Bell(CommitNotifier):
                 with suppress(StoreError):
                     started(teller, self._store.path)
                     self._teller = teller
-            self._turn.notify()
+            self._has_news.notify()
 
     def close(self) -> None:
         super().close()
-        with self._turn:
+        with self._has_news:
             teller, self._is_closing = self._teller, True
-            self._turn.notify()
+            self._has_news.notify()
         if teller is not None:
             teller.join()
 
@@ -74,9 +74,9 @@ class Bell(CommitNotifier):
         connection: LogConnection | None = None
         try:
             while True:
-                with self._turn:
+                with self._has_news:
                     if not self._news_of and not self._is_closing:
-                        self._turn.wait(LINGER)
+                        self._has_news.wait(LINGER)
                     if not self._news_of:
                         self._teller = None
                         return

@@ -1,1 +1,1 @@
-"""The turn to write: one writer, its transaction, and what is then durable. Enter by `database`."""
+"""The turn to write: one writer, its transaction, and what is then durable. Enter by `datastore`."""

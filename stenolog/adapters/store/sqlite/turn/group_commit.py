@@ -3,7 +3,7 @@
 Most of the time of an append is one `fsync`. If 64 threads committed one after another, the last would wait
 for 64 of them. With groups it waits for two: the commit under way, and that of its own group.
 
-A job is a function that writes into a transaction, such as `appends.Append.write`.
+A job is a function that writes into a transaction, such as `appends.append`.
 `GroupCommit.write` has two ways to run it:
 
 - No thread is writing and the queue is empty: the caller runs the job in its own thread (`SingleWrite`). A
@@ -39,7 +39,7 @@ from threading import Lock, Thread, current_thread
 from types import TracebackType
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
-from stenolog.adapters.store.contract.threads import started
+from stenolog.adapters.store.contract.notifier import started
 from stenolog.adapters.store.contract.values import Head, Row, Stream
 from stenolog.adapters.store.sqlite.errors import BUSY, RAISED, to_store_error
 from stenolog.adapters.store.sqlite.statements import event_rows

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Protocol
 
-from stenolog.adapters.store.contract.threads import CommitNotifier
+from stenolog.adapters.store.contract.notifier import CommitNotifier
 from stenolog.adapters.store.sqlite.errors import RAISED, to_store_error
 from stenolog.adapters.store.sqlite.file_locks import FileLock
 from stenolog.adapters.store.sqlite.statements import event_rows
@@ -89,7 +89,7 @@ class TransactionStore(Protocol):
 
 
 class Transaction(AbstractContextManager[sqlite3.Connection]):
-    """The context manager of `LogDatastore.writing`.
+    """The context manager of `SqliteLogDatastore.writing`.
 
     With `lazily`, callers begin SQLite's transaction if needed, which a single statement does not. Turn and
     lock are always taken. Every user calls `end` once more at the end.

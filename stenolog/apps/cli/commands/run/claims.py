@@ -14,7 +14,7 @@ from stenolog.apps.cli.framework import command
 from stenolog.apps.cli.lines import CommandResult, Piece, counted, line, when
 
 if TYPE_CHECKING:
-    from stenolog.adapters.store.reading.claims import OpenClaim
+    from stenolog.adapters.store.claims import OpenClaim
 
 
 AFTER_TAKING = "the next run settles them: safe and keyed calls run again, the outcome of others is unknown"

@@ -15,7 +15,7 @@ from typing import get_args
 
 from eventsourcing.sqlite import SQLiteCursor, SQLiteDatastore
 
-from stenolog.adapters.store.contract.threads import CommitNotifier
+from stenolog.adapters.store.contract.notifier import CommitNotifier
 from stenolog.adapters.store.contract.values import DEADLINE, MEMORY, Synchronous
 from stenolog.adapters.store.sqlite import file_locks, file_safety
 from stenolog.adapters.store.sqlite.errors import RAISED, to_store_error
@@ -53,7 +53,7 @@ PRAGMAS = (
 )
 
 
-class LogDatastore(SQLiteDatastore):
+class SqliteLogDatastore(SQLiteDatastore):
     """The database of one log.
 
     `writing()` and `reading()` are transactions; they raise only our errors, and wait at most `deadline`
@@ -128,7 +128,7 @@ class LogDatastore(SQLiteDatastore):
                 if not held:
                     raise self.timed_out()
             else:
-                connection = self._take_reader()
+                connection = self._borrow()
             # A cursor that is left open keeps the write-ahead log from being checkpointed.
             yield connection
         except RAISED as error:
@@ -175,7 +175,7 @@ class LogDatastore(SQLiteDatastore):
             if held:
                 self.thread_lock.release()
 
-    def _take_reader(self) -> sqlite3.Connection:
+    def _borrow(self) -> sqlite3.Connection:
         try:
             return self._idle.pop()
         except IndexError:
@@ -350,7 +350,7 @@ class LogDatastore(SQLiteDatastore):
         """Yield a value that changes with other connections' commits, and after failures."""
         # One connection for all looks: `data_version` is compared with an earlier one of the same
         # connection.
-        connection = self._take_reader()
+        connection = self._borrow()
         try:
             for failures in itertools.count(1):
                 try:

@@ -6,12 +6,13 @@ import threading
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 
-from stenolog.adapters.store.contract.threads import started
+from stenolog.adapters.store.contract.appends import Append, Appended
+from stenolog.adapters.store.contract.notifier import started
 from stenolog.domain.entry import Record
 from stenolog.domain.errors import StenologError
 
 from . import appends
-from .appends import Appended, AskedAppend, Crowds
+from .appends import Crowds
 from .connection.datastore import LogConnection, PostgresLogDatastore
 
 # All callers of a group wait for all of its appends, so a group must not grow without end.
@@ -21,12 +22,12 @@ LINGER = 1.0
 """Seconds that the thread waits for another append before it ends."""
 
 
-class PendingAppend:
+class PendingWrite:
     """An append in the queue; see `PendingInsert`."""
 
     __slots__ = ("asked", "done", "error", "records", "wake")
 
-    def __init__(self, asked: AskedAppend, wake: Callable[[], object]) -> None:
+    def __init__(self, asked: Append, wake: Callable[[], object]) -> None:
         self.asked = asked
         self.wake = wake
         self.done = False
@@ -47,15 +48,15 @@ class AppendQueue:
         self._store = store
         self._crowds = crowds
         self._ring = ring
-        self._queue: SimpleQueue[PendingAppend | None] = SimpleQueue()
-        self._turn = threading.Lock()
+        self._queue: SimpleQueue[PendingWrite | None] = SimpleQueue()
+        self._guard = threading.Lock()
         self._thread: threading.Thread | None = None
 
-    def submit(self, asked: AskedAppend, wake: Callable[[], object]) -> PendingAppend:
+    def submit(self, asked: Append, wake: Callable[[], object]) -> PendingWrite:
         """Have an append made; `wake` is called when it is done."""
         self._store.check()
-        waiting = PendingAppend(asked, wake)
-        with self._turn:
+        waiting = PendingWrite(asked, wake)
+        with self._guard:
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._run, name="stenolog-writer", daemon=True)
                 started(self._thread, self._store.path)
@@ -64,7 +65,7 @@ class AppendQueue:
 
     def close(self) -> None:
         """End the thread, once it has made what was submitted."""
-        with self._turn:
+        with self._guard:
             thread = self._thread
             if thread is not None:
                 self._queue.put(None)
@@ -78,14 +79,14 @@ class AppendQueue:
             except Empty:
                 first = None
             if first is None:
-                with self._turn:
+                with self._guard:
                     if self._queue.empty():
                         self._thread = None
                         return
                 continue
             self._make(self._gathered(first))
 
-    def _gathered(self, first: PendingAppend) -> list[PendingAppend]:
+    def _gathered(self, first: PendingWrite) -> list[PendingWrite]:
         taken = [first]
         while len(taken) < MOST:
             try:
@@ -98,7 +99,7 @@ class AppendQueue:
             taken.append(waiting)
         return taken
 
-    def _make(self, taken: list[PendingAppend]) -> None:
+    def _make(self, taken: list[PendingWrite]) -> None:
         if len(taken) == 1 or not self._together(taken):
             # Each by itself, in order: one that is refused keeps no other from being written.
             for waiting in taken:
@@ -113,7 +114,7 @@ class AppendQueue:
             wake()
         self._ring()
 
-    def _together(self, taken: list[PendingAppend]) -> bool:
+    def _together(self, taken: list[PendingWrite]) -> bool:
         """Make the appends in one transaction; return False where one of them was refused, and none made."""
 
         def write(connection: LogConnection, again: bool) -> list[Appended]:

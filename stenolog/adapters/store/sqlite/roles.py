@@ -20,7 +20,7 @@ from stenolog.domain.errors import ConversationExistsError, VersionConflictError
 from . import appends
 from .file_safety import KEY_BYTES
 from .statements import claim_rows, conversation_rows, erasure_rows, event_rows
-from .turn.database import LogDatastore
+from .turn.datastore import SqliteLogDatastore
 
 if TYPE_CHECKING:
     from .liveness import LivenessLock
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class SqliteConversations(ConversationStore):
     """Conversations, by statements on `conversations` and `history`."""
 
-    def __init__(self, datastore: LogDatastore) -> None:
+    def __init__(self, datastore: SqliteLogDatastore) -> None:
         self._datastore = datastore
 
     def find(self, name: str) -> int | None:
@@ -81,7 +81,7 @@ class SqliteConversations(ConversationStore):
 class SqliteErasure(ErasureStore):
     """Erasing, by statements on `stored_events` and `history`."""
 
-    def __init__(self, datastore: LogDatastore) -> None:
+    def __init__(self, datastore: SqliteLogDatastore) -> None:
         self._datastore = datastore
 
     def conversations_with(self, stream: values.Stream, position: int) -> dict[int, str]:
@@ -129,7 +129,7 @@ class SqliteErasure(ErasureStore):
 class SqliteClaims(ClaimStore):
     """Claims in the table `claims`, and locks that show which runners live."""
 
-    def __init__(self, datastore: LogDatastore) -> None:
+    def __init__(self, datastore: SqliteLogDatastore) -> None:
         self._datastore = datastore
 
     def take(
@@ -178,7 +178,7 @@ class SqliteDrafts(DraftStore):
     # The promise to who recovers is a quarter of a second, and the write, a commit, takes time as well.
     interval = 0.1
 
-    def __init__(self, datastore: LogDatastore) -> None:
+    def __init__(self, datastore: SqliteLogDatastore) -> None:
         self._datastore = datastore
 
     def add(self, said: Iterable[tuple[int, bytes]]) -> None:

@@ -15,8 +15,8 @@ from stenolog.adapters.store.contract.recorder import LogRecorder
 from stenolog.adapters.store.contract.values import Claim, Stream
 from stenolog.domain.entry import EPOCH, MICROSECOND
 
-from . import arguments
-from .handle import LogHandle
+from .reading import arguments
+from .reading.handle import LogHandle
 
 
 class Claims:
