@@ -50,7 +50,6 @@ def test_check_requests_names_a_conversation_that_cannot_be_built_and_checks_the
 
 
 def test_check_requests_knows_every_counter(demo: Cli) -> None:
-    pytest.importorskip("tiktoken", reason="the extra is not installed")
     with open_log("talks.db") as log:
         card = AgentCard(policy=Budget(tokens=16_000, counter="tiktoken:no-such-encoding"))
         log["exact"].append(ModeSwitch(cards={"coder": card}))

@@ -166,7 +166,6 @@ def test_a_database_is_not_made_for_a_file_that_is_wrong(cli: Cli, folder: Path)
 def test_a_team_goes_on_without_tools_that_cannot_be_reached_and_says_so(
     cli: Cli, folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    pytest.importorskip("mcp")
     file = "[agents.a]\nmodel = 'scripted:script.json'\nmcp = ['x']\n[mcp.x]\ncommand = ['no-such-program']"
     ran = cli("run", team(folder, "Hello.", file=file), "Hello")
 

@@ -208,7 +208,6 @@ def test_values_of_the_environment_are_filled_in_and_no_error_has_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     text = "[agents.a]\nmcp = ['x']\n[mcp.x]\ncommand = ['true']\nenv = { TOKEN = 'Bearer ${SHOP_TOKEN}' }"
-    pytest.importorskip("mcp")
 
     assert "mcp.x: expected the environment variable SHOP_TOKEN, found none" in fault(text)
     monkeypatch.setenv("SHOP_TOKEN", "secret")

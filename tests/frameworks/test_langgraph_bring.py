@@ -10,6 +10,7 @@ from typing import Annotated, Any, NotRequired, TypedDict
 
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage
+from langgraph.checkpoint import sqlite
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
@@ -19,8 +20,6 @@ from stenolog import Log
 from stenolog.contrib.langgraph import LangGraphSaver
 from stenolog.errors import CallerError
 from tests.frameworks.langgraph_graphs import ASKED, LATER, MAY, ONE, crew, fan_out, said, talking
-
-sqlite = pytest.importorskip("langgraph.checkpoint.sqlite", reason="langgraph-checkpoint-sqlite is not here")
 
 
 @pytest.fixture
@@ -194,7 +193,7 @@ def test_threads_come_from_other_savers_and_in_an_event_loop_too(log: Log) -> No
 
 
 def test_a_saver_of_an_event_loop_is_read_with_abring(log: Log, tmp_path: Path) -> None:
-    aio = pytest.importorskip("langgraph.checkpoint.sqlite.aio")
+    from langgraph.checkpoint.sqlite import aio
 
     async def main() -> int:
         async with aio.AsyncSqliteSaver.from_conn_string(str(tmp_path / "aio.sqlite")) as old:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, RemoveMessage
+from langgraph.checkpoint import sqlite
 from langgraph.checkpoint.base import id as ids
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.graph.message import add_messages
@@ -25,7 +26,6 @@ from stenolog.events import Entry
 from stenolog.importers import IMPORTERS, import_file
 from tests.frameworks.langgraph_graphs import ASKED, LATER, ONE, crew, talking
 
-sqlite = pytest.importorskip("langgraph.checkpoint.sqlite", reason="langgraph-checkpoint-sqlite is not here")
 TWO: Any = {"configurable": {"thread_id": "two"}}
 
 

@@ -25,7 +25,8 @@ from tests.frameworks.langgraph_graphs import ASKED, LATER, MAY, talking
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     """Return the database of a SqliteSaver with the thread "one"."""
-    sqlite = pytest.importorskip("langgraph.checkpoint.sqlite", reason="it is not installed")
+    from langgraph.checkpoint import sqlite
+
     with sqlite.SqliteSaver.from_conn_string(str(tmp_path / "lg.sqlite")) as saver:
         talking(saver).invoke(ASKED, at("one"))
     if "langgraph" not in IMPORTERS:

@@ -10,11 +10,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 import stenolog
 from stenolog.adapters.conversation.verifying.integrity import restore, verify
 from stenolog.adapters.store.contract.values import Claim, Cursor, Stream
+from stenolog.adapters.store.postgres.backup import PostgresLogRows
 from stenolog.adapters.store.reading.reader import imported_spans
 from stenolog.adapters.store.sqlite import copied_log, copies
 from stenolog.adapters.store.sqlite.statements import schema
@@ -22,9 +24,6 @@ from stenolog.errors import CorruptLogError, StoreError
 from stenolog.events import UserMessage
 from stenolog.importers import import_file
 from tests.postgres.server import EACH_VERSION, Server
-
-psycopg = pytest.importorskip("psycopg")
-from stenolog.adapters.store.postgres.backup import PostgresLogRows  # noqa: E402
 
 SESSION = Path(__file__).parents[2] / "docs" / "examples" / "session.jsonl"
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
 from typing import Any
 
+import psycopg
 import pytest
 
 import stenolog
@@ -18,7 +19,6 @@ from stenolog.errors import StoreTimeoutError
 from stenolog.events import UserMessage
 from tests.postgres.server import EACH_VERSION, Server
 
-psycopg = pytest.importorskip("psycopg")
 Damage = Callable[..., Report]
 PICTURE = b"a picture"
 Found = set[tuple[str, int, str, str]]

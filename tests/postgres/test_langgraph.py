@@ -5,13 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 import stenolog
 from tests.postgres.server import NEWEST, Server
-
-pytest.importorskip("psycopg")
-pytest.importorskip("langgraph.graph")
 
 
 def test_a_thread_goes_on_in_another_process_that_has_the_log_open(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import psycopg
 import pytest
 
 import stenolog
@@ -19,7 +20,6 @@ from stenolog.errors import StoreError
 from stenolog.events import UserMessage
 from tests.postgres.server import EACH_VERSION, Server
 
-psycopg = pytest.importorskip("psycopg")
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "many-machines.md"
 SNIPPETS = re.findall(r"```sql\n(.*?)```", PAGE.read_text(), re.DOTALL)
 ROLES = ("owner", "writer", "reader")

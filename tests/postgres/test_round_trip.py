@@ -19,7 +19,6 @@ from stenolog.plugins import FORMATS
 from tests.postgres.server import EACH_VERSION, Server
 from tests.requests.corpus import BUNDLED, TRANSCRIPTS
 
-pytest.importorskip("psycopg")
 REAL = ("claude_code/ec-38b74f08e3-3.jsonl", "codex/rollout-e598363d10f4.jsonl")
 
 

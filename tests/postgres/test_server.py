@@ -6,11 +6,10 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from tests.postgres.server import EACH_VERSION, VERSIONS, Server, from_wheel, running
-
-psycopg = pytest.importorskip("psycopg")
 
 
 def version(address: str) -> int:

@@ -156,7 +156,6 @@ class TestTakingApart:
         "mistaken", ["sslmod=require", "sslmode=bogus", "port=x", "port=99999", "hots=/tmp"]
     )
     def test_a_parameter_that_libpq_does_not_know_is_the_callers_mistake(self, mistaken: str) -> None:
-        pytest.importorskip("psycopg")
         with pytest.raises(InvalidEventError, match=r"ours \(schema, pool, notify, pooled, listen\)") as told:
             stenolog.open(f"postgresql://me:{SECRET}@/talks?host=/nowhere&{mistaken}")
 

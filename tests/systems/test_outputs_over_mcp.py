@@ -6,8 +6,6 @@ import asyncio
 import os
 import sys
 
-import pytest
-
 from stenolog import AssistantMessage, ModeSwitch, ToolCall, ToolResult, UserMessage
 from stenolog.adapters.conversation.queries.outputs import store_large
 from stenolog.adapters.tools.execute import execute
@@ -15,8 +13,6 @@ from stenolog.adapters.tools.functions import opened
 from stenolog.tools import MCPServer, ToolOutput
 from tests.systems.given import Room
 from tests.tools.given import call, text
-
-pytest.importorskip("mcp", reason='the SDK is not here: pip install "stenolog[mcp]"')
 
 WHOLE = "".join(f"{n:06} passed\n" for n in range(350_000))
 

@@ -57,7 +57,6 @@ def dsn(server: str) -> str:
 @pytest.fixture(scope="session")
 def mysql() -> Iterator[str]:
     """Yield the socket of a MariaDB server that lives as long as these tests."""
-    pytest.importorskip("pymysql")
     found = mysql_server.programs()
     if found is None:
         pytest.skip("no MariaDB is installed here")

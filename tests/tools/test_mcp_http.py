@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("mcp", reason='the SDK is not here: pip install "stenolog[mcp]"')
-
 from stenolog.adapters.tools.base import ToolOutput
 from stenolog.adapters.tools.functions import opened
 from stenolog.adapters.tools.mcp import MCPServer

@@ -13,8 +13,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("mcp", reason='the SDK is not here: pip install "stenolog[mcp]"')
-
 from stenolog.adapters.tools.base import Attachment, BaseTool, ToolOutput
 from stenolog.adapters.tools.execute import execute
 from stenolog.adapters.tools.functions import opened

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import importlib
 import json
 import sqlite3
 import subprocess
@@ -24,8 +25,6 @@ REPOSITORY = Path(__file__).parents[2]
 def test_a_hostile_file_is_read_or_refused_in_bounded_memory_time_and_disk(
     count: int, tmp_path: Path
 ) -> None:
-    pytest.importorskip("zstandard")
-    pytest.importorskip("yaml")
     files = [*map(str, make(tmp_path, count))]
     ran = subprocess.run(
         [sys.executable, "-m", "tests.transcripts.hostile_files", *files],
@@ -45,7 +44,7 @@ def test_a_hostile_file_is_read_or_refused_in_bounded_memory_time_and_disk(
 
 @pytest.mark.parametrize("packer", ["gzip", "zstandard"])
 def test_a_file_may_be_decompressed_to_200_times_its_size_or_64_mib(packer: str, tmp_path: Path) -> None:
-    compress = pytest.importorskip(packer).compress
+    compress = importlib.import_module(packer).compress
     allowed, bomb = tmp_path / "allowed.jsonl", tmp_path / "bomb.jsonl"
     allowed.write_bytes(compress(session() + b" " * 63 * MIB))
     bomb.write_bytes(compress(session() + b" " * 65 * MIB))

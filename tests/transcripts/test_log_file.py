@@ -37,7 +37,6 @@ def target(
     if request.param == "sqlite":
         yield str(tmp_path / "target.db")
         return
-    pytest.importorskip("psycopg")
     with postgres(request.param).schema() as address:
         yield address
 

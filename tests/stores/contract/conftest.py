@@ -27,7 +27,6 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, postgres: Servers) -> 
 @pytest.fixture(params=EACH_VERSION)
 def way(request: pytest.FixtureRequest, postgres: Servers) -> Iterator[Way]:
     """Return a log in PostgreSQL behind a proxy that loses answers."""
-    pytest.importorskip("psycopg")
     with way_to(postgres(request.param)) as ready:
         yield ready
 

@@ -226,7 +226,6 @@ def opened(name: str, folder: Path, postgres: Servers) -> Iterator[Store]:
             case "sqlite memory":
                 store = SqliteMemory()
             case _:
-                pytest.importorskip("psycopg")
                 store = stack.enter_context(reused(postgres(name)))
         stack.callback(store.close)
         yield store

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from random import Random
 from typing import Any
 
+import psycopg
 import pytest
 
 from stenolog.adapters.store.contract.recorder import LogRecorder
@@ -23,7 +24,6 @@ from .given import item, positions
 from .inspecting import faults
 from .stores import Postgres, Servers
 
-psycopg = pytest.importorskip("psycopg")
 WRITERS = 8
 KILL = """SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
     WHERE application_name = 'stenolog' AND pid <> pg_backend_pid() AND random() < 0.5"""
@@ -101,7 +101,7 @@ def test_sessions_that_are_killed_at_random_lose_no_append_and_tell_no_error(
 
     def kill() -> None:
         with psycopg.connect(server.conninfo, autocommit=True) as connection:
-            killed.extend(connection.execute(KILL).fetchone())
+            killed.extend(connection.execute(KILL).fetchone() or ())
 
     with server.schema() as address:
         store = Postgres(address)
