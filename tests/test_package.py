@@ -42,7 +42,7 @@ def test_each_link_of_the_readme_to_the_repository_names_a_file_that_is_tracked(
     ).stdout.splitlines()
     named = [*filter(None, map(in_repository, links((ROOT / "README.md").read_text())))]
 
-    assert len(named) > 30
+    assert len(named) > 15
     assert [path for path in named if not (ROOT / path).is_file()] == []
     assert not tracked or [path for path in named if path not in tracked] == []
 

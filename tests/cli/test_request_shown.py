@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import stenolog
 from stenolog import AgentCard, AssistantMessage, ModeSwitch, UserMessage
 from stenolog.errors import ConversationNotFoundError, PositionNotFoundError
 from stenolog.events import Origin, Usage
+from stenolog.projections.messages.rules import RULES
 from tests.cli.conftest import Ran
 from tests.transcripts.given import assistant, lines, message, meta, text, tool_use, user
 
@@ -22,6 +24,8 @@ REBUILT = (
     "the answers came from claude-code, so this is rebuilt from what the log has; what was sent besides "
     "(system prompt, tools) or left out is not recorded"
 )
+
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 
 
 def imported(tmp_path: Path, **usage: Any) -> None:
@@ -289,3 +293,21 @@ def test_python_has_the_note_beside_the_bill(tmp_path: Path) -> None:
 def test_a_request_that_stenolog_sent_has_no_note(demo: Cli, tmp_path: Path) -> None:
     with stenolog.open(tmp_path / "talks.db") as log:
         assert log["demo"].bill("coder", at=2).note == ""
+
+
+@pytest.mark.parametrize("options", ["--dropped --policy last:3", "--diff 8", "--budget 100", ""])
+def test_every_column_that_is_printed_is_in_the_glossary(demo: Callable[..., Ran], options: str) -> None:
+    terms = re.findall(r"^\| (\S[^|a-z]*) \|", (REFERENCE / "glossary.md").read_text(), re.MULTILINE)
+    shown = demo("request", "--agent", "coder", "--at", "12", *options.split()).out.splitlines()
+    headings = [shown[at - 1] for at, line in enumerate(shown) if line and set(line) == {"─"}]
+    printed = {name for line in headings for name in re.split(r" {2,}", line.strip())}
+
+    assert printed
+    assert printed <= {name for term in terms for name in term.split(", ")}
+
+
+def test_every_rule_is_on_the_page_that_the_glossary_names() -> None:
+    page = (REFERENCE / "requests.md").read_text()
+
+    assert "](requests.md#rules)" in (REFERENCE / "glossary.md").read_text()
+    assert [rule for rule in RULES if f"- `{rule}`" not in page] == []
