@@ -377,7 +377,8 @@ class Conversation(ReadableConversation):
         at = EPOCH + record.time * MICROSECOND
         event = load_event(record.topic, record.payload) if self.log.edge.redact else new.event
         entry = Entry(self.stream.name, record.position, record.id, at, record.digest.hex(), event)
-        self._recorder.blobs.release(record.payload)
+        if (blobs := self._recorder.blobs).pinned:
+            blobs.release(record.payload)
         return entry
 
 

@@ -21,7 +21,6 @@ from stenolog.adapters.store.contract.values import (
     Claim,
     Cursor,
     Head,
-    Inserted,
     PendingEntry,
     Share,
     Stream,
@@ -87,9 +86,7 @@ class History:
         """Append with ids of a few, which may stand there with the same words or others."""
         chance = self._chance
         items = [self._item(f"m-{chance.randrange(6)}", f"{chance.randrange(2)}") for _ in range(2)]
-        inserted = self.recorder.insert_events(items, stream=self._stream(), expected=self._expected())
-        assert isinstance(inserted, Inserted)
-        return [record.digest for record in inserted.records]
+        return [record.digest for record in self.recorder.append(items, self._stream(), self._expected())]
 
     def _library(self) -> Any:
         name, other = self._chance.choices(NAMES, k=2)

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from stenolog.adapters.store.contract.recorder import LogRecorder
-from stenolog.adapters.store.contract.values import Inserted, PendingEntry, Stream, Which
+from stenolog.adapters.store.contract.values import PendingEntry, Stream, Which
 from stenolog.domain.entry import GENESIS, digest_of
 from stenolog.domain.errors import (
     ClaimLostError,
@@ -29,14 +29,13 @@ def test_a_conversation_begins_with_a_mode_switch_that_nobody_need_give(recorder
     assert (opening.originator_version, opening.topic) == (1, "mode_switch@1")
 
 
-def test_an_append_answers_with_the_notification_ids_of_its_entries(recorder: LogRecorder) -> None:
+def test_an_append_answers_with_the_records_of_its_entries(recorder: LogRecorder) -> None:
     stream = Stream("demo")
     put(recorder, stream, "a")
-    inserted = recorder.insert_events([item("b"), item("c")], stream=stream)
+    records = recorder.append([item("b"), item("c")], stream, None)
 
-    assert isinstance(inserted, Inserted)
-    assert [*inserted] == [found.id for found in recorder.select_notifications(None, 9)][2:]
-    assert [record.position for record in inserted.records] == [3, 4]
+    assert [record.position for record in records] == [3, 4]
+    assert records == recorder.select_records(stream, 2, 4)
 
 
 def test_every_entry_is_sealed_behind_the_one_before_it(recorder: LogRecorder) -> None:
@@ -334,14 +333,11 @@ def test_appends_of_one_caller_that_another_thread_makes_keep_their_order(record
     assert [each.result()[0].position for each in waiting] == [2 + number // 2 for number in range(20)]
 
 
-def test_an_append_answers_with_the_same_ids_when_it_is_repeated(
+def test_an_append_answers_with_the_same_records_when_it_is_repeated(
     recorder: LogRecorder, other: LogRecorder
 ) -> None:
-    first = recorder.insert_events([item("a", "m-1"), item("b", "m-2")], stream=Stream("demo"))
+    first = recorder.append([item("a", "m-1"), item("b", "m-2")], Stream("demo"), None)
     put(recorder, Stream("demo"), "c")
-    again = other.insert_events([item("b", "m-2"), item("a", "m-1")], stream=Stream("demo"))
+    again = other.append([item("b", "m-2"), item("a", "m-1")], Stream("demo"), None)
 
-    assert first is not None
-    assert again is not None
-    assert [*again] == [first[1], first[0]]
-    assert first[:1] == [first[0]]
+    assert again == [first[1], first[0]]

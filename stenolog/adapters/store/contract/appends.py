@@ -7,9 +7,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import cache
+from itertools import groupby
 from typing import Any, NamedTuple, TypeAlias
 
-from eventsourcing.persistence import StoredEvent
+from eventsourcing.persistence import IntegrityError, StoredEvent, Tracking
 
 from stenolog.domain import entry, errors
 from stenolog.domain.codec import REGISTRY
@@ -40,16 +41,8 @@ def prepare(edge: Sources, draft: entry.NewEntry) -> PendingEntry:
     event = redacted(draft.event, edge.redact) if edge.redact else draft.event
     topic, payload = REGISTRY.dump(event)
     id = edge.id() if draft.id is None else entry.check_name(draft.id, what="entry id")
-    at = edge.clock() if draft.time is None else draft.time
-    return PendingEntry(topic, payload, id, entry.microseconds(at), edge.salt(), draft.id is not None)
-
-
-def prepare_stored(edge: Sources, event: StoredEvent) -> PendingEntry:
-    """Return a stored event of the library's, with the edge's additions."""
-    at = entry.microseconds(edge.clock())
-    return PendingEntry(
-        event.topic, event.state, edge.id(), at, edge.salt(), version=event.originator_version
-    )
+    at, salt = edge.clock() if draft.time is None else draft.time, edge.salt()
+    return PendingEntry(topic, payload, id, entry.microseconds(at), salt, draft.id is not None)
 
 
 def fork_opening(edge: Sources, parent: str, at: Head, time: datetime | None = None) -> PendingEntry:
@@ -70,7 +63,7 @@ def _opening() -> tuple[str, bytes]:
 
 
 class Append(NamedTuple):
-    """Items to append to a conversation; see `LogRecorder.insert_events`.
+    """Items to append to a conversation; see `LogRecorder.append`.
 
     `exact`: as the library wants it, without an added opening.
     """
@@ -90,6 +83,40 @@ class Appended(NamedTuple):
     key: int
     head: Head
     records: list[entry.Record]
+
+
+class ExactAppend(NamedTuple):
+    """Events of any conversations at their versions: an append as the library makes it.
+
+    Ids are drawn once, so that another attempt finds what the previous one wrote.
+    """
+
+    appends: list[Append]
+    tracking: Tracking | None
+
+
+def exact_append(edge: Sources, events: Sequence[StoredEvent], tracking: Tracking | None) -> ExactAppend:
+    """Return the library's append, with what the edge adds. Raises `IntegrityError` for a gap."""
+    groups = groupby(events, key=lambda event: str(event.originator_id))
+    return ExactAppend([_exact(edge, name, [*group]) for name, group in groups], tracking)
+
+
+def _exact(edge: Sources, name: str, events: list[StoredEvent]) -> Append:
+    before = events[0].originator_version - 1
+    items = []
+    for version, event in enumerate(events, before + 1):
+        if event.originator_version != version:
+            raise IntegrityError(f"{name!r}: expected version {version}, found {event.originator_version}")
+        at = entry.microseconds(edge.clock())
+        items.append(PendingEntry(event.topic, event.state, edge.id(), at, edge.salt()))
+    return Append(Stream(name), items, before, edge, exact=True)
+
+
+def version_taken(error: errors.VersionConflictError) -> IntegrityError:
+    """Return the library's error for an exact append at another version than the next."""
+    return IntegrityError(
+        f"{error.conversation!r}: expected version {error.found + 1}, found {error.expected + 1}"
+    )
 
 
 def switches(items: Sequence[PendingEntry]) -> list[PendingEntry]:

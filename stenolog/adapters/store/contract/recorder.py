@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from eventsourcing.persistence import ProcessRecorder, StoredEvent
+from eventsourcing.persistence import ProcessRecorder, StoredEvent, Tracking
 
 from stenolog.domain.entry import Record
 from stenolog.domain.errors import CallerError
@@ -55,30 +55,15 @@ class LogRecorder(ProcessRecorder):
 
     @abstractmethod
     def insert_events(
-        self,
-        stored_events: Sequence[StoredEvent],
-        *,
-        stream: values.Stream | None = None,
-        expected: int | None = None,
-        fence: int | None = None,
-        also: values.InTransaction | None = None,
-        **kwargs: Any,
+        self, stored_events: Sequence[StoredEvent], *, tracking: Tracking | None = None, **kwargs: Any
     ) -> Sequence[int] | None:
-        """Append events; return their notification ids.
+        """Append as the library does; return notification ids. The log itself calls `append`.
 
-        As the library calls it, without `stream`: events of any conversations, each at its version; a taken
-        version or a gap is the library's `IntegrityError`. `tracking` is recorded in the same transaction.
-
-        As the log calls it: `PendingEntry`s after a stream's last entry; returns `Inserted`. A mode switch
-        opens a conversation without entries. An existing id with the same content is not written again.
-        `expected` is the stream's position if anything is written. `fence` is the claim that the events
-        settle: it is deleted in the same transaction, with its draft. `also` is called in that transaction if
-        it writes an event; a store in a file raises `StoreError` for it.
-
-        Raises `VersionConflictError`, `DuplicateIdError`, `InvalidEventError`, `ConversationNotFoundError`,
-        `ClaimLostError`, `StoreTimeoutError`, `StoreError`.
+        Events of any conversations, each at its version; a taken version or a gap is the library's
+        `IntegrityError`. `tracking` is recorded in the same transaction.
         """
 
+    @abstractmethod
     def append(
         self,
         items: Sequence[values.PendingEntry],
@@ -87,10 +72,16 @@ class LogRecorder(ProcessRecorder):
         fence: int | None = None,
         also: values.InTransaction | None = None,
     ) -> list[Record]:
-        """Call `insert_events` as the log does; return the logged records."""
-        inserted = self.insert_events(items, stream=stream, expected=expected, fence=fence, also=also)
-        assert isinstance(inserted, values.Inserted)
-        return inserted.records
+        """Append after a stream's last entry; return the logged records, also of what was written before.
+
+        A mode switch opens a conversation without entries. An existing id with the same content is not
+        written again. `expected` is the stream's position if anything is written. `fence` is the claim that
+        the events settle: it is deleted in the same transaction, with its draft. `also` is called in that
+        transaction if it writes an event; a store in a file raises `StoreError` for it.
+
+        Raises `VersionConflictError`, `DuplicateIdError`, `InvalidEventError`, `ConversationNotFoundError`,
+        `ClaimLostError`, `StoreTimeoutError`, `StoreError`.
+        """
 
     @abstractmethod
     def insert_later(

@@ -92,6 +92,8 @@ class BlobStore(ABC):
 
     can_collect: bool
     """True if the store can tell whether a blob is in use."""
+    pinned: Mapping[str, int]
+    """By sha256, how often this process has put a blob that no durable payload has named since."""
 
     @abstractmethod
     def put(self, named: Sequence[tuple[str, bytes]]) -> None:

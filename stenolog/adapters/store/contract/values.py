@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, overload
 
 from eventsourcing.persistence import StoredEvent
@@ -58,25 +57,18 @@ class Segment(NamedTuple):
     upto: int
 
 
-@dataclass(frozen=True, init=False)
-class PendingEntry(StoredEvent):
-    """An event to append: the library's stored event, with everything drawn at the edge.
+class PendingEntry(NamedTuple):
+    """An event to append, with everything drawn at the edge.
 
-    `given`: the caller chose the id, and may be repeating an append. The version is 0 if the recorder gives
-    the position; the conversation is passed separately.
+    `given`: the caller chose the id, and may be repeating an append.
     """
 
+    topic: str
+    state: bytes
     id: str
     time: int
     salt: bytes
-    given: bool
-
-    def __init__(
-        self, topic: str, state: bytes, id: str, time: int, salt: bytes, given: bool = False, version: int = 0
-    ) -> None:
-        # All at once: the __init__ of a frozen dataclass takes twice as long, and each append makes one.
-        self.__dict__.update(originator_id="", originator_version=version, topic=topic, state=state)
-        self.__dict__.update(id=id, time=time, salt=salt, given=given)
+    given: bool = False
 
 
 Row: TypeAlias = tuple[Any, ...]
@@ -117,34 +109,6 @@ class StoredEntries(Sequence[StoredEvent]):
 
     def __repr__(self) -> str:
         return repr([*self])
-
-
-class Inserted(Sequence[int]):
-    """Result of `insert_events` for the log: notification ids, as the library expects.
-
-    `records` are the logged entries, one for each event, also if written before. Ids are looked up only if
-    asked for.
-    """
-
-    __slots__ = ("_ids", "_look_up", "records")
-
-    def __init__(self, records: list[Record], look_up: Callable[[list[Record]], list[int]]) -> None:
-        self.records = records
-        self._look_up = look_up
-        self._ids: list[int] | None = None
-
-    def __len__(self) -> int:
-        return len(self.records)
-
-    @overload
-    def __getitem__(self, index: int) -> int: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[int]: ...
-    def __getitem__(self, index: int | slice) -> int | list[int]:
-        # Looked up late: the log itself never asks, and the look-up is a query.
-        if self._ids is None:
-            self._ids = self._look_up(self.records)
-        return self._ids[index]
 
 
 class PendingInsert(Protocol):

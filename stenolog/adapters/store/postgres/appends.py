@@ -12,14 +12,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
-from eventsourcing.persistence import IntegrityError, StoredEvent, Tracking
 from psycopg import errors as pg
 
 from stenolog.adapters.store.contract import appends
-from stenolog.adapters.store.contract.appends import Append, Appended
+from stenolog.adapters.store.contract.appends import Append, Appended, ExactAppend
 from stenolog.adapters.store.contract.values import Head, PendingEntry, Stream
 from stenolog.adapters.store.postgres.statements.dialect import shared
 from stenolog.domain.entry import Record
@@ -90,7 +88,7 @@ class Crowds:
 def append(store: PostgresLogDatastore, crowds: Crowds, asked: Append) -> list[Record]:
     """Append the items durably; return their records.
 
-    Raises as `LogRecorder.insert_events`; then nothing is written.
+    Raises as `LogRecorder.append`; then nothing is written.
     """
     stream, is_lost_answer = asked.stream, False
     key, head = stream.key, stream.head
@@ -217,56 +215,24 @@ def settle(connection: LogConnection, fence: int) -> None:
         raise appends.claim_lost(fence)
 
 
-class ExactAppend(NamedTuple):
-    """Events of any conversations at their versions: an append as the library makes it.
-
-    Ids are drawn once, so that another attempt finds what the previous one wrote.
-    """
-
-    groups: list[tuple[str, list[PendingEntry]]]
-    tracking: Tracking | None
-    edge: appends.Sources
-
-
-def exact_append(
-    events: Sequence[StoredEvent], tracking: Tracking | None, edge: appends.Sources
-) -> ExactAppend:
-    """Return the library's append, with what the edge adds."""
-    groups = groupby(events, key=lambda event: str(event.originator_id))
-    prepared = [(name, [appends.prepare_stored(edge, event) for event in group]) for name, group in groups]
-    return ExactAppend(prepared, tracking, edge)
-
-
 def append_exactly(connection: LogConnection, asked: ExactAppend, *, again: bool = False) -> list[int]:
     """Write the events; return their notification ids. Raises the library's `IntegrityError`.
 
     `again` as in `append_checked`.
     """
-    take_turns_of(connection, {name for name, _ in asked.groups})
+    take_turns_of(connection, {one.stream.name for one in asked.appends})
     found: list[int] = []
-    for name, items in asked.groups:
-        found += _append_exactly(connection, name, items, asked.edge, again)
+    for one in asked.appends:
+        try:
+            key, _, records = append_checked(connection, one, again=again)
+        except VersionConflictError as error:
+            raise appends.version_taken(error) from None
+        found += event_rows.notifications(connection, key, records[0].position, records[-1].position)
     # Events that were there came in one transaction with their tracking.
-    was_written = again and asked.groups and not connection.placed
+    was_written = again and asked.appends and not connection.placed
     if asked.tracking is not None and not was_written:
         shared.track(connection, asked.tracking)
     return found
-
-
-def _append_exactly(
-    connection: LogConnection, name: str, items: list[PendingEntry], edge: appends.Sources, again: bool
-) -> list[int]:
-    before = items[0].originator_version - 1
-    for version, item in enumerate(items, before + 1):
-        if item.originator_version != version:
-            raise IntegrityError(f"{name!r}: expected version {version}, found {item.originator_version}")
-    try:
-        asked = Append(Stream(name), items, before, edge, exact=True)
-        done = append_checked(connection, asked, again=again)
-    except VersionConflictError as error:
-        raise IntegrityError(f"{name!r}: expected version {error.found + 1}, found {before + 1}") from None
-    records = done.records
-    return event_rows.notifications(connection, done.key, records[0].position, records[-1].position)
 
 
 def take_turns_of(connection: LogConnection, names: set[str]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -19,7 +18,7 @@ from eventsourcing.persistence import (
 from eventsourcing.postgres import PostgresApplicationRecorder, PostgresRecorder
 from psycopg import errors as pg
 
-from stenolog.adapters.store.contract.appends import Append, Sources
+from stenolog.adapters.store.contract.appends import Append, Sources, exact_append
 from stenolog.adapters.store.contract.inspection import Inspection
 from stenolog.adapters.store.contract.notifier import LogSubscription
 from stenolog.adapters.store.contract.recorder import LogRecorder
@@ -31,7 +30,6 @@ from stenolog.adapters.store.contract.values import (
     Cursor,
     ExportPart,
     Head,
-    Inserted,
     InTransaction,
     LogMoment,
     PendingEntry,
@@ -92,34 +90,27 @@ class PostgresLogRecorder(LogRecorder, PostgresApplicationRecorder):
     # Appending
 
     def insert_events(
+        self, stored_events: Sequence[StoredEvent], *, tracking: Tracking | None = None, **_: Any
+    ) -> Sequence[int]:
+        exact = exact_append(self.edge, stored_events, tracking)
+        found = self.datastore.repeat(lambda c, again: appends.append_exactly(c, exact, again=again))
+        self.bell.ring()
+        return found
+
+    def append(
         self,
-        stored_events: Sequence[StoredEvent],
-        *,
-        stream: Stream | None = None,
-        expected: int | None = None,
+        items: Sequence[PendingEntry],
+        stream: Stream,
+        expected: int | None,
         fence: int | None = None,
         also: InTransaction | None = None,
-        tracking: Tracking | None = None,
-        **_: Any,
-    ) -> Sequence[int] | None:
-        if stream is None:
-            exact = appends.exact_append(stored_events, tracking, self.edge)
-            found = self.datastore.repeat(lambda c, again: appends.append_exactly(c, exact, again=again))
-            self.bell.ring()
-            return found
-        if not stored_events and fence is None:
-            # Otherwise a conversation without entries would begin.
-            return Inserted([], partial(self._notifications, stream))
-        asked = Append(stream, stored_events, expected, self.edge, fence, also=also)  # type: ignore[arg-type]
+    ) -> list[Record]:
+        if not items and fence is None:
+            return []  # otherwise a conversation without entries would begin
+        asked = Append(stream, items, expected, self.edge, fence, also)
         records = appends.append(self.datastore, self._crowds, asked)
         self.bell.ring()
-        return Inserted(records, partial(self._notifications, stream))
-
-    def _notifications(self, stream: Stream, records: list[Record]) -> list[int]:
-        key = stream.key or 0
-        return self.datastore.read(
-            lambda c: [id for r in records for id in event_rows.notifications(c, key, r.position, r.position)]
-        )
+        return records
 
     def insert_later(
         self,

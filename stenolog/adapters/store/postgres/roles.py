@@ -166,7 +166,7 @@ class PostgresBlobs(BlobStore):
     def __init__(self, datastore: PostgresLogDatastore, lease: ProcessLease) -> None:
         self._datastore = datastore
         self._lease = lease
-        self._pinned: Counter[str] = Counter()
+        self.pinned: Counter[str] = Counter()
 
     def put(self, named: Sequence[tuple[str, bytes]]) -> None:
         for sha, content in named:
@@ -177,7 +177,7 @@ class PostgresBlobs(BlobStore):
                 )
         process = self._lease.id
         self._datastore.write(lambda c: blob_rows.put(c, named, process))
-        self._pinned.update(sha for sha, _ in named)
+        self.pinned.update(sha for sha, _ in named)
 
     def get(self, sha: str) -> bytes | None:
         return self._datastore.read(lambda c: blob_rows.blob(c, sha))
@@ -190,11 +190,11 @@ class PostgresBlobs(BlobStore):
         return [digest.hex() for (digest,) in found]
 
     def release(self, payload: bytes) -> None:
-        if self._pinned and (named := self._pinned.keys() & shas_in(payload)):
+        if named := self.pinned.keys() & shas_in(payload):
             # A blob that was put twice is still to be named once.
-            self._pinned.subtract(named)
-            keys = [bytes.fromhex(sha) for sha in named if not self._pinned[sha]]
-            self._pinned += Counter()
+            self.pinned.subtract(named)
+            keys = [bytes.fromhex(sha) for sha in named if not self.pinned[sha]]
+            self.pinned += Counter()
             # The entry is durable: a pin that stays is no reason to tell an error.
             with suppress(StenologError):
                 self._datastore.write(lambda c: c.run(blob_rows.UNPIN, (keys, self._lease.id)))

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Sequence
-from itertools import groupby
 from typing import NamedTuple
 
-from eventsourcing.persistence import IntegrityError, StoredEvent, Tracking
-
 from stenolog.adapters.store.contract import appends
-from stenolog.adapters.store.contract.appends import Append, Appended
+from stenolog.adapters.store.contract.appends import Append, Appended, ExactAppend
 from stenolog.adapters.store.contract.shared_rows import SharedExportWriter
 from stenolog.adapters.store.contract.values import (
     START,
@@ -50,7 +47,8 @@ def append(asked: Append, part: Savepoint) -> list[Record]:
     if key is not None and head is not None:
         records = _append_fast(asked, part, key, head)
         if records is not None:
-            part.heads[stream] = key, _last(records)
+            last = records[-1]
+            part.heads[stream] = key, Head(last.position, last.digest)
             return records
     with part:
         done = _append_checked(asked, part.connection)
@@ -106,42 +104,22 @@ def settle(connection: sqlite3.Connection, fence: int) -> None:
         raise appends.claim_lost(fence)
 
 
-class ExactAppend(NamedTuple):
-    """Events of any conversations at their versions: an append as the library makes it."""
-
-    events: Sequence[StoredEvent]
-    tracking: Tracking | None
-    edge: appends.Sources
-
-    def write(self, part: Savepoint) -> list[int]:
-        """Write them all, or none; their notification ids. Raises the library's `IntegrityError`."""
-        with part:
-            found: list[int] = []
-            groups = groupby(self.events, key=lambda event: str(event.originator_id))
-            for name, items in [
-                (name, [appends.prepare_stored(self.edge, e) for e in group]) for name, group in groups
-            ]:
-                found += self._append(part, name, items)
-            if self.tracking is not None:
-                shared.track(part.connection, self.tracking)
-        return found
-
-    def _append(self, part: Savepoint, name: str, items: list[PendingEntry]) -> list[int]:
-        before = items[0].originator_version - 1
-        for version, item in enumerate(items, before + 1):
-            if item.originator_version != version:
-                raise IntegrityError(f"{name!r}: expected version {version}, found {item.originator_version}")
-        stream = Stream(name)
-        try:
-            records = append(Append(stream, items, before, self.edge, exact=True), part.smaller())
-        except VersionConflictError as error:
-            raise IntegrityError(
-                f"{name!r}: expected version {error.found + 1}, found {before + 1}"
-            ) from None
-        # This `Stream` was made here, so there is no caller to tell its head.
-        (key, _) = part.heads.pop(stream)
-        part.flush()
-        return event_rows.notifications(part.connection, key, records[0].position, records[-1].position)
+def append_exactly(asked: ExactAppend, part: Savepoint) -> list[int]:
+    """Write the events, or none; return their notification ids. Raises the library's `IntegrityError`."""
+    found: list[int] = []
+    with part:
+        for one in asked.appends:
+            try:
+                records = append(one, part.smaller())
+            except VersionConflictError as error:
+                raise appends.version_taken(error) from None
+            # This `Stream` was made for this append, so there is no caller to tell its head.
+            (key, _) = part.heads.pop(one.stream)
+            part.flush()
+            found += event_rows.notifications(part.connection, key, records[0].position, records[-1].position)
+        if asked.tracking is not None:
+            shared.track(part.connection, asked.tracking)
+    return found
 
 
 def _last(records: Sequence[Record]) -> Head:

@@ -26,50 +26,47 @@ PINS_SUPPORTED = file_locks.BYTE_LOCKS_SUPPORTED
 
 
 class Pins:
-    """A log's pins; thread-safe. `path` is the lock file; "" for a log in memory."""
+    """A log's pins; thread-safe. `path` is the lock file; "" for a log in memory. `put` counts by sha256."""
 
     def __init__(self, path: str, database: str) -> None:
         self._path = path
         self._database = database
-        self._put: Counter[str] = Counter()
+        self.put: Counter[str] = Counter()
         self._file: int | None = None
         self._process = os.getpid()
         self._guard = threading.Lock()
-
-    def __bool__(self) -> bool:
-        return bool(self._put)
 
     def add(self, shas: Iterable[str]) -> None:
         """Pin blobs; call it before they are written. Raises `StoreError`."""
         with self._guard:
             for sha in shas:
                 # One lock serves all of this log's puts of a blob: the last one that is named gives it back.
-                if not self._put[sha]:
+                if not self.put[sha]:
                     self._lock(sha, file_locks.SHARED)
-                self._put[sha] += 1
+                self.put[sha] += 1
 
     def remove(self, payload: bytes) -> None:
         """Unpin the blobs in this payload, once its entry is durable."""
         for sha in shas_in(payload):
             with self._guard:
-                if sha not in self._put:
+                if sha not in self.put:
                     continue
-                self._put[sha] -= 1
-                if not self._put[sha]:
-                    del self._put[sha]
+                self.put[sha] -= 1
+                if not self.put[sha]:
+                    del self.put[sha]
                     self._lock(sha, file_locks.FREE)
 
     def holds(self, sha: str) -> bool:
         """Return whether any process's log has pinned the blob."""
         with self._guard:
-            if sha in self._put:
+            if sha in self.put:
                 return True
             return bool(self._path) and file_locks.is_byte_locked(self._opened(), _slot(sha))
 
     def close(self) -> None:
         """Release all pins."""
         with self._guard:
-            self._put.clear()
+            self.put.clear()
             if self._file is not None:
                 file_locks.close_lock_file(self._file, self._process)
                 self._file = None
@@ -181,6 +178,7 @@ class SqliteBlobs(BlobStore):
         self.can_collect = PINS_SUPPORTED
         lock = "" if datastore.in_memory else f"{datastore.file}-lock"
         self._pins = Pins(lock, datastore.file)
+        self.pinned = self._pins.put
 
     def put(self, named: Sequence[tuple[str, bytes]]) -> None:
         # Pinned before it is written, so that no other process removes it in between.
@@ -202,8 +200,7 @@ class SqliteBlobs(BlobStore):
             return [digest.hex() for (digest,) in connection.execute(ALL).fetchall()]
 
     def release(self, payload: bytes) -> None:
-        if self._pins:
-            self._pins.remove(payload)
+        self._pins.remove(payload)
 
     def named_by(self, key: int) -> set[str]:
         return named_by(self._datastore, key)

@@ -13,7 +13,7 @@ from eventsourcing.persistence import ListenNotifySubscription, Notification, St
 from eventsourcing.sqlite import SQLiteApplicationRecorder
 
 from stenolog.adapters.store.contract import values
-from stenolog.adapters.store.contract.appends import Append, Sources
+from stenolog.adapters.store.contract.appends import Append, Sources, exact_append
 from stenolog.adapters.store.contract.inspection import Inspection
 from stenolog.adapters.store.contract.notifier import LogSubscription
 from stenolog.adapters.store.contract.recorder import LogRecorder
@@ -22,7 +22,6 @@ from stenolog.domain.entry import GENESIS, Record
 from stenolog.domain.errors import CallerError, StoreError
 
 from . import appends, file_safety
-from .appends import ExactAppend
 from .blob_store import SqliteBlobs
 from .roles import SqliteClaims, SqliteConversations, SqliteDrafts, SqliteErasure
 from .statements import conversation_rows, event_rows
@@ -75,35 +74,25 @@ class SqliteLogRecorder(LogRecorder, SQLiteApplicationRecorder):
     # Appending
 
     def insert_events(
+        self, stored_events: Sequence[StoredEvent], *, tracking: Tracking | None = None, **_: Any
+    ) -> Sequence[int]:
+        exact = exact_append(self.edge, stored_events, tracking)
+        return self.datastore.group.write(partial(appends.append_exactly, exact))
+
+    def append(
         self,
-        stored_events: Sequence[StoredEvent],
-        *,
-        stream: values.Stream | None = None,
-        expected: int | None = None,
+        items: Sequence[values.PendingEntry],
+        stream: values.Stream,
+        expected: int | None,
         fence: int | None = None,
         also: values.InTransaction | None = None,
-        tracking: Tracking | None = None,
-        **_: Any,
-    ) -> Sequence[int] | None:
+    ) -> list[Record]:
         if also is not None:
             raise StoreError(f"{self.path}: an append to a file takes nothing else into its transaction")
-        if stream is None:
-            return self.datastore.group.write(ExactAppend(stored_events, tracking, self.edge).write)
-        if not stored_events and fence is None:
-            # Otherwise a conversation without entries would begin.
-            return values.Inserted([], partial(self._notifications, stream))
-        asked = Append(stream, stored_events, expected, self.edge, fence)  # type: ignore[arg-type]
-        records = self.datastore.group.write(partial(appends.append, asked))
-        return values.Inserted(records, partial(self._notifications, stream))
-
-    def _notifications(self, stream: values.Stream, records: list[Record]) -> list[int]:
-        key = stream.key or 0
-        with self.datastore.reading() as connection:
-            return [
-                id
-                for r in records
-                for id in event_rows.notifications(connection, key, r.position, r.position)
-            ]
+        if not items and fence is None:
+            return []  # otherwise a conversation without entries would begin
+        asked = Append(stream, items, expected, self.edge, fence)
+        return self.datastore.group.write(partial(appends.append, asked))
 
     def insert_later(
         self,

@@ -25,7 +25,7 @@ from stenolog.domain.errors import StoreError, StoreTimeoutError
 
 from . import durable_head, gate
 from .group_commit import GroupCommit
-from .transaction import Transaction, WalPreallocator
+from .transaction import WalPreallocator, writing
 
 # Holds some 30,000 entries.
 CACHE_KB = 16_000
@@ -96,19 +96,7 @@ class SqliteLogDatastore(SQLiteDatastore):
         self._closed = False
         gate.note_open(self)
 
-    @contextmanager
-    def writing(self, *, lazily: bool = False) -> Iterator[sqlite3.Connection]:
-        """Open a transaction that commits at the block's end, and rolls back if it raises.
-
-        `lazily`: a caller with more than one writing statement begins it.
-        """
-        transaction = Transaction(self, lazily=lazily)
-        try:
-            with transaction as connection:
-                yield connection
-        finally:
-            # Ctrl-C may have come between the two `with`s; `end` does nothing the second time.
-            transaction.end()
+    writing = writing
 
     @property
     def is_writing(self) -> bool:

@@ -82,9 +82,11 @@ def packed(note: DurableHead) -> bytes:
 def write(lock: FileLock | None, note: DurableHead) -> None:
     """Write the note into the lock file, whose lock the caller holds. Raises nothing."""
     # A failure leaves the older note, which is never wrong. An odd digest is for `check log`.
-    if lock:
-        with suppress(OSError, struct.error):
+    try:
+        if lock:
             lock.write(packed(note))
+    except (OSError, struct.error):
+        return
 
 
 def parse(content: bytes) -> DurableHead | None:

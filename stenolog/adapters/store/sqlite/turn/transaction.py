@@ -6,8 +6,8 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
 from typing import Protocol
 
@@ -88,8 +88,24 @@ class TransactionStore(Protocol):
         """Return the error for a caller that has waited too long."""
 
 
+@contextmanager
+def writing(store: TransactionStore, *, lazily: bool = False) -> Iterator[sqlite3.Connection]:
+    """Open a transaction that commits at the block's end, and rolls back if it raises.
+
+    `lazily`: a caller with more than one writing statement begins it.
+    """
+    transaction = Transaction(store, lazily=lazily)
+    try:
+        with transaction as connection:
+            yield connection
+    finally:
+        # Ctrl-C may have come between the two `with`s.
+        if transaction.is_held:
+            transaction.end()
+
+
 class Transaction(AbstractContextManager[sqlite3.Connection]):
-    """The context manager of `SqliteLogDatastore.writing`.
+    """The context manager of `writing`.
 
     With `lazily`, callers begin SQLite's transaction if needed, which a single statement does not. Turn and
     lock are always taken. Every user calls `end` once more at the end.
@@ -97,7 +113,7 @@ class Transaction(AbstractContextManager[sqlite3.Connection]):
 
     # Ctrl-C may come before the first line of any function, `__exit__` too. So users call `end`
     # themselves, and this tells whether the turn still has to be given back.
-    _held = False
+    is_held = False
     _before = 0
 
     def __init__(self, store: TransactionStore, *, lazily: bool = False) -> None:
@@ -139,8 +155,8 @@ class Transaction(AbstractContextManager[sqlite3.Connection]):
         # Ctrl-C may come behind every call. `map` takes the lock and notes it with no bytecode between.
         # The order is fixed: first the turn among threads, then the lock among processes. `flock` belongs
         # to the open file, which all threads of a process share.
-        (self._held,) = map(store.thread_lock.acquire, (True,), (store.deadline,))
-        if not self._held:
+        (self.is_held,) = map(store.thread_lock.acquire, (True,), (store.deadline,))
+        if not self.is_held:
             raise store.timed_out()
         lock = store.file_lock
         # What is left of the deadline: no call waits longer than that in all.
@@ -185,7 +201,7 @@ class Transaction(AbstractContextManager[sqlite3.Connection]):
 
     def end(self) -> None:
         """Roll back uncommitted rows, and let the next writer begin; idempotent."""
-        if not self._held:
+        if not self.is_held:
             return
         store, lock = self._store, self._store.file_lock
         try:
@@ -201,6 +217,6 @@ class Transaction(AbstractContextManager[sqlite3.Connection]):
                     lock.close()
                 raise
             finally:
-                self._held = False
+                self.is_held = False
                 # Last, in reverse order: a thread that gets its turn must find the file's lock free.
                 store.thread_lock.release()
