@@ -18,6 +18,7 @@ from typing import Any, Protocol, cast
 from unittest import mock
 
 import stenolog
+import stenolog.adapters.engine.journal.journal as journal
 import stenolog.adapters.engine.journal.recovery as recovery
 import stenolog.adapters.engine.runner.runner as runner
 from stenolog import Log, Team
@@ -294,7 +295,7 @@ def one_thread(loop: ClockLoop) -> Iterator[None]:
     with (
         mock.patch.object(liveness, "LivenessLock", _Lock),
         mock.patch.object(runner, "threading", threads),
-        mock.patch.object(recovery, "_finished", _Memory()),
+        mock.patch.object(journal, "unwritten", _Memory()),
         mock.patch.object(recovery, "time", time),
     ):
         _set(WORLD, world)

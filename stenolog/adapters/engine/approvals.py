@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -72,13 +72,12 @@ def refuse_at_workers(conversation: Conversation, said: Event) -> None:
                 child.submit(reason)
 
 
-def are_delegates(under_way: Iterable[Effect], tools: Mapping[str, Mapping[str, BaseTool]]) -> bool:
+def are_delegates(under_way: Collection[Effect], tools: Mapping[str, Mapping[str, BaseTool]]) -> bool:
     """Return whether effects are under way, and all are calls of workers."""
-    found = [*under_way]
-    return bool(found) and all(
+    return bool(under_way) and all(
         isinstance(each, RunTool)
         and isinstance(tools.get(each.lane.agent, {}).get(each.call.name), WorkerTool)
-        for each in found
+        for each in under_way
     )
 
 

@@ -29,8 +29,8 @@ from stenolog.adapters.tools.results import failed, result_of
 from stenolog.domain.entry import Entry, NewEntry
 from stenolog.domain.errors import AgentNotFoundError, ClaimLostError, InvalidEventError, VersionConflictError
 from stenolog.domain.events import AssistantMessage, Event
-from stenolog.domain.lanes.effects import MODEL, RunTool, effects, events_for, late, ref
-from stenolog.domain.lanes.state import State, named_call
+from stenolog.domain.lanes.effects import MODEL, RunTool, as_recorded, ref
+from stenolog.domain.lanes.state import named_call
 from stenolog.domain.values import CallRef, Tool
 from stenolog.projections.formats.deltas import ResponseDelta
 from stenolog.projections.requests import DEFAULT_API
@@ -135,7 +135,7 @@ class Runner:
             elif withheld := journal.settings.withheld(each.effect.lane.agent, call.name):
                 put, where = self.conversation.log.blobs.put, ref(each.effect.call)
                 result = result_of(failed(withheld), call.id, where, call.name, put)
-                journal.settle(lambda _, result=result: (result,), each.claim)  # type: ignore[misc]
+                journal.append_decided(lambda result=result: (result,), each.claim)  # type: ignore[misc]
             else:
                 yield each
 
@@ -186,7 +186,10 @@ class Runner:
         raise ClaimLostError(f"claim {fence} was settled, released or taken over: nothing is appended for it")
 
     def _events(self, claim: Claim, outcome: Outcome) -> Sequence[Event | NewEntry]:
-        """Return the outcome's events, unchanged if the log no longer wants the effect."""
+        """Return the outcome's events, in their late form if the log no longer wants the effect.
+
+        Events that were given are kept as they are.
+        """
         if "events" in outcomes.given_fields(outcome):
             return outcomes.new_entries(outcome.events or ())
         if claim.effect == MODEL:
@@ -196,8 +199,8 @@ class Runner:
         answer, where, run = self._call(claim)
         call = answer.tool_calls[where.index] if run is None else self._journal.call_of(run)
         result = outcomes.tool_event(self.conversation, outcome.output, call, where, run and run.call)
-        # The call was closed while it ran.
-        return (late(result) if run is None else result,)
+        # Without `run`, the call was closed while it ran.
+        return (as_recorded(result, is_wanted=run is not None),)
 
     def _model_events(self, claim: Claim, outcome: Outcome) -> Sequence[Event]:
         journal, where = self._journal, claim.lane
@@ -210,7 +213,7 @@ class Runner:
         if isinstance(event, AssistantMessage):
             names = mentioned(event.text, journal.settings.members, lane.agent, journal.settings.turns)
             event = replace(event, to=tuple(names))
-        return events_for(event, claim.fence not in journal.unwanted and _is_due(journal.state, claim))
+        return (as_recorded(event, is_wanted=not journal.is_unwanted(claim) and journal.is_due(claim)),)
 
     def _call(self, claim: Claim) -> tuple[AssistantMessage, CallRef, RunTool | None]:
         """Return the answer with a claim's call, its name, and the effect if still open."""
@@ -233,11 +236,6 @@ def _with_id(journal: Journal, events: Sequence[Event | NewEntry], id: str | Non
     if id is not None and marked and marked[0].id is None:
         marked[0] = marked[0]._replace(id=id)
     return marked
-
-
-def _is_due(state: State, claim: Claim) -> bool:
-    wanted = (claim.lane, claim.effect, claim.cause)
-    return any((*key(effect), effect.cause) == wanted for effect in effects(state))
 
 
 class Owner:

@@ -5,13 +5,13 @@ Pure: the engine does an effect, under a claim of its name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple, TypeAlias
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.events import LATE, AssistantMessage, Event, LlmError, ToolResult, UserMessage
+from stenolog.domain.events import LATE, AssistantMessage, LlmError, ToolResult, UserMessage
 from stenolog.domain.parts import AssistantPart
 from stenolog.domain.values import CallRef, Receipt
 
@@ -51,20 +51,23 @@ class RunTool(NamedTuple):
 
 
 Effect: TypeAlias = CallModel | RunTool
+EffectResult: TypeAlias = AssistantMessage | LlmError | ToolResult
 
 
-def effects(state: State) -> Iterator[Effect]:
-    """Yield the next effect of every lane; lanes that wait or stop have none."""
+def effects(state: State) -> list[Effect]:
+    """Return the next effects of every lane; lanes that wait or stop have none."""
+    due: list[Effect] = []
     for lane in state.lanes.values():
         next_is = decision(state, lane)
         match next_is.do:
             case "call_model":
-                yield CallModel(lane, next_is.cause, next_is.attempt, next_is.time)
+                due.append(CallModel(lane, next_is.cause, next_is.attempt, next_is.time))
             # Calls that need no approval, or have it, do not wait for the others.
             case "run_tools" | "ask_approval":
-                yield from (RunTool(lane, call) for call in lane.calls if not call.approval)
+                due.extend(RunTool(lane, call) for call in lane.calls if not call.approval)
             case _:
                 pass
+    return due
 
 
 def is_still_needed(state: State, effect: Effect) -> bool:
@@ -74,18 +77,19 @@ def is_still_needed(state: State, effect: Effect) -> bool:
     return state.lane(effect.lane.address).status == "awaiting_llm"
 
 
-def events_for(event: AssistantMessage | LlmError, is_wanted: bool) -> tuple[Event, ...]:
-    """Return the events that record the result of a model call.
-
-    `is_wanted`: no entry has stopped the call in the meantime.
-    """
+def as_recorded(result: EffectResult, *, is_wanted: bool) -> EffectResult:
+    """Return an effect's result as it is recorded; `is_wanted`: no entry has stopped the effect since."""
     if is_wanted:
-        return (event,)
-    if isinstance(event, AssistantMessage):
-        # As a cancelled error, so that its tool calls do not run.
-        return (_too_late(event),)
-    # The lane waits for this call no longer, so it is not tried again.
-    return (replace(event, category="cancelled", retry_at=None),)
+        return result
+    match result:
+        case ToolResult():
+            return replace(result, tags=(*result.tags, LATE))
+        case AssistantMessage():
+            # As a cancelled error, so that its tool calls do not run.
+            return _too_late(result)
+        case LlmError():
+            # The lane waits for this call no longer, so it is not tried again.
+            return replace(result, category="cancelled", retry_at=None)
 
 
 def _too_late(answer: AssistantMessage) -> LlmError:
@@ -181,11 +185,6 @@ def _goes_on(message: UserMessage, lane: LaneState) -> bool:
         return not message.to or lane.address in message.to
     named = address(control.agent, control.task)
     return control.action == "continue" and (not control.agent or named == lane.address)
-
-
-def late(result: ToolResult) -> ToolResult:
-    """Return the result of a call that was closed before it came, at its arrival."""
-    return replace(result, tags=(*result.tags, LATE))
 
 
 def ref(call: OpenCall) -> CallRef:

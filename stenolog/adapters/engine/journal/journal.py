@@ -5,9 +5,10 @@ All of it runs in one thread; nothing here waits for a model or a tool.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from datetime import datetime
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.conversation.queries import folds
@@ -20,12 +21,20 @@ from stenolog.adapters.store.contract.values import Claim
 from stenolog.adapters.tools.calls import as_approved
 from stenolog.domain.entry import Entry, microseconds
 from stenolog.domain.erasure import is_erased
-from stenolog.domain.errors import CallerError, InvalidEventError, InvalidPolicyError, VersionConflictError
+from stenolog.domain.errors import (
+    CallerError,
+    ClaimLostError,
+    InvalidEventError,
+    InvalidPolicyError,
+    VersionConflictError,
+)
 from stenolog.domain.events import AssistantMessage, ErrorCategory, Event, LlmError
 from stenolog.domain.lanes.effects import (
     CallModel,
     Effect,
+    EffectResult,
     RunTool,
+    as_recorded,
     effects,
     is_still_needed,
     needs_confirmation,
@@ -44,10 +53,20 @@ from .effect_names import Key, key, model_key, tool_key
 from .live_state import LiveState, dequeue
 
 RECEIPT = folds.Json(Receipt)
-Outcome: TypeAlias = Callable[[bool], Sequence[Event]]
-"""A function that returns an effect's outcome as events; its argument says whether the log still wants it."""
-Instead: TypeAlias = Callable[[InvalidEventError], Outcome]
-"""A function that returns the outcome to record in place of one that no log can hold."""
+
+
+class FinishedEffect(NamedTuple):
+    """Finished effect, with its result as an event."""
+
+    event: Callable[[], EffectResult]
+    """Return the event to append."""
+    replacement: Callable[[InvalidEventError], EffectResult]
+    """Return the event in place of one that no log can hold."""
+
+
+# For the whole process: the next runner on the conversation writes what an earlier one could not.
+unwritten: dict[str, FinishedEffect] = {}
+"""Results that are not in the log yet, by the idempotency keys of their effects."""
 
 
 class ClaimedEffect(NamedTuple):
@@ -93,22 +112,51 @@ class Journal(LiveState):
         self.unwanted: set[int] = set()
         """Those of them that the log has stopped since, even where their lane has more to do by now."""
 
-    def settle(self, outcome: Outcome, claim: Claim | None = None) -> None:
-        """Append an effect's result; on a version conflict, read, decide and try again.
+    def settle(self, claim: Claim, finished: FinishedEffect) -> None:
+        """Append an effect's result and remove its claim; append nothing if the claim is lost.
+
+        Raises `StoreError`. The result is then kept in `unwritten`.
+        """
+        unwritten[claim.key] = finished
+        with suppress(ClaimLostError):
+            try:
+                self._append_result(claim, finished.event())
+            # A model or a tool gave what no log can hold; the claim must still come to an end.
+            except InvalidEventError as error:
+                self._append_result(claim, finished.replacement(error))
+        unwritten.pop(claim.key, None)
+
+    def _append_result(self, claim: Claim, event: EffectResult) -> None:
+        self.append_decided(lambda: (as_recorded(event, is_wanted=self._is_wanted(claim)),), claim)
+
+    def append_decided(self, decide: Callable[[], Iterable[Event]], claim: Claim | None = None) -> None:
+        """Append the decided events, and remove the claim; on a version conflict, read and decide again.
 
         Raises `ClaimLostError`.
         """
         fence = claim.fence if claim else 0
         while True:
             try:
-                events = map(self.marked, outcome(fence not in self.unwanted))
-                self.append(*events, fence=fence or None)
+                self.append(*map(self.marked, decide()), fence=fence or None)
                 break
             except VersionConflictError:
                 self.catch_up()
         # Only after the append: until then the log may stop the effect.
         self.under_way.pop(fence, None)
         self.unwanted.discard(fence)
+
+    def is_unwanted(self, claim: Claim) -> bool:
+        """Return whether the log has stopped a claimed effect."""
+        return claim.fence in self.unwanted
+
+    def is_due(self, claim: Claim) -> bool:
+        """Return whether the effect of a claim is due, for the same cause."""
+        effect = (claim.lane, claim.effect), claim.cause
+        return any((key(each), each.cause) == effect for each in effects(self.state))
+
+    def _is_wanted(self, claim: Claim) -> bool:
+        # What is not under way here was done by an earlier runner of this process.
+        return not self.is_unwanted(claim) and (claim.fence in self.under_way or self.is_due(claim))
 
     def track(self, claimed: ClaimedEffect) -> ClaimedEffect:
         """Remember a claimed effect, to see whether the log stops it."""
@@ -118,8 +166,8 @@ class Journal(LiveState):
     def poll(self, busy: Collection[Key], asked: Collection[Key], most: int) -> Poll:
         """Claim at most `most` due effects that are not `busy`; `asked` backends have answered."""
         now = self.conversation.log.edge.clock()
-        found = ((key(effect), effect) for effect in effects(self.state))
-        todo = {name: effect for name, effect in found if name not in busy and self._is_ours(name[0])}
+        found = {key(effect): effect for effect in effects(self.state)}
+        todo = {name: effect for name, effect in found.items() if name not in busy and self._is_ours(name[0])}
         if not todo:
             return Poll()
         waits = {name: self._seconds_until(effect, now) for name, effect in todo.items()}
@@ -157,7 +205,7 @@ class Journal(LiveState):
         if is_erased(waited.event):  # since the last poll
             self.catch_up()
         else:
-            self.settle(lambda _: (dequeue(waited),) if waited.position in self.queue else ())
+            self.append_decided(lambda: (dequeue(waited),) if waited.position in self.queue else ())
         return True
 
     def orphans(self) -> list[Claim]:

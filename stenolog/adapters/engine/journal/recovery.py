@@ -1,4 +1,4 @@
-"""Recovery of effects with unknown outcome, and of results that could not be written yet."""
+"""Recovery of effects with unknown outcome, and patience with a busy store."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from stenolog.domain.errors import StoreTimeoutError
 from stenolog.domain.lanes.effects import (
     MODEL,
     RunTool,
+    as_recorded,
     effects,
-    events_for,
     interrupted_call,
     unknown_outcome,
 )
 
 from .effect_names import key
-from .journal import ClaimedEffect, Instead, Journal, Outcome
+from .journal import ClaimedEffect, Journal
 
 DIED = "the process that made this call died"
 STOPPED = "the engine was stopped"
@@ -64,7 +64,7 @@ def recover(
     if tool is not None and tool.repeat != "never":
         return ClaimedEffect(run, claim, call=call)
     result = unknown_outcome(run.call, why)
-    journal.settle(lambda _: (result,), claim)
+    journal.append_decided(lambda: (result,), claim)
     return None
 
 
@@ -96,32 +96,14 @@ def _model(
     )
     so_far = drafted.progress
     error = replace(error, model=so_far.model, usage=so_far.usage, session=so_far.session)
-    waits = lane.status == "awaiting_llm"
-    journal.settle(lambda _: events_for(error, waits), claim)
+    recorded = as_recorded(error, is_wanted=lane.status == "awaiting_llm")
+    journal.append_decided(lambda: (recorded,), claim)
 
 
 # A store that is busy past its deadline must not turn a finished call into one of unknown outcome.
 PATIENCE = 60.0
 """Seconds for which a runner that is closed waits for a busy store."""
 PAUSE = 0.05
-# For the whole process: the next runner on the conversation writes what an earlier one could not.
-_finished: dict[str, tuple[Outcome, Instead]] = {}
-"""Finished results by the idempotency keys of their effects."""
-
-
-def keep_result(claim: Claim, outcome: Outcome, instead: Instead) -> None:
-    """Keep a result until it is written; `instead` replaces one that no log can hold."""
-    _finished[claim.key] = outcome, instead
-
-
-def kept_result(claim: Claim) -> tuple[Outcome, Instead] | None:
-    """Return a kept result and its replacement; None if this process has none."""
-    return _finished.get(claim.key) if claim.key else None
-
-
-def forget_result(claim: Claim) -> None:
-    """Forget a result that is in the log, or not wanted there."""
-    _finished.pop(claim.key, None)
 
 
 def pause_after(failures: int) -> float:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from functools import cache, partial
-from typing import ParamSpec, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from itertools import count
+from typing import ParamSpec
 
-from stenolog.adapters.conversation.log import Conversation
-from stenolog.adapters.engine.agent import Agent
-from stenolog.adapters.engine.journal.effect_names import Key, key
-from stenolog.adapters.engine.journal.journal import ClaimedEffect, Instead, Journal, Outcome
+from stenolog.adapters.engine.journal.journal import ClaimedEffect, FinishedEffect, Journal
+from stenolog.adapters.engine.journal.recovery import pause_after
 from stenolog.adapters.engine.mentions import mentioned
 from stenolog.adapters.engine.model_calls.dispatch import DispatchCheck
 from stenolog.adapters.engine.model_calls.model_call import (
@@ -22,7 +20,7 @@ from stenolog.adapters.engine.model_calls.model_call import (
 )
 from stenolog.adapters.engine.model_calls.retries import CircuitBreaker
 from stenolog.adapters.engine.model_calls.streaming import BREATH, stream_with_timeouts
-from stenolog.adapters.engine.options import Options, StreamDelta
+from stenolog.adapters.engine.options import StreamDelta
 from stenolog.adapters.models.base import Model, ModelRequest, Progress
 from stenolog.adapters.store.contract.values import Claim
 from stenolog.adapters.tools.base import BaseTool, ToolContext
@@ -30,19 +28,24 @@ from stenolog.adapters.tools.base import ToolOutput as ToolOutcome
 from stenolog.adapters.tools.calls import with_metadata
 from stenolog.adapters.tools.execute import execute
 from stenolog.adapters.tools.results import failed, failure, redacted_output, result_of
-from stenolog.domain.errors import ModelError, OperationalError, ReplayMismatchError, StoredDataError
-from stenolog.domain.events import AssistantMessage, LlmError
-from stenolog.domain.lanes.effects import CallModel, RunTool, events_for, late, ref
+from stenolog.domain.errors import (
+    ModelError,
+    OperationalError,
+    ReplayMismatchError,
+    StoredDataError,
+    StoreTimeoutError,
+)
+from stenolog.domain.events import AssistantMessage, LlmError, ToolResult
+from stenolog.domain.lanes.effects import CallModel, RunTool, ref
 from stenolog.domain.lanes.state import LaneState
-from stenolog.domain.parts import text_of
+from stenolog.domain.parts import ToolCall, text_of
 from stenolog.projections.formats.deltas import ModelResponse, ResponseDelta
 from stenolog.projections.requests.transport import Outgoing
 
 from .cuts import CutWarnings
+from .log_thread import LogThread
 
 P = ParamSpec("P")
-T = TypeVar("T")
-LOGGER = logging.getLogger("stenolog.engine")
 STOPPED = "stopped"
 GOES_ON = "The call was cancelled, but goes on in the background, and may still have effects."
 # They tell of the replay, the file or the machine, and not of the model or the tool.
@@ -50,161 +53,208 @@ FATAL = (ReplayMismatchError, StoredDataError, OperationalError)
 """Errors that end a run, since no event can record them."""
 
 
-class EffectHost(Protocol):
-    """The runner, as an effect uses it."""
+class EffectExecutor:
+    """Executor of a runner's claimed effects. `emit` passes on a piece of an answer as it streams."""
 
-    conversation: Conversation
-    agents: Mapping[str, Agent]
-    tools: Mapping[str, Mapping[str, BaseTool]]
-    options: Options
-    stopped: set[Key]
-    """The effects that the log says are not wanted any more."""
-    cuts: CutWarnings
-    drafts: DraftKeeper
-    journal: Journal
+    def __init__(
+        self,
+        journal: Journal,
+        tools: Mapping[str, Mapping[str, BaseTool]],
+        thread: LogThread,
+        drafts: DraftKeeper,
+        emit: Callable[[StreamDelta], None],
+    ) -> None:
+        self.journal = journal
+        self.tools = tools
+        self.thread = thread
+        self.drafts = drafts
+        self.emit = emit
+        self.cuts = CutWarnings(journal.conversation, journal.agents, journal.options.warned)
 
-    async def write(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call something that touches the log, in its thread, though the caller is cancelled."""
-
-    async def settle(self, outcome: Outcome, claim: Claim, instead: Instead) -> None:
-        """Append an effect's result; `instead` replaces one that no log can hold."""
-
-    def stream(self, delta: StreamDelta, draft: StreamDraft) -> None:
-        """Pass a piece of an answer on, and store its draft soon."""
-
-
-async def do(host: EffectHost, claimed: ClaimedEffect) -> None:
-    """Do the effect and record its result. Raises errors that no event can express."""
-    if isinstance(claimed.effect, RunTool):
-        await _run_tool(host, claimed, claimed.effect)
-    else:
-        await _call_model(host, claimed, claimed.effect)
-
-
-async def _call_model(host: EffectHost, claimed: ClaimedEffect, effect: CallModel) -> None:
-    agent = host.agents[effect.lane.agent]
-    assert claimed.request is not None, "a model call has its request"
-    assert agent.llm is not None, "and a model"
-    watch = host.options.world.stopwatch
-    receipt = claimed.request.receipt
-    ongoing = OngoingModelCall(effect, agent.llm.name, receipt, StreamDraft(claimed.claim.fence), watch())
-    address = effect.lane.address
-    host.cuts.warn(address, claimed.request, host.journal)
-    # A request that tells everything is for a new session: in the old one it would stand twice.
-    session = effect.lane.session if claimed.request.policy.history.delta else ""
-    prompt = ModelRequest(claimed.request.body, claimed.claim.key, address, host.conversation.name, session)
-    check = DispatchCheck(host.conversation, claimed.request, agent.llm.api)
-
-    def take(piece: ResponseDelta | Progress) -> None:
-        if isinstance(piece, Progress):
-            ongoing.update(piece)
-            host.drafts.keep(ongoing.draft)
+    async def do(self, claimed: ClaimedEffect) -> None:
+        """Do the effect and record its result. Raises errors that no event can express."""
+        if isinstance(claimed.effect, RunTool):
+            await self._run_tool(claimed, claimed.effect)
         else:
-            ongoing.take(piece, watch())
-            host.stream(StreamDelta(address, effect.cause, piece.text, piece.kind, piece.part), ongoing.draft)
+            await _ModelCall(self, claimed, claimed.effect).run()
 
-    async def dispatch(outgoing: Outgoing) -> None:
-        ongoing.dispatched(outgoing)
-        await _check(host, ongoing, check.compare, outgoing)
+    async def settle(self, claim: Claim, finished: FinishedEffect) -> None:
+        """Append an effect's result and remove its claim. Raises `StoreError`; see `Journal.settle`."""
+        for failures in count():
+            try:
+                await self.thread.call(self.journal.settle, claim, finished)
+                return
+            # Tried again without end, since the outcome of an effect cannot be had a second time.
+            except StoreTimeoutError:
+                await asyncio.sleep(pause_after(failures))
 
-    try:
-        if host.options.is_checked():
-            await _check(host, ongoing, check.begin)
-        stream = partial(stream_with_timeouts, agent.llm, prompt, take, dispatch)
-        event = await _ask_model(host, agent.llm, stream, ongoing)
-    # The request differs from what the log says (see `dispatch`).
-    except ModelError as error:
-        event = _failure(host, ongoing, error)
-    except FATAL:
-        # No event says what came of it, so the effect is free to be claimed again.
-        await host.write(host.journal.claims.release, claimed.claim)
-        raise
-    except asyncio.CancelledError:
-        # The runner is closed, and the effect is still wanted: what has streamed is in the draft.
-        if key(effect) not in host.stopped:
+    async def _run_tool(self, claimed: ClaimedEffect, effect: RunTool) -> None:
+        assert claimed.call is not None, "a tool runs a call"
+        call, claim, journal = claimed.call, claimed.claim, self.journal
+        watch = journal.options.world.stopwatch
+        start = watch()
+        tool = self.tools.get(effect.lane.agent, {}).get(call.name)
+        try:
+            outcome = await self._outcome(claimed, effect, call, tool)
+        except asyncio.CancelledError:
+            if not journal.is_unwanted(claim):
+                raise
+            # Nothing more will come of it, and its result in the log already says that it was cancelled.
+            if tool is None or tool.stops or tool.repeat == "safe":
+                await self.thread.call(journal.claims.release, claim)
+                return
+            outcome = failed(GOES_ON)
+        took, outcome = round((watch() - start) * 1000), with_metadata(outcome, call, effect.call)
+        log = journal.conversation.log
+
+        def event(outcome: ToolOutcome) -> ToolResult:
+            if log.edge.redact:
+                outcome = redacted_output(outcome, log.edge.redact)
+            return result_of(outcome, call.id, ref(effect.call), call.name, log.blobs.put, took)
+
+        await self.settle(claim, FinishedEffect(lambda: event(outcome), lambda error: event(failure(error))))
+
+    async def _outcome(
+        self, claimed: ClaimedEffect, effect: RunTool, call: ToolCall, tool: BaseTool | None
+    ) -> ToolOutcome:
+        """Run the call, unless its agent's mode withholds the tool."""
+        lane, conversation = effect.lane, self.journal.conversation
+        if withheld := self.journal.settings.withheld(lane.agent, call.name):
+            return failed(withheld)
+        context = ToolContext(
+            name=call.name,
+            arguments=call.arguments,
+            key=claimed.claim.key,
+            lane=lane.address,
+            conversation_name=conversation.name,
+            id=call.id,
+            position=effect.cause,
+            conversation=conversation,
+        )
+        return await execute(tool, context, list(self.tools.get(lane.agent, {})))
+
+
+class _ModelCall:
+    """One call of a model, from its request to the event of its answer or failure."""
+
+    def __init__(self, executor: EffectExecutor, claimed: ClaimedEffect, effect: CallModel) -> None:
+        journal = executor.journal
+        agent = journal.agents[effect.lane.agent]
+        assert claimed.request is not None, "a model call has its request"
+        assert agent.llm is not None, "and a model"
+        self.executor = executor
+        self.journal = journal
+        self.call_log = executor.thread.call
+        self.options = journal.options
+        self.watch = journal.options.world.stopwatch
+        self.claim = claimed.claim
+        self.request = claimed.request
+        self.lane = effect.lane
+        self.agent = agent
+        self.model = agent.llm
+        draft = StreamDraft(claimed.claim.fence)
+        self.ongoing = OngoingModelCall(effect, agent.llm.name, self.request.receipt, draft, self.watch())
+        self.dispatch_check = DispatchCheck(journal.conversation, self.request, agent.llm.api)
+
+    async def run(self) -> None:
+        """Call the model, and record its answer or failure."""
+        self.executor.cuts.warn(self.lane.address, self.request, self.journal)
+        event = await self._event()
+        await self.executor.settle(self.claim, FinishedEffect(lambda: event, self._failure))
+        # Only now: until its answer is appended, the draft is all that a crash would leave of it.
+        self.executor.drafts.forget(self.ongoing.draft)
+
+    async def _event(self) -> AssistantMessage | LlmError:
+        """Return the answer, or the error that says why there is none. Raises `FATAL` errors."""
+        try:
+            if self.options.is_checked():
+                await self._check(self.dispatch_check.begin)
+            return await self._answer()
+        except FATAL:
+            # No event says what came of it, so the effect is free to be claimed again.
+            await self.call_log(self.journal.claims.release, self.claim)
             raise
-        event = ongoing.cancelled(watch(), STOPPED)
-    await host.settle(
-        partial(events_for, event),
-        claimed.claim,
-        lambda error: partial(events_for, _failure(host, ongoing, error)),
-    )
-    # Only now: until its answer is appended, the draft is all that a crash would leave of it.
-    host.drafts.forget(ongoing.draft)
+        except asyncio.CancelledError:
+            # The runner is closed, and the effect is still wanted: what has streamed is in the draft.
+            if not self.journal.is_unwanted(self.claim):
+                raise
+            return self.ongoing.cancelled(self.watch(), STOPPED)
+        except Exception as error:
+            return self._failure(error)
 
-
-async def _check(
-    host: EffectHost, ongoing: OngoingModelCall, check: Callable[P, None], *args: P.args, **kwargs: P.kwargs
-) -> None:
-    """Check a request before it is sent; if it differs, drop the receipt. Raises `ModelError`."""
-    try:
-        await host.write(check, *args, **kwargs)
-    except ModelError:
-        ongoing.withdrawn()
-        raise
-
-
-async def _ask_model(
-    host: EffectHost,
-    model: Model,
-    stream: Callable[[], Awaitable[ModelResponse]],
-    ongoing: OngoingModelCall,
-) -> AssistantMessage | LlmError:
-    """Return the model's answer or failure, or the error that it was held back."""
-    watch, breaker = host.options.world.stopwatch, host.options.breaker_of(model)
-    # One call tries a provider that was down, and the others wait for what comes of it.
-    while breaker.is_tried:
-        await asyncio.sleep(BREATH)
-    if left := breaker.check(watch()):
-        return ongoing.held_back(left, host.conversation.log.edge.clock())
-    ongoing.begun = watch()
-    try:
-        answer = await _answer(breaker, watch, stream)
+    async def _answer(self) -> AssistantMessage | LlmError:
+        """Return the model's answer, or the error that it was held back. Raises what the model raises."""
+        breaker = self.options.breaker_of(self.model)
+        # One call tries a provider that was down, and the others wait for what comes of it.
+        while breaker.is_tried:
+            await asyncio.sleep(BREATH)
+        if left := breaker.check(self.watch()):
+            return self.ongoing.held_back(left, self._now())
+        self.ongoing.begun = self.watch()
+        answer = await self._stream(breaker)
         # Such a backend counts the whole session, of which the log has the earlier calls already.
         if answer.usage_is_total and answer.usage is not None:
-            spent = await host.write(host.journal.spent, ongoing.effect.lane.address, answer.session)
+            spent = await self.call_log(self.journal.spent, self.lane.address, answer.session)
             answer = answer._replace(usage=answer.usage.since(spent))
-        said = ongoing.answered(answer, watch(), _mentioned(host, ongoing, answer))
-        return host.agents[said.agent].with_metadata(said)
-    except FATAL:
-        raise
-    except Exception as error:
-        return _failure(host, ongoing, error)
+        return self.agent.with_metadata(self.ongoing.answered(answer, self.watch(), self._mentioned(answer)))
 
+    async def _stream(self, breaker: CircuitBreaker) -> ModelResponse:
+        """Return the model's answer, and report the outcome to the breaker."""
+        # A request that tells everything is for a new session: in the old one it would stand twice.
+        session = self.lane.session if self.request.policy.history.delta else ""
+        name = self.journal.conversation.name
+        prompt = ModelRequest(self.request.body, self.claim.key, self.lane.address, name, session)
+        try:
+            answer = await stream_with_timeouts(self.model, prompt, self._take, self._dispatch)
+        except Exception as error:
+            breaker.failed(classify_error(error)[0], self.watch())
+            raise
+        # A cancelled call says nothing about the provider, but must not leave the breaker waiting.
+        except BaseException:
+            breaker.stopped()
+            raise
+        breaker.succeeded()
+        return answer
 
-async def _answer(
-    breaker: CircuitBreaker,
-    watch: Callable[[], float],
-    stream: Callable[[], Awaitable[ModelResponse]],
-) -> ModelResponse:
-    """Return the model's answer, and report the outcome to the breaker."""
-    try:
-        answer = await stream()
-    except Exception as error:
-        breaker.failed(classify_error(error)[0], watch())
-        raise
-    # A cancelled call says nothing about the provider, but must not leave the breaker waiting.
-    except BaseException:
-        breaker.stopped()
-        raise
-    breaker.succeeded()
-    return answer
+    def _take(self, piece: ResponseDelta | Progress) -> None:
+        """Take in what the model streams, and store its draft soon."""
+        ongoing, effect = self.ongoing, self.ongoing.effect
+        if isinstance(piece, Progress):
+            ongoing.update(piece)
+        else:
+            ongoing.take(piece, self.watch())
+            self.executor.emit(
+                StreamDelta(self.lane.address, effect.cause, piece.text, piece.kind, piece.part)
+            )
+        self.executor.drafts.keep(ongoing.draft)
 
+    async def _dispatch(self, outgoing: Outgoing) -> None:
+        """Name the bytes that are about to be sent in the receipt, and check them."""
+        self.ongoing.dispatched(outgoing)
+        await self._check(self.dispatch_check.compare, outgoing)
 
-def _mentioned(host: EffectHost, ongoing: OngoingModelCall, answer: ModelResponse) -> Iterable[str]:
-    """Return the agents that the answer hands on to."""
-    settings = host.journal.settings
-    if not host.options.mentions:
-        return ()
-    text = text_of(tuple(answer.parts))
-    return mentioned(text, settings.members, ongoing.effect.lane.agent, settings.turns)
+    async def _check(self, check: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
+        """Check the request; if it differs, drop the receipt. Raises `ModelError`."""
+        try:
+            await self.call_log(check, *args, **kwargs)
+        except ModelError:
+            self.ongoing.withdrawn()
+            raise
 
+    def _mentioned(self, answer: ModelResponse) -> Iterable[str]:
+        """Return the agents that the answer hands on to."""
+        settings = self.journal.settings
+        if not self.options.mentions:
+            return ()
+        text = text_of(tuple(answer.parts))
+        return mentioned(text, settings.members, self.lane.agent, settings.turns)
 
-def _failure(host: EffectHost, ongoing: OngoingModelCall, error: Exception) -> LlmError:
-    world, retries = host.options.world, host.agents[ongoing.effect.lane.agent].retries
-    return ongoing.failed(
-        error, world.stopwatch(), host.conversation.log.edge.clock(), retries, world.chance()
-    )
+    def _failure(self, error: Exception) -> LlmError:
+        chance = self.options.world.chance()
+        return self.ongoing.failed(error, self.watch(), self._now(), self.agent.retries, chance)
+
+    def _now(self) -> datetime:
+        return self.journal.conversation.log.edge.clock()
 
 
 async def why_lost(model: Model, lane: LaneState, conversation: str) -> str:
@@ -216,44 +266,3 @@ async def why_lost(model: Model, lane: LaneState, conversation: str) -> str:
         return f"it did not say within {model.timeouts.connect:g} s whether it remembers"
     except Exception as error:
         return f"{type(error).__name__}: {error}"
-
-
-async def _run_tool(host: EffectHost, claimed: ClaimedEffect, effect: RunTool) -> None:
-    assert claimed.call is not None, "a tool runs a call"
-    made, lane = claimed.call, effect.lane
-    tools = host.tools.get(lane.agent, {})
-    call = ToolContext(
-        name=made.name,
-        arguments=made.arguments,
-        key=claimed.claim.key,
-        lane=lane.address,
-        conversation_name=host.conversation.name,
-        id=made.id,
-        position=effect.cause,
-        conversation=host.conversation,
-    )
-    watch = host.options.world.stopwatch
-    start = watch()
-    tool = tools.get(made.name)
-    try:
-        withheld = host.journal.settings.withheld(lane.agent, made.name)
-        outcome = failed(withheld) if withheld else await execute(tool, call, list(tools))
-    except asyncio.CancelledError:
-        if key(effect) not in host.stopped:
-            raise
-        # Nothing more will come of it, and its result in the log already says that it was cancelled.
-        if tool is None or tool.stops or tool.repeat == "safe":
-            await host.write(host.journal.claims.release, claimed.claim)
-            return
-        outcome = failed(GOES_ON)
-    took, outcome = round((watch() - start) * 1000), with_metadata(outcome, made, effect.call)
-
-    def result(outcome: ToolOutcome) -> Outcome:
-        """Return the result as an `Outcome`."""
-        put, keys = host.conversation.log.blobs.put, host.conversation.log.edge.redact
-        outcome = redacted_output(outcome, keys) if keys else outcome
-        # Made once, though it may be appended again: each time it would put its blobs anew.
-        made_once = cache(partial(result_of, outcome, made.id, ref(effect.call), made.name, put, took))
-        return lambda is_wanted: (made_once() if is_wanted else late(made_once()),)
-
-    await host.settle(result(outcome), claimed.claim, lambda error: result(failure(error)))

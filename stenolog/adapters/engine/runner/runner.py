@@ -1,7 +1,7 @@
 """The engine's loop: poll the log, claim what is due, do it, append the result.
 
 A poll (`_poll_now`) folds new entries, recovers effects of dead processes, and claims what is due. Each
-claimed effect becomes an asyncio task (`effects.do`). Then the loop sleeps until an effect ends, a piece of
+claimed effect becomes an asyncio task (`execution`). Then the loop sleeps until an effect ends, a piece of
 an answer streams, another process appends, or a retry is due. It ends if nothing is under way or due.
 
 The runner's own thread makes all calls that touch the log; the event loop waits for models and tools.
@@ -16,33 +16,29 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from itertools import count
-from typing import ParamSpec, TypeVar
+from functools import partial
 
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.engine.agent import Agent
 from stenolog.adapters.engine.approvals import are_delegates, auto_approvals, only_waits
 from stenolog.adapters.engine.journal import recovery
 from stenolog.adapters.engine.journal.effect_names import Key, key
-from stenolog.adapters.engine.journal.journal import ClaimedEffect, Instead, Journal, Outcome, Poll
+from stenolog.adapters.engine.journal.journal import ClaimedEffect, Journal, Poll, unwritten
 from stenolog.adapters.engine.model_calls.model_call import DraftKeeper, StreamDraft, keep_drafts
 from stenolog.adapters.engine.options import EntryAppended, Options, RunEvent, StreamDelta
 from stenolog.adapters.store.contract.values import Claim
 from stenolog.adapters.tools.base import BaseTool
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import ClaimLostError, InvalidEventError, StoreTimeoutError
-from stenolog.domain.events import Event
+from stenolog.domain.errors import ClaimLostError
+from stenolog.domain.events import Event, UserMessage
 from stenolog.domain.lanes.decide import decide
-from stenolog.domain.lanes.effects import CallModel, effects
+from stenolog.domain.lanes.effects import CallModel
 
-from .cuts import CutWarnings
-from .execution import do, why_lost
+from .execution import EffectExecutor, why_lost
+from .log_thread import LogThread
 from .upkeep_schedule import UpkeepSchedule
 
-P = ParamSpec("P")
-T = TypeVar("T")
 GRACE = 5.0
 """Seconds that effects have to end when the runner is closed."""
 # A crash of another runner is taken up within a quarter of a second (see decision 8).
@@ -67,15 +63,13 @@ class Runner:
         self.agents = agents
         self.tools = tools
         self.options = options
-        self.stopped: set[Key] = set()  # see `EffectHost`
-        self.cuts = CutWarnings(conversation, agents, options.warned)
-        # One thread: the journal needs no lock, and a slow disk stops no stream.
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="stenolog-run")
+        self._thread = LogThread()
+        self._stopped: set[Key] = set()  # those that the log does not want, and that are cancelled here
         self._tasks: dict[Key, tuple[ClaimedEffect, asyncio.Task[None]]] = {}
         self._failures: list[BaseException] = []
         self._asked: set[Key] = set()
         self._asks: dict[Key, asyncio.Task[None]] = {}  # backends being asked whether they remember
-        self.drafts = DraftKeeper(conversation.log.recorder.drafts.interval, self._keep_drafts)
+        self._drafts = DraftKeeper(conversation.log.recorder.drafts.interval, self._keep_drafts)
         self._queue: asyncio.Queue[StreamDelta | None] = asyncio.Queue()
         self._is_woken = False
         self._unprotected: list[tuple[Key, Claim]] = []  # stopped, as others may begin them
@@ -88,7 +82,7 @@ class Runner:
 
     async def open(self, begin: Callable[[Journal], object]) -> None:
         """Show that this runner is alive, read the state, and pass the journal to `begin`."""
-        await self.write(self._begin, begin)
+        await self._thread.call(self._begin, begin)
         loop = asyncio.get_running_loop()
         self.journal.presence.watch(lambda: loop.call_soon_threadsafe(self._stop_unprotected))
 
@@ -111,7 +105,7 @@ class Runner:
                 if not self._is_at_work(poll, patience) and not self._is_woken:
                     self.due = 0.0 if self.is_draining else poll.due
                     return
-                if self._waits_for_delegates(poll) and await self.write(only_waits, self.conversation):
+                if self._waits_for_delegates(poll) and await self._thread.call(only_waits, self.conversation):
                     return
                 async for delta in self._until_woken(poll):
                     yield delta
@@ -133,7 +127,7 @@ class Runner:
 
     async def close(self) -> None:
         """Stop the work under way and record it, so that another runner can continue."""
-        drafts = [self.drafts.task] if self.drafts.task else []
+        drafts = [self._drafts.task] if self._drafts.task else []
         running = {*(task for _, task in self._tasks.values()), *self._asks.values(), *drafts}
         for task in running:
             task.cancel()
@@ -141,38 +135,10 @@ class Runner:
             if running:
                 await asyncio.wait(running, timeout=GRACE)
         finally:
-            loop = asyncio.get_running_loop()
-            # Begun before anything is awaited, so that it is done though this caller may be cancelled.
-            done = loop.run_in_executor(self._thread, self._release)
-            self._thread.shutdown(wait=False)
-            await asyncio.shield(done)
-
-    # What the effects use.
-
-    async def write(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call something that touches the log, in its thread, though the caller is cancelled."""
-        # Shielded: an effect whose end is not appended would keep its claim.
-        loop = asyncio.get_running_loop()
-        return await asyncio.shield(loop.run_in_executor(self._thread, lambda: call(*args, **kwargs)))
-
-    async def settle(self, outcome: Outcome, claim: Claim, instead: Instead) -> None:
-        """Append an effect's result; see `EffectHost`. Raises `StoreError`: the next run writes it then."""
-        recovery.keep_result(claim, outcome, instead)
-        for failures in count():
-            try:
-                await self.write(self._settle_now, outcome, claim, instead)
-                return
-            # Tried again without end, since the outcome of an effect cannot be had a second time.
-            except StoreTimeoutError:
-                await asyncio.sleep(recovery.pause_after(failures))
-
-    def stream(self, delta: StreamDelta, draft: StreamDraft) -> None:
-        """Pass a piece of an answer on, and store its draft soon."""
-        self._queue.put_nowait(delta)
-        self.drafts.keep(draft)
+            await self._thread.close(self._release)
 
     async def _keep_drafts(self, drafts: Sequence[StreamDraft]) -> None:
-        await self.write(keep_drafts, drafts, self.journal.claims.draft)
+        await self._thread.call(keep_drafts, drafts, self.journal.claims.draft)
 
     def wake(self) -> None:
         """Poll again: something may be there to do."""
@@ -190,6 +156,9 @@ class Runner:
         except BaseException:
             presence.close()
             raise
+        self._executor = EffectExecutor(
+            self.journal, self.tools, self._thread, self._drafts, self._queue.put_nowait
+        )
         begin(self.journal)
 
     def _poll_now(self, busy: frozenset[Key], most: int, recover: bool, stopped: Sequence[Claim]) -> Poll:
@@ -201,11 +170,14 @@ class Runner:
         found = (self._recover(claim, recovery.DIED) for claim in orphans)
         rerun = tuple(journal.track(each) for each in (*again, *found) if each is not None)
         for approval in auto_approvals(journal, self.tools):
-            journal.settle(lambda _, said=approval: decide(journal.state, said))  # type: ignore[misc]
+            journal.append_decided(partial(self._decide, approval))
         busy |= {key(each.effect) for each in rerun}
         poll = journal.poll(busy, self._asked, max(0, most - len(busy)))
         self._unstarted.update(each.claim.fence for each in poll.claimed)
         return poll._replace(claimed=rerun + poll.claimed)
+
+    def _decide(self, approval: UserMessage) -> Sequence[Event]:
+        return decide(self.journal.state, approval)
 
     def _recover_stopped(self, claims: Sequence[Claim]) -> list[ClaimedEffect | None]:
         """Recover effects that were stopped because another process might begin them, and none did."""
@@ -216,36 +188,13 @@ class Runner:
                 found.append(self._recover(claim, recovery.UNPROTECTED))
         return found
 
-    def _settle_now(self, outcome: Outcome, claim: Claim, instead: Instead) -> None:
-        with suppress(ClaimLostError):
-            try:
-                self.journal.settle(outcome, claim)
-            # A model or a tool gave what no log can hold; the claim must still come to an end.
-            except InvalidEventError as error:
-                self.journal.settle(instead(error), claim)
-        recovery.forget_result(claim)
-
     def _recover(self, claim: Claim, why: str) -> ClaimedEffect | None:
-        if (known := recovery.kept_result(claim)) is not None:
-            outcome, instead = known
-            # This process did the effect, but its runner could not write the result (see `recovery`).
-            recovery.write_patiently(
-                lambda: self._settle_now(self._if_still_wanted(outcome, claim), claim, instead)
-            )
+        if (finished := unwritten.get(claim.key)) is not None:
+            # This process did the effect, but its runner could not write the result.
+            recovery.write_patiently(partial(self.journal.settle, claim, finished))
             return None
-        draft = self.drafts.of(claim.fence)
+        draft = self._drafts.of(claim.fence)
         return recovery.recover(self.journal, claim, self.agents, self.tools, self.options, why, draft)
-
-    def _if_still_wanted(self, outcome: Outcome, claim: Claim) -> Outcome:
-        """Return the outcome of an effect that an earlier runner did, for the log as it is now."""
-
-        def events(is_wanted: bool) -> Sequence[Event]:
-            journal, name = self.journal, (claim.lane, claim.effect)
-            is_ours = claim.fence in journal.under_way
-            waits = (key(effect) == name and effect.cause == claim.cause for effect in effects(journal.state))
-            return outcome(is_wanted and (is_ours or any(waits)))
-
-        return events
 
     def _release(self) -> None:
         """Close the work under way, and release everything."""
@@ -275,10 +224,10 @@ class Runner:
         stopped = [claim for name, claim in self._unprotected if name not in self._tasks]
         self._unprotected = [each for each in self._unprotected if each[0] in self._tasks]
         busy = frozenset((*self._tasks, *self._asks))
-        poll = await self.write(self._poll_now, busy, most, recover, stopped)
+        poll = await self._thread.call(self._poll_now, busy, most, recover, stopped)
         for name, (claimed, task) in self._tasks.items():
-            if name not in self.stopped and claimed.claim.fence in self.journal.unwanted:
-                self.stopped.add(name)
+            if name not in self._stopped and claimed.claim.fence in self.journal.unwanted:
+                self._stopped.add(name)
                 task.cancel()
         for each in poll.claimed:
             self._start(each)
@@ -289,7 +238,7 @@ class Runner:
     async def _dequeue(self, poll: Poll) -> bool:
         if self.is_draining or self._is_at_work(poll) or not self.journal.queue:
             return False
-        return await self.write(self.journal.append_queued)
+        return await self._thread.call(self.journal.append_queued)
 
     def _is_at_work(self, poll: Poll, patience: float = float("inf")) -> bool:
         """Return whether anything is under way, here or elsewhere, or due within `patience` seconds."""
@@ -298,7 +247,7 @@ class Runner:
 
     def _waits_for_delegates(self, poll: Poll) -> bool:
         others = self.options.lane or self._asks or poll.held or poll.due is not None
-        return not others and are_delegates((each.effect for each, _ in self._tasks.values()), self.tools)
+        return not others and are_delegates([each.effect for each, _ in self._tasks.values()], self.tools)
 
     def _start(self, claimed: ClaimedEffect) -> None:
         name = key(claimed.effect)
@@ -306,21 +255,21 @@ class Runner:
         self._asked.discard(name)
         if name in self._tasks:  # the claim was taken from this runner, which has it again
             self._tasks[name][1].cancel()
-        task = asyncio.create_task(do(self, claimed))
+        task = asyncio.create_task(self._executor.do(claimed))
         self._tasks[name] = claimed, task
         task.add_done_callback(lambda task: self._done(name, task))
 
     def _stop_unprotected(self) -> None:
         """Stop all effects: another process may begin them before this one shows that it lives."""
         for name, (claimed, task) in self._tasks.items():
-            if name not in self.stopped:
+            if name not in self._stopped:
                 self._unprotected.append((name, claimed.claim))
                 task.cancel()
 
     def _done(self, name: Key, task: asyncio.Task[None]) -> None:
         if self._tasks[name][1] is task:
             del self._tasks[name]
-            self.stopped.discard(name)
+            self._stopped.discard(name)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._failures.append(error)
         self.wake()
@@ -331,7 +280,7 @@ class Runner:
         assert model is not None, "there is nobody to ask"
         try:
             if why := await why_lost(model, lane, self.conversation.name):
-                await self.write(self.journal.lost, effect, why)
+                await self._thread.call(self.journal.lost, effect, why)
         finally:
             self._asked.add(key(effect))
             del self._asks[key(effect)]

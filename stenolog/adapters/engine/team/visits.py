@@ -50,4 +50,4 @@ async def visit(
 
 
 def _has_work(journal: Journal) -> bool:
-    return bool(journal.queue) or any(True for _ in effects(journal.state))
+    return bool(journal.queue or effects(journal.state))
