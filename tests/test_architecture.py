@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import subprocess
 import sys
 import threading
-from collections.abc import Callable
+import urllib.request
 from pathlib import Path
 from types import FrameType
 
 import pytest
 
 import stenolog
-from stenolog import Agent, AgentCard, Conversation, ModeSwitch, Team, UserMessage
+from stenolog import Agent, AgentCard, Conversation, ModeSwitch, Team, ToolCall, UserMessage
+from stenolog.apps.cli import run
 from stenolog.context import Budget
 from stenolog.models import Scripted
 from stenolog.projections.requests.builder import build_reference
 from stenolog.testing import entries
+from stenolog.tools import tool
+from tests.tap.running_tap import running_tap
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "stenolog"
@@ -25,57 +30,74 @@ BELOW = f"{Path(stenolog.__file__).parent}/"
 PAGE = (ROOT / "docs" / "explanation" / "architecture.md").read_text()
 BUDGET = "projections/requests/pipeline/budget.py"
 LAST_PASS = "projections/requests/builder.py: contents"
-FILES = re.findall(r"`([\w/]+\.py)`", PAGE)
+KILLED = """
+import os, signal, stenolog
+
+def sell() -> str:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+script = stenolog.models.Scripted([stenolog.ToolCall(id="s1", name="sell", arguments="{}")])
+team = stenolog.Team([stenolog.Agent("seller", llm=script, tools=[sell])])
+team.ask_sync(stenolog.open("talks.db")["shop"], "Sell one.")
+"""
+NOTING = f"""
+import os, sys, threading, time
+
+file = os.open(os.path.join(os.path.dirname(__file__), f"visits-{{os.getpid()}}"), os.O_CREAT | os.O_WRONLY)
+last = ""
+
+def called(frame, event, _):
+    global last
+    name = frame.f_code.co_filename
+    if event == "call" and name != last and name.startswith({BELOW!r}):
+        last = name
+        os.write(file, f"{{time.monotonic_ns():020}} {{name.removeprefix({BELOW!r})}}\\n".encode())
+
+sys.setprofile(called)
+threading.setprofile(called)
+"""
+"""A module by which each Python process that finds it notes the files that it enters, and when."""
+NAMED = re.findall(r"`([\w.]+(?:/[\w.*<>]*)+)`", PAGE)
 
 
-def test_every_file_that_the_page_names_exists() -> None:
-    assert [name for name in FILES if not (PACKAGE / name).is_file()] == []
+def test_every_file_and_folder_that_the_page_names_exists() -> None:
+    """`<api>` is any format."""
+    paths = [re.sub(r"<\w+>", "anthropic", name) for name in NAMED]
+
+    assert [path for path in paths if not any([*PACKAGE.glob(path), *ROOT.glob(path)])] == []
 
 
-def test_the_page_can_be_read_in_five_minutes() -> None:
-    assert len(PAGE.split()) <= 900
+def test_the_page_can_be_read_in_six_minutes() -> None:
+    assert len(PAGE.split()) <= 1_150
+
+
+def sell() -> str:
+    """Sell one loaf."""
+    return "sold"
 
 
 def append(conversation: Conversation) -> None:
     conversation.append(UserMessage(text="Which test fails?", to=["coder"]))
 
 
-def run(conversation: Conversation) -> None:
-    async def work() -> None:
-        team = Team([Agent("coder", llm=Scripted("test_dates"))], paranoid=True)
-        async for _ in team.run(conversation, "Which test fails?"):
-            pass
-
-    asyncio.run(work())
-
-
-@pytest.mark.parametrize(
-    ("section", "walk"), [("How an append becomes durable", append), ("The engine's loop", run)]
-)
-def test_the_data_walks_through_the_files_as_they_are_listed(
-    tmp_path: Path, section: str, walk: Callable[[Conversation], None]
-) -> None:
-    listed = _listed(section)
+def test_an_append_walks_through_the_files_as_they_are_listed(tmp_path: Path) -> None:
     with stenolog.open(tmp_path / "talks.db") as log, Visits() as visits:
-        walk(log["demo"])
+        append(log["demo"])
 
-    assert len(listed) == 10
-    assert _missed(visits.files, listed) == []
+    assert _missed(visits.files, "How an append becomes durable") == []
 
 
 def test_a_read_walks_through_the_files_as_they_are_listed(tmp_path: Path) -> None:
-    listed = _listed("How an entry is read")
     with stenolog.open(tmp_path / "talks.db") as log:
         append(log["demo"])
     with stenolog.open(tmp_path / "talks.db") as log, Visits() as visits:
         assert [entry.position for entry in log["demo"].entries()] == [1, 2]
 
-    assert len(listed) == 5
-    assert _missed(visits.files, listed) == []
+    assert _missed(visits.files, "How an entry is read") == []
 
 
 def test_a_request_passes_its_stages_as_they_are_listed() -> None:
-    """Stage 7 works after each entry, and so stands by itself here."""
+    """Stage 7 works after each entry, and so is looked for by itself."""
     listed = _listed("How a request is built")
     card = ModeSwitch(cards={"coder": AgentCard(model="gpt-5.2")})
     log = entries(card, *(UserMessage(text=f"{number}: which test fails?") for number in range(8)))
@@ -89,16 +111,85 @@ def test_a_request_passes_its_stages_as_they_are_listed() -> None:
     assert stages == [name for name in listed if name != BUDGET]
 
 
+def test_no_program_runs_the_builder_that_is_the_definition() -> None:
+    importing = [
+        path
+        for path in PACKAGE.rglob("*.py")
+        if re.search(r"requests[.]builder|[.]builder import", path.read_text())
+    ]
+
+    assert importing == []
+
+
 def test_a_program_takes_the_quick_way_as_it_is_listed() -> None:
-    listed = _listed("What programs run")
     with stenolog.open(":memory:") as log:
         append(log["demo"])
         with Visits() as visits:
             log["demo"].request("coder")
-    order = [name for name in dict.fromkeys(visits.files) if name in listed]
 
-    assert sorted(order) == sorted(listed)
-    assert order[0] == listed[0]
+    assert _missed(visits.files, "What programs run") == []
+
+
+async def _run(team: Team, conversation: Conversation, *said: str) -> None:
+    async for _ in team.run(conversation, *said):
+        pass
+
+
+def test_a_turn_with_a_tool_that_asks_first_walks_through_the_files_as_they_are_listed(
+    tmp_path: Path,
+) -> None:
+    model = Scripted([ToolCall(id="s1", name="sell", arguments="{}")], "Sold.")
+
+    async def work(conversation: Conversation) -> None:
+        async with Team(
+            [Agent("seller", llm=model, tools=[tool(approval=True)(sell)])], paranoid=True
+        ) as team:
+            await _run(team, conversation, "Sell one.")
+            [call] = await team.pending_approvals(conversation)
+            await team.approve(conversation, call.call)
+            await _run(team, conversation)
+
+    with stenolog.open(tmp_path / "talks.db") as log, Visits() as visits:
+        asyncio.run(work(log["shop"]))
+        assert "Sold." in log["shop"].export("jsonl")
+
+    assert _missed(visits.files, "The engine's loop") == []
+
+
+def test_a_run_after_a_kill_walks_through_the_files_as_they_are_listed(tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", KILLED], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    with stenolog.open(tmp_path / "talks.db") as log, Visits() as visits:
+        team = Team([Agent("seller", llm=Scripted("Sold."), tools=[sell])])
+        asyncio.run(_run(team, log["shop"]))
+        claims = log.claims()
+
+    assert ended.returncode == -9
+    assert claims == []
+    assert _missed(visits.files, "After `kill -9`") == []
+
+
+def test_a_request_that_the_tap_records_walks_through_the_files_as_they_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each process of the tap notes the files that it enters, with the time."""
+    (tmp_path / "sitecustomize.py").write_text(NOTING)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with running_tap(tmp_path) as tap:
+        body = b'{"model": "gpt-5.2", "messages": [{"role": "user", "content": "Hello"}]}'
+        request = urllib.request.Request(
+            tap.urls["openai"] + "/chat/completions", body, {"Content-Type": "application/json"}
+        )
+        urllib.request.urlopen(request).read()
+    with Visits() as visits:
+        status = run(["check", "log", "--requests", "--db", str(tap.database)])
+
+    assert status == 0
+    notes = sorted(
+        line.split() for path in tmp_path.glob("visits-*") for line in path.read_text().splitlines()
+    )
+    assert _missed([*(name for _, name in notes), *visits.files], "A request that the tap records") == []
 
 
 class Visits:
@@ -125,17 +216,18 @@ class Visits:
 
 
 def _listed(section: str) -> list[str]:
-    """Return the files of a numbered list, in its order."""
+    """Return the files that begin the items of a numbered list, or a sentence of one, in order."""
     text = PAGE.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
-    return re.findall(r"^\d+\. `([\w/]+\.py)`", text, re.MULTILINE)
+    items = re.findall(r"^\d+\. .*(?:\n   .*)*", text, re.MULTILINE)
+    return [name for item in items for name in re.findall(r"(?:^\d+\.|;|\.)\s+`([\w/]+\.py)`", item)]
 
 
-def _missed(visited: list[str], listed: list[str]) -> list[str]:
-    """Return the files that are not visited after those listed before them."""
-    at, missed = 0, []
-    for name in listed:
+def _missed(visited: list[str], section: str) -> list[str]:
+    """Return the files of a list that are not visited after those listed before them."""
+    at, missed = 0, list[str]()
+    for name in _listed(section):
         try:
             at = visited.index(name, at)
         except ValueError:
             missed.append(name)
-    return missed
+    return missed if at else [section]

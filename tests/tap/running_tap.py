@@ -72,7 +72,7 @@ def running_tap(folder: Path) -> Iterator[Running]:
 def environment() -> dict[str, str]:
     """Return an environment in which this checkout is imported, and no base URL is set."""
     trimmed = {name: value for name, value in os.environ.items() if not name.endswith("_BASE_URL")}
-    return {**trimmed, "PYTHONPATH": str(ROOT)}
+    return {**trimmed, "PYTHONPATH": os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(ROOT)])}
 
 
 def bytes_below(folder: Path, name: str) -> int:
