@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from .base.model import construct
 from .card import AgentCard
 from .events import UNCHANGED, Event, ModeSwitch, Unknown, UserMessage
+from .policy import HISTORIES, RULES, History
 from .values import Tool, WorkflowRun
 
 ERASED = "erased"
@@ -22,41 +22,49 @@ LOST = "lost@1"
 
 SWITCH: Final = "mode_switch@1"
 """The topic of entries that leave their effects when they are erased: later entries rest on them."""
-WORDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {"away": ("title",), "reminder": ("text",), "instructions": ("base", "tools", "modes", "banner")}
+EFFECTS: Final = (
+    *("run", "node", "in_context", "agents", "mode", "joins", "leaves", "scope", "handoff", "turns"),
+    *("context_from", "hides", "parent", "fork"),
 )
-"""The fields of a policy's rules, by slot, that hold words for a model."""
+"""The fields that an erased mode switch keeps whole."""
 MARK: Mapping[str, Any] = MappingProxyType({"stenolog": {"erased": True}})
 """The `meta` of a mode switch whose words were erased."""
 
 
 def effects_of(switch: ModeSwitch) -> ModeSwitch:
-    """Return an erased mode switch: its effects on members, turns and context, without words.
+    """Return what an erasure leaves of a mode switch: its effects on members, turns and context.
 
-    Removed are the title, the prompts, descriptions and schemas of tools, parameters, the words of a workflow
-    run, and whatever an application added.
+    Of cards it leaves the models, the names and approvals of tools, and policies without their words; of a
+    workflow run, its ids.
     """
     cards = {name: None if card is None else _without_words(card) for name, card in switch.cards.items()}
     run = switch.active_run
-    return replace(
-        switch,
+    return construct(
+        ModeSwitch,
+        **{name: getattr(switch, name) for name in EFFECTS},
         cards=cards,
         title=switch.title if switch.title is UNCHANGED else None,
         active_run=construct(WorkflowRun, id=run.id, node=run.node) if isinstance(run, WorkflowRun) else run,
         meta=dict(MARK),
-        tags=(),
-        source=None,
     )
 
 
 def _without_words(card: AgentCard) -> AgentCard:
     rules = {
-        slot: {key: value for key, value in rule.items() if key not in WORDS.get(slot, ())}
+        slot: dict(_effects_of_rule(slot, rule))
         for slot, rule in card.policy.items()
         if isinstance(rule, dict)
     }
     tools = card.tools and tuple(construct(Tool, name=one.name, approval=one.approval) for one in card.tools)
     return construct(AgentCard, model=card.model, provider=card.provider, tools=tools, policy=rules)
+
+
+def _effects_of_rule(slot: str, rule: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    registered = HISTORIES.get(rule.get("kind", "")) if slot == History.slot else RULES.get(slot)
+    for key, value in rule.items():
+        # Any text of a rule that is not loaded here may be words.
+        if key not in registered.words if registered else key == "kind" or isinstance(value, int | float):
+            yield key, value
 
 
 def is_effects(event: Event) -> bool:

@@ -2,8 +2,7 @@
 
     LastN(50) | Budget(tokens=16_000) | Pins(tags=("goal",))
 
-A policy says what is wanted, `projections.requests` what it means. An agent's card has it as plain JSON, one
-key for each rule, so a later release's rule is refused by name.
+A policy says what is wanted, `projections.requests` what it means. A card has it as JSON, one key a rule.
 """
 
 from __future__ import annotations
@@ -26,10 +25,11 @@ DEFAULT_COUNTER = "bytes4"
 
 
 class PolicyRule:
-    """One rule of a policy. `slot` is its key: a policy has one rule in each."""
+    """One rule of a policy. `slot` is its key; `words` are fields with defaults that an erasure removes."""
 
     __slots__ = ()
     slot: ClassVar[str]
+    words: ClassVar[tuple[str, ...]] = ()
 
     def fault(self) -> str:
         """Return an error message if the fields contradict each other, or ""."""
@@ -221,6 +221,7 @@ class MissedMessages(PolicyRule):
     """A title over messages since the agent's last turn that were not addressed to it."""
 
     slot: ClassVar[str] = "away"
+    words: ClassVar[tuple[str, ...]] = ("title",)
     title: str = "MESSAGES WHILE YOU WERE AWAY"
 
 
@@ -229,6 +230,7 @@ class Reminder(PolicyRule):
     """After every `every` answers that were no passes: the persona, the pinned words, and `text`."""
 
     slot: ClassVar[str] = "reminder"
+    words: ClassVar[tuple[str, ...]] = ("text",)
     every: Positive
     text: str = ""
     persona: bool = True
@@ -255,6 +257,7 @@ class Prompt(PolicyRule):
     """
 
     slot: ClassVar[str] = "instructions"
+    words: ClassVar[tuple[str, ...]] = ("base", "tools", "modes", "banner")
     base: str = ""
     tools: str = ""
     modes: dict[str, str] = Declared(default_factory=dict)
@@ -267,7 +270,8 @@ class Prompt(PolicyRule):
 
 
 EVERYTHING: History = construct(FullHistory)
-HISTORIES: Registry[type[History]] = Registry("a history")
+_HISTORIES = (FullHistory, SinceLastTurn, LastN, SinceLastTurnOrRecent, SummaryAndRecent, MemoriesAndRecent)
+HISTORIES: Registry[type[History]] = Registry("a history", {each.kind: each for each in _HISTORIES})
 """Every history by its kind; an application's own are added by `register_history`."""
 H = TypeVar("H", bound=type[History])
 
@@ -281,8 +285,6 @@ def register_history(cls: H) -> H:
     return cls
 
 
-for _known in (FullHistory, SinceLastTurn, LastN, SinceLastTurnOrRecent, SummaryAndRecent, MemoriesAndRecent):
-    register_history(_known)
 _RULES = (Pins, Budget, TruncateToolOutput, Attribution, Transforms, MissedMessages, Reminder, Prompt)
 RULES: Mapping[str, type[PolicyRule]] = MappingProxyType({each.slot: each for each in _RULES})
 """Every other rule by its slot."""
@@ -379,9 +381,8 @@ def _load(given: Mapping[str, Any]) -> Policy:
         elif slot in RULES:
             loaded[slot] = _build(RULES[slot], slot, body)
         else:
-            raise InvalidPolicyError(
-                f"/{slot}: no such rule; expected one of {', '.join(['history', *RULES])}"
-            )
+            known = ", ".join(["history", *RULES])
+            raise InvalidPolicyError(f"/{slot}: no such rule; expected one of {known}")
     return Policy(**loaded)
 
 
