@@ -36,8 +36,8 @@ def lost_fence_in_postgres(patch: pytest.MonkeyPatch) -> None:
 
     write = appends.write_behind
 
-    def write_anyway(connection: Any, key: int, head: Any, records: Any, fence: int | None) -> bool:
-        is_written = write(connection, key, head, records, None)
+    def write_anyway(connection: Any, key: int, records: Any, fence: int | None) -> bool:
+        is_written = write(connection, key, records, None)
         if is_written and fence is not None:
             claim_rows.delete(connection, fence)
         return is_written

@@ -38,6 +38,14 @@ def test_an_append_answers_with_the_records_of_its_entries(recorder: LogRecorder
     assert records == recorder.select_records(stream, 2, 4)
 
 
+def test_an_append_of_nothing_settles_its_claim(recorder: LogRecorder) -> None:
+    stream = Stream("demo")
+    put(recorder, stream, "a")
+
+    assert recorder.append([], stream, None, taken(recorder, stream).fence) == []
+    assert recorder.claims.of(stream) == []
+
+
 def test_every_entry_is_sealed_behind_the_one_before_it(recorder: LogRecorder) -> None:
     stream = Stream("demo")
     put(recorder, stream, "a", "b")

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from itertools import groupby
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from eventsourcing.persistence import IntegrityError, StoredEvent, Tracking
 
 from stenolog.domain import entry, errors
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.events import ModeSwitch
-from stenolog.domain.history import ERASED, IMPORTED
 from stenolog.domain.redaction import redacted
 from stenolog.domain.values import ConversationRef
 
 from .values import (
-    START,
-    BlobContent,
-    Continuation,
-    Cursor,
-    ExportPart,
     Head,
     InTransaction,
     PendingEntry,
@@ -136,31 +129,29 @@ def unexpected_switch(name: str, position: int, number: int) -> str:
 
 
 def unwritten(
-    name: str,
-    items: Sequence[PendingEntry],
-    standing: Container[str],
-    head: Head,
-    *,
-    expected: int | None,
-    edge: Sources,
-    exact: bool,
+    asked: Append, items: Sequence[PendingEntry], standing: Container[str], head: Head
 ) -> list[PendingEntry]:
     """Return the items to write after the head: those with new ids, and the opening.
 
-    `exact`: no opening is added. Raises `VersionConflictError`, and `InvalidEventError` for a mode switch
-    without an expected position.
+    Raises `VersionConflictError`, and `InvalidEventError` for a mode switch without an expected position.
     """
+    name, expected = asked.stream.name, asked.expected
     fresh = [item for item in items if item.id not in standing]
     # An append that repeats itself in full is no conflict, wherever the log stands now.
     if not fresh:
         return []
     if expected not in (None, head.position):
         raise errors.VersionConflictError(name, expected=expected or 0, found=head.position)
-    if not (head.position or exact or switches(fresh[:1])):
-        fresh.insert(0, opening(edge, fresh[0].time))
+    if not (head.position or asked.exact or switches(fresh[:1])):
+        fresh.insert(0, opening(asked.edge, fresh[0].time))
     elif head.position and expected is None and switches(fresh):
         raise errors.InvalidEventError(unexpected_switch(name, head.position, len(fresh)))
     return fresh
+
+
+def last_head(records: Sequence[entry.Record]) -> Head:
+    """Return the head after these records."""
+    return Head(records[-1].position, records[-1].digest)
 
 
 def claim_lost(fence: int) -> errors.ClaimLostError:
@@ -247,129 +238,3 @@ class Sources(NamedTuple):
         """Return 16 random bytes."""
         # With them, the hash of a short payload cannot be guessed after the payload was erased.
         return self.entropy(SALT_BYTES)
-
-
-MOST_ROWS = 512
-MOST_BYTES = 4_000_000
-"""Records that are written at once: so many, or fewer of so many bytes."""
-
-
-class ExportWriter(ABC):
-    """Writer of an export in a transaction of a store, which defines how rows are written.
-
-    Raises `VersionConflictError`, `ConversationNotFoundError`, `CorruptLogError`; the caller rolls back.
-    """
-
-    @abstractmethod
-    def put_blob(self, blob: BlobContent) -> None: ...
-    @abstractmethod
-    def find(self, name: str) -> int | None: ...
-    @abstractmethod
-    def head(self, key: int) -> Head: ...
-    @abstractmethod
-    def digest_at(self, key: int, position: int) -> bytes | None: ...
-    @abstractmethod
-    def create(self, name: str, parent: int | None, fork: int | None) -> int: ...
-    @abstractmethod
-    def archive(self, key: int, at: int) -> None: ...
-    @abstractmethod
-    def advance(self, name: str, to: Cursor) -> None: ...
-    @abstractmethod
-    def add_change(self, key: int, what: str, **values: Any) -> None: ...
-    @abstractmethod
-    def write(self, key: int, records: Sequence[entry.Record]) -> None: ...
-
-    def insert(self, parts: Iterable[ExportPart]) -> None:
-        """Write the blobs, and the missing records of each conversation."""
-        now: _Continued | None = None
-        for part in parts:
-            if isinstance(part, BlobContent):
-                self.put_blob(part)
-            elif isinstance(part, Continuation):
-                self._end(now)
-                now = self._begin(part) if part.last > part.already else None
-            # Records that the log has already were proved to be the same ones.
-            elif now is not None and now.add(part):
-                self._write(now.key, now.clear())
-        self._end(now)
-
-    def _end(self, now: _Continued | None) -> None:
-        """Write a conversation's last records; compare its head with the promised one."""
-        if now is not None:
-            if records := now.clear():
-                self._write(now.key, records)
-            now.check(self.head(now.key))
-
-    def _write(self, key: int, records: Sequence[entry.Record]) -> None:
-        self.write(key, records)
-        for record in records:
-            if record.erased is not None:
-                self.add_change(key, ERASED, value=record.position, name=entry.left_hash(record.payload))
-
-    def _begin(self, asked: Continuation) -> _Continued:
-        """Return a conversation, created if missing."""
-        key = self.find(asked.name)
-        parent = self.find(asked.parent) if key is None and asked.parent else None
-        at = self.head(key) if key is not None else self._fork(asked, parent) if asked.parent else START
-        if at.position != asked.already:
-            raise errors.VersionConflictError(asked.name, expected=asked.already, found=at.position)
-        if key is None:
-            key = self.create(asked.name, parent, asked.fork if asked.parent else None)
-            if asked.archived_at is not None:
-                self.archive(key, asked.archived_at)
-        for mark in asked.marks:
-            self.advance(mark, Cursor(key))
-        first, last = (asked.already + 1, asked.last) if asked.imported is None else asked.imported
-        if last:
-            self.add_change(key, IMPORTED, value=last, parent=first)
-        return _Continued(asked, key, at)
-
-    def _fork(self, asked: Continuation, parent: int | None) -> Head:
-        """Return the end of what a new fork inherits."""
-        digest = entry.GENESIS
-        if parent is not None and asked.fork:
-            digest = self.digest_at(parent, asked.fork) or entry.GENESIS
-        if parent is None or (asked.fork and not digest):
-            raise errors.ConversationNotFoundError(
-                f"{asked.parent!r}: no such conversation, or none at {asked.fork}"
-            )
-        return Head(asked.fork, digest)
-
-
-class _Continued:
-    """A conversation from its logged head, and records to write."""
-
-    def __init__(self, asked: Continuation, key: int, head: Head) -> None:
-        self.key = key
-        self._asked = asked
-        self._head = head
-        self._waiting: list[entry.Record] = []
-        self._bytes = 0
-
-    def add(self, record: entry.Record) -> bool:
-        """Add a record unless logged; return whether to write those waiting."""
-        if not self._asked.already < record.position <= self._asked.last:
-            return False
-        expected = self._head.position + 1
-        if record.position != expected or entry.digest_of(self._head.digest, record) != record.digest:
-            raise errors.CorruptLogError(
-                f"{self._asked.name!r} at position {expected}: the entry is not what its digest says"
-            )
-        self._head = Head(record.position, record.digest)
-        self._waiting.append(record)
-        self._bytes += len(record.payload)
-        return len(self._waiting) >= MOST_ROWS or self._bytes >= MOST_BYTES
-
-    def clear(self) -> list[entry.Record]:
-        """Return the records that wait; they wait no more."""
-        found, self._waiting, self._bytes = self._waiting, [], 0
-        return found
-
-    def check(self, head: Head) -> None:
-        """Check the final head. Raises `CorruptLogError`."""
-        promised = self._head._replace(digest=self._asked.digest or self._head.digest)
-        if head != promised or head.position != self._asked.last:
-            raise errors.CorruptLogError(
-                f"{self._asked.name!r}: expected the end at {self._asked.last} with the digest "
-                f"{promised.digest.hex()[:12]}, found {head.position} with {head.digest.hex()[:12]}"
-            )

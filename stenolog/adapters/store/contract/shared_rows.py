@@ -12,7 +12,7 @@ from stenolog.domain import history
 from stenolog.domain.errors import ConversationNotFoundError, CorruptLogError
 from stenolog.domain.history import Newest
 
-from .appends import ExportWriter, check_storable
+from .appends import check_storable
 from .values import EVERYWHERE, LAST, Cursor, Segment, Stream
 
 C = TypeVar("C")
@@ -53,6 +53,7 @@ APPLICATION = "application:"
 TRACK = f"""INSERT INTO {{s}}.tracking AS t (name, stream, position, piece) VALUES (%s, {EVERYWHERE}, %s, 0)
     ON CONFLICT (name, stream) DO UPDATE SET position = excluded.position
     WHERE t.position < excluded.position"""
+DROP_DRAFTS = "DELETE FROM {s}.drafts WHERE fence IN (SELECT fence FROM {s}.claims WHERE stream = %s)"
 # Written with an erasure, they tell what is still to be removed from the files beside the log.
 STREAM_MARK = "erasing"
 BLOB_MARK = "erasing blob "
@@ -254,6 +255,10 @@ class SharedRows(Generic[C]):
         for fork, fork_name in self._run(connection, WITH_ENTRY, (key, position)).fetchall():
             yield from self.conversations_with(connection, fork, fork_name, position)
 
+    def drop_drafts(self, connection: C, key: int) -> None:
+        """Remove the drafts of a stream's effects."""
+        self._run(connection, DROP_DRAFTS, (key,))
+
     def mark_erased(self, connection: C, keys: Iterable[int], shas: Iterable[str]) -> None:
         """Note the streams and blobs whose erased words may be beside the log."""
         # A greater number for each erasure, so that `end_erasures` takes the marks of earlier ones only.
@@ -273,22 +278,3 @@ class SharedRows(Generic[C]):
     def end_erasures(self, connection: C, upto: int) -> None:
         """Remove the marks of erasures up to a number."""
         self._run(connection, UNMARK, (*MARKED, upto))
-
-
-class SharedExportWriter(ExportWriter, Generic[C]):
-    """Writer of an export, as far as its statements are shared."""
-
-    def __init__(self, rows: SharedRows[C], connection: C) -> None:
-        self._rows, self._connection = rows, connection
-
-    def find(self, name: str) -> int | None:
-        return self._rows.find(self._connection, name)
-
-    def archive(self, key: int, at: int) -> None:
-        self._rows.archive(self._connection, key, at)
-
-    def advance(self, name: str, to: Cursor) -> None:
-        self._rows.save_cursor(self._connection, name, to)
-
-    def add_change(self, key: int, what: str, **values: Any) -> None:
-        self._rows.add_change(self._connection, key, what, **values)

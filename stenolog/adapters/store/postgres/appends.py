@@ -18,7 +18,8 @@ from psycopg import errors as pg
 
 from stenolog.adapters.store.contract import appends
 from stenolog.adapters.store.contract.appends import Append, Appended, ExactAppend
-from stenolog.adapters.store.contract.values import Head, PendingEntry, Stream
+from stenolog.adapters.store.contract.shared_writes import SharedWriter
+from stenolog.adapters.store.contract.values import START, BlobContent, Head, Stream
 from stenolog.adapters.store.postgres.statements.dialect import shared
 from stenolog.domain.entry import Record
 from stenolog.domain.erasure import is_receipt
@@ -31,7 +32,7 @@ from stenolog.domain.errors import (
 from .connection.datastore import HISTORY, LogConnection, PostgresLogDatastore, take_turns
 from .connection.errors import RAISED, is_lost, to_store_error
 from .connection.schema import MARK_BITS, MOST_MARKS
-from .statements import claim_rows, conversation_rows, event_rows
+from .statements import blob_rows, claim_rows, conversation_rows, erasure_rows, event_rows
 
 TURN = "turn AS MATERIALIZED (SELECT pg_advisory_xact_lock({class}, %(turn)s))"
 # The claim is locked before the head is moved: whoever moves it has the claim to settle.
@@ -95,8 +96,8 @@ def append(store: PostgresLogDatastore, crowds: Crowds, asked: Append) -> list[R
     if key is not None and head is not None and _may_be_fast(asked, head) and key not in crowds:
         records = appends.make_records(head, asked.items)
         try:
-            if store.once(lambda connection: _write_fast(connection, key, head, records, asked)):
-                stream.head = _last(records)
+            if store.once(lambda connection: _write_fast(connection, key, records, asked)):
+                stream.head = appends.last_head(records)
                 return records
             crowds.note(key)
         except RAISED as error:
@@ -111,30 +112,28 @@ def append(store: PostgresLogDatastore, crowds: Crowds, asked: Append) -> list[R
     return done.records
 
 
-def _write_fast(
-    connection: LogConnection, key: int, head: Head, records: Sequence[Record], asked: Append
-) -> bool:
+def _write_fast(connection: LogConnection, key: int, records: Sequence[Record], asked: Append) -> bool:
     if asked.also is None:
-        return write_behind(connection, key, head, records, asked.fence)
+        return write_behind(connection, key, records, asked.fence)
     with connection.transaction():
-        if is_written := write_behind(connection, key, head, records, asked.fence):
+        if is_written := write_behind(connection, key, records, asked.fence):
             asked.also(connection, key)
         return is_written
 
 
 def _may_be_fast(asked: Append, head: Head) -> bool:
     """Return whether an append after the known head needs no reading."""
+    if not asked.items:
+        return False
     # A switch without `expected` is refused, but not one that repeats an earlier append.
     if asked.expected is None:
         return not appends.switches(asked.items)
     return asked.expected == head.position
 
 
-def write_behind(
-    connection: LogConnection, key: int, head: Head, records: Sequence[Record], fence: int | None
-) -> bool:
-    """Write records by one statement if the stream is at `head` and has the claim; return whether."""
-    values = {**_values(connection, key, head, records), "turn": key & 0x7FFFFFFF, "fence": fence}
+def write_behind(connection: LogConnection, key: int, records: Sequence[Record], fence: int | None) -> bool:
+    """Write records by one statement if the stream is before them and has the claim; return whether."""
+    values = {**_values(connection, key, records), "turn": key & 0x7FFFFFFF, "fence": fence}
     if len(records) == 1:
         statement = APPEND_ONE if fence is None else SETTLE_ONE
     else:
@@ -142,21 +141,21 @@ def write_behind(
     return connection.run(statement, values).rowcount > 0
 
 
-def write_rows(connection: LogConnection, key: int, head: Head, records: Sequence[Record]) -> None:
-    """Write records after the head, in a transaction that has the stream's turn or created it."""
-    values = _values(connection, key, head, records)
+def write_rows(connection: LogConnection, key: int, records: Sequence[Record]) -> None:
+    """Write records after the last one, in a transaction that has the stream's turn or created it."""
+    values = _values(connection, key, records)
     connection.run(INSERT_ONE if len(records) == 1 else ROWS, values)
     connection.run(MOVE, values)
     connection.placed += len(records)
 
 
-def _values(connection: LogConnection, key: int, head: Head, records: Sequence[Record]) -> dict[str, Any]:
+def _values(connection: LogConnection, key: int, records: Sequence[Record]) -> dict[str, Any]:
     if connection.placed + len(records) > MOST_MARKS:
         raise InvalidEventError(f"expected at most {MOST_MARKS} entries in one transaction, found more")
     times = [record.time for record in records if not is_receipt(record.payload)]
     values = {
         "key": key,
-        "before": head.position,
+        "before": records[0].position - 1,
         "last": records[-1].position,
         "digest": records[-1].digest,
         "at": times[-1] if times else None,
@@ -190,22 +189,13 @@ def append_checked(connection: LogConnection, asked: Append, *, again: bool = Fa
     head = event_rows.head(connection, key)
     if head is None:
         raise ConversationNotFoundError(f"{name!r}: the conversation was deleted")
-    items = appends.once(name, asked.items)
-    standing = _existing_records(connection, name, key, items, again) if head.position else {}
-    if fresh := appends.unwritten(
-        name, items, standing, head, expected=asked.expected, edge=asked.edge, exact=asked.exact
-    ):
-        records = appends.make_records(head, fresh)
-        write_rows(connection, key, head, records)
-        if asked.also is not None:
-            asked.also(connection, key)
-        head = _last(records)
-        standing.update((record.id, record) for record in records)
-        if asked.fence is not None:
-            settle(connection, asked.fence)
-    elif asked.fence is not None and not again:
+    done = PostgresWriter(connection).append(asked, key, head, again=again)
+    is_written = done.head != head
+    if is_written and asked.also is not None:
+        asked.also(connection, key)
+    if asked.fence is not None and (is_written or not again):
         settle(connection, asked.fence)
-    return Appended(key, head, [standing[item.id] for item in asked.items])
+    return done
 
 
 def settle(connection: LogConnection, fence: int) -> None:
@@ -246,10 +236,6 @@ def take_turns_of(connection: LogConnection, names: set[str]) -> None:
         take_turns(connection, keys.values())
 
 
-def _last(records: Sequence[Record]) -> Head:
-    return Head(records[-1].position, records[-1].digest)
-
-
 def _key(connection: LogConnection, stream: Stream) -> int:
     """Return the stream's key; create a new conversation."""
     key = stream.key
@@ -259,12 +245,38 @@ def _key(connection: LogConnection, stream: Stream) -> int:
     return conversation_rows.create(connection, stream.name) if key is None else key
 
 
-def _existing_records(
-    connection: LogConnection, name: str, key: int, items: list[PendingEntry], again: bool
-) -> dict[str, Record]:
-    """Return the existing records of items that repeat an earlier append."""
-    standing = event_rows.by_ids(connection, key, [item.id for item in items])
-    for item in items:
-        if (record := standing.get(item.id)) is not None:
-            appends.check_same(name, record, item, again=again)
-    return standing
+class PostgresWriter(SharedWriter[LogConnection]):
+    """The shared writer, with PostgreSQL's statements."""
+
+    def __init__(self, connection: LogConnection) -> None:
+        super().__init__(shared, connection)
+
+    def has(self, name: str, end: Head) -> bool:
+        """Return whether a conversation has an entry with that position and digest."""
+        key = shared.find(self._connection, name)
+        return key is not None and self.digest_at(key, end.position) == end.digest
+
+    def put_blob(self, blob: BlobContent) -> None:
+        blob_rows.insert(self._connection, [blob])
+
+    def head(self, key: int) -> Head:
+        return event_rows.head(self._connection, key) or START
+
+    def by_ids(self, key: int, ids: Sequence[str]) -> dict[str, Record]:
+        return event_rows.by_ids(self._connection, key, ids)
+
+    def digest_at(self, key: int, position: int) -> bytes | None:
+        segments = shared.lineage(self._connection, key, position)
+        return event_rows.digest_on(self._connection, segments, position)
+
+    def create(self, name: str, parent: int | None, fork: int | None) -> int:
+        return conversation_rows.create(self._connection, name, parent=parent, fork=fork)
+
+    def write(self, key: int, records: Sequence[Record]) -> None:
+        write_rows(self._connection, key, records)
+
+    def stored(self, key: int, position: int) -> tuple[str, bytes, bytes] | None:
+        return erasure_rows.stored(self._connection, key, position)
+
+    def replace(self, key: int, position: int, size: int, erased: bytes, left: bytes) -> None:
+        self._connection.run(erasure_rows.ERASE, (size, erased, left, key, position))

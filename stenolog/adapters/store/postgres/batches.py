@@ -10,18 +10,10 @@ from typing import NamedTuple
 
 from stenolog.adapters.store.contract.appends import (
     Append,
-    Appended,
     Sources,
-    fork_opening,
-    make_records,
-    once,
 )
-from stenolog.adapters.store.contract.shared_rows import SharedExportWriter
 from stenolog.adapters.store.contract.values import (
-    START,
-    BlobContent,
     Continuation,
-    Cursor,
     ExportPart,
     Head,
     PendingEntry,
@@ -29,17 +21,14 @@ from stenolog.adapters.store.contract.values import (
     Stream,
     Written,
 )
-from stenolog.adapters.store.postgres.statements.dialect import shared
-from stenolog.domain.entry import Record, check_name
+from stenolog.domain.entry import Record
 from stenolog.domain.errors import (
     CallerError,
-    ConversationExistsError,
-    ConversationNotFoundError,
 )
 
-from .appends import append_checked, take_turns_of, write_rows
+from .appends import PostgresWriter, append_checked, take_turns_of
 from .connection.datastore import HISTORY, LogConnection, take_turns
-from .statements import blob_rows, conversation_rows, event_rows
+from .statements import blob_rows
 
 MADE = """SELECT c.name, c.stream FROM {s}.conversations AS c JOIN {s}.stored_events AS e USING (stream)
     WHERE c.parent = %s AND e.position = %s AND e.entry_id = %s"""
@@ -58,28 +47,11 @@ def fork(
 
     `again`: an earlier attempt may have made it.
     """
-    key = parent.key
-    assert key is not None, "it has entries"
-    if again and items and (row := connection.run(MADE, (key, at.position + 1, items[0].id)).fetchone()):
-        return Stream(*row)
-    if shared.name_of(connection, key) is None:
-        raise ConversationNotFoundError(f"{parent.name!r}: the conversation was deleted")
-    if name is None:
-        name = _free_name(connection, parent.name, key)
-    elif shared.find(connection, name) is not None:
-        raise ConversationExistsError(f"{name!r}: a conversation of this name exists already")
-    made = conversation_rows.create(connection, name, parent=key, fork=at.position)
-    write_rows(connection, made, at, make_records(at, once(name, items)))
-    return Stream(name, made)
-
-
-def _free_name(connection: LogConnection, parent: str, key: int) -> str:
-    """Return the first free one of `<name>~1`, `~2` …"""
-    # Where no fork has been renamed or deleted, the first try is free.
-    number = len(shared.forks(connection, key)) + 1
-    while shared.find(connection, f"{parent}~{number}") is not None:
-        number += 1
-    return check_name(f"{parent}~{number}", what="name of the fork")
+    if again and items:
+        row = connection.run(MADE, (parent.key, at.position + 1, items[0].id)).fetchone()
+        if row:
+            return Stream(*row)
+    return PostgresWriter(connection).fork(parent, at, name, items)
 
 
 def insert_batch(
@@ -107,42 +79,7 @@ def _written(connection: LogConnection, share: Share, edge: Sources, again: bool
     except CallerError as error:
         connection.placed = placed
         return error
-    if (last := done.head.position) > share.expected and not (again and _has_import(connection, done)):
-        shared.note_import(connection, done.key, share.expected + 1, last)
-    for mark in share.marks:
-        shared.save_cursor(connection, mark, Cursor(done.key))
-    return Written(done.head.position, _forks(connection, share, done, edge, again) if share.branches else [])
-
-
-def _has_import(connection: LogConnection, done: Appended) -> bool:
-    """Return whether the attempt before this one has recorded the import."""
-    return shared.imported(connection, done.key)[1] >= done.head.position
-
-
-def _forks(connection: LogConnection, share: Share, done: Appended, edge: Sources, again: bool) -> list[str]:
-    """Store a conversation's branches; return the new ones' names."""
-    digests = {record.position: record.digest for record in done.records}
-    made = []
-    for name, after in share.branches:
-        digest = digests.get(after) or event_rows.digest_on(
-            connection, shared.lineage(connection, done.key, after), after
-        )
-        assert digest is not None, "it is written"
-        found = shared.find(connection, name)
-        if found is None:
-            at, parent = Head(after, digest), Stream(share.stream.name, done.key)
-            fork(connection, parent, at, name, [fork_opening(edge, parent.name, at)])
-            made.append(name)
-        elif again and _is_branch(connection, found, done.key, after):
-            # The attempt before this one has made it.
-            made.append(name)
-    return made
-
-
-def _is_branch(connection: LogConnection, key: int, parent: int, after: int) -> bool:
-    """Return whether a stream is a fork of another at a position."""
-    segments = shared.lineage(connection, key)
-    return len(segments) > 1 and (segments[-2].key, segments[-1].after) == (parent, after)
+    return PostgresWriter(connection).end_share(share, done, edge, again=again)
 
 
 class Spooled(NamedTuple):
@@ -185,34 +122,6 @@ def insert_export(connection: LogConnection, export: Spooled, *, again: bool = F
     """
     take_turns(connection, [HISTORY])
     take_turns_of(connection, {*export.ends})
-    writer = PostgresExportWriter(connection)
+    writer = PostgresWriter(connection)
     if not (again and all(end is None or writer.has(name, end) for name, end in export.ends.items())):
-        writer.insert(export.parts())
-
-
-class PostgresExportWriter(SharedExportWriter[LogConnection]):
-    """Writes an export in one transaction."""
-
-    def __init__(self, connection: LogConnection) -> None:
-        super().__init__(shared, connection)
-
-    def has(self, name: str, end: Head) -> bool:
-        """Return whether a conversation has an entry with that position and digest."""
-        key = self.find(name)
-        return key is not None and self.digest_at(key, end.position) == end.digest
-
-    def put_blob(self, blob: BlobContent) -> None:
-        blob_rows.insert(self._connection, [blob])
-
-    def head(self, key: int) -> Head:
-        return event_rows.head(self._connection, key) or START
-
-    def digest_at(self, key: int, position: int) -> bytes | None:
-        segments = shared.lineage(self._connection, key, position)
-        return event_rows.digest_on(self._connection, segments, position)
-
-    def create(self, name: str, parent: int | None, fork: int | None) -> int:
-        return conversation_rows.create(self._connection, name, parent=parent, fork=fork)
-
-    def write(self, key: int, records: Sequence[Record]) -> None:
-        write_rows(self._connection, key, Head(records[0].position - 1, b""), records)
+        writer.insert_export(export.parts())

@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from stenolog.adapters.store.contract import values
-from stenolog.adapters.store.contract.appends import make_records
 from stenolog.adapters.store.contract.blobs import shas_in
 from stenolog.adapters.store.contract.roles import (
     BlobStore,
@@ -20,14 +19,12 @@ from stenolog.adapters.store.contract.roles import (
 )
 from stenolog.adapters.store.postgres.statements.dialect import shared
 from stenolog.domain.errors import (
-    ConversationExistsError,
     InvalidEventError,
     StenologError,
-    VersionConflictError,
 )
 
 from . import batches
-from .appends import write_rows
+from .appends import PostgresWriter
 from .connection.bell import Bell
 from .connection.datastore import HISTORY, LogConnection, PostgresLogDatastore
 from .connection.schema import KEY_BYTES
@@ -79,10 +76,7 @@ class PostgresConversations(ConversationStore):
         def rename(connection: LogConnection, again: bool) -> None:
             if again and shared.name_of(connection, key) == name:
                 return
-            # A conversation may get its own name again.
-            if shared.find(connection, name) not in (None, key):
-                raise ConversationExistsError(f"{name!r}: a conversation of this name exists already")
-            shared.rename(connection, key, name)
+            PostgresWriter(connection).rename(key, name)
 
         self._datastore.repeat(rename, [HISTORY])
         self._ring()
@@ -99,8 +93,7 @@ class PostgresConversations(ConversationStore):
         def delete(connection: LogConnection, again: bool) -> None:
             if again and shared.name_of(connection, key) is None:
                 return
-            if living := shared.forks(connection, key):
-                raise ConversationExistsError(f"{name!r}: forks of it exist: {', '.join(living[:5])}")
+            PostgresWriter(connection).check_forks(key, name)
             conversation_rows.delete(connection, key)
 
         self._datastore.repeat(delete, [HISTORY, key])
@@ -125,28 +118,20 @@ class PostgresErasure(ErasureStore):
         having: Mapping[int, str],
         written: Mapping[int, tuple[int, Sequence[values.PendingEntry]]],
     ) -> dict[int, int]:
-        key, seal_key = _key(stream), os.urandom(KEY_BYTES)
-        come_to = {each: position + len(items) for each, (position, items) in written.items()}
+        seal_key = os.urandom(KEY_BYTES)
 
         def erase(connection: LogConnection, again: bool) -> None:
             if again and _all_stand(connection, written):
                 return
-            first = shared.conversations_with(connection, key, having[key], positions[0])
-            # A fork that was made since the caller looked also has the words, and needs an entry of its own.
-            if dict(first) != having:
-                raise VersionConflictError(stream.name, expected=0, found=0)
-            erasure_rows.overwrite(connection, key, positions, having, seal_key)
-            for each, (position, items) in written.items():
-                head = event_rows.head(connection, each) or values.START
-                if head.position != position:
-                    raise VersionConflictError(having[each], expected=position, found=head.position)
-                write_rows(connection, each, head, make_records(head, items))
+            PostgresWriter(connection).erase(stream, positions, having, written)
+            # With another seal key, checkpoints that other processes made of the words are not used any more.
+            connection.run(erasure_rows.NEW_KEY, (seal_key,))
 
         self._datastore.repeat(erase, [HISTORY, *having])
         # Only once it is committed: a rollback keeps the old key.
         self._datastore.seal_key = seal_key
         self._ring()
-        return come_to
+        return {each: position + len(items) for each, (position, items) in written.items()}
 
     def unfinished(self) -> tuple[set[int], set[str], int]:
         return self._datastore.read(shared.unfinished_erasures)

@@ -8,28 +8,25 @@ from typing import NamedTuple
 
 from stenolog.adapters.store.contract import appends
 from stenolog.adapters.store.contract.appends import Append, Appended, ExactAppend
-from stenolog.adapters.store.contract.shared_rows import SharedExportWriter
+from stenolog.adapters.store.contract.shared_writes import SharedWriter
 from stenolog.adapters.store.contract.values import (
     START,
     BlobContent,
-    Cursor,
     Head,
-    PendingEntry,
     Share,
     Stream,
     Written,
 )
 from stenolog.adapters.store.sqlite.statements.dialect import shared
-from stenolog.domain.entry import Record, check_name
+from stenolog.domain.entry import Record
 from stenolog.domain.errors import (
     CallerError,
-    ConversationExistsError,
     ConversationNotFoundError,
     VersionConflictError,
 )
 
 from . import blob_store
-from .statements import claim_rows, conversation_rows, event_rows
+from .statements import claim_rows, conversation_rows, erasure_rows, event_rows
 from .turn.group_commit import Savepoint
 
 
@@ -44,14 +41,16 @@ def append(asked: Append, part: Savepoint) -> list[Record]:
         # The claim is settled by a statement of its own, before which gathered rows must be written.
         part.flush()
     key, head = part.heads.get(stream) or (stream.key, stream.head)
-    if key is not None and head is not None:
+    if key is not None and head is not None and asked.items:
         records = _append_fast(asked, part, key, head)
         if records is not None:
             last = records[-1]
             part.heads[stream] = key, Head(last.position, last.digest)
             return records
     with part:
-        done = _append_checked(asked, part.connection)
+        writer = SqliteWriter(part.connection)
+        key = _key(part.connection, stream)
+        done = writer.append(asked, key, writer.head(key))
         if asked.fence is not None:
             settle(part.connection, asked.fence)
     part.heads[stream] = done.key, done.head
@@ -80,23 +79,6 @@ def _append_fast(asked: Append, part: Savepoint, key: int, head: Head) -> list[R
     return records
 
 
-def _append_checked(asked: Append, connection: sqlite3.Connection) -> Appended:
-    """Append after reading the head, and ids that may exist."""
-    name = asked.stream.name
-    key = _key(connection, asked.stream)
-    head = event_rows.head(connection, key) or START
-    items = appends.once(name, asked.items)
-    standing = _existing_records(connection, name, key, items) if head.position else {}
-    if fresh := appends.unwritten(
-        name, items, standing, head, expected=asked.expected, edge=asked.edge, exact=asked.exact
-    ):
-        records = appends.make_records(head, fresh)
-        event_rows.insert(connection, key, records)
-        head = _last(records)
-        standing.update((record.id, record) for record in records)
-    return Appended(key, head, [standing[item.id] for item in asked.items])
-
-
 def settle(connection: sqlite3.Connection, fence: int) -> None:
     """Remove a claim, in the transaction that appends its result. Raises `ClaimLostError`."""
     # In the same transaction as the result: a process killed in between leaves both or neither.
@@ -122,10 +104,6 @@ def append_exactly(asked: ExactAppend, part: Savepoint) -> list[int]:
     return found
 
 
-def _last(records: Sequence[Record]) -> Head:
-    return Head(records[-1].position, records[-1].digest)
-
-
 def _key(connection: sqlite3.Connection, stream: Stream) -> int:
     """Return the stream's key; create a new conversation."""
     if stream.key is None:
@@ -134,45 +112,6 @@ def _key(connection: sqlite3.Connection, stream: Stream) -> int:
     if shared.name_of(connection, stream.key) is None:
         raise ConversationNotFoundError(f"{stream.name!r}: the conversation was deleted")
     return stream.key
-
-
-def _existing_records(
-    connection: sqlite3.Connection, name: str, key: int, items: list[PendingEntry]
-) -> dict[str, Record]:
-    """Return the existing records of items that repeat an earlier append."""
-    standing: dict[str, Record] = {}
-    for item in items:
-        record = event_rows.by_id(connection, key, item.id)
-        if record is not None:
-            appends.check_same(name, record, item)
-            standing[item.id] = record
-    return standing
-
-
-def fork(
-    connection: sqlite3.Connection, parent: Stream, at: Head, name: str | None, items: Sequence[PendingEntry]
-) -> Stream:
-    """See `ConversationStore.fork`."""
-    key = parent.key
-    assert key is not None, "it has entries"
-    if shared.name_of(connection, key) is None:
-        raise ConversationNotFoundError(f"{parent.name!r}: the conversation was deleted")
-    if name is None:
-        name = _free_name(connection, parent.name, key)
-    elif shared.find(connection, name) is not None:
-        raise ConversationExistsError(f"{name!r}: a conversation of this name exists already")
-    made = conversation_rows.create(connection, name, parent=key, fork=at.position)
-    event_rows.insert(connection, made, appends.make_records(at, appends.once(name, items)))
-    return Stream(name, made)
-
-
-def _free_name(connection: sqlite3.Connection, parent: str, key: int) -> str:
-    """Return the first free one of `<name>~1`, `~2` …"""
-    # Where no fork has been renamed or deleted, the first try is free.
-    number = len(shared.forks(connection, key)) + 1
-    while shared.find(connection, f"{parent}~{number}") is not None:
-        number += 1
-    return check_name(f"{parent}~{number}", what="name of the fork")
 
 
 class Batch(NamedTuple):
@@ -194,34 +133,13 @@ class Batch(NamedTuple):
             records = append(Append(share.stream, share.items, share.expected, self.edge), part)
         except CallerError as error:
             return error
-        key, head = part.heads[share.stream]
-        if head.position > share.expected:
-            part.flush()
-            shared.note_import(part.connection, key, share.expected + 1, head.position)
-        for mark in share.marks:
-            shared.save_cursor(part.connection, mark, Cursor(key))
-        forks = self._forks(share, part, records) if share.branches else []
-        return Written(head.position, forks)
-
-    def _forks(self, share: Share, part: Savepoint, records: list[Record]) -> list[str]:
-        """Store a conversation's branches; return the new ones' names."""
-        connection, (key, _) = part.connection, part.heads[share.stream]
-        digests = {record.position: record.digest for record in records}
-        made = []
-        for name, after in share.branches:
-            digest = digests.get(after) or event_rows.digest_on(
-                connection, shared.lineage(connection, key, after), after
-            )
-            assert digest is not None, "it is written"
-            if shared.find(connection, name) is None:
-                at, parent = Head(after, digest), Stream(share.stream.name, key)
-                fork(connection, parent, at, name, [appends.fork_opening(self.edge, parent.name, at)])
-                made.append(name)
-        return made
+        done = Appended(*part.heads[share.stream], records)
+        part.flush()
+        return SqliteWriter(part.connection).end_share(share, done, self.edge)
 
 
-class SqliteExportWriter(SharedExportWriter[sqlite3.Connection]):
-    """Writes an export in one transaction."""
+class SqliteWriter(SharedWriter[sqlite3.Connection]):
+    """The shared writer, with SQLite's statements."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         super().__init__(shared, connection)
@@ -232,6 +150,10 @@ class SqliteExportWriter(SharedExportWriter[sqlite3.Connection]):
     def head(self, key: int) -> Head:
         return event_rows.head(self._connection, key) or START
 
+    def by_ids(self, key: int, ids: Sequence[str]) -> dict[str, Record]:
+        found = (event_rows.by_id(self._connection, key, id) for id in ids)
+        return {record.id: record for record in found if record is not None}
+
     def digest_at(self, key: int, position: int) -> bytes | None:
         segments = shared.lineage(self._connection, key, position)
         return event_rows.digest_on(self._connection, segments, position)
@@ -241,3 +163,9 @@ class SqliteExportWriter(SharedExportWriter[sqlite3.Connection]):
 
     def write(self, key: int, records: Sequence[Record]) -> None:
         event_rows.insert_stored(self._connection, key, records)
+
+    def stored(self, key: int, position: int) -> tuple[str, bytes, bytes] | None:
+        return erasure_rows.stored(self._connection, key, position)
+
+    def replace(self, key: int, position: int, size: int, erased: bytes, left: bytes) -> None:
+        erasure_rows.replace(self._connection, key, position, size, erased, left)

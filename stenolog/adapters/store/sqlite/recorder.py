@@ -113,7 +113,7 @@ class SqliteLogRecorder(LogRecorder, SQLiteApplicationRecorder):
 
     def insert_export(self, parts: Iterator[values.ExportPart]) -> None:
         with self.datastore.writing() as connection:
-            appends.SqliteExportWriter(connection).insert(parts)
+            appends.SqliteWriter(connection).insert_export(parts)
 
     # Reading a conversation
 

@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from stenolog.adapters.store.contract import values
-from stenolog.adapters.store.contract.appends import make_records
 from stenolog.adapters.store.contract.roles import (
     ClaimStore,
     ConversationStore,
@@ -15,7 +14,6 @@ from stenolog.adapters.store.contract.roles import (
     ErasureStore,
 )
 from stenolog.adapters.store.sqlite.statements.dialect import shared
-from stenolog.domain.errors import ConversationExistsError, VersionConflictError
 
 from . import appends
 from .file_safety import KEY_BYTES
@@ -58,14 +56,11 @@ class SqliteConversations(ConversationStore):
         self, parent: values.Stream, at: values.Head, name: str | None, items: Sequence[values.PendingEntry]
     ) -> values.Stream:
         with self._datastore.writing() as connection:
-            return appends.fork(connection, parent, at, name, items)
+            return appends.SqliteWriter(connection).fork(parent, at, name, items)
 
     def rename(self, key: int, name: str) -> None:
         with self._datastore.writing() as connection:
-            # A conversation may get its own name again.
-            if shared.find(connection, name) not in (None, key):
-                raise ConversationExistsError(f"{name!r}: a conversation of this name exists already")
-            shared.rename(connection, key, name)
+            appends.SqliteWriter(connection).rename(key, name)
 
     def archive(self, key: int, at: int | None) -> None:
         with self._datastore.writing() as connection:
@@ -73,8 +68,7 @@ class SqliteConversations(ConversationStore):
 
     def delete(self, key: int, name: str) -> None:
         with self._datastore.writing() as connection:
-            if living := shared.forks(connection, key):
-                raise ConversationExistsError(f"{name!r}: forks of it exist: {', '.join(living[:5])}")
+            appends.SqliteWriter(connection).check_forks(key, name)
             conversation_rows.delete(connection, key)
 
 
@@ -95,23 +89,13 @@ class SqliteErasure(ErasureStore):
         having: Mapping[int, str],
         written: Mapping[int, tuple[int, Sequence[values.PendingEntry]]],
     ) -> dict[int, int]:
-        key, seal_key = _key(stream), os.urandom(KEY_BYTES)
-        come_to: dict[int, int] = {}
+        seal_key = os.urandom(KEY_BYTES)
         with self._datastore.writing() as connection:
-            first = shared.conversations_with(connection, key, having[key], positions[0])
-            # A fork that was made since the caller looked also has the words, and needs an entry of its own.
-            if dict(first) != having:
-                raise VersionConflictError(stream.name, expected=0, found=0)
-            erasure_rows.overwrite(connection, key, positions, having, seal_key)
-            for each, (position, items) in written.items():
-                head = event_rows.head(connection, each) or values.START
-                if head.position != position:
-                    raise VersionConflictError(having[each], expected=position, found=head.position)
-                event_rows.insert(connection, each, make_records(head, items))
-                come_to[each] = position + len(items)
+            appends.SqliteWriter(connection).erase(stream, positions, having, written)
+            erasure_rows.set_seal_key(connection, seal_key)
         # Only once it is committed: a rollback keeps the old key.
         self._datastore.seal_key = seal_key
-        return come_to
+        return {each: position + len(items) for each, (position, items) in written.items()}
 
     def unfinished(self) -> tuple[set[int], set[str], int]:
         with self._datastore.reading() as connection:

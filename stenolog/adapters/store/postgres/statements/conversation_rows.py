@@ -116,9 +116,7 @@ def delete(connection: LogConnection, key: int) -> None:
     # The record stays in the chain; of the name it keeps the hash alone.
     shared.erase_name(connection, key)
     connection.run("DELETE FROM {s}.tracking WHERE stream = %s", (key,))
-    connection.run(
-        "DELETE FROM {s}.drafts WHERE fence IN (SELECT fence FROM {s}.claims WHERE stream = %s)", (key,)
-    )
+    shared.drop_drafts(connection, key)
     connection.run("DELETE FROM {s}.claims WHERE stream = %s", (key,))
     connection.run("DELETE FROM {s}.stored_events WHERE stream = %s", (key,))
     connection.run("DELETE FROM {s}.conversations WHERE stream = %s", (key,))

@@ -119,8 +119,8 @@ def insert(connection: sqlite3.Connection, key: int, records: Iterable[Record]) 
 def insert_stored(connection: sqlite3.Connection, key: int, records: Sequence[Record]) -> None:
     """Write another store's records; of an erased one, only length and hash."""
     insert(connection, key, records)
-    erased = [(one.size, one.erased, key, one.position) for one in records if one.erased is not None]
-    connection.executemany(MARK_ERASED, erased)
+    if erased := [(one.size, one.erased, key, one.position) for one in records if one.erased is not None]:
+        connection.executemany(MARK_ERASED, erased)
 
 
 def rows(key: int, records: Iterable[Record]) -> list[Row]:
