@@ -304,14 +304,14 @@ def test_context_is_an_outline_of_what_an_agent_is_shown(log: Log) -> None:
 
     assert texts[-2].splitlines()[0].startswith("What dev sees at ")
     assert any(line.startswith("- left out: ") and ", reset, " in line for line in texts[-2].splitlines())
-    assert texts[-1] == "/context: expected one of dev, qa; found 'cook'"
+    assert texts[-1] == "/context: no agent 'cook' (known: dev, qa)"
 
 
 def test_context_says_what_an_agent_has_in_its_session(log: Log) -> None:
     who = Team([Agent("dev", llm=Scripted("Yes.", endless=True), policy=SinceLastTurn())])
     lines = shown(log, who, "one", "two", "/context")[-1].splitlines()
 
-    assert lines[1].startswith("- in its session, so not sent again: 2 to 5, ")
+    assert lines[1].startswith("- in its session, so not sent again: 2-5, ")
     assert [line for line in lines if "delivered" in line] == []
 
 

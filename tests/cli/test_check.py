@@ -24,10 +24,10 @@ def last(ran: Ran) -> str:
 @pytest.mark.parametrize(
     ("command", "counts"),
     [
-        (("check",), f"2 conversations, 13 entries, {4 * len(FORMATS)} possible requests"),
-        (("check", "demo"), f"1 conversation, 12 entries, {2 * len(FORMATS)} possible requests"),
+        (("check",), f"2 conversations, 13 entries, {4 * len(FORMATS)} requests"),
+        (("check", "demo"), f"1 conversation, 12 entries, {2 * len(FORMATS)} requests"),
         (("check", "log"), "2 conversations, 13 entries"),
-        (("check", "requests"), f"2 conversations, {4 * len(FORMATS)} possible requests"),
+        (("check", "requests"), f"2 conversations, {4 * len(FORMATS)} requests"),
     ],
 )
 def test_a_check_ends_with_how_much_was_checked_and_that_nothing_failed(
@@ -47,7 +47,7 @@ def test_a_check_that_failed_ends_with_what_failed_and_with_1(demo: Cli, tmp_pat
     told = demo("check")
 
     words = " ".join(told.out[told.out.rindex("✗ ") :].split())
-    assert words.startswith("✗ checked 1 conversation, 12 entries, 0 possible requests: 2 differences, ")
+    assert words.startswith("✗ checked 1 conversation, 12 entries, 0 requests: 2 differences, ")
     assert words.endswith("1 conversation whose requests cannot be built, 1 warning")
     assert told.status == 1
 

@@ -134,7 +134,7 @@ def test_the_demo_says_its_sentences_whole_at_a_narrow_terminal(
 
     assert lines[:2] == [
         "Three agents mend a parser, with a timeout, a rate limit, a",
-        "budget that cuts, a summary and a fork.",
+        "budget that cuts, a summary and a fork. All of it is in one",
     ]
     said = " ".join(lines)
     assert "in the middle of an answer, and its words are kept." in said

@@ -168,3 +168,19 @@ def test_entries_that_were_imported_without_times_have_none_in_the_log(cli: Cli,
     assert "no times" in shown.out
     assert "1970" not in shown.out
     assert "00:00" not in shown.out
+
+
+def test_the_log_accepts_every_kind_that_its_column_prints(demo: Cli) -> None:
+    demo("demo", "--no-open")
+    demo("erase", "demo", "2", "--yes")
+    printed = {row.split()[2] for row in demo("log", "demo", "--all").out.splitlines() if "  09:" in row}
+
+    assert {"summary", "erased", "mode"} <= printed
+    for kind in printed:
+        kinds = {
+            row.split()[2] for row in demo("log", "demo", "--kind", kind).out.splitlines() if "  09:" in row
+        }
+        assert kind in kinds
+    assert demo("log", "demo", "--kind", "summary", "--json").data == (
+        demo("log", "demo", "--after", "@{summary}~1", "--at", "@{summary}", "--json").data
+    )

@@ -43,16 +43,18 @@ def told(cli: Callable[..., Any]) -> Callable[..., list[str]]:
 def test_explain_says_in_whose_requests_until_when_and_why_no_longer(told: Callable[..., list[str]]) -> None:
     lines = told("explain", "crew", "3")
 
-    assert lines[3:10] == [
-        "planner 14 on kept as #3 assistant 10 tok · in 1 possible request",
+    assert lines[3:12] == [
+        "planner 14 on kept as #3 assistant, 10 tokens",
+        "in 1 request that may be sent",
         "own: the lane's own answer",
-        "coder 3-6 reworded as #2 user 10 → 19 tok · in 2 requests sent · 2 recorded",
+        "coder 3-6 reworded as #2 user, 10 → 19 tokens",
+        "sent in 2 requests, all with a receipt",
         "attributed: somebody else's words, quoted with who said them",
-        "7-8 nobody would send one there",
+        "7-8 no request due",
         "9 on dropped",
         "over-budget: it is older than what the budget has room for",
     ]
-    assert "2 cause user Ada → planner Make the parser faster, then ship it." in lines
+    assert "2 cause, receipt user Ada → planner Make the parser faster, then ship it." in lines
 
 
 def test_explain_takes_positions_in_words_and_stops_where_it_is_told_to(
@@ -275,7 +277,7 @@ def test_the_bytes_of_an_answer_are_shown_by_their_sources(cli: Callable[..., An
 def test_an_interrupted_tool_is_no_request_that_was_sent(cli: Callable[..., Any]) -> None:
     assert cli("import", SESSION, "--name", "bakery").status == 0
 
-    assert "in 5 requests sent\n" in cli("explain", "bakery", "5").out
+    assert "sent in 5 requests\n" in cli("explain", "bakery", "5").out
 
 
 @pytest.mark.parametrize(

@@ -200,7 +200,7 @@ def test_a_fork_of_a_uuid_is_shown_and_found_by_its_beginning_and_its_number(for
     assert forked("show", "303ebbc4~2").status == 3
 
 
-@pytest.mark.parametrize(("cost", "shown"), [(1_234, "≥0.0012"), (0, "≥0.00"), (2_000_000, "≥2.00")])
+@pytest.mark.parametrize(("cost", "shown"), [(1_234, "≥0.0012"), (0, "≥0.0000"), (2_000_000, "≥2.00")])
 def test_a_cost_that_is_incomplete_is_marked_however_small_it_is(cost: int, shown: str) -> None:
     assert short_usd(cost, is_least=True) == shown
     assert short_usd(cost, is_least=False) == shown[1:]

@@ -115,9 +115,9 @@ def test_an_ambiguous_name_is_refused_with_those_it_could_be() -> None:
 def test_an_unknown_name_is_answered_with_the_nearest() -> None:
     with pytest.raises(ConversationNotFoundError, match="did you mean 'weekly'"):
         full_name(["demo", "weekly"], "wekly")
-    with pytest.raises(ConversationNotFoundError, match="'zzz'; `stenolog ls` lists those that there are"):
+    with pytest.raises(ConversationNotFoundError, match="'zzz' \\(known: a, b, c, …: see `stenolog ls`\\)"):
         full_name([*"abcdefg"], "zzz")
-    with pytest.raises(ConversationNotFoundError, match="holds none yet"):
+    with pytest.raises(ConversationNotFoundError, match="known: none yet"):
         full_name([], "demo")
 
 

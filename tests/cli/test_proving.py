@@ -140,12 +140,14 @@ def test_answers_without_a_receipt_are_counted_by_agent_and_day_and_fail_only_wi
     ran, strict = kept("check", "log"), kept("check", "log", "--strict")
 
     assert (ran.status, strict.status) == (0, 1)
-    assert ran.err.startswith("· 'coder': 2 answers without a receipt (2026-03-04)")
-    assert strict.err.startswith("✗ 'coder': 2 answers without a receipt (2026-03-04)")
-    data = kept("check", "log", "--json").data
+    expected = "other@2: this answer and 1 more of coder have no receipt (2026-03-04): nothing proves"
+    assert ran.err.startswith(f"· {expected}")
+    assert strict.err.startswith(f"✗ {expected}")
+    assert "other@4: this answer of tester has no receipt (2026-03-04)" in ran.err
+    data, day = kept("check", "log", "--json").data, {"day": "2026-03-04", "conversation": "other"}
     assert data["without_receipt"] == [
-        {"agent": "coder", "day": "2026-03-04", "answers": 2},
-        {"agent": "tester", "day": "2026-03-04", "answers": 1},
+        {**day, "agent": "coder", "answers": 2, "position": 2},
+        {**day, "agent": "tester", "answers": 1, "position": 4},
     ]
 
 
@@ -381,3 +383,13 @@ def test_a_bisection_names_the_position_and_the_rule(demo: Cli) -> None:
     assert "gone by   beyond-last" in gone.out
     assert "is still in" in demo("explain", "text", "demo", "Which test", "--agent", "coder").out
     assert "was never in" in demo("explain", "text", "demo", "sheep", "--agent", "coder").out
+
+
+def test_the_head_is_printed_by_itself_unless_something_failed(kept: Cli) -> None:
+    printed = kept("check", "log", "--print-head").out.strip()
+
+    assert printed == kept("check", "log", "--json").data["head"]
+    assert "the head of the log" in kept("check", "log").out
+    assert kept("check", "log", "--head", printed).status == 0
+    wrong = kept("check", "log", "--head", "0" * 64, "--print-head")
+    assert (wrong.status, printed == wrong.out.strip()) == (1, False)

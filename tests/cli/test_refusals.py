@@ -40,9 +40,9 @@ def test_check_requests_names_a_conversation_that_cannot_be_built_and_checks_the
 
     assert ran.status == 1
     assert sorted(ran.out.splitlines()) == [
-        f"✓ demo: {24 * len(FORMATS)} possible requests, 0 invalid",
-        "✗ bad: 0 possible requests, 0 invalid, the rest cannot be built",
-        f"✗ checked 2 conversations, {24 * len(FORMATS)} possible requests: "
+        f"✓ demo: {24 * len(FORMATS)} requests, 0 invalid",
+        "✗ bad: 0 requests, 0 invalid, the rest cannot be built",
+        f"✗ checked 2 conversations, {24 * len(FORMATS)} requests: "
         "1 conversation whose requests cannot be built",
     ]
     assert ran.err.startswith("✗ 'bad': its requests cannot be built: counter 'abacus': expected one of")

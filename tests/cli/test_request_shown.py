@@ -195,7 +195,7 @@ def test_an_entry_was_in_the_requests_that_were_answered_and_could_have_been_in_
 ) -> None:
     thread(tmp_path)
 
-    assert "in 1 request sent, of 3 possible" in " ".join(cli("explain", "42", "2").out.split())
+    assert "sent in 1 of 3 sendable requests" in " ".join(cli("explain", "42", "2").out.split())
 
 
 def test_a_conversation_that_no_agent_has_answered_asks_for_a_name(cli: Cli, tmp_path: Path) -> None:
@@ -273,7 +273,7 @@ def test_an_agent_of_a_name_that_nobody_has_is_refused_with_those_that_are_there
     ran = cli(*words)
 
     assert (ran.status, ran.out) == (2, "")
-    assert "No agent 'nobody' here. Agents: assistant" in ran.err
+    assert "'42': no agent 'nobody' (known: assistant)" in ran.err
     assert cli("request", "42", "--agent", "assistant", "--at", "2").err == ""
 
 

@@ -115,7 +115,7 @@ def test_an_agent_that_never_spoke_is_named_with_those_that_did(demo: Cli, withi
 
     assert (unknown.status, unknown.out) == (1, "")
     where = "demo" if within else "talks.db"
-    assert unknown.err == f"· nothing found\n· no agent 'nobody' in {where}, only coder, reviewer\n"
+    assert unknown.err == f"· nothing found\n· {where}: no agent 'nobody' (known: coder, reviewer)\n"
     assert known.err == "· nothing found\n"
     slip = demo("search", "dates", "--agent", "reviewr", *within)
     assert "did you mean 'reviewer'?" in slip.err

@@ -91,7 +91,7 @@ def test_the_demo_is_recorded_in_it(told: Cli) -> None:
     shown = told("demo", "--no-open", "--db", ADDRESS)
 
     assert shown.status == 0
-    assert f"--db {NAME}" in shown.out
+    assert f"export STENOLOG_DB={NAME}" in shown.out
     assert told("check", "log", "--db", ADDRESS, "--jobs", "1").status == 0
     assert told("explain", "value", "timeout", "--db", ADDRESS).status == 0
 

@@ -102,7 +102,7 @@ def test_entries_that_were_trimmed_are_no_rewind_and_a_single_one_is_shown(cli: 
     short = cli("timeline", "x").out.splitlines()
 
     assert short[1:5] == ["3 entries hidden  2-4", "user  5", "  question 4", "user  6 (out of context)"]
-    assert short[-1] == "system  hides 2-4, 6-6  8"
+    assert short[-1] == "system  hides 2-4, 6  8"
 
 
 def test_what_a_compaction_took_from_the_model_is_shown_to_the_reader(cli: Cli, tmp_path: Path) -> None:

@@ -47,9 +47,9 @@ def names(page: str) -> list[str]:
 
 def test_a_row_tells_project_branch_agent_model_turns_errors_tokens_and_money(web: TestClient) -> None:
     shown = words(web.get("/").text)
-    assert "Bake the bread, coder proof coder bakery main coder gpt-5.2 1 42 k 0.01 2026-03-01" in shown
+    assert "Bake the bread, coder proof coder bakery main coder gpt-5.2 1 42 k 0.0120 2026-03-01" in shown
     assert (
-        "Bake the bread, writer failed proof writer novel main writer opus-4-5 1 1 42 k 0.01 2026-03-02"
+        "Bake the bread, writer failed proof writer novel main writer opus-4-5 1 1 42 k 0.0120 2026-03-02"
         in shown
     )
 

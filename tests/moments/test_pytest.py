@@ -251,9 +251,7 @@ def test_what_has_no_request_yet_is_refused(log: Log) -> None:
         InvalidEventError, match="'late' at 1: coder has no request yet: nothing has been said"
     ):
         talk.export("pytest", agent="coder", at=1)
-    with pytest.raises(
-        AgentNotFoundError, match="'late' at 2: no agent 'reviewer' takes part; known are coder"
-    ):
+    with pytest.raises(AgentNotFoundError, match=r"'late' at 2: no agent 'reviewer' \(known: coder"):
         talk.export("pytest", agent="reviewer", at=2)
     with pytest.raises(PositionNotFoundError, match="expected a position from 1 to 3, found 4"):
         talk.export("pytest", agent="coder", at=4)

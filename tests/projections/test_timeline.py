@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 
@@ -19,6 +21,7 @@ from stenolog import (
     UserMessage,
 )
 from stenolog.analysis import TimelineItem
+from stenolog.context import Budget, LastN
 from stenolog.domain.parts import text_of
 from stenolog.events import CallRef, Control, ConversationRef, PositionRange, TurnPolicy, Unknown, WorkflowRun
 from stenolog.parts import ReasoningPart
@@ -194,14 +197,14 @@ def test_every_item_says_whose_it_is(said: Event, author: str) -> None:
         (ModeSwitch(context_from=4), "context_from 4"),
         (
             ModeSwitch(hides=[PositionRange(first=1, last=2), PositionRange(first=4, last=4)]),
-            "hides 1-2, 4-4",
+            "hides 1-2, 4",
         ),
         (ModeSwitch(hides=[]), "hides nothing"),
         (ModeSwitch(hides=None), "hides cleared"),
         (ModeSwitch(joins=["a"], leaves=["b"]), "a joins; b leaves"),
         (
             ModeSwitch(cards={"a": AgentCard(model="m"), "b": AgentCard(), "c": None}),
-            "a: m; b: card; c: no card",
+            "a: m; b: no settings; c: settings removed",
         ),
         (ModeSwitch(active_run=WorkflowRun(id="r7"), turns=TurnPolicy(rule="first")), "turns first; run r7"),
         (ModeSwitch(handoff="Yours."), "handoff Yours."),
@@ -267,3 +270,26 @@ def test_the_timeline_keeps_every_word(log: list[Entry]) -> None:
         found = [part for item in at_home for part in (*item.parts, *item.output, item.call)]
 
         assert all(part in found for part in parts)
+
+
+def test_of_a_changed_card_the_timeline_names_what_is_new_and_what_is_gone() -> None:
+    search, run = Tool(name="search"), Tool(name="run")
+    first = AgentCard(model="m", persona="Mend.", tools=[search], policy=Budget(tokens=16_000))
+    changed = [
+        replace(first, policy=LastN(40) | Budget(tokens=930)),
+        replace(first, model="n", policy={}, tools=[run]),
+        replace(first, persona="Write."),
+        replace(first, persona="Write."),
+        None,
+        first,
+    ]
+
+    assert [item.detail for item in of(*(ModeSwitch(cards={"a": card}) for card in (first, *changed)))] == [
+        "a: m, budget 16,000 tokens",
+        "a: budget 930 tokens, 40 recent messages",
+        "a: n, no budget, no limit on messages, tools run, without tools search",
+        "a: m, budget 16,000 tokens, new instructions, tools search, without tools run",
+        "a: m",
+        "a: settings removed",
+        "a: m, budget 16,000 tokens",
+    ]

@@ -301,7 +301,7 @@ def test_work_is_waited_for(call: Caller) -> None:
 
 
 def test_an_agent_that_is_nobody_is_refused_with_the_members(call: Caller) -> None:
-    with pytest.raises(AgentNotFoundError, match="'codr' is no agent of 'demo'; there is coder"):
+    with pytest.raises(AgentNotFoundError, match=r"'demo': no agent 'codr' \(known: coder"):
         call.claim(agents=["codr"])
 
 

@@ -324,12 +324,12 @@ def test_the_user_sees_in_the_timeline_from_where_on_a_role_was_shown_less(room:
     moved = [after for before, after in pairwise(asked) if after.cuts > before.cuts]
     assert len(moved) > 1
     assert cuts_shown(room) == [
-        (request.at + 1, DEV, f"from here on without 2-{request.omissions[0].last}") for request in moved
+        (request.at + 1, DEV, f"is no longer sent 2-{request.omissions[0].last}") for request in moved
     ]
 
 
 @pytest.mark.parametrize(
-    ("chosen", "expected"), [(LastN(4), [(7, DEV, "from here on without 2")]), (FullHistory(), [])]
+    ("chosen", "expected"), [(LastN(4), [(7, DEV, "is no longer sent 2")]), (FullHistory(), [])]
 )
 def test_a_window_that_moves_at_every_answer_is_told_of_once(
     room: Room, chosen: Policy, expected: list[tuple[int, str, str]]

@@ -178,7 +178,7 @@ def test_another_agents_words_are_a_users_of_that_name(into: Import) -> None:
 def test_messages_of_nobody_are_refused_with_who_is_there(into: Import) -> None:
     into.log["demo"].append(ModeSwitch(mode="chat", joins=["coder"]), expected=0)
 
-    with pytest.raises(AgentNotFoundError, match="no agent 'nobody' takes part; known are coder"):
+    with pytest.raises(AgentNotFoundError, match=r"no agent 'nobody' \(known: coder"):
         export_openai(into.log["demo"], "nobody")
 
 

@@ -20,11 +20,12 @@ from stenolog.domain.errors import AgentNotFoundError, CallerError, VersionConfl
 from stenolog.domain.events import Event, ModeSwitch, UserMessage
 from stenolog.domain.lanes.decide import decide
 from stenolog.domain.lanes.lifecycle import BUSY
-from stenolog.domain.lanes.state import LaneState, State, address, decision
+from stenolog.domain.lanes.state import LaneState, State, address, decision, runs_in_words
 from stenolog.domain.policy import policy
 from stenolog.domain.values import Control
 from stenolog.projections.formats.base import Format
 from stenolog.projections.requests import Omission, Request, RequestPart
+from stenolog.projections.requests.sendable import no_agent
 
 from .rendering import Action, Unclear, chosen, questions, was_there
 
@@ -289,7 +290,7 @@ async def context(told: CommandContext) -> str:
     name = told.rest or next(iter(told.team.agents))
     agent, _, task = name.partition("/")
     if agent not in told.team.agents:
-        raise AgentNotFoundError(f"expected one of {', '.join(told.team.agents)}; found {name!r}")
+        raise AgentNotFoundError(no_agent(agent, [*told.team.agents]))
     llm = told.team.agents[agent].llm
     return await asyncio.to_thread(_outline, told.conversation, agent, task, llm.api if llm else None)
 
@@ -315,7 +316,10 @@ def outline(request: Request) -> Iterator[str]:
     lane, size = address(request.agent, request.task), request.size
     yield f"What {lane} sees at {request.at} ({_messages(size.messages)}, {size.tokens} tokens) {state}."
     if known := request.held_runs:
-        spans, tokens = ", ".join(map(_span, known)), sum(run.tokens for run in known)
+        spans, tokens = (
+            runs_in_words((run.first, run.last) for run in known),
+            sum(run.tokens for run in known),
+        )
         yield f"- in its session, so not sent again: {spans}, {tokens} tokens"
     first = max(0, len(request.parts) - SHOWN)
     if first:
@@ -329,11 +333,7 @@ def _part(part: RequestPart) -> str:
 
 
 def _left_out(run: Omission) -> str:
-    return f"{_span(run)}, {run.rule}, {run.tokens} tokens"
-
-
-def _span(run: Omission) -> str:
-    return f"{run.first}" if run.first == run.last else f"{run.first} to {run.last}"
+    return f"{runs_in_words([(run.first, run.last)])}, {run.rule}, {run.tokens} tokens"
 
 
 def _messages(number: int) -> str:

@@ -72,8 +72,8 @@ MEANT = {
 }
 """Words of other programs, and the commands that do the same here."""
 COMMON = """\
-All take --db FILE (else $STENOLOG_DB, or yours), --json, --local (times in your
-zone), --color WHEN, --no-pager, --plugin MODULE, --traceback. Version: -V\
+All take --db FILE (default: $STENOLOG_DB, or yours), --json, --local (times in
+your zone), --color WHEN, --no-pager, --plugin MODULE, --traceback. Version: -V\
 """
 
 

@@ -21,7 +21,7 @@ from stenolog.projections.views.lines import thoughts as thoughts
 
 
 class Drawing(Protocol):
-    """Something of several lines, such as a table."""
+    """Something of several lines, such as a table. Its `note`, if any, says what it has left out."""
 
     def rendered(self, width: int | None, *, coloured: bool) -> Iterator[str]:
         """Yield its lines; `width` is in cells, None for a pipe."""
@@ -75,6 +75,16 @@ class TextLine(NamedTuple):
             if left < 0:
                 break
         return "".join(shown).rstrip()
+
+
+class Note(NamedTuple):
+    """A note on a drawing: a person reads it after the drawing, a program not at all."""
+
+    note: str
+
+    def rendered(self, width: int | None, *, coloured: bool) -> Iterator[str]:
+        """Yield nothing."""
+        return iter(())
 
 
 class Paragraph(NamedTuple):

@@ -51,8 +51,14 @@ def coloured(color: Color, *, stderr: bool = False) -> bool:
 
 
 def draw(drawing: Iterable[Piece], color: Color, *, page: bool) -> None:
-    """Print a drawing piece by piece, in a pager if taller than the terminal."""
-    lines = _lines(drawing, color)
+    """Print a drawing piece by piece, in a pager if taller than the terminal; then its notes, on stderr."""
+    notes: list[str] = []
+    _print(_lines(drawing, color, notes), page=page)
+    for note in notes:
+        say(note, mark="·", style="cyan", color=color)
+
+
+def _print(lines: Iterator[str], *, page: bool) -> None:
     if page and sys.stdout.isatty() and sys.stdin.isatty():
         first = list(islice(lines, shutil.get_terminal_size().lines - 1))
         rest = list(islice(lines, 1))
@@ -65,8 +71,8 @@ def draw(drawing: Iterable[Piece], color: Color, *, page: bool) -> None:
         click.echo(line, nl=False, color=True)  # whether there are colours is decided
 
 
-def _lines(drawing: Iterable[Piece], color: Color) -> Iterator[str]:
-    """Yield the drawing line by line."""
+def _lines(drawing: Iterable[Piece], color: Color, notes: list[str]) -> Iterator[str]:
+    """Yield the drawing line by line, and collect its notes."""
     cells, colours = width(), coloured(color)
     for piece in drawing:
         if isinstance(piece, str):
@@ -77,6 +83,7 @@ def _lines(drawing: Iterable[Piece], color: Color) -> Iterator[str]:
             piped = None if cells is not None or colours else getattr(piece, "piped", None)
             rows = (f"{row}\n" for row in (piped() if piped else piece.rendered(cells, coloured=colours)))
             yield from rows if sys.stdout.isatty() else _batched(rows)  # a pager counts lines
+            notes += filter(None, [getattr(piece, "note", "")])
 
 
 def _batched(rows: Iterator[str]) -> Iterator[str]:

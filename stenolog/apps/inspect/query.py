@@ -14,6 +14,7 @@ from stenolog.apps.views.positions import is_number, position_ranges
 from stenolog.apps.views.requests import AskedRequest, edits_asked, policy_asked
 from stenolog.domain.base.near_names import closest
 from stenolog.domain.errors import AgentNotFoundError, InvalidEventError
+from stenolog.projections.requests.sendable import no_agent
 from stenolog.projections.views.calls import open_calls
 from stenolog.projections.views.tool_pairs import CallKey
 
@@ -96,7 +97,7 @@ class Query:
         agents = self.index.agents
         named = self.word("agent")
         if named and named not in agents:
-            raise AgentNotFoundError(f"{self.conversation.name!r}: no agent {named!r}")
+            raise AgentNotFoundError(f"{self.conversation.name!r}: {no_agent(named, [*agents])}")
         return named or next(iter(agents), "")
 
     @cached_property

@@ -34,6 +34,7 @@ from stenolog.domain.lanes.state import named_call
 from stenolog.domain.values import CallRef, Tool
 from stenolog.projections.formats.deltas import ResponseDelta
 from stenolog.projections.requests import DEFAULT_API
+from stenolog.projections.requests.sendable import no_agent
 
 from . import outcomes
 from .runner_messages import ClaimParams, Outcome
@@ -114,10 +115,7 @@ class Runner:
         members = settings.members or tuple(settings.cards)
         for name in params.agents:
             if name not in members:
-                known = ", ".join(members) or "nobody"
-                raise AgentNotFoundError(
-                    f"{name!r} is no agent of {self.conversation.name!r}; there is {known}"
-                )
+                raise AgentNotFoundError(f"{self.conversation.name!r}: {no_agent(name, members)}")
         apis, api = params.apis, params.api or DEFAULT_API
         limits = outcomes.limits_from(params.limits)
         return {

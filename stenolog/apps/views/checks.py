@@ -126,14 +126,13 @@ def request_notes(proved: Sequence[Proved], *, strict: bool) -> Iterator[Diagnos
 
 
 def receipt_notes(without: Sequence[WithoutReceipt], *, strict: bool) -> Iterator[Diagnostic]:
-    """Yield notes on answers without a receipt, by agent, with the first and the last day."""
+    """Yield a note on each agent's answers without a receipt: the first one, and the days."""
     for agent, days in groupby(without, lambda one: one.agent):
         found = [*days]
         span = " to ".join(dict.fromkeys((found[0].day, found[-1].day)))
-        number = _answers(sum(one.answers for one in found))
-        message = f"{agent!r}: {number} without a receipt ({span}): nothing proves what was sent"
-        yield Diagnostic("error" if strict else "note", "answer-without-receipt", message)
-
-
-def _answers(number: int) -> str:
-    return f"{number:,} answer{'' if number == 1 else 's'}"
+        more = sum(one.answers for one in found) - 1
+        others = f" and {more:,} more of {agent} have" if more else f" of {agent} has"
+        where = f"{found[0].conversation}@{found[0].position}"
+        message = f"{where}: this answer{others} no receipt ({span}): nothing proves what was sent"
+        place = found[0].conversation, found[0].position
+        yield Diagnostic("error" if strict else "note", "answer-without-receipt", message, *place)

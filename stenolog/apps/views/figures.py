@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from stenolog.domain.lanes.limits import MICRO_PER_USD
+from stenolog.adapters.providers.prices import usd
 
 SPANS = (
     (60, "min"),
@@ -37,7 +37,4 @@ def lasted(milliseconds: float | None, none: str = "") -> str:
 
 def short_usd(micro_usd: int | None, *, is_least: bool) -> str:
     """Return a sum in dollars for a list: ≥ if a part of it is unknown; empty if all of it is."""
-    if micro_usd is None:
-        return ""
-    usd = micro_usd / MICRO_PER_USD
-    return ("≥" if is_least else "") + (f"{usd:,.2f}" if usd >= 0.01 or not micro_usd else f"{usd:.4f}")
+    return "" if micro_usd is None else f"{'≥' if is_least else ''}{usd(micro_usd)}"

@@ -12,6 +12,7 @@ from stenolog.domain.events import AssistantMessage, ModeSwitch
 from stenolog.domain.policy import Policy, policy
 from stenolog.projections.analysis.provider_bill import not_recorded, program_of
 from stenolog.projections.requests import LaneId, Request, lanes
+from stenolog.projections.requests.sendable import no_agent
 
 from .envelope import Diagnostic
 
@@ -60,8 +61,7 @@ def slip(conversation: Conversation, address: str) -> tuple[Diagnostic, ...]:
     agent = lane(address).agent
     if not known or agent in known:
         return ()
-    words = f"nobody here is called {agent}; there is {', '.join(known)}"
-    return (Diagnostic("warning", "unknown-agent", words, conversation.name),)
+    return (Diagnostic("warning", "unknown-agent", no_agent(agent, known), conversation.name),)
 
 
 class Sender(NamedTuple):

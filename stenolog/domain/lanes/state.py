@@ -154,8 +154,13 @@ def joined(summaries: Iterable[Summary], made: Summary) -> tuple[Summary, ...]:
 
 
 def in_words(spans: Spans) -> str:
-    """Return the spans as `1-4, 7-9`."""
-    return ", ".join(f"{span.first}-{span.last}" for span in spans)
+    """Return the spans as `1-4, 7`."""
+    return runs_in_words((span.first, span.last) for span in spans)
+
+
+def runs_in_words(runs: Iterable[tuple[int, int]]) -> str:
+    """Return runs of positions, by first and last, as `1-4, 7`."""
+    return ", ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in runs)
 
 
 def address(agent: str, task: str = "") -> str:

@@ -14,6 +14,7 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.erasure import ERASED, is_checkpointed, is_erased
 from stenolog.domain.errors import PositionNotFoundError, UnsupportedVersionError
 from stenolog.domain.lanes.state import State, address
+from stenolog.domain.lanes.state import in_words as spans_in_words
 from stenolog.domain.lanes.step import fold
 from stenolog.domain.lanes.turn_taking import control_targets
 from stenolog.domain.values import Control
@@ -256,7 +257,7 @@ def _imported_gap(event: events.Event, system: str, where: str) -> str:
     if isinstance(event, events.UserMessage) and event.author_kind == "system":
         return f"{where} is a note that {system} put in; it names no cause"
     if isinstance(event, events.AssistantMessage) and event.purpose == "summary":
-        spans = ", ".join(f"{span.first}-{span.last}" for span in event.covers) or "what stood before it"
+        spans = spans_in_words(event.covers) or "what stood before it"
         return f"{where} is a summary of {spans}, which {system} asked for; it names no cause"
     return ""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from stenolog.domain.lanes.state import runs_in_words
 from stenolog.projections.html_table import Cells, table
 from stenolog.projections.messages.explanation import Omission, RequestPart
 from stenolog.projections.messages.rules import HAD
@@ -21,7 +22,7 @@ def request_table(request: Explained, caption: str) -> str:
 
     def cells(line: RequestPart | Omission) -> Cells:
         if isinstance(line, Omission):
-            where = f"{line.first}" if line.first == line.last else f"{line.first}-{line.last}"
+            where = runs_in_words([(line.first, line.last)])
             if line.rule in HAD:
                 return "", where, "", "held", line.rule, line.tokens, line.what
             return "", where, "", "left out", line.rule, f"{line.tokens:,} → 0", line.what

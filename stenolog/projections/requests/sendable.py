@@ -143,7 +143,7 @@ def no_agent(agent: str, known: Sequence[str]) -> str:
     """Say which agents are known, and which of them may be meant."""
     near = closest(agent, known, LIKENESS)
     meant = f"; did you mean {near!r}?" if near else ""
-    return f"no agent {agent!r} takes part; known are {', '.join(known) or 'none yet'}{meant}"
+    return f"no agent {agent!r} (known: {', '.join(known) or 'none yet'}){meant}"
 
 
 def unknown_agent(agent: str, known: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ from stenolog.domain import events
 from stenolog.domain.entry import Entry
 from stenolog.domain.erasure import ERASED, LOST
 from stenolog.domain.lanes.state import address
+from stenolog.domain.lanes.state import in_words as spans_in_words
 from stenolog.domain.parts import (
     FilePart,
     ImagePart,
@@ -37,6 +38,8 @@ KINDS: dict[str, str] = {
     "mode_switch": "mode",
 }
 """The word for each kind of event."""
+FINER_KINDS = ("summary", "cut", "settings", "erased", "unknown", "damaged")
+"""The other words that `kind_word` returns."""
 
 
 class Description(NamedTuple):
@@ -109,6 +112,11 @@ def kind_word(event: events.Event) -> str:
             return KINDS.get(event.kind, event.kind)
 
 
+def is_of_kind(event: events.Event, word: str) -> bool:
+    """Return whether a word, or an event's own name of its kind, says what an entry is."""
+    return word in (event.kind, KINDS.get(event.kind), kind_word(event))
+
+
 def is_cut(switch: events.ModeSwitch) -> bool:
     """Return whether a mode switch takes entries out of context."""
     return isinstance(switch.context_from, int) or isinstance(switch.hides, tuple)
@@ -169,7 +177,7 @@ def _control(control: Control | None) -> str:
 
 
 def _covers(message: events.AssistantMessage) -> str:
-    return "".join(f" {span.first}-{span.last}" for span in message.covers)
+    return f" {spans_in_words(message.covers)}" if message.covers else ""
 
 
 def _to(who: str, to: Iterable[str]) -> str:

@@ -5,7 +5,7 @@ A window that moves at every answer is noted once, where it began to move.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import partial
 from typing import Literal, NamedTuple, TypeAlias
@@ -13,13 +13,15 @@ from typing import Literal, NamedTuple, TypeAlias
 from pydantic_core import from_json
 
 from stenolog.domain import events
+from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import Entry
 from stenolog.domain.erasure import ERASED, LOST, erasure_of, is_effects
-from stenolog.domain.lanes.state import State, address, cut_runs
+from stenolog.domain.lanes.state import State, address, cut_runs, runs_in_words
 from stenolog.domain.lanes.state import in_words as spans_in_words
 from stenolog.domain.lanes.step import fold
 from stenolog.domain.parts import Part, TextPart, ToolCall, text_of
-from stenolog.domain.values import ConversationRef, Receipt, TurnPolicy, WorkflowRun
+from stenolog.domain.policy_text import LIMITS
+from stenolog.domain.values import ConversationRef, Receipt, Tool, TurnPolicy, WorkflowRun
 
 from .acts import acts, without_acts
 from .calls import CallStatus, of_result, open_calls, without_result
@@ -33,6 +35,8 @@ OUT_OF_TOKENS = frozenset(("length", "max_tokens", "max_output_tokens", "model_c
 """The finish reasons, in small letters, of an answer that was cut at a limit of tokens."""
 CUT_OFF = "cut off at its limit of tokens"
 ItemStatus: TypeAlias = Literal[CallStatus, "", "retried"]
+Cards: TypeAlias = dict[str, AgentCard | None]
+NO_CARDS: Mapping[str, AgentCard | None] = {}
 
 
 class TimelineItem(NamedTuple):
@@ -109,7 +113,8 @@ def timeline(entries: Iterable[Entry]) -> Timeline:
     results = {key: at[position] for key, position in now.pairing.results.items()}
     calls = _Calls(now.pairing, results, open_calls(state))
     attached = set(now.pairing.results.values())
-    items = [item for entry in log if entry.position not in attached for item in _items(entry, calls)]
+    cards: Cards = {}
+    items = [item for entry in log if entry.position not in attached for item in _items(entry, calls, cards)]
     items = _with_cuts(_with_reasons(items, erasures(log)), cuts(log))
     shown = (item._replace(hidden=True) if _is_out(now, item.position) else item for item in items)
     return Timeline([*shown, *_awaited(log, state)])
@@ -135,16 +140,17 @@ def _with_reasons(items: list[TimelineItem], erased: dict[int, str]) -> list[Tim
 
 def _with_cuts(items: list[TimelineItem], cut: dict[int, str]) -> list[TimelineItem]:
     """Return the items, and one before each answer from which on its agent was shown less."""
-    made: list[TimelineItem] = []
+    shown: list[TimelineItem] = []
     for item in items:
-        if item.position in cut and (not made or made[-1].position != item.position):
-            lost = f"from here on without {cut[item.position]}"
-            made.append(TimelineItem("cut", item.position, item.time, item.author, detail=lost))
-        made.append(item)
-    return made
+        if item.position in cut and (not shown or shown[-1].position != item.position):
+            lost = f"is no longer sent {cut[item.position]}"
+            shown.append(TimelineItem("cut", item.position, item.time, item.author, detail=lost))
+        shown.append(item)
+    return shown
 
 
-def _items(entry: Entry, calls: _Calls) -> Iterator[TimelineItem]:
+def _items(entry: Entry, calls: _Calls, cards: Cards) -> Iterator[TimelineItem]:
+    """Yield an entry's items; `cards` are those before it, and get its own."""
     item = partial(TimelineItem, position=entry.position, time=entry.time)
     match entry.event:
         case events.UserMessage() as said:
@@ -167,8 +173,9 @@ def _items(entry: Entry, calls: _Calls) -> Iterator[TimelineItem]:
             yield from _acts(entry, where, error.parts)
         case events.ModeSwitch() as switch:
             cut = switch.context_from is not events.UNCHANGED or switch.hides is not events.UNCHANGED
-            if changed := changes(switch):
+            if changed := changes(switch, cards):
                 yield item("cut" if cut else "mode", author="system", detail=changed)
+            cards |= switch.cards
         case events.Unknown(topic=topic) if topic == ERASED:
             yield item("erased", author="", detail=ERASED)
         case events.Damaged(reason=reason):
@@ -246,8 +253,11 @@ def _with_result(card: TimelineItem, entry: Entry, pairing: ToolCallIndex) -> Ti
     return card._replace(**found._asdict(), result=entry.position, output=tuple(entry.event.parts))
 
 
-def changes(switch: events.ModeSwitch) -> str:
-    """Describe the changes of a mode switch; empty if it only carries an application's own data."""
+def changes(switch: events.ModeSwitch, cards: Mapping[str, AgentCard | None] = NO_CARDS) -> str:
+    """Describe the changes of a mode switch; empty if it only carries an application's own data.
+
+    `cards` are those before it: of an agent's new card only what differs is said.
+    """
     whose = f" for {', '.join(switch.agents)}" if switch.agents else ""
     settings = {
         "mode": (switch.mode, whose),
@@ -263,15 +273,44 @@ def changes(switch: events.ModeSwitch) -> str:
         f"{name} {_preview(now)}{to}" for name, (now, to) in settings.items() if now is not events.UNCHANGED
     ]
     changed += [f"{agent} joins" for agent in switch.joins] + [f"{agent} leaves" for agent in switch.leaves]
-    changed += [
-        f"{agent}: {card.model or 'card' if card else 'no card'}" for agent, card in switch.cards.items()
-    ]
+    changed += [f"{agent}: {_card_words(card, cards.get(agent))}" for agent, card in switch.cards.items()]
     if isinstance(switch.parent, ConversationRef):
         how = "fork of" if switch.fork else "child of"
         changed.append(f"{how} {switch.parent.conversation}@{switch.parent.position}")
     if is_effects(switch):
         changed.append("words erased")
     return "; ".join(changed)
+
+
+def _card_words(card: AgentCard | None, before: AgentCard | None) -> str:
+    if card is None:
+        return "settings removed"
+    facts, known = _facts(card), _facts(before or AgentCard())
+    words = [fact or f"no {name}" for name, fact in facts.items() if fact != known[name]]
+    if before is not None:
+        words += ["new instructions"] if card.persona != before.persona else []
+        words += _tool_changes(card.tools or (), before.tools or ())
+    return ", ".join(words) or card.model or "no settings"
+
+
+def _facts(card: AgentCard) -> dict[str, str]:
+    """Return what a card says of the model and of the size of its requests, in words."""
+    history, budget = card.policy.get("history") or {}, card.policy.get("budget") or {}
+    recent = history.get("recent") or history.get("n")
+    sizes = " and ".join(f"{budget[unit]:,} {unit}" for unit in LIMITS if budget.get(unit))
+    return {
+        "model": card.model,
+        "budget": sizes and f"budget {sizes}",
+        "limit on messages": f"{recent} recent messages" if recent else "",
+    }
+
+
+def _tool_changes(tools: Iterable[Tool], before: Iterable[Tool]) -> Iterator[str]:
+    now, then = ({tool.name: tool for tool in each} for each in (tools, before))
+    if changed := [name for name in now if now[name] != then.get(name)]:
+        yield f"tools {', '.join(changed)}"
+    if gone := [name for name in then if name not in now]:
+        yield f"without tools {', '.join(gone)}"
 
 
 def _preview(value: object) -> str:
@@ -324,4 +363,4 @@ def cuts(entries: Iterable[Entry]) -> dict[int, str]:
 
 def cut_of(receipt: Receipt) -> str:
     """Return the spans cut from a request, as `2-51, 60`."""
-    return ", ".join(f"{first}-{last}" if last > first else str(first) for first, last in cut_runs(receipt))
+    return runs_in_words(cut_runs(receipt))

@@ -76,7 +76,7 @@ def test_a_name_that_may_be_a_slip_is_refused_and_the_error_says_what_to_do(
 ) -> None:
     conversation = conversations["x"]
     conversation.extend([AssistantMessage(agent="tester", text="Hi"), UserMessage(text="Go", to=[known])])
-    expected = f"no agent '{slip}' takes part; known are tester, {known}; did you mean '{known}'?"
+    expected = f"no agent '{slip}' (known: tester, {known}); did you mean '{known}'?"
     with pytest.raises(AgentNotFoundError, match=re.escape(expected)) as unknown:
         conversation.request(slip)
 
@@ -129,7 +129,7 @@ def test_the_first_request_of_an_agent_without_a_card_is_explained(conversations
     "asked", [lambda log: bisect(log, "nobody", "x"), lambda log: [*budget(log, "nobody")]]
 )
 def test_an_analysis_asks_for_an_agent_that_takes_part(asked: Callable[[list[Entry]], object]) -> None:
-    with pytest.raises(AgentNotFoundError, match=r"known are coder\. A new agent joins by"):
+    with pytest.raises(AgentNotFoundError, match=r"known: coder\)\. A new agent joins by"):
         asked(log(AssistantMessage(agent="coder", text="Hi")))
 
 

@@ -26,7 +26,7 @@ from stenolog.domain.settings import NOTHING, Settings, configure
 from stenolog.projections.json_checks import first_difference
 from stenolog.projections.views.usage import counts_elsewhere
 
-from .report import Anomaly, Checked, Code, Findings, Problem
+from .report import Anomaly, Checked, Code, Findings, Problem, WithoutReceipt
 
 Watch: TypeAlias = Callable[[Iterable[Any], str, int | None], Iterable[Any]]
 
@@ -216,7 +216,8 @@ class Check:
         ]
         match entry.event:
             case AssistantMessage(receipt=None, source=None) as said if not counts_elsewhere(said):
-                self.found.without_receipt[said.agent, f"{entry.time:%Y-%m-%d}"] += 1
+                day, place = f"{entry.time:%Y-%m-%d}", (self.held.name, entry.position)
+                self.found.add_without_receipt(WithoutReceipt(said.agent, day, 1, *place))
             case _:
                 pass
         if erased := erasure_of(entry.event):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -61,12 +60,14 @@ class Checked(NamedTuple):
 class WithoutReceipt(NamedTuple):
     """An agent's answers of one day without a receipt: their requests cannot be proved.
 
-    Imported answers, which never had one here, are not counted.
+    The first of them is at `position`. Imported answers, which never had one here, are not counted.
     """
 
     agent: str
     day: str
     answers: int
+    conversation: str
+    position: int
 
 
 class Report(NamedTuple):
@@ -122,7 +123,7 @@ class Findings:
         self.named_blobs: dict[str, tuple[str, int, str]] = {}
         self.blobs = 0
         self.log_head = ""
-        self.without_receipt: Counter[tuple[str, str]] = Counter()
+        self.without_receipt: dict[tuple[str, str], WithoutReceipt] = {}
 
     def add(self, other: Findings) -> None:
         """Add the findings of further conversations."""
@@ -133,9 +134,15 @@ class Findings:
         self.notes += other.notes
         self.erased |= other.erased
         self.told_erased |= other.told_erased
-        self.without_receipt.update(other.without_receipt)
+        for one in other.without_receipt.values():
+            self.add_without_receipt(one)
         for sha, place in other.named_blobs.items():
             self.named_blobs.setdefault(sha, place)
+
+    def add_without_receipt(self, one: WithoutReceipt) -> None:
+        """Add answers to those of the same agent and day."""
+        first = self.without_receipt.get(one[:2], one._replace(answers=0))
+        self.without_receipt[one[:2]] = first._replace(answers=first.answers + one.answers)
 
     def report(self) -> Report:
         """Return the report of all that was found."""
@@ -151,7 +158,7 @@ class Findings:
             tuple(self.notes),
             self.blobs,
             self.log_head,
-            tuple(WithoutReceipt(*place, number) for place, number in sorted(self.without_receipt.items())),
+            tuple(sorted(self.without_receipt.values())),
         )
 
 

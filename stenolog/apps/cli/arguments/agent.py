@@ -11,12 +11,12 @@ import click
 
 from stenolog.adapters.conversation.queries import folds
 from stenolog.apps.cli.lines import Diagnostic
-from stenolog.apps.cli.suggest import did_you_mean
 from stenolog.apps.cli.terminal import say
 from stenolog.apps.views.lanes import lane, only_agent
 from stenolog.domain.errors import AgentNotFoundError
 from stenolog.projections.formats import FORMATS
 from stenolog.projections.requests import Request
+from stenolog.projections.requests.sendable import no_agent
 
 from .options import RegisteredName
 
@@ -40,18 +40,18 @@ def takes_agent_else(otherwise: str) -> Callable[[F], F]:
     return decorate
 
 
-takes_agent = takes_agent_else("else the only or main one")
+takes_agent = takes_agent_else("required if several")
 
 
 def takes_api(function: F) -> F:
     """Add the option `--api`."""
-    of_their_own = "Else that of the agent's answers."
+    of_their_own = "Default: the API of the agent's last answer."
     return click.option("--api", type=RegisteredName(FORMATS), metavar="API", help=of_their_own)(function)
 
 
 def takes_conditions(function: F) -> F:
     """Add the options `--api` and `--policy`."""
-    written = click.option("--policy", metavar="POLICY", help="Such as last:50+tokens:16k; else its own.")
+    written = click.option("--policy", metavar="POLICY", help="Such as last:50+tokens:16k. Default: its own.")
     return takes_api(written(function))
 
 
@@ -72,8 +72,7 @@ def known_agent(conversation: Conversation, written: str) -> str:
     working = (each.agent for each in state.lanes.values())
     known = [*dict.fromkeys([*settings.members, *settings.cards, *working])]
     if known and named not in known:
-        meant = did_you_mean(named, known, most=1) or "."
-        raise AgentNotFoundError(f"No agent {named!r} here{meant} Agents: {', '.join(known)}")
+        raise AgentNotFoundError(f"{conversation.name!r}: {no_agent(named, known)}")
     return written
 
 

@@ -14,10 +14,10 @@ from stenolog.adapters.store.contract.address import VARIABLE, default_database
 from stenolog.apps.cli.suggest import did_you_mean
 from stenolog.domain.base.registry import HINT
 from stenolog.domain.errors import StenologError
+from stenolog.projections.views.lines import FINER_KINDS, KINDS
 
 from .database import Database, DatabaseParameter, database_of
 from .lookup import opened
-from .position import KINDS
 
 if TYPE_CHECKING:
     _ParamType = click.ParamType[str]
@@ -32,7 +32,6 @@ PATIENCE = 2.0
 """Seconds that a shell's completion waits for a server, or for others that write."""
 COMPLETED = 1_000
 """So many names are proposed at most to a shell."""
-SHORT = {kind: short for short, kind in KINDS.items()}
 
 
 class OneOf(_Choice):
@@ -80,11 +79,12 @@ class RegisteredName(_ParamType):
 
 
 class _Kind(OneOf):
-    """A kind of entries by its short or its full name."""
+    """A kind of entries by its word or the event's name."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the kind."""
-        return KINDS[super().convert(SHORT.get(value, value), param, ctx)]
+        """Return the event's name, or a word that is finer."""
+        word = super().convert(KINDS.get(value, value), param, ctx)
+        return next((kind for kind, its_word in KINDS.items() if its_word == word), word)
 
 
 def names(ctx: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
@@ -125,15 +125,17 @@ takes_jobs = click.option("--jobs", type=click.IntRange(1), metavar="N", help="P
 takes_name = click.argument("target", metavar="CONVERSATION", shell_complete=names)
 
 
-def takes_kinds(function: F) -> F:
-    """Add the option `--kind`."""
-    return click.option(
-        "--kind",
-        "kinds",
-        type=_Kind([*KINDS]),
-        multiple=True,
-        help="Only this kind; repeatable.",
-    )(function)
+takes_kinds = click.option(
+    "--kind", "kinds", type=_Kind([*KINDS.values()]), multiple=True, help="Only this kind; repeatable."
+)
+takes_any_kinds = click.option(
+    "--kind",
+    "kinds",
+    metavar="KIND",
+    type=_Kind([*KINDS.values(), *FINER_KINDS]),
+    multiple=True,
+    help="Only this kind, such as user or summary; repeatable.",
+)
 
 
 def takes_conversation(function: F) -> F:

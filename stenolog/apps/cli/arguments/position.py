@@ -21,9 +21,8 @@ from stenolog.projections.views import lines
 
 from .time import moment
 
-KINDS = {word: kind for kind, word in lines.KINDS.items()}
+KINDS = (*lines.KINDS.values(), *lines.FINER_KINDS)
 FORMS = "a number, @, @~3, @{user|assistant|tool|error|mode}, @call:ID or a time (2026-11-20T09:30, 2h)"
-LISTED = "; `stenolog ls` lists those that there are"
 
 
 class ConversationArgument(Protocol):
@@ -65,9 +64,8 @@ def _anchor(conversation: ConversationArgument, anchor: str, head: int) -> int:
         return int(anchor)
     if anchor == "@":
         return head
-    if (match := re.fullmatch(r"@\{(\w+)\}", anchor)) and match[1] in {*KINDS, *KINDS.values()}:
-        kind = KINDS.get(match[1], match[1])
-        return _last(conversation, head, anchor, lambda entry: entry.event.kind == kind)
+    if (match := re.fullmatch(r"@\{(\w+)\}", anchor)) and match[1] in {*KINDS, *lines.KINDS}:
+        return _last(conversation, head, anchor, lambda entry: lines.is_of_kind(entry.event, match[1]))
     if anchor.startswith("@call:"):
         return _last(conversation, head, anchor, lambda entry: _calls(entry, anchor.removeprefix("@call:")))
     at = moment(anchor, f"a position ({FORMS})", to_its_end=True)
@@ -101,8 +99,13 @@ def full_name(names: Iterable[str], written: str) -> str:
         return root
     if begun:
         raise InvalidEventError(f"{written!r} is the beginning of {len(begun)} conversations: {_some(begun)}")
-    meant = did_you_mean(written, known) or (LISTED if known else "; the database holds none yet")
+    meant = did_you_mean(written, known) or f" (known: {_listed(known)})"
     raise ConversationNotFoundError(f"no conversation {written!r}{meant}")
+
+
+def _listed(names: list[str]) -> str:
+    more = ", …: see `stenolog ls`" if len(names) > 3 else ""
+    return f"{', '.join(names[:3]) or 'none yet'}{more}"
 
 
 def _some(names: list[str]) -> str:

@@ -86,7 +86,7 @@ def _amounts(checked: CheckResults) -> Iterator[str]:
         yield counted(sum(one.entries for one in data["conversations"]), "entry", "entries")
     if checked.requests is not None:
         asked: Any = checked.requests.data
-        yield counted(asked["requests"], "possible request")
+        yield counted(asked["requests"], "request")
 
 
 def _found(checked: CheckResults) -> Iterator[str]:

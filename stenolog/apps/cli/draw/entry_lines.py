@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from stenolog.adapters.conversation.queries.backwards import backwards
 from stenolog.apps.cli.arguments.position import KINDS
 from stenolog.apps.cli.arguments.time import in_zone
-from stenolog.apps.cli.lines import STYLES, Piece, TextLine, counted, line, shortened
+from stenolog.apps.cli.lines import STYLES, Note, Piece, TextLine, counted, line, shortened
 from stenolog.apps.cli.terminal import width
 from stenolog.apps.views.calls import NEAR, result_of
 from stenolog.domain.entry import EPOCH, Entry
@@ -60,7 +60,7 @@ def log_lines(entries: Iterable[Entry], conversation: Conversation, *, all: bool
 def not_shown(hidden: Counter[str], instead: str) -> Iterator[Piece]:
     """Yield a line on hidden mode switches, counted by their programs."""
     if is_narrow():
-        yield line(("no room for times: --json has them", "dim"))
+        yield Note(f"hidden in {width()} columns: times (--json has all)")
     if hidden:
         switches = counted(hidden.total(), "mode switch", "mode switches")
         yield line((f"not shown: {switches} with settings of {', '.join(hidden)} alone; {instead}", "dim"))

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from stenolog.apps.cli.lines import STYLES, Piece, counted, describe, line, paragraph
 from stenolog.domain.entry import Entry
 from stenolog.domain.erasure import ERASED
+from stenolog.domain.lanes.state import runs_in_words
 from stenolog.projections.analysis import explain
 from stenolog.projections.analysis.blame import Blame, BlameLink, Reference
 from stenolog.projections.analysis.budget import BudgetRoom
@@ -45,11 +46,8 @@ def explanation_drawn(
     widest = 0 if is_narrow() else max((len(lane.lane) for lane in told.lanes), default=0)
     for lane in told.lanes:
         yield from _lane_lines(lane, len(log), widest)
-    if told.timeline:
-        yield heading("In the timeline")
-        yield from map(_shown_line, told.timeline)
     if any(step.lane or step.anomaly for step in told.transitions):
-        yield heading("It moved")
+        yield heading("What it set off")
         yield from step_lines(told.transitions, erasures(log))
     entries = {entry.position: entry for entry in log}
     for title, references, back in (
@@ -60,7 +58,7 @@ def explanation_drawn(
             yield heading(title)
             yield table(
                 (">ENTRY", "BY", "KIND", "~WHO", "*TEXT"),
-                [_reference(ref, entries, back) for ref in references],
+                [_reference(*row, entries) for row in _by_place(references, back).items()],
             )
 
 
@@ -75,18 +73,19 @@ def _lane_lines(lane: explain.InLane, last: int, width: int) -> Iterator[Piece]:
     for stretch in lane.stretches:
         form, name = stretch.form, "" if before else lane.lane
         if before and stretch.first > before + 1:
-            gap = _from_to(before + 1, stretch.first - 1)
-            yield wrapped(f"{'':<{width}}  {gap:<10}", ("  nobody would send one there", "dim"), hang=indent)
+            gap = _from_to((before + 1, stretch.first - 1))
+            yield wrapped(f"{'':<{width}}  {gap:<10}", ("  no request due", "dim"), hang=indent)
         before = stretch.last
-        span = f"{stretch.first} on" if stretch.last == last else _from_to(stretch.first, stretch.last)
+        span = f"{stretch.first} on" if stretch.last == last else _from_to(stretch[:2])
         yield wrapped(
             (f"{name:<{width}}", "cyan"),
             f"  {span:<10}",
             (f"  {form.fate}", FATES[form.fate]),
             _placed(form),
-            (f"  {_counts(stretch)}", "dim"),
             hang=indent,
         )
+        if counts := _counts(stretch):
+            yield wrapped((counts, "dim"), hang=2, indent=indent)
         for rule in form.rules:
             yield wrapped(f"{rule}: ", (RULES.get(rule, ""), "dim"), hang=2, indent=indent)
         for rule in form.without:
@@ -94,49 +93,48 @@ def _lane_lines(lane: explain.InLane, last: int, width: int) -> Iterator[Piece]:
             yield wrapped((words, "red"), (RULES.get(rule, ""), "dim"), hang=2, indent=indent)
 
 
-def _from_to(first: int, last: int) -> str:
-    return f"{first}" if first == last else f"{first}-{last}"
+def _from_to(span: tuple[int, int]) -> str:
+    return runs_in_words([span])
 
 
 def _placed(form: explain.Form) -> str:
     number = f"#{form.message + 1} " if form.message >= 0 else ""
-    return f" as {number}{form.role}" if form.role else ""
+    size = f", {tokens(form.tokens_in, form.tokens_out)} tokens" if form.tokens_in or form.tokens_out else ""
+    return f" as {number}{form.role}{size}" if form.role else size
 
 
 def _counts(stretch: explain.Stretch) -> str:
-    form = stretch.form
-    counts = [f"{tokens(form.tokens_in, form.tokens_out)} tok"] if form.tokens_in or form.tokens_out else []
-    if form.fate in (*DISPOSITIONS, "held"):
-        counts.append(_requests(len(stretch.answered), stretch.sendable))
-        counts += [f"{len(stretch.sent)} recorded"] if stretch.sent else []
-    return " · ".join(counts)
-
-
-def _requests(sent: int, sendable: int) -> str:
+    """Say in how many requests an entry was sent, and how many of these can be proved."""
+    if stretch.form.fate not in (*DISPOSITIONS, "held"):
+        return ""
+    sent, receipts, sendable = len(stretch.answered), len(stretch.sent), stretch.sendable
     if not sent:
-        return (
-            f"in {counted(sendable, 'possible request')}" if sendable else "in no request that would be sent"
-        )
-    were = f"in {counted(sent, 'request')} sent"
-    return f"{were}, of {sendable} possible" if sendable > sent else were
+        return f"in {counted(sendable, 'request')} that may be sent" if sendable else "in no request yet"
+    of = f" of {sendable} sendable" if sendable > sent else ""
+    proved = f"{'all' if receipts == sent else receipts} " if sent > 1 else ""
+    proof = f", {proved}with a receipt" if receipts else ""
+    return f"sent in {sent}{of} request{'' if max(sent, sendable) == 1 else 's'}{proof}"
 
 
-def _shown_line(shown: explain.ShownEntry) -> Piece:
-    what = f"item {shown.item}, {shown.kind}"
-    result = ": the result of its call" if shown.result else ""
-    hidden = "  (out of context)" if shown.hidden else ""
-    return line(f"{what}{result}", (f"  {shown.status}{hidden}", "dim"))
+def _by_place(references: Iterable[Reference], back: bool) -> dict[tuple[int, int], list[str]]:
+    """Return the fields that refer to each place, by its first and last position."""
+    fields: dict[tuple[int, int], list[str]] = {}
+    for ref in references:
+        place = (ref.first, ref.last) if back else (ref.position, ref.position)
+        fields.setdefault(place, []).append(ref.field.removesuffix(".view"))
+    return fields
 
 
-def _reference(ref: Reference, entries: Mapping[int, Entry], back: bool) -> tuple[Cell, ...]:
-    first, last = (ref.first, ref.last) if back else (ref.position, ref.position)
-    entry = entries.get(first)
-    if entry is None or first != last:
-        return (_from_to(first, last), ref.field, "", "", "")
+def _reference(
+    place: tuple[int, int], fields: Sequence[str], entries: Mapping[int, Entry]
+) -> tuple[Cell, ...]:
+    entry = entries.get(place[0])
+    if entry is None or place[0] != place[1]:
+        return (_from_to(place), ", ".join(fields), "", "", "")
     who, what = describe(entry)
     return (
-        str(first),
-        ref.field,
+        _from_to(place),
+        ", ".join(fields),
         styled_kind(entry.event),
         who,
         (what, "dim"),

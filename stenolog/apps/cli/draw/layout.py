@@ -80,8 +80,8 @@ class TableRows:
 
     A column whose title begins with `>` is aligned to the right; one with `*` or `~` is cut if there is no
     room, those with `*` first, down to `least` and `names` cells. Before that the columns titled in `spare`
-    are left out, and named below. Nothing else is cut: if it does not fit, each row becomes lines of titles
-    and values.
+    are left out, and named in `note`. Nothing else is cut: if it does not fit, each row becomes lines of
+    titles and values.
     """
 
     def __init__(
@@ -93,6 +93,7 @@ class TableRows:
         spare: Sequence[str] = (),
     ) -> None:
         self.columns = columns
+        self.note = ""
         self.least = {"*": least, "~": names}
         self.titles = [title.lstrip(">*~") for title in columns]
         self.rows = [[_cell(cell) for cell in row] for row in rows]
@@ -114,8 +115,8 @@ class TableRows:
                 if widths is not None:
                     yield from shown._side_by_side(widths, " " * gap, coloured, is_ruled=width is not None)
                     if left_out:
-                        words = f"no room for {', '.join(self.spare[:left_out])}: --json has them"
-                        yield from Wrapped((words, "dim")).rendered(width, coloured=coloured)
+                        hidden = ", ".join(self.spare[:left_out])
+                        self.note = f"hidden in {room} columns: {hidden} (--json has all)"
                     return
         for row in self.rows:
             yield from self._lines(row, room, coloured)

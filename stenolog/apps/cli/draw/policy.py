@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from stenolog.apps.cli.lines import Piece, line
 from stenolog.domain.entry import Entry
+from stenolog.domain.lanes.state import runs_in_words
 from stenolog.domain.policy import Policy
 from stenolog.domain.policy_text import in_short, titled
 from stenolog.projections.analysis.bisection import Bisected
@@ -116,8 +117,7 @@ def _fate_lines(made: Bisected, lane: str, entries: Mapping[int, Entry]) -> Iter
         yield wrapped((quoted, "bold"), f" was never in a request of {lane}")
         return
     for first, last in made.runs[:-1]:
-        span = f"{first}-{last}" if first < last else f"{first}"
-        yield line((f"in at {span}, gone at {last + 1}", "dim"))
+        yield line((f"in at {runs_in_words([(first, last)])}, gone at {last + 1}", "dim"))
     first, last = made.runs[-1]
     if made.verdict == "still in":
         yield wrapped((quoted, "bold"), f" is still in the request of {lane}: from {first} on")

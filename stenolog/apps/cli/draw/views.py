@@ -9,9 +9,10 @@ from typing import TypeAlias, TypeVar
 
 from stenolog.adapters.providers.prices import usd
 from stenolog.apps.cli.lines import Piece, counted, describe, line
+from stenolog.apps.cli.terminal import width
 from stenolog.apps.views.figures import lasted
 from stenolog.domain.entry import Entry
-from stenolog.domain.lanes.state import address
+from stenolog.domain.lanes.state import address, runs_in_words
 from stenolog.projections.analysis.explain import Missing
 from stenolog.projections.analysis.provider_bill import NO_BILL, Bill, not_recorded
 from stenolog.projections.messages.rules import HAD, HELD, NOT_CARRIED
@@ -30,6 +31,9 @@ OF_THE_WIRE = frozenset(NOT_CARRIED.values()) | {"foreign-reasoning", "trailing-
 RUNS = 4
 TEXT = 20
 """The cells that the text of a part keeps."""
+NARROW = 90
+"""A table of up to so many cells has marks in place of words."""
+MARKS = {"kept": "", "reworded": "~", "added": "+", "left out": "-", "held": "="}
 DISPOSITIONS = {"kept": "green", "reworded": "yellow", "added": "magenta"}
 
 
@@ -39,9 +43,35 @@ def drawn_request(request: Request, entries: Iterable[Entry], bill: Bill = NO_BI
     yield from head_lines(request, bill)
     yield from bill_lines(bill)
     shared = Counter(part.message for part in request.parts)
-    columns = (">#", ">ENTRIES", "ROLE", "WHAT", "RULE", ">TOKENS", "*TEXT")
-    rows = [_row(row, request, words, shared) for row in _in_order(request)]
-    yield table(columns, [*_unexplained(bill), *rows], TEXT, spare=("WHAT",))
+    rows = [*_unexplained(bill), *(_row(row, request, words, shared) for row in _in_order(request))]
+    cells = width()
+    if cells is None or cells > NARROW:
+        yield table((">#", ">ENTRIES", "ROLE", "WHAT", "RULE", ">TOKENS", "*TEXT"), rows, TEXT)
+        return
+    columns = (">#", ">ENTRIES", "ROLE", "", "RULE", ">TOKENS", "*TEXT")
+    yield table(columns, [_marked(*row) for row in rows], TEXT)
+    yield wrapped(("+ added, ~ reworded, - left out, = held by the provider", "dim"))
+
+
+def _marked(
+    number: Cell, span: Cell, role: Cell, what: Cell, rule: Cell, tokens: Cell, text: Cell
+) -> Sequence[Cell]:
+    """Return the cells of a row in a narrow table: a mark for the word, and one number of tokens."""
+    word, style = (what, "") if isinstance(what, str) else what
+    if word not in MARKS:
+        return number, span, role, "", what, tokens, text
+    number = "" if number == "-" else number
+    size = tokens if isinstance(tokens, str) else tokens[0]
+    before, _, after = size.partition(" → ")
+    return (
+        number,
+        span,
+        role,
+        (MARKS[word], style),
+        rule,
+        before if word == "left out" else after or size,
+        text,
+    )
 
 
 def head_lines(request: Request, bill: Bill = NO_BILL) -> Iterator[Piece]:
@@ -146,7 +176,7 @@ def spans(positions: Sequence[int]) -> str:
             runs[-1][1] = position
         else:
             runs.append([position, position])
-    shown = [str(first) if first == last else f"{first}-{last}" for first, last in runs]
+    shown = [runs_in_words([(first, last)]) for first, last in runs]
     return ", ".join(shown if len(shown) <= RUNS else [*shown[:2], "…", shown[-1]])
 
 

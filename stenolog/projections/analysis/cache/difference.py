@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import StoredDataError
+from stenolog.domain.lanes.state import runs_in_words
 from stenolog.domain.values import Usage
 from stenolog.projections.formats.caching import Block, Section
 from stenolog.projections.formats.readable import texts
@@ -110,7 +111,7 @@ class RequestDiff(NamedTuple):
 
 
 def _span(first: int, last: int) -> str:
-    return "" if not last else f"{first}" if first == last else f"{first}-{last}"
+    return runs_in_words([(first, last)]) if last else ""
 
 
 def diff(

@@ -32,7 +32,7 @@ IN_WORDS = ("user", "system", "assistant")
 @click.option("--author", metavar="NAME", help="Who says it.")
 @click.option("--to", metavar="AGENT", multiple=True, help="Whom it is for; repeatable.")
 @click.option("--id", metavar="ID", help="The event's id.")
-@click.option("--time", metavar="TIME", help="Else now.")
+@click.option("--time", metavar="TIME", help="Default: now.")
 @click.option(
     "--expected",
     metavar="POSITION",

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @command("erase", example="stenolog erase demo 4 --reason 'a password'")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--reason", default="", help="Why; kept in the log.")
-@click.option("--by", metavar="NAME", help="Who; else the system's user.")
+@click.option("--by", metavar="NAME", help="Who erases. Default: the system's user.")
 @takes_name
 @click.argument("positions", metavar="P[-Q]...", nargs=-1, required=True)
 @takes_db

@@ -17,7 +17,7 @@ from stenolog.apps.cli.lines import CommandResult, done
 @command("fork", example="stenolog fork demo --after 4 --name retry")
 @click.option("--after", metavar="POSITION", help="Fork after this position or time,")
 @click.option("--before", metavar="POSITION", help="or before it.")
-@click.option("--name", metavar="NAME", help="Else made from the parent's.")
+@click.option("--name", metavar="NAME", help="Default: made from the parent's.")
 @click.option(
     "--pending",
     type=OneOf(["close", "keep"]),

@@ -41,14 +41,14 @@ STDIN = Path("-")
     "agents",
     metavar="KEY=NAME",
     multiple=True,
-    help="Whose public key is an agent's, and its name, where the file does not tell. Repeatable.",
+    help="Name the agent with this public key; repeatable.",
 )
 @click.option(
     "--mapping",
     type=click.Path(path_type=Path),
     help="TOML or JSON: where messages are.",
 )
-@click.option("--zone", default="", help="Of times without one; else UTC.")
+@click.option("--zone", default="", help="Of times without one. Default: UTC.")
 @click.option(
     "-v",
     "--verbose",

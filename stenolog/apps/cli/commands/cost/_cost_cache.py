@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stenolog.adapters.providers.prices import prices_of, source, usd
 from stenolog.apps.cli.arguments.position import resolve
@@ -12,7 +12,7 @@ from stenolog.apps.cli.lines import CommandResult, Piece, counted, line
 from stenolog.apps.cli.terminal import progress
 from stenolog.apps.views.caches import call_data, calls_of, cause_words, total_data, verdict_words
 from stenolog.apps.views.conversations import short_name
-from stenolog.projections.analysis.cache.calls import CacheCall
+from stenolog.projections.analysis.cache.calls import LEAST, CacheCall
 from stenolog.projections.prices import Prices
 
 if TYPE_CHECKING:
@@ -96,10 +96,11 @@ def _drawn(
                 yield wrapped((place, "cyan"), f": {cause_words(call.cause)}", (odd, "dim"), hang=2)
     total = total_data(calls, prices)
     read = total["read"] * 100 // max(total["prompt"], 1)
-    cost = f", {'≥' if total['cost_is_incomplete'] else ''}{usd(total['known_cost_micro_usd'])} USD"
-    missed = f"{counted(total['misses'], 'miss', 'misses')}, {total['missed']:,} tokens read anew{cost}"
     yield wrapped(
-        (f"{counted(len(calls), 'request')}, {read}% of their tokens from the cache; {missed}", "bold")
+        (
+            f"{counted(len(calls), 'request')}, {read}% of their tokens from the cache; {_missed(total)}",
+            "bold",
+        )
     )
     if total["verdicts"]:
         said = counted(total["verdicts"], "request")
@@ -108,6 +109,19 @@ def _drawn(
         )
     if where:
         yield wrapped((where, "dim"))
+
+
+def _missed(total: Mapping[str, Any]) -> str:
+    """Say how many tokens were missed, and in how many misses that are worth a line."""
+    cost = f"{'≥' if total['cost_is_incomplete'] else ''}{usd(total['known_cost_micro_usd'])} USD"
+    tokens = f"{total['missed']:,} tokens"
+    if not total["missed"]:
+        return "nothing missed"
+    if not total["misses"]:
+        return f"no miss of {LEAST:,} tokens or more; {tokens} in smaller ones, {cost}"
+    return (
+        f"{counted(total['misses'], 'miss', 'misses')} of {LEAST:,} tokens or more; {tokens} in all, {cost}"
+    )
 
 
 def _is_worth_a_line(call: CacheCall) -> bool:

@@ -26,7 +26,7 @@ STEPS = 3
 @command("stats", example="stenolog stats demo --agent coder --plot context.svg")
 @takes_at
 @click.option("--plot", metavar="FILE", type=PLAIN_FILE, help="Draw the agent's context as SVG.")
-@takes_agent_else("else the one with most calls")
+@takes_agent_else("default: the one with most calls")
 @takes_conversation
 def stats_command(db: Database, target: str, at: str, plot: Path | None, agent: str | None) -> CommandResult:
     """Count calls, and show how an agent's context grew.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 import click
@@ -14,7 +14,7 @@ from stenolog.apps.cli.arguments.lookup import find_conversation, open_log
 from stenolog.apps.cli.arguments.options import takes_conversation
 from stenolog.apps.cli.arguments.position import resolve
 from stenolog.apps.cli.framework import command
-from stenolog.apps.cli.lines import CommandResult, Piece
+from stenolog.apps.cli.lines import CommandResult, Piece, line
 from stenolog.apps.views import requests as requests
 from stenolog.apps.views.differences import at_call_before, difference, difference_data
 from stenolog.apps.views.lanes import means, unrecorded
@@ -24,23 +24,28 @@ from stenolog.domain.errors import InvalidEventError
 
 @command("request", example="stenolog request demo --agent coder --at 9 --diff 6")
 @agents.takes_agent
-@click.option("--at", metavar="POSITION", default="@", help="At this position or time.")
+@click.option("--at", metavar="POSITION", default="@", help="Show the request at this position or time.")
 @agents.takes_api
-@click.option("--policy", metavar="POLICY", help="Such as last:50+tokens:16k.")
-@click.option("--budget", metavar="N", help="So many tokens: 16k.")
-@click.option("--without", multiple=True, metavar="P[-Q]", help="Without entries: 91 or 40-44,91.")
-@click.option("--mode", metavar="WORD", help="Such as chat, agent, run.")
-@click.option("--edit", multiple=True, metavar="P:TEXT", help="With this text there; repeatable.")
-@click.option("--why", is_flag=True, help="The reason for each part.")
+@click.option("--policy", metavar="POLICY", help="What is sent, such as last:50+tokens:16k.")
+@click.option("--budget", metavar="N", help="The most tokens, such as 16k.")
+@click.option("--without", multiple=True, metavar="POSITIONS", help="Leave out entries: 91 or 40-44,91.")
+@click.option("--mode", metavar="WORD", help="Another mode, such as chat, agent, run.")
+@click.option("--edit", multiple=True, metavar="AT:TEXT", help="Put this text there; repeatable.")
+@click.option("--why", is_flag=True, help="Show the reason for each part.")
 @click.option(
-    "--message", metavar="N", type=click.IntRange(min=0), help="The reason for this; 0: around them."
+    "--message",
+    metavar="N",
+    type=click.IntRange(min=0),
+    help="Show part N and its reason; 0: prompt, tools.",
 )
-@click.option("--dropped", is_flag=True, help="What was left out, and why.")
-@click.option("--diff", "before", metavar="POSITION", help="What changed since; call: since the last call.")
-@click.option("--other", metavar="NAME", help="What differs from this agent's.")
+@click.option("--dropped", is_flag=True, help="Show what was left out, and why.")
+@click.option(
+    "--diff", "before", metavar="POSITION", help="Show what changed since; call: since the last call."
+)
+@click.option("--other", metavar="NAME", help="Show what differs from this agent's.")
 @click.option("--exit-code", is_flag=True, help="Exit with 1 if they differ.")
-@click.option("--built", is_flag=True, help="As stenolog builds it, not as sent.")
-@click.option("--raw", is_flag=True, help="Only the body: the exact bytes.")
+@click.option("--built", is_flag=True, help="Show it as stenolog builds it, not as sent.")
+@click.option("--raw", is_flag=True, help="Print only the body: the exact bytes.")
 @takes_conversation
 def request_command(
     db: Database,
@@ -62,7 +67,10 @@ def request_command(
     built: bool,
     raw: bool,
 ) -> CommandResult | None:
-    """Show what an agent's model is sent next. With --policy to --edit, another request beside it."""
+    """Show what an agent's model is sent next.
+
+    --policy, --budget, --without, --mode and --edit show another beside it.
+    """
     differs, reasons = bool(before or other), why or message is not None
     if sum((reasons, dropped, differs, raw)) > 1:
         raise click.UsageError("--why, --dropped, --diff and --raw are different views: choose one")
@@ -109,10 +117,11 @@ def _real(asked: requests.AskedRequest) -> CommandResult:
     entries = list(asked.conversation.entries())
     billed = bill_of(asked.conversation, request, entries)
 
-    def draw() -> Iterable[Piece]:
+    def draw() -> Iterator[Piece]:
         from stenolog.apps.cli.draw.views import drawn_request
 
-        return drawn_request(request, entries, billed)
+        yield from drawn_request(request, entries, billed)
+        yield line(("what each rule means: --why", "dim"))
 
     return CommandResult(requests.real_data(request, billed), draw)
 

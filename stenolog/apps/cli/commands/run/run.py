@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @command("run", example="stenolog run team.toml 'Which test fails?'")
 @click.argument("file", type=PLAIN_FILE)
 @click.argument("message", required=False)
-@click.option("--conversation", metavar="NAME", default="", help="Else that of the file.")
+@click.option("--conversation", metavar="NAME", default="", help="Default: that of the file.")
 @click.option("--to", metavar="NAME", multiple=True, help="Whom the message is for; repeatable.")
 @click.option("--yes", is_flag=True, help="Approve every call.")
 @click.option("--retry", is_flag=True, help="Resume failed agents.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 import webbrowser
@@ -17,10 +18,11 @@ import click
 
 import stenolog._version
 from stenolog.adapters.conversation.log import Conversation, Log
-from stenolog.apps.cli.arguments.database import Database
+from stenolog.adapters.store.contract.address import VARIABLE, default_database
+from stenolog.apps.cli.arguments.database import Database, database_of
 from stenolog.apps.cli.arguments.lookup import opened
-from stenolog.apps.cli.arguments.options import takes_db, typed
-from stenolog.apps.cli.commands.prove.check.replay import replay_lines, replayed
+from stenolog.apps.cli.arguments.options import takes_db
+from stenolog.apps.cli.commands.prove.check.replay import comparison, replayed
 from stenolog.apps.cli.demo_events import BEGINNING, BEGUN, FORKED_AFTER, GOING_ON, OTHER_WAY, STEP
 from stenolog.apps.cli.draw.entry_lines import log_lines
 from stenolog.apps.cli.draw.layout import heading
@@ -35,9 +37,9 @@ from stenolog.projections.formats import DEFAULT_API, api_by
 
 NAME, FORK = "demo", "demo~1"
 POINT = (
-    "Three agents mend a parser, with a timeout, a rate limit, a budget that cuts, a summary and a fork.",
-    "All of it is in one log. What each agent was sent is worked out from that, byte for byte,",
-    "with the reason for every part, and for what was left out.",
+    "Three agents mend a parser, with a timeout, a rate limit, a budget that cuts, a summary and a fork. All "
+    "of it is in one log. What each agent was sent is worked out from that, byte for byte, with the reason "
+    "for every part, and for what was left out."
 )
 HERE = Path("docs", "examples")
 """The folder below the working directory in which the documentation expects them."""
@@ -160,8 +162,7 @@ def has_browser() -> bool:
 def _render_demo(conversation: Conversation, db: Database) -> Iterator[Piece]:
     from stenolog.apps.cli.draw.views import drawn_request as request_drawn
 
-    for words in POINT:
-        yield paragraph(words)
+    yield paragraph(POINT)
     yield from _section(
         "stenolog log demo",
         "What happened. At 5 the model fell silent in the middle of an answer, and its words are kept.",
@@ -169,7 +170,7 @@ def _render_demo(conversation: Conversation, db: Database) -> Iterator[Piece]:
     yield from log_lines(conversation.entries(), conversation, all=True)
     yield from _section(
         "stenolog request demo --agent coder",
-        "What coder's model is sent next: each part with its entries and its rule. Its budget cut 2 to 21;",
+        "What coder's model is sent next: each part with its entries and its rule. Its budget cut 2 to 21; "
         "the summary, 31, says in short what was there; what reviewer said is quoted.",
     )
     request = request_of(conversation, "coder", conversation.position, DEFAULT_API)
@@ -177,17 +178,24 @@ def _render_demo(conversation: Conversation, db: Database) -> Iterator[Piece]:
     yield from _section(
         "stenolog check replay demo", "What the engine did, worked out again from the first entry."
     )
-    *_, proof = replay_lines(replayed(conversation))
-    yield proof
-    yield line("")
-    for words in ("timeline demo", "explain demo 5", f"timeline {FORK}", "cost demo", "inspect demo --open"):
-        yield line(("Go on:  ", "dim"), typed(db, *words.split()))
+    yield comparison(replayed(conversation))
+    yield heading("Go on:")
+    if db != database_of(default_database()):
+        yield line("  ", shlex.join(["export", f"{VARIABLE}={db}"]))
+    for words in (
+        "timeline demo",
+        "explain demo 5",
+        f"timeline '{FORK}'",
+        "cost demo",
+        "inspect demo --open",
+    ):
+        yield line("  stenolog ", words)
 
 
-def _section(words: str, *about: str) -> Iterator[Piece]:
+def _section(words: str, about: str) -> Iterator[Piece]:
     """Yield a section's heading: a command that shows the same, and what to look at."""
     yield heading(f"$ {words}")
-    yield paragraph(" ".join(about), "dim")
+    yield paragraph(about, "dim")
 
 
 def write_example_files() -> bool:

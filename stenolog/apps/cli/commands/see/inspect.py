@@ -31,7 +31,7 @@ COLLECTED_AFTER = (20_000, 50, 100)
 @command("inspect", example="stenolog inspect demo --open")
 @click.option("--open", "opens", is_flag=True, help="Open the page in the browser.")
 @click.option("--host", default="127.0.0.1", help="127.0.0.1, or unix:/PATH.")
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Else any that is free.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Default: any that is free.")
 @click.option("--allow-fork", is_flag=True, help="Let a page begin forks.")
 @takes_conversation
 def inspect_command(

@@ -12,17 +12,14 @@ import click
 from stenolog.adapters.conversation.queries.backwards import backwards
 from stenolog.apps.cli.arguments.database import Database
 from stenolog.apps.cli.arguments.lookup import find_conversation, open_log
-from stenolog.apps.cli.arguments.options import (
-    takes_at,
-    takes_conversation,
-    takes_kinds,
-)
+from stenolog.apps.cli.arguments.options import takes_any_kinds, takes_at, takes_conversation
 from stenolog.apps.cli.arguments.position import resolve
 from stenolog.apps.cli.arguments.time import period
 from stenolog.apps.cli.draw.entry_lines import log_lines
 from stenolog.apps.cli.framework import command
 from stenolog.apps.cli.lines import CommandResult
 from stenolog.domain.entry import Entry
+from stenolog.projections.views.lines import is_of_kind
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Conversation
@@ -34,8 +31,10 @@ if TYPE_CHECKING:
 @takes_at
 @click.option("--since", metavar="TIME", help="Only from this time on.")
 @click.option("--until", metavar="TIME", help="Only up to this time.")
-@click.option("--all", "-a", "whole", is_flag=True, help="Settings of programs too.")
-@takes_kinds
+@click.option(
+    "--all", "-a", "whole", is_flag=True, help="Include entries that only record another program's settings."
+)
+@takes_any_kinds
 @takes_conversation
 def log_command(
     db: Database,
@@ -60,7 +59,9 @@ def log_command(
 def _wanted(kinds: Collection[str], since: str | None, until: str | None) -> Callable[[Entry], bool]:
     """Return whether an entry has one of these kinds (none: all) and times."""
     times = period(since, until)
-    return lambda entry: entry.time in times and (not kinds or entry.event.kind in kinds)
+    return lambda entry: (
+        entry.time in times and (not kinds or any(is_of_kind(entry.event, kind) for kind in kinds))
+    )
 
 
 def _chosen(

@@ -44,7 +44,7 @@ NONE_YET = "no conversation yet: `stenolog import FILE` brings one in"
     metavar="N",
     type=click.IntRange(min=0),
     default=50,
-    help="At most N; else 50; 0 for all.",
+    help="At most N; 0: all. Default: 50.",
 )
 @takes_db
 def ls_command(

@@ -42,7 +42,7 @@ TOOL = 12
     help="Write them as read-only files under DIR.",
 )
 @click.option("--mcp", is_flag=True, help="Serve them over MCP on stdin and stdout.")
-@takes_agent_else("with --mcp, who reads; else the only one")
+@takes_agent_else("with --mcp: who reads; required if there are several")
 @click.option("--offset", metavar="N", type=click.IntRange(min=0), default=0, help="From this character on.")
 @click.option("--length", metavar="N", type=click.IntRange(min=1), help="At most so many characters.")
 @takes_conversation_and("[ALIAS]")

@@ -18,10 +18,10 @@ from stenolog.apps.cli.arguments.options import names, takes_db, takes_kinds
 from stenolog.apps.cli.arguments.time import in_zone, moment
 from stenolog.apps.cli.framework import Command, command
 from stenolog.apps.cli.lines import STYLES, CommandResult, Diagnostic, Piece, line
-from stenolog.apps.cli.suggest import did_you_mean
 from stenolog.apps.cli.terminal import Bar, width
 from stenolog.apps.views.conversations import short_name
 from stenolog.domain.errors import InvalidEventError
+from stenolog.projections.requests.sendable import no_agent
 from stenolog.projections.views.lines import KINDS
 
 if TYPE_CHECKING:
@@ -157,11 +157,9 @@ def _unknown(log: Log, conversation: str | None, agent: str) -> tuple[Diagnostic
         agents.update({lane.agent for lane in state.lanes.values()}, settings.members)
     if agent in agents:
         return ()
-    there = f"only {', '.join(sorted(agents))}" if agents else "nor any other"
     is_part = conversation is None and log.count(archived=True) > ASKED
     where = f"the {ASKED} newest conversations of {log.path}" if is_part else conversation or log.path
-    said = did_you_mean(agent, sorted(agents)) or ("" if is_part else f", {there}")
-    return (Diagnostic("note", "unknown-agent", f"no agent {agent!r} in {where}{said}"),)
+    return (Diagnostic("note", "unknown-agent", f"{where}: {no_agent(agent, sorted(agents))}"),)
 
 
 def _in_groups(hits: Sequence[Hit], titles: Mapping[str, str], log: Log) -> Iterator[Piece]:

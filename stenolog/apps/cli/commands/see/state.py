@@ -34,7 +34,7 @@ SEES = {"addressed": "  each agent sees only its own messages"}
 @command("state", example="stenolog state demo --steps --agent coder")
 @takes_at
 @click.option("--steps", is_flag=True, help="Each transition, with its entry.")
-@takes_agent_else("with --steps; else all")
+@takes_agent_else("with --steps. Default: all")
 @takes_conversation
 def state_command(db: Database, target: str, at: str, steps: bool, agent: str | None) -> CommandResult:
     """Show each agent's status, and the settings."""

@@ -27,7 +27,7 @@ from stenolog.domain.entry import Entry
     metavar="N",
     type=click.IntRange(min=0),
     default=10,
-    help="Begin N back; else 10.",
+    help="Begin N back. Default: 10.",
 )
 @click.option("--timeout", type=float, help="Stop after so many quiet seconds.")
 @click.option("--all", "-a", "whole", is_flag=True, help="Settings of programs too.")

@@ -6,7 +6,7 @@ GROUP = Commands(
     __name__,
     """Say where an entry, a call or a text came from and went.
 
-    Without one of the commands below it is `explain entry`.
+    `explain [CONVERSATION] [POSITION]` explains an entry; the commands explain more.
     """,
     example="explain demo 5",
     default="entry",

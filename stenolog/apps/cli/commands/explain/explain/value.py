@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -12,8 +13,9 @@ from stenolog.apps.cli.arguments.lookup import open_log
 from stenolog.apps.cli.arguments.options import takes_db
 from stenolog.apps.cli.arguments.time import in_zone
 from stenolog.apps.cli.framework import command
-from stenolog.apps.cli.lines import CommandResult, Piece, describe, line
+from stenolog.apps.cli.lines import CommandResult, Piece, counted, describe, line
 from stenolog.domain.events import LlmError, ModeSwitch, ToolResult
+from stenolog.domain.lanes.state import runs_in_words
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Log
@@ -43,10 +45,12 @@ def explain_value_command(db: Database, text: str) -> CommandResult:
             return
         if first := _first(log, found.reached):
             yield wrapped(*_first_words(*first), hang=2)
-        yield table((">AT", "WHAT", "CONVERSATION", "WHERE"), [_cells(one) for one in found.reached])
+        yield table(
+            (">AT", "WHAT", "CONVERSATION", "*WHERE"), [_cells(group) for group in _by_agent(found.reached)]
+        )
         if found.agents:
             agents, providers = ", ".join(found.agents), ", ".join(found.providers)
-            yield line(("! ", "yellow"), f"sent to the models of {agents}, by {providers}")
+            yield wrapped(("! ", "yellow"), f"sent to the models of {agents}, by {providers}")
 
     return CommandResult(data, draw)
 
@@ -79,6 +83,20 @@ def _first_words(one: Reached, entry: Entry) -> tuple[str | tuple[str, str], ...
     return f"first {how} at ", (place, "bold"), f", {in_zone(entry.time):%Y-%m-%d %H:%M}"
 
 
-def _cells(one: Reached) -> tuple[str, ...]:
-    who = " ".join(filter(None, (one.agent, one.provider, one.model, one.where, one.reason)))
-    return str(one.position or ""), one.what, one.conversation, who
+def _by_agent(reached: Iterable[Reached]) -> Iterable[list[Reached]]:
+    """Return an agent's requests in a conversation, and the answers to them, together."""
+    groups: dict[object, list[Reached]] = {}
+    for one in reached:
+        is_sent = one.what in ("request", "answer") and not one.reason
+        key = (one.conversation, one.agent, one.provider, one.where) if is_sent else one
+        groups.setdefault(key, []).append(one)
+    return groups.values()
+
+
+def _cells(group: list[Reached]) -> tuple[str, ...]:
+    first, last = group[0], group[-1]
+    kinds = Counter(one.what for one in group)
+    what = first.what if len(group) == 1 else ", ".join(counted(n, kind) for kind, n in kinds.items())
+    at = runs_in_words([(first.position, last.position)]) if first.position else ""
+    who = " ".join(filter(None, (first.agent, first.provider, last.model, first.where, first.reason)))
+    return at, what, first.conversation, who

@@ -30,6 +30,7 @@ from stenolog.projections.analysis.explain import PREVIEW
 from stenolog.projections.formats import FORMATS
 from stenolog.projections.messages.rules import RULES
 from stenolog.projections.requests import Omission, Request, lanes
+from stenolog.projections.requests.sendable import no_agent
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Conversation
@@ -58,9 +59,9 @@ class Finding(NamedTuple):
 
 
 @command("file", example="stenolog check file session.jsonl")
-@takes_agent_else("else the first that speaks")
+@takes_agent_else("default: the first that speaks")
 @click.option(
-    "--api", metavar="API", type=RegisteredName(FORMATS), help="Else that of the session's answers."
+    "--api", metavar="API", type=RegisteredName(FORMATS), help="Default: that of the session's answers."
 )
 @click.option("--raw", is_flag=True, help="Only the repaired body.")
 @FILES
@@ -173,7 +174,7 @@ def _choose(found: Finding, agent: str | None) -> tuple[tuple[Entry, ...], Reque
         return next(iter(found.requests), None)
     known = {_lane(request): (entries, request) for entries, request in found.requests}
     if agent not in known:
-        raise click.UsageError(f"no agent {agent!r} in {found.file}; there are {', '.join(known) or 'none'}")
+        raise click.UsageError(f"{found.file}: {no_agent(agent, [*known])}")
     return known[agent]
 
 

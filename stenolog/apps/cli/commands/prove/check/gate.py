@@ -48,9 +48,14 @@ STYLES = {"changed": "red", "vanished": "red", "new": "yellow"}
 )
 @click.option("--against", type=PLAIN_FILE, help="List differences from this file.")
 @click.option(
-    "--api", "apis", metavar="API", multiple=True, type=RegisteredName(FORMATS), help="A provider; else all."
+    "--api",
+    "apis",
+    metavar="API",
+    multiple=True,
+    type=RegisteredName(FORMATS),
+    help="A provider. Default: all.",
 )
-@click.option("--policy", "written", metavar="POLICY", help="Else each agent's own.")
+@click.option("--policy", "written", metavar="POLICY", help="Default: each agent's own.")
 @takes_db
 def check_gate_command(
     db: Database,

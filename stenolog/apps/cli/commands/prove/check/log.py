@@ -25,28 +25,39 @@ NONE = line(("✓ ", "green"), counted(0, "conversation"))
 
 
 @command("log", example="stenolog check log --requests --strict")
-@click.option(
-    "--head",
-    metavar="SHA",
-    help="A head kept elsewhere, which must be there.",
-)
+@click.option("--head", metavar="HEAD", help="A head kept elsewhere, which must be there.")
+@click.option("--print-head", is_flag=True, help="Print only the head, to keep elsewhere, if nothing failed.")
 @click.option("--requests", is_flag=True, help="Build each recorded request again, and compare.")
 @click.option("--strict", is_flag=True, help="Fail if a request is not recorded or provable.")
 @takes_jobs
 @takes_verbose
 @takes_conversation
 def check_log_command(
-    db: Database, target: str, head: str | None, requests: bool, strict: bool, jobs: int | None, verbose: bool
+    db: Database,
+    target: str,
+    head: str | None,
+    print_head: bool,
+    requests: bool,
+    strict: bool,
+    jobs: int | None,
+    verbose: bool,
 ) -> CommandResult:
     """Check that the log is as it was written.
 
     Computes every digest, link, blob and checkpoint again, and the history of names and deletions. Without a
-    conversation it ends with the head of the whole log.
+    conversation it ends with the head of the whole log: one hash, which covers all of it.
     """
     found = checked_log(
         open_log(db), target, head=head, requests=requests, strict=strict, jobs=jobs, verbose=verbose
     )
+    if print_head and not found.failed:
+        return found._replace(draw=lambda: [_head(found.data)])
     return summarized(found, CheckResults(log=found))
+
+
+def _head(data: Any) -> str:
+    """Return the log's head, or that of its only checked conversation."""
+    return str(data["head"] or (data["conversations"][0].digest if data["conversations"] else ""))
 
 
 def checked_log(
@@ -90,7 +101,7 @@ def _log_lines(report: Report, *, verbose: bool) -> Iterator[Piece]:
         yield line(("✓ ", "green"), counted(report.blobs, "blob"))
     if report.head and not report.head.startswith("0-"):  # nothing was ever written
         mark = ("✗ ", "red") if "" in broken else ("✓ ", "green")
-        yield line(mark, "the log: names, deletions and all heads")
+        yield line(mark, "the head of the log, which covers names, deletions and every conversation")
         yield f"  {report.head}"
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
+
+import click
 
 from stenolog.apps.cli.arguments.database import Database
 from stenolog.apps.cli.arguments.lookup import find_conversation, open_log
@@ -46,21 +48,23 @@ def replayed(conversation: Conversation) -> Replay:
 
 
 @command("replay", example="stenolog check replay demo")
+@click.option("-v", "--verbose", is_flag=True, help="List each step of each agent.")
 @takes_conversation
-def check_replay_command(db: Database, target: str) -> CommandResult:
+def check_replay_command(db: Database, target: str, verbose: bool) -> CommandResult:
     """Fold the log from zero, and compare with the kept state."""
     conversation = find_conversation(open_log(db), target)
     replay = replayed(conversation)
-    return CommandResult(
-        replay,
-        lambda: replay_lines(replay, erased_among(conversation, replay.transitions)),
-        failed=not replay.equal,
-    )
+
+    def draw() -> Iterator[Piece]:
+        if verbose or not replay.equal:
+            yield from step_lines(replay.transitions, erased_among(conversation, replay.transitions))
+        yield comparison(replay)
+
+    return CommandResult(replay, draw, failed=not replay.equal)
 
 
-def replay_lines(replay: Replay, erased: Collection[int] = ()) -> Iterator[Piece]:
-    """Yield the transitions, and the comparison."""
-    yield from step_lines(replay.transitions, erased)
+def comparison(replay: Replay) -> Piece:
+    """Return one line: whether the state is the kept one."""
     state = replay.state
     mark = ("✓ ", "green") if replay.equal else ("✗ ", "red")
     same = (
@@ -69,7 +73,7 @@ def replay_lines(replay: Replay, erased: Collection[int] = ()) -> Iterator[Piece
         else "the state that the log keeps is another"
     )
     odd = f", {state.anomalies} anomalies" if state.anomalies else ""
-    yield line(
+    return line(
         mark, f"{state.position} entries, {len(replay.transitions)} transitions{odd}: {same}",
         (f"  {replay.digest[:12]}…", "dim"),
     )  # fmt: skip

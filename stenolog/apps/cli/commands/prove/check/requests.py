@@ -31,7 +31,12 @@ from stenolog.apps.cli.commands.prove.check.log import NONE
 @command("requests", example="stenolog check requests demo --all-prefixes")
 @click.option("--all-prefixes", is_flag=True, help="At every position, not only the last.")
 @click.option(
-    "--api", "apis", metavar="API", multiple=True, type=RegisteredName(FORMATS), help="A provider; else all."
+    "--api",
+    "apis",
+    metavar="API",
+    multiple=True,
+    type=RegisteredName(FORMATS),
+    help="A provider. Default: all.",
 )
 @takes_jobs
 @takes_verbose
@@ -126,5 +131,5 @@ def _violation(conversation: str, request: Checked, broken: Violation) -> Diagno
 def _requests_line(found: RequestsFound) -> Piece:
     mark = ("✗ ", "red") if found.notes else ("✓ ", "green")
     rest = "" if found.whole else ", the rest cannot be built"
-    words = f": {counted(found.requests, 'possible request')}, {found.invalid:,} invalid{rest}"
+    words = f": {counted(found.requests, 'request')}, {found.invalid:,} invalid{rest}"
     return line(mark, found.conversation, words, kept=1 if found.whole else 0)

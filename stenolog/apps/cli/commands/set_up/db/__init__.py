@@ -4,6 +4,6 @@ from stenolog.apps.cli.app import Commands
 
 GROUP = Commands(
     __name__,
-    """Back up, restore or salvage the database, and more.""",
+    """Back up, restore, salvage, shrink or locate the database.""",
     example="db backup copy.db",
 )
