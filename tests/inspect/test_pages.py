@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
+from importlib import import_module
+from pkgutil import iter_modules
 from urllib.parse import quote
 
 import pytest
@@ -14,7 +16,8 @@ from starlette.testclient import TestClient
 
 import stenolog
 from stenolog import AssistantMessage, LlmError, ToolCall, ToolResult, UserMessage
-from stenolog.apps.inspect.app import PAGES, SCREENS
+from stenolog.apps.inspect import pages
+from stenolog.apps.inspect.app import PAGES
 from stenolog.context import LastN
 from tests.inspect import hostile
 
@@ -54,9 +57,17 @@ def test_a_page_leads_to_the_other_screens_of_the_conversation_at_the_same_place
         page = web.get(f"{path}?at=3&agent=coder").text
         assert 'data-screen="c" href="/c/demo?at=3&amp;agent=coder"' in page
         assert 'data-screen="request" href="/request/demo?at=3&amp;agent=coder"' in page
-        assert len(re.findall("data-screen", page)) == len(set(SCREENS) & {page.name for page in PAGES})
+        assert len(re.findall("data-screen", page)) == len([page for page in PAGES if page.link])
         assert len(re.findall('data-screen="[^"]*" href="[^"]*" aria-current="page"', page)) == 1
     assert "data-screen" not in web.get("/").text
+
+
+def test_each_module_of_pages_is_served_and_no_list_names_it() -> None:
+    modules = [module.name for module in iter_modules(pages.__path__)]
+
+    served = {id(page) for page in PAGES}
+    for name in modules:
+        assert id(import_module(f"{pages.__name__}.{name}").page) in served
 
 
 def test_a_search_leads_to_the_entry(web: TestClient) -> None:

@@ -10,7 +10,7 @@
     GET /static/FILE            style and script of the pages
     POST /fork/NAME             a fork, if allowed
 
-`pages/` has a module for each page. Pages change nothing but for that fork.
+`pages/` has a module for each page, found by its folder. Pages change nothing but for that fork.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ import secrets
 from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import suppress
 from functools import cache, partial
+from importlib import import_module
 from importlib.resources import files
+from pkgutil import iter_modules
 from threading import Lock
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -43,54 +45,24 @@ from stenolog.domain.errors import CallerError, StenologError
 from stenolog.projections.context_curve import plot
 from stenolog.projections.views import lifecycle_picture
 
+from . import copies, pages
 from .conversation_index import IndexCache
 from .forks import Forks
 from .guard import Guard
 from .page import Page, TextPage
-from .pages import (
-    compaction,
-    context,
-    conversation,
-    conversations,
-    copies,
-    diff,
-    entry,
-    machine,
-    proof,
-    request,
-    whatif,
-)
 from .query import Query
 
 WAIT = 15.0
 """The seconds after which a quiet stream of a conversation's end sends a comment."""
-PAGES = (
-    conversations.page,
-    conversation.page,
-    *conversation.fragments,
-    request.page,
-    request.fragment,
-    context.page,
-    machine.page,
-    entry.page,
-    diff.page,
-    compaction.page,
-    whatif.page,
-    whatif.fragment,
-    proof.page,
-)
-TEXTS = (request.whole_text, copies.copy, copies.export)
-SCREENS = {
-    "c": "Conversation",
-    "request": "Request",
-    "diff": "Diff",
-    "context": "Context",
-    "compaction": "Compaction",
-    "whatif": "What if",
-    "machine": "Machine",
-    "proof": "Proof",
-}
-"""The pages of a conversation that lead to one another, by name, in the order of the links."""
+FOUND = [
+    value
+    for module in iter_modules(pages.__path__, f"{pages.__name__}.")
+    for value in vars(import_module(module.name)).values()
+]
+PAGES = tuple(value for value in FOUND if isinstance(value, Page))
+TEXTS = (*(value for value in FOUND if isinstance(value, TextPage)), copies.copy, copies.export)
+SCREENS = [(page.name, page.link) for page in sorted(PAGES, key=lambda page: page.rank) if page.link]
+"""The pages of a conversation that lead to one another, in the order of the links."""
 TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 """The types of the files in the folder `static`, by their endings; others are not served."""
 PICTURES = {"context_plot.css": plot.STYLE, "lifecycle.css": lifecycle_picture.STYLE}
@@ -125,7 +97,7 @@ class Inspector:
         # A slash is escaped too: the dots of a name like "../x" would else be taken for folders.
         self._templates.filters["segment"] = partial(quote, safe="")
         self._templates.filters["parameters"] = _parameters
-        self._templates.globals["screens"] = [*SCREENS.items()]
+        self._templates.globals["screens"] = SCREENS
         self._templates.globals["fork_token"] = forks.token
         self._templates.globals["title_of"] = lambda name: title_of(log[name])
 

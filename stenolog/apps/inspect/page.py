@@ -45,7 +45,8 @@ class Page(NamedTuple):
 
     A page of a conversation is at `/NAME/CONVERSATION`, its twin at `/NAME.json/CONVERSATION`; the first page
     has no name. `template` is NAME.html by default. `twin` returns the data of the command that shows the
-    same; a fragment has none. `streams`: it is sent piece by piece.
+    same; a fragment has none. `streams`: it is sent piece by piece. `link` is its title in the links between
+    the pages of a conversation, in the order of `rank`; one without is not among them.
     """
 
     name: str
@@ -54,6 +55,8 @@ class Page(NamedTuple):
     of_conversation: bool = True
     template: str = ""
     streams: bool = False
+    link: str = ""
+    rank: int = 0
 
     @property
     def path(self) -> str:

@@ -72,4 +72,4 @@ def twin(query: Query) -> Answer:
     return Answer(compaction_data(query.conversation, query.agent, *_asked_compaction(query)))
 
 
-page = Page("compaction", view, twin)
+page = Page("compaction", view, twin, link="Compaction", rank=5)

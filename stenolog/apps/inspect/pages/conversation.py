@@ -157,11 +157,9 @@ def twin(query: Query) -> Answer:
     return Answer({"conversation": talk.name, "entries": entries})
 
 
-page = Page("c", view, twin, template="conversation.html")
-fragments = (
-    Page("rows", rows_view, template="rows_fragment.html"),
-    Page("ticks", ticks_view, template="ticks.html"),
-    Page("card", card_view, template="card.html"),
-    Page("panel", panel_view, template="panel.html"),
-)
-"""Parts of the page, for which its script asks."""
+page = Page("c", view, twin, template="conversation.html", link="Conversation", rank=1)
+# Parts of the page, for which its script asks.
+rows_fragment = Page("rows", rows_view, template="rows_fragment.html")
+ticks_fragment = Page("ticks", ticks_view, template="ticks.html")
+card_fragment = Page("card", card_view, template="card.html")
+panel_fragment = Page("panel", panel_view, template="panel.html")

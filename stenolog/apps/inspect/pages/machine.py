@@ -111,4 +111,4 @@ def twin(query: Query) -> Answer:
     return Answer(state_data(state_at(query.conversation, query.at)))
 
 
-page = Page("machine", view, twin)
+page = Page("machine", view, twin, link="Machine", rank=7)
