@@ -112,7 +112,7 @@ _LATE = {
     "inspector": "apps.inspect",
     "Team": "adapters.engine.team.team",
 }
-"""The names that are imported when they are first asked for: asyncio alone takes some 30 ms."""
+"""The names that are imported when they are first asked for: asyncio takes some 30 ms."""
 
 
 _FACES = (

@@ -26,7 +26,7 @@ GENESIS = b""
 MICROSECOND = timedelta(microseconds=1)
 LONGEST_NAME = 200
 OPENING_ID = "opening"
-"""The id of the mode switch that opens a conversation when nobody wrote one."""
+"""The id of the mode switch that opens a conversation if the caller wrote none."""
 
 
 class Entry(NamedTuple):

@@ -21,7 +21,7 @@ from .errors import InvalidPolicyError
 
 T = TypeVar("T")
 DEFAULT_COUNTER = "bytes4"
-"""The counter of tokens where a policy names none: a documented estimate that needs nothing installed."""
+"""The counter of tokens if a policy names none: a documented estimate that needs nothing installed."""
 
 
 class PolicyRule:

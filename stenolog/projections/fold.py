@@ -2,16 +2,16 @@
 
 A **stream** is a plain generator over entries and gives a list. A **fold** gives a state:
 
->>> from stenolog.domain.events import AssistantMessage
->>> @fold(initial=0)
-... def words_said(total, entry):
-...     match entry.event:
-...         case AssistantMessage(text=text):
-...             return total + len(text.split())
-...         case _:
-...             return total
->>> words_said([])
-0
+    >>> from stenolog.domain.events import AssistantMessage
+    >>> @fold(initial=0)
+    ... def words_said(total, entry):
+    ...     match entry.event:
+    ...         case AssistantMessage(text=text):
+    ...             return total + len(text.split())
+    ...         case _:
+    ...             return total
+    >>> words_said([])
+    0
 """
 
 from __future__ import annotations

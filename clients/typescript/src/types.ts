@@ -59,9 +59,9 @@ export interface AgentRequest {
   /** The provider's JSON body: send it as it is. */
   body: JsonObject;
   sendable: boolean;
-  /** The reason why it cannot be sent; empty where it can. */
+  /** The reason why it cannot be sent; empty if it can. */
   reason: string;
-  /** The reason, empty also where there is nothing to answer. */
+  /** The reason, empty also if there is nothing to answer. */
   obstacle: string;
   /** The reason in one word, such as "answered", "tools", "approval" or "backoff". */
   code: string;
@@ -92,7 +92,7 @@ export interface AnswerParams {
 export interface AppendParams {
   conversation: string;
   events: NewEvent[];
-  /** The position that the conversation must stand at; a mode switch needs it behind a first entry. */
+  /** The position that the conversation must be at; a mode switch needs it after a first entry. */
   expected?: number | null;
 }
 
@@ -200,7 +200,7 @@ export interface ClaimParams {
   agents?: string[];
   /** The form of the requests; null: openai-chat. */
   api?: string | null;
-  /** The form for single agents, where they differ. */
+  /** The form for single agents, if they differ. */
   apis?: Record<string, string>;
   /** The tools whose calls may run twice. Another one's call that was cut off is closed as unknown. */
   repeatable?: string[];
@@ -337,7 +337,7 @@ export interface Failure {
    */
   category?: string;
   message?: string;
-  /** The HTTP status; 0 where there was none. */
+  /** The HTTP status; 0 if there was none. */
   status?: number;
   code?: string;
   /** The response's headers, of which `retry-after` is read. They are not stored. */
@@ -385,7 +385,7 @@ export interface Hit {
   kind: string;
   who: string;
   snippet: string;
-  /** The ranges of the words in the snippet: first character, and the one behind. */
+  /** The ranges of the words in the snippet: first character, and the one after the last. */
   marks: [number, number][];
 }
 
@@ -555,7 +555,7 @@ export interface Outcome {
   failure?: Failure | null;
   /** The output of a tool. */
   output?: CallOutput | null;
-  /** The events themselves, where none of the others fits. */
+  /** The events themselves, if none of the others fits. */
   events?: NewEvent[] | null;
 }
 
@@ -899,7 +899,7 @@ export interface WorkflowRun {
 
 /** The entries that were written, now or before under the same ids. */
 export interface WrittenEntries {
-  /** The position of the last of them; where there is none, that of the conversation. */
+  /** The position of the last of them; if there is none, that of the conversation. */
   position: number;
   entries: Entry[];
 }

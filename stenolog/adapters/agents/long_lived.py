@@ -53,7 +53,7 @@ class AgentSession(ABC):
 
 R = TypeVar("R", bound=AgentSession)
 Framed: TypeAlias = tuple[bytes, Transport | None]
-"""A request as it is written to a program, and what makes it of the prompt; None where nothing can tell."""
+"""A request as it is written to a program, and what makes it of the prompt; None if unknown."""
 
 
 class _Home(Generic[R]):

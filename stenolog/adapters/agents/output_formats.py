@@ -15,7 +15,7 @@ from stenolog.projections.programs import PROGRAMS, Program
 from .answer_buffer import ResponseBuilder
 
 Reader: TypeAlias = Callable[[dict[str, Any], ResponseBuilder], None]
-"""Tells the turn what one line says, and nothing where it says nothing. Raises `ModelError`."""
+"""Adds to the turn what one line says, if it says something. Raises `ModelError`."""
 
 
 def prompted(prompt: str) -> dict[str, Any]:

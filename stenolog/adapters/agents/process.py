@@ -20,7 +20,7 @@ from .command import Command
 
 IN, OUT, ERR = 0, 1, 2
 READ_AHEAD = 1_000_000
-"""So many bytes of output are held that nobody has asked for yet; the child waits to write more."""
+"""So many bytes of output are held that were not read yet; the child waits to write more."""
 LAST_WORDS, SHOWN = 16_000, 1_000
 """So many bytes of stderr are remembered, and so many characters shown: no half of a secret is among them."""
 LINGER = 1.0

@@ -30,7 +30,7 @@ from stenolog.domain.parts import FilePart, ImagePart
 from stenolog.domain.values import Control, Receipt
 
 WITHOUT_WORDS = "The summary of what came before was erased."
-"""The summary that stands in the place of one that was erased."""
+"""The summary that replaces one that was erased."""
 SHORTEST = 4
 """Characters of a text that is looked for."""
 

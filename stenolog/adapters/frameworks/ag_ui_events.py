@@ -98,7 +98,7 @@ class EventStream:
     """Converter of a conversation to one run."""
 
     seen: frozenset[str] = frozenset()
-    """The messages that the client has, by id: they are not told."""
+    """The messages that the client has, by id: they are not sent again."""
 
     def __init__(self, thread: str, run: str) -> None:
         self.thread = thread

@@ -33,7 +33,7 @@ from stenolog.projections.views.tool_pairs import pair
 
 Json: TypeAlias = Any
 Difference: TypeAlias = dict[str, Any]
-"""Empty where the two are the same."""
+"""Empty if the two are the same."""
 
 
 def make_patch(plain: Json, given: Json) -> Difference:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # `import stenolog` imports this module
 
 Check: TypeAlias = "Callable[[Json], bool]"
 MAPPING_SUFFIXES = (".mapping.toml", ".mapping.json")
-"""The suffixes of a mapping that stands beside a transcript, in the place of the transcript's own suffix."""
+"""The suffixes of a mapping beside a transcript, in the place of the transcript's own suffix."""
 
 
 def _never(value: Json) -> bool:

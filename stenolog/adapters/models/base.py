@@ -114,10 +114,8 @@ class Model(ABC):
 
 
 MODELS: LazyRegistry[Callable[..., Model]] = LazyRegistry("a kind of model")
-"""Classes and functions that make a model, by kind: called with what is written behind the colon.
-
-Their keyword-only parameters are the options that a team file may give.
-"""
+"""Classes and functions that make a model, by kind: called with the text after the colon. Their keyword-only
+parameters are the options that a team file may give."""
 # By reference, so that no SDK is imported before a model of its kind is wanted.
 for _room, _client in CLIENTS.items():
     # A provider's first API has its name, and another one of its own.

@@ -24,7 +24,7 @@ from stenolog.projections.formats import format_of
 
 T = TypeVar("T")
 FORMS = {"cli": "COMMAND", "acp": "COMMAND", "scripted": "FILE"}
-"""The words behind a colon that are not a model's name."""
+"""The words after a colon that are not a model's name."""
 
 
 def model_from_string(

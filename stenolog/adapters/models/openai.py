@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 # Servers of one's own ask for no key, but the SDK does.
 NO_KEY = "no-key"
-"""The key that is given to the SDK where the server needs none."""
+"""The key that is given to the SDK if the server needs none."""
 
 
 class OpenAIModel(SdkModel):

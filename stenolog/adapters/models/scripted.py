@@ -1,9 +1,9 @@
 """A model that answers by a script of Python or JSON: for tests and demos, without a key or a network.
 
->>> from stenolog import ToolCall
->>> script = Scripted(["Let me look.", ToolCall(id="c1", name="look")], "It is a cat.")
->>> script.remaining
-2
+    >>> from stenolog import ToolCall
+    >>> script = Scripted(["Let me look.", ToolCall(id="c1", name="look")], "It is a cat.")
+    >>> script.remaining
+    2
 
     ["Hello.",
      [{"type": "text", "text": "Let me look."}, {"type": "tool_call", "name": "ls", "arguments": {}}],

@@ -4,8 +4,8 @@
 
 The package is data: it asks no server. Prices change, so a newer version may give another cost.
 
-["gpt-5*"]
-input = 1.25    # USD per million tokens; `cached`, `output`, `written` and `written_hour` likewise
+    ["gpt-5*"]
+    input = 1.25    # USD per million tokens; `cached`, `output`, `written` and `written_hour` likewise
 
 The file of a team has such tables too, under `prices`; what is not in it costs what the price list says.
 """

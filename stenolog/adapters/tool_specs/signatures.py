@@ -21,7 +21,7 @@ from stenolog.projections.formats.gemini.write import function_name
 
 T = TypeVar("T")
 FILLED: set[object] = set()
-"""Types of parameters that are filled with the call itself, so that a model is not told of them."""
+"""Types of parameters that are filled with the call itself, and not shown to a model."""
 
 
 def filled_with_the_call(cls: type[T]) -> type[T]:
@@ -75,7 +75,7 @@ def checked_name(name: str) -> str:
 LONGEST_WORD = 100
 """Characters that are shown of a value that does not fit."""
 COMPLAINTS = 5
-"""Places that are named where the arguments do not fit."""
+"""Places that are named if the arguments do not fit."""
 COUNTED = 1_000
 """From so many on they are only counted: to name them takes seconds and gigabytes."""
 _SCHEMAS_BY_NAME = ("properties", "$defs", "patternProperties", "dependentSchemas")

@@ -26,7 +26,7 @@ from stenolog.projections.requests.pipeline.truncation import cut_before
 from .base import Attachment, BaseTool, RetrySafety, ToolContext, ToolOutput, in_thread
 
 LONGEST_ERROR = 2_000
-"""Characters that a model is told of an exception."""
+"""Characters of an exception that a model is shown."""
 _LISTED = 20
 _AS_JSON: Any = {"bytes_mode": "base64", "inf_nan_mode": "strings"}
 _SIGNATURES = (
@@ -159,7 +159,7 @@ LARGEST_META = 64_000
 """Bytes of JSON."""
 _STEP = 1_000_000
 _AHEAD = 32
-"""Characters behind a cut that say whether it is between two of what a reader sees as one."""
+"""Characters after a cut that say whether it is between two of what a reader sees as one."""
 
 
 def truncate_output(outcome: ToolOutput, limit: int) -> ToolOutput:
@@ -227,7 +227,7 @@ def _remark(what: str) -> Mapping[str, Any]:
 
 
 INLINE = 16_000
-"""Tokens, about 64 kB, that a text may have to stand in the entry itself."""
+"""Tokens, about 64 kB, that a text in the entry itself may have."""
 
 
 def result_of(

@@ -36,12 +36,12 @@ class OutgoingMessage(NamedTuple):
 
 
 Send: TypeAlias = Callable[[OutgoingMessage], Awaitable[None]]
-"""Hands a piece over, and returns when it is there. Raises `OSError` where it may work later, so that it is
-tried again, and `PermissionError` where nothing is wanted there any more."""
+"""Hands a piece over, and returns when it is there. Raises `OSError` if it may work later, so that it is
+tried again, and `PermissionError` if nothing is wanted there any more."""
 Render: TypeAlias = Callable[[Entry, Settings], Iterable[str | Question]]
-"""The pieces of an entry, under the settings that hold there; none: it is not for outside. It depends on
-these two alone, for an entry that was sent in part is rendered again after a restart. A call that it does not
-show by `Question` is approved by its code alone."""
+"""The pieces of an entry, under the settings that hold there; none: it is not for outside. It depends only on
+these two, for an entry that was sent in part is rendered again after a restart. A call that it does not show
+by `Question` is approved only by its code."""
 Backoff: TypeAlias = Callable[[int], float]
 """A function that returns the seconds to wait after so many failures in a row."""
 

@@ -20,7 +20,7 @@ LOGGER = logging.getLogger("stenolog.chats")
 BATCH = 256
 """Entries read at a time; after so many of which nothing went out, that is noted too."""
 GRACE = 5.0
-"""Seconds that a piece has to arrive once it is told to stop."""
+"""Seconds that a piece has to arrive once it is stopped."""
 
 
 class Delivery:

@@ -59,7 +59,7 @@ class ChatSession:
         self.working = asyncio.Event()
         """Set while a run is under way here."""
         self._workers: dict[str, Delivery] = {}
-        """The ways out of the workers' conversations, by name: their questions alone go there."""
+        """The ways out of the workers' conversations, by name: only their questions go there."""
         self._asked_by_workers: list[tuple[str, int]] = []
         """The calls that workers were asked about here, each with the position of the conversation then."""
         self._woken = asyncio.Event()

@@ -270,4 +270,4 @@ OTHER_WAY: tuple[Event, ...] = (
         duration_ms=1_500,
     ),
 )
-"""The entries of the fork behind its opening: the same plan, another wish."""
+"""The entries of the fork after its opening: the same plan, another wish."""

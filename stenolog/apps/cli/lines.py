@@ -242,7 +242,7 @@ MENDED = (
     "`stenolog db restore BACKUP` puts a backup in its place; "
     "`stenolog db salvage FILE NEW` writes what is intact in FILE into a new database"
 )
-"""The commands that help where a database is damaged."""
+"""The commands that help if a database is damaged."""
 
 
 def nothing() -> Iterable[Piece]:

@@ -223,7 +223,7 @@ class Bytes(Bar):
 
 
 STDOUT = Path("-")
-"""The path that stands for stdout."""
+"""The path that means stdout."""
 FILE = click.Path(dir_okay=False, allow_dash=True, path_type=Path)
 """A file to be written, or `-`."""
 PLAIN_FILE = click.Path(dir_okay=False, path_type=Path)

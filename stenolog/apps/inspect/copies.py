@@ -16,7 +16,7 @@ from stenolog.projections.moments.moment import Moment
 ENDINGS = {"curl": ".sh", "python": ".py", "pytest": ".py"}
 """The endings of the files, by form."""
 CALLS = ("curl", "python")
-"""The forms that hold the request alone, and none of the entries that it is made of."""
+"""The forms that hold only the request, without the entries that it is made of."""
 
 
 def copied(query: Query) -> File:

@@ -42,7 +42,7 @@ SWEEP = 1.0
 """The seconds between two looks for leases that are over."""
 LONGEST_NUMBER = 16
 PATIENCE = 15.0
-"""The seconds after which a quiet stream of events sends a comment, so that nobody takes it for dead."""
+"""The seconds after which a quiet stream of events sends a comment, so that it is not taken for dead."""
 
 
 def application(log: Log, token: str) -> Starlette:

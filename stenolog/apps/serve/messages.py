@@ -44,7 +44,7 @@ class NewEvent(Message):
 
     kind: Kind
     event: Object
-    """The event's fields, as `stenolog db schema` has them; `text` stands for parts with that one text."""
+    """The event's fields, as `stenolog db schema` has them; `text` means parts with that one text."""
     id: Name | None = None
     """The entry's id, unique in the conversation. With an id a call may be repeated; it writes once."""
     time: AwareDatetime | None = None
@@ -59,10 +59,10 @@ class Entry(Message):
     time: str
     digest: str
     kind: str
-    """The kind of the event; "unknown" where it was erased or is of a later release."""
+    """The kind of the event; "unknown" if it was erased or is of a later release."""
     topic: str
     event: Object | str
-    """The event's fields as they are stored; the payload as text where the kind is unknown."""
+    """The event's fields as they are stored; the payload as text if the kind is unknown."""
 
 
 class Entries(Message):
@@ -76,7 +76,7 @@ class WrittenEntries(Message):
     """The entries that were written, now or before under the same ids."""
 
     position: Position
-    """The position of the last of them; where there is none, that of the conversation."""
+    """The position of the last of them; if there is none, that of the conversation."""
     entries: list[Entry]
 
 
@@ -105,9 +105,9 @@ class AgentRequest(Message):
     """The provider's JSON body: send it as it is."""
     sendable: bool
     reason: str
-    """The reason why it cannot be sent; empty where it can."""
+    """The reason why it cannot be sent; empty if it can."""
     obstacle: str
-    """The reason, empty also where there is nothing to answer."""
+    """The reason, empty also if there is nothing to answer."""
     code: str
     """The reason in one word, such as "answered", "tools", "approval" or "backoff"."""
     sha256: str
@@ -133,7 +133,7 @@ class AppendParams(InConversation):
 
     events: Annotated[list[NewEvent], Field(min_length=1)]
     expected: Position | None = None
-    """The position that the conversation must stand at; a mode switch needs it behind a first entry."""
+    """The position that the conversation must be at; a mode switch needs it after a first entry."""
 
 
 class SubmitParams(InConversation):
@@ -273,7 +273,7 @@ class Hit(Message):
     who: str
     snippet: str
     marks: list[tuple[int, int]]
-    """The ranges of the words in the snippet: first character, and the one behind."""
+    """The ranges of the words in the snippet: first character, and the one after the last."""
 
 
 class Hits(Message):

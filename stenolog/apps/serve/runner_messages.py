@@ -16,7 +16,7 @@ class Failure(messages.Message):
     """One of the log's categories ("timeout", "network", ...); empty: found by status, code and message."""
     message: str = ""
     status: int = 0
-    """The HTTP status; 0 where there was none."""
+    """The HTTP status; 0 if there was none."""
     code: str = ""
     headers: dict[str, str] = Field(default_factory=dict)
     """The response's headers, of which `retry-after` is read. They are not stored."""
@@ -44,7 +44,7 @@ class Outcome(messages.Message):
     output: CallOutput | None = None
     """The output of a tool."""
     events: list[messages.NewEvent] | None = None
-    """The events themselves, where none of the others fits."""
+    """The events themselves, if none of the others fits."""
 
 
 class AnswerParams(messages.InConversation):
@@ -69,7 +69,7 @@ class ClaimParams(messages.InConversation):
     api: str | None = None
     """The form of the requests; null: openai-chat."""
     apis: dict[str, str] = Field(default_factory=dict)
-    """The form for single agents, where they differ."""
+    """The form for single agents, if they differ."""
     repeatable: list[str] = Field(default_factory=list)
     """The tools whose calls may run twice. Another one's call that was cut off is closed as unknown."""
     limits: messages.Object | None = None

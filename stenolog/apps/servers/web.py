@@ -16,7 +16,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from .limits import ACCEPTED_AT_ONCE, ADMIT, BACKLOG, PATIENCE_SECONDS, Door
 
 GRACE_SECONDS = 2
-"""Seconds that open connections have when the server is told to end."""
+"""Seconds that open connections have when the server ends."""
 LONGEST_HEAD = 32 << 10
 """The most bytes of a head; browsers send the cookies of all servers of this machine to each."""
 

@@ -13,7 +13,7 @@ from stenolog.projections.programs import PROGRAMS, TapLaunch, command_name
 from .upstreams import Upstream, base_urls
 
 RUNNERS = ("npx", "bunx", "pnpx", "uvx", "pipx", "dlx", "exec", "run", "x", "pnpm", "yarn", "bun", "npm")
-"""Words that stand before the name of a program that they run."""
+"""Words before the name of a program that they run."""
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 

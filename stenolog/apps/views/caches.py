@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 COSTLY = 4_096
-"""Tokens read anew from which on somebody who follows a conversation is told."""
+"""Tokens read anew from which on a follower of a conversation is notified."""
 NEAR = 400
 """The answer before is looked for among so many entries."""
 

@@ -17,7 +17,7 @@ from .envelope import Diagnostic
 
 DIFFERS, NOT_PROVABLE = "request-differs", "request-not-provable"
 TOLD = 5
-"""So many requests of a conversation that differ are told one by one: the first has the cause, and an edit
+"""So many requests of a conversation that differ are listed one by one: the first has the cause, and an edit
 shows in all that come after it."""
 
 

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Log
 
 UUID = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})((?:~\d+)?)")
-"""A name that is a UUID, and the number of a fork behind it."""
+"""A name that is a UUID, and the number of a fork after it."""
 DATE = re.compile(r"-(\d{8}|\d{4}-\d\d-\d\d)$")
 """The date at the end of a model's name, which a list has no room for."""
 BEGINNINGS = (8, 13, 18, 23)
 """The lengths that a UUID is cut at: before each of its dashes."""
 SCANNED = 1000
-"""So many conversations are looked at for those that are wanted, where their entries must tell."""
+"""So many conversations are looked at for those that are wanted, if their entries decide."""
 
 
 class Selection(NamedTuple):

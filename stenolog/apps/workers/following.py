@@ -15,7 +15,7 @@ from .live_reader import Channel, Snapshot, joined, reader_of
 from .submitting import opened_conversation
 
 AT_ONCE = 64
-"""Entries that a follower who is behind reads at once."""
+"""Entries that a late follower reads at once."""
 
 
 async def follow(

@@ -31,9 +31,9 @@ LOOK = 1.0
 AGAIN = 0.25
 """Seconds between two attempts while the store cannot be read."""
 PATIENCE = 30.0
-"""Seconds for which the store may be away before followers are told its error."""
+"""Seconds for which the store may be away before followers get its error."""
 RECENT = 16
-"""Entries of a conversation that are kept for its followers; who is further behind reads for itself."""
+"""Entries of a conversation that are kept for its followers; a later one reads for itself."""
 
 
 class LiveDraft(NamedTuple):

@@ -47,7 +47,7 @@ NEWS = '{"type": "job_inserted", "job_id": 0}'
 CONNECTIONS = 4
 """Connections of a worker to its queue, beside those to the log."""
 AGAIN = 1.0
-"""Seconds before another attempt where the server is away."""
+"""Seconds before another attempt if the server is away."""
 
 Listening = Callable[[Callable[[], object]], AbstractContextManager[None]]
 

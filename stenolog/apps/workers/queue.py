@@ -11,10 +11,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeAlias
 
 Advance: TypeAlias = Callable[[int], Coroutine[Any, Any, float | None]]
-"""Runs the conversation of a key; returns the seconds after which it is to be woken again, None: it rests.
-
-It raises nothing, and where it is stopped it returns 0.
-"""
+"""Runs the conversation of a key; returns the seconds after which it is to be woken again, None: it rests. It
+raises nothing, and if it is stopped it returns 0."""
 
 
 class Queue(Protocol):

@@ -29,7 +29,7 @@ TEAM = "team"
 MOST = 100
 """Characters in the name of a team: Procrastinate's names of queues have 128."""
 NO_TEAM = TeamSettings({}, None, "agent", join=False)
-"""The settings that somebody records who has no team: the mode of a new conversation, and no card."""
+"""The settings that a caller without a team records: the mode of a new conversation, and no card."""
 
 
 async def submit(

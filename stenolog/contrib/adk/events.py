@@ -147,7 +147,7 @@ _OBJECTS = frozenset(
         "videoMetadata",
     }
 )
-"""The fields of a part whose own fields have names of ADK's; what tools get and give is left alone."""
+"""The fields of a part whose own fields have names of ADK's; what tools get and give is left unchanged."""
 _STANDARD = str.maketrans("-_", "+/")
 ABOUT = (
     "branch",

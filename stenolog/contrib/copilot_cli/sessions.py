@@ -49,7 +49,7 @@ _ENDING = frozenset(
         "session.shutdown",
     )
 )
-"""Events behind which no answer repeats the reasoning before them."""
+"""Events after which no answer repeats the reasoning before them."""
 _PLACE = {"cwd": "cwd", "branch": "branch", "headCommit": "commit", "repository": "repository"}
 """The facts about the working folder, and the names that the settings have for them."""
 

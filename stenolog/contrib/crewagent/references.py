@@ -16,7 +16,7 @@ from .schema import JOIN, OURS, SETTINGS, SYSTEM, Message
 OPENING = "settings"
 MODE = "mode"
 ROOM = 20
-"""Characters of an id that are left for what is put behind it."""
+"""Characters of an id that are left for a suffix."""
 
 
 def ids_of(records: Sequence[Record]) -> dict[str, str]:

@@ -17,7 +17,7 @@ from stenolog.importers import Json, as_dict, as_list, as_str, error_category
 
 Message: TypeAlias = dict[str, Any]
 MAIN = "assistant"
-"""The agent whose messages name nobody."""
+"""The agent of messages that name none."""
 SYSTEM = "crewagent"
 """The system that an imported event's `source` names, and the key of what is kept in `meta`."""
 FORM = "crewagent.form"
@@ -25,11 +25,11 @@ FORM = "crewagent.form"
 OURS = "stenolog"
 """The field of a message that the old app passes over: what its other fields cannot say of the event."""
 SETTINGS = "settings"
-"""The role in the `source` of a mode switch that stands for no message."""
+"""The role in the `source` of a mode switch that is no message."""
 JOIN = "join"
 """The role in the `source` of a mode switch by which an agent joins that an import found on its way."""
 ACTIVE = "activeType"
-"""The field of the index for the mode that is active now; also the `role` of a switch made from it alone."""
+"""The field of the index for the mode that is active now; also the `role` of a switch made only from it."""
 SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "tool_calls": ("toolCalls",),
     "tool_call_id": ("toolCallId",),
@@ -161,7 +161,7 @@ PURPOSES: tuple[Purpose, ...] = ("summary", "memory", "routing")
 ASIDE = ("widget", "mode_switch")
 """Message types that are only for the screen by default."""
 SAID = ("llm_error", *PURPOSES)
-"""Message types that models are told, collapsed or not."""
+"""Message types that models are shown, collapsed or not."""
 
 
 class Shown(NamedTuple):

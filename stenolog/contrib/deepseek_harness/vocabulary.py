@@ -48,9 +48,9 @@ LOG_ONLY = frozenset(
         "web/deepseek-search-llm-request",
     )
 )
-"""The types of events that no model sees, and in which nobody speaks: they are counted."""
+"""The types of events that no model sees and that say nothing: they are counted."""
 COMPACTING = frozenset(("compact", "dsh-compaction-basic", "compact-checkpoint", "compact-basic"))
-"""The sources of a message that stands in the place of a span of the conversation."""
+"""The sources of a message that replaces a span of the conversation."""
 _KINDS: dict[str, AuthorKind] = {
     "": "person",
     "user": "person",

@@ -31,7 +31,7 @@ CALLS = ("toolRequest", "frontendToolRequest")
 NOTES = ("contextLengthExceeded", "conversationCompacted", "summarizationRequested", "systemNotification")
 """The types of items that goose shows to people and never sends to a model."""
 UNREADABLE = "unreadable_call"
-"""The name of a tool that stands in a call whose name and arguments goose could not read."""
+"""The name of a tool in a call whose name and arguments goose could not read."""
 ASIDE = ("actionRequired", "toolConfirmationRequest")
 """The types of items with which goose asks a person for leave."""
 

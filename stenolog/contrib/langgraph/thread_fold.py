@@ -126,10 +126,11 @@ class Thread:
     latest: dict[str, Saved] = field(default_factory=dict)
     links: Links = field(default_factory=dict)
     told: dict[str, list[int]] = field(default_factory=dict)
-    """The positions of the messages that were told, by key; likewise by the sha256 of their exact value."""
+    """The positions of the messages that were written, by key; likewise by the sha256 of their exact
+    value."""
     by_value: dict[str, list[int]] = field(default_factory=dict)
     spoken: set[int] = field(default_factory=set)
-    """The positions of those that were told in the open, and of those for the timeline alone."""
+    """The positions of those that requests have, and of those only for the timeline."""
     private: set[int] = field(default_factory=set)
     agents: dict[str, str] = field(default_factory=dict)
     """The author of each message, by the message's value."""
@@ -138,7 +139,7 @@ class Thread:
     """True if the thread was deleted while copies of it lived, and no checkpoint was put since."""
     hidden: tuple[events.PositionRange, ...] = ()
     records: set[int] = field(default_factory=set)
-    """The positions of entries that hold checkpoints and writes: nobody says anything there."""
+    """The positions of entries that hold checkpoints and writes: they say nothing."""
     entry_ids: set[str] = field(default_factory=set)
     calls: OpenCalls = field(default_factory=OpenCalls)
     resumed: tuple[Ref, ...] = ()

@@ -18,7 +18,7 @@ from stenolog.errors import CallerError, UnknownFormatError
 from stenolog.importers import Json, JsonObject, compact_json, regular_file
 
 ALL = "*"
-"""The step that stands for every item of a list."""
+"""The step that means every item of a list."""
 
 
 class FieldPath:
@@ -93,7 +93,7 @@ STANDARD = {
     "system": ("system", "developer"),
     "tool": ("tool", "function"),
 }
-"""The values that mean a kind where the mapping does not say."""
+"""The values that mean a kind by default."""
 PATHS = (
     "role",
     "text",

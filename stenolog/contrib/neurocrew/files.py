@@ -31,7 +31,7 @@ _SYSTEM = ("system", "developer")
 _IDS = ("id", "message_id")
 _TIMES = ("timestamp", "created_at", "time")
 _ID = re.compile(r"((?:\d+-)?[0-9a-f]{32})(?:-\d+)?")
-"""The id of a message: its key, and its number where there are more with it."""
+"""The id of a message: its key, and its number if more have it."""
 
 
 def role_of(message: dict[str, Any]) -> str:

@@ -14,7 +14,7 @@ from stenolog.importers import Json, JsonLinesReader, as_dict, as_list, compact_
 
 PROFILE, METADATA = 0, 513
 MESSAGES = (1, 9, 11, 42, 1111, 1934)
-"""The kinds that somebody says something with: notes, chat, threads, channels, comments, TENEX's tasks."""
+"""The kinds with words: notes, chat, threads, channels, comments, TENEX's tasks."""
 LATEST = 253402300799
 """The last second of the year 9999, which is as late as the log can say."""
 _HEX = re.compile(r"[0-9a-f]+")

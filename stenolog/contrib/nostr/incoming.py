@@ -19,7 +19,7 @@ from .participants import people
 
 LOGGER = logging.getLogger("stenolog.chats")
 OPENING = ":conversation:settings"
-"""The end of the id of the entry that an import begins a conversation with; the root's id stands before."""
+"""The end of the id of the entry that an import begins a conversation with; the root's id is before it."""
 
 
 class Incoming:

@@ -21,7 +21,7 @@ from stenolog.importers import ExistingLog, agent_called, as_dict, as_str
 from .events import MESSAGES, PROFILE, NostrEvent, is_hex
 
 SHORT = 8
-"""Digits of a key that stand for a name where none is known."""
+"""Digits of a key that are its name if none is known."""
 
 
 @dataclass

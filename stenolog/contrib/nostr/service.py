@@ -152,7 +152,7 @@ class Relay:
 TO_US, THREADS, PROFILES = "to-us", "threads", "profiles"
 ANYBODY = "*"
 RETRY_SECONDS = 1.0
-"""The pause before events are taken again where the log was busy."""
+"""The pause before events are taken again after the log was busy."""
 
 
 class NostrRelay:

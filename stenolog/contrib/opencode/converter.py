@@ -30,7 +30,7 @@ from .stored import SessionTree, Storage, StoredMessage, StoredSession, trees
 _SHORT = 8
 """Characters of a session's id by which a sub-agent is named."""
 _ABOUT = {"cwd": "directory", "project": "projectID", "version": "version"}
-"""Names of the settings, and of what a session tells."""
+"""Names of the settings, and of a session's own facts."""
 
 
 class OpenCode(importers.SessionConverter):

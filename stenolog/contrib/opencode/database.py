@@ -25,7 +25,7 @@ _INFO = {
     "version": "version",
     "revert": "revert",
 }
-"""The fields of a session, and the columns that they stand in."""
+"""The fields of a session, and their columns."""
 
 
 class DatabaseStorage:

@@ -29,7 +29,7 @@ SILENT = frozenset(
 )
 """Actions that no model is sent."""
 CLOSING = frozenset(("finish", "reject", "think"))
-"""Actions that are words alone, where the model made no call of them."""
+"""Actions that are only words, if the model made no call of them."""
 NO_ARGUMENTS = frozenset(
     ("thought", "confirmation_state", "security_risk", "hidden", "blocking", "is_static")
 )

@@ -30,7 +30,7 @@ LOGGER = logging.getLogger("stenolog.chats")
 TOKEN = re.compile(r"(\d{1,20}):[\w-]{3,200}", re.ASCII)
 KINDS = ("message", "edited_message", "callback_query")
 GONE = re.compile("thread|topic", re.IGNORECASE)
-"""In what Telegram says where there is no such topic, or it is closed."""
+"""A part of Telegram's message if there is no such topic, or it is closed."""
 HURRY = 5.0
 """Seconds for what is not worth waiting for."""
 
@@ -194,7 +194,7 @@ def _translated() -> Iterator[None]:
 
 TOO_MANY = 429
 FLOODED = 5.0
-"""Seconds to wait where the server does not say how many."""
+"""Seconds to wait if the server does not say how many."""
 CONNECT, READ, WAIT = 10.0, 30.0, 60.0
 
 
@@ -254,7 +254,7 @@ def _pause(content: bytes) -> float:
 
 
 SOON = 0.5
-"""Seconds after which it is asked again while something is not taken yet: nobody waits for a slow chat."""
+"""Seconds after which it is asked again while something is not taken yet: no caller waits for a slow chat."""
 
 
 async def poll(

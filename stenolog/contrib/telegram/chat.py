@@ -25,7 +25,7 @@ RESERVED = 300
 """Room for a heading, where another bot has to speak for an agent's own."""
 TORN = "(A part of this call cannot be shown here, so it cannot be approved here.)"
 SHOWN = 4.5
-"""Seconds after which to show again that somebody is at work: Telegram shows it for five."""
+"""Seconds after which to show again that an agent is at work: Telegram shows it for five."""
 WORK = ("call_model", "run_tools")
 TRIES = 5
 """So often a reply to a command is tried; it is not in the log."""

@@ -27,7 +27,7 @@ from .incoming import SYSTEM, IncomingMessage, answered, parse_update, unmarked
 
 LOGGER = logging.getLogger("stenolog.chats")
 REMEMBERED = 1000
-"""So many messages are known again when another bot is told of them too."""
+"""So many messages are known again when another bot gets them too."""
 FETCHES = 4
 """So often a file is asked for."""
 

@@ -33,7 +33,7 @@ BYTES = frozenset(("base64", "bytes", "data"))
 MAX_SHOWN = 60
 """The number of characters of a value that an error or a `repr` shows."""
 ATTRIBUTES = "Attributes:"
-"""The line of a docstring that its list of fields stands behind."""
+"""The line of a docstring before its list of fields."""
 SYNONYMS = {
     "arguments": "parameters",
     "content": "text",

@@ -61,7 +61,7 @@ TRIGGERS: Final[dict[Trigger, str]] = {
     "joined": "the agent takes part",
     "left": "the agent takes part no longer",
 }
-"""The triggers, each with the event that it stands for."""
+"""The triggers, each with its event."""
 STATES: Final[tuple[Status, ...]] = (
     "idle",
     "awaiting_llm",

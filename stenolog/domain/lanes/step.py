@@ -50,7 +50,7 @@ HOLDS: MappingProxyType[str, Callable[[LaneState], bool]] = MappingProxyType(
         "asked_since": lambda lane: lane.asked > lane.seen,
     }
 )
-"""The test behind each guard's name."""
+"""The test of each guard's name."""
 
 
 class Transition(NamedTuple):

@@ -26,7 +26,7 @@ SPOKEN = "a person has spoken"
 CANCELLED = "cancelled"
 # Rounds end by default, since agents could talk among themselves without end.
 ROUNDS = 10
-"""The number of rounds that agents talk among themselves, unless told otherwise."""
+"""The number of rounds that agents talk among themselves by default."""
 How: TypeAlias = Literal["answered", "passed", "failed", "cancelled", "left"]
 
 

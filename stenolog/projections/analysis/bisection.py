@@ -18,7 +18,7 @@ from stenolog.projections.requests.part_texts import messages
 
 Verdict: TypeAlias = Literal["still in", "gone", "never in"]
 REPLACED = "replaced"
-"""The rule's name where nothing of the sources is left, and no run tells why: a setting was changed."""
+"""The rule's name if nothing of the sources is left, and no run has the reason: a setting was changed."""
 
 
 class Bisected(NamedTuple):

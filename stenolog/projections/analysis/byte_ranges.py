@@ -22,7 +22,7 @@ from stenolog.projections.requests.transport import Transport, as_go
 
 TOOLS = "tools"
 ITEMS = ("content", "parts")
-"""The keys of a message that its pieces stand under, on one API or another."""
+"""The keys of a message that may hold its pieces, by API."""
 FRAME = "frame"
 PARAMETER = "parameter"
 

@@ -37,7 +37,7 @@ from .provider_bill import lane_apis
 Fate: TypeAlias = Literal["kept", "reworded", "added", "held", "dropped", "a setting"]
 FATES: tuple[Fate, ...] = ("kept", "reworded", "added")
 PREVIEW = "preview-note"
-"""The rule of a note that stands at an entry and says nothing of it."""
+"""The rule of a note at an entry that says nothing of it."""
 
 
 class Form(NamedTuple):

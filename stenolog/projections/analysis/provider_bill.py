@@ -231,7 +231,7 @@ def _with_card(now: LaneApis, agent: str, provider: str, model: str) -> LaneApis
 
 # Of all kinds: where only some are read, a damaged entry stops the reading.
 lane_apis = Fold("lane-apis", LaneApis(), _tell, state=LaneApis)
-"""The fold that tells by which API each lane is asked, without reading the log back."""
+"""The fold of the API by which each lane is asked, without reading the log back."""
 
 
 def known_api(name: str) -> str:

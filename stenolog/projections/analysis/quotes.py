@@ -11,7 +11,7 @@ from stenolog.domain.erasure import is_gone
 from stenolog.domain.events import AssistantMessage, Event, LlmError
 
 SHORTEST_TEXT = 12
-"""A whole text of fewer characters may stand elsewhere by chance."""
+"""A whole text of fewer characters may be elsewhere by chance."""
 SHORTEST_LINE = 24
 """A line, or the arguments of a call, of fewer characters may do so."""
 LINES = 200

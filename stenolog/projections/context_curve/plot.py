@@ -15,7 +15,7 @@ from .samples import MARK_WORDS, Mark, MarkKind, Sample
 WIDE, HIGH = 960, 320
 LEFT, RIGHT, TOP, BOTTOM = 62, 14, 46, 34
 COLUMNS = 160
-"""Places beside each other that a picture tells apart; a link goes to the request of each."""
+"""Places beside each other that can be seen apart; a link goes to the request of each."""
 DOTS = 60
 """Up to so many calls, each has a dot."""
 STYLE = """\

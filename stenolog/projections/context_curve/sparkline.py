@@ -21,7 +21,7 @@ from .plot import brief
 from .samples import answered_by, call_of, mark_of
 
 MOST = 40
-"""Points of a lane that are kept; where there would be more, two become one."""
+"""Points of a lane that are kept; if there would be more, two become one."""
 LANES = 12
 """The lanes that are kept: those that answered first."""
 WIDE, HIGH = 96, 20

@@ -23,7 +23,7 @@ from stenolog.projections.requests.incremental.session import TokenMeter
 from .samples import Mark, ModelCall, Sample, answered_by, call_of, mark_of
 
 Read = Callable[[int, int], Iterable[Entry]]
-"""Gives the entries behind a position, up to another one."""
+"""Returns the entries after a position, up to another one."""
 NONE = -1
 SLICE = 64
 """In so many entries it is asked once whether it is enough."""

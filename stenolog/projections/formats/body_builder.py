@@ -20,10 +20,10 @@ from stenolog.projections.messages.rules import NOT_CARRIED
 
 PICTURES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 ANSWERS = frozenset({"response_format", "text", "output_config", "generationConfig"})
-"""The parameters of the APIs that hold the JSON Schema of the answer, where there is one."""
+"""The parameters of the APIs that hold the JSON Schema of the answer, if there is one."""
 NO_FORMS: Mapping[int, Body] = {}
 OPENING = note("the conversation begins with your own words")
-"""The message that an API puts before an agent's own words, where it wants the user to begin."""
+"""The message that an API puts before an agent's own words, if it wants the user to begin."""
 
 
 class BuilderSavepoint(NamedTuple):

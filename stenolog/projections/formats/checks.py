@@ -18,7 +18,7 @@ Finding: TypeAlias = tuple[str, str]
 """A JSON pointer and what a law found there, which `judge` may still pass."""
 Findings: TypeAlias = Iterator[Finding]
 Steps: TypeAlias = Generator[Finding, None, Any]
-"""A generator of the findings in a message; it returns the state to remember behind the message."""
+"""A generator of the findings in a message; it returns the state to remember after the message."""
 Look: TypeAlias = Callable[[str, Body], Findings]
 Step: TypeAlias = Callable[[Any, str, Any], Steps]
 Judge: TypeAlias = Callable[[Body, Sequence[Finding]], Iterable[Finding]]

@@ -48,7 +48,7 @@ CODES: tuple[tuple[str, int], ...] = (
     (r"auth|permission|api.?key", 401),
     (r"invalid|bad.?request|not.?found", 400),
 )
-"""The status that a code stands for, if an error comes in mid-stream and has none."""
+"""The status that a code means, if an error comes in mid-stream and has none."""
 
 
 class Stated(NamedTuple):

@@ -22,7 +22,7 @@ SELF_PACED = re.compile(r"claude-opus-(?:4-[7-9]|[5-9])")
 REASONING_MODELS = re.compile(r"(?:^|/)(?:o\d|gpt-(?:[5-9]|[1-9]\d))")
 """The models that count their reasoning in the limit of the answer, and have another name for it."""
 ASKS_FOR_REASONING = re.compile(r"deepseek|kimi|moonshot|mimo", re.IGNORECASE)
-"""Models whose servers answer 400 where an assistant message of a tool loop lacks `reasoning_content`."""
+"""Models whose servers answer 400 if an assistant message of a tool loop lacks `reasoning_content`."""
 
 
 def family(model: str) -> str:

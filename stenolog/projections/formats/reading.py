@@ -49,7 +49,7 @@ class Result(NamedTuple):
 
 Item: TypeAlias = Spoken | Reply | Result
 ReadMessage: TypeAlias = Callable[[Mapping[str, json_fields.Json], str, json_fields.Blobs], Iterator[Item]]
-"""Function that reads a message; it is told the model that answers, and keeps media among the blobs."""
+"""Function that reads a message; it gets the model that answers, and keeps media among the blobs."""
 
 
 Body: TypeAlias = Mapping[str, json_fields.Json]

@@ -2,9 +2,9 @@
 
 The sha256 of a receipt proves that a request was built again; its sections show where one differs.
 
->>> told = sections({"model": "m", "prompt": "User: a"}, "prompt")
->>> first_difference(told, {"model": "m", "prompt": "User: b"}, "prompt")
-'/prompt, turn 0'
+    >>> told = sections({"model": "m", "prompt": "User: a"}, "prompt")
+    >>> first_difference(told, {"model": "m", "prompt": "User: b"}, "prompt")
+    '/prompt, turn 0'
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from stenolog.domain.parts import ImagePart
 Json = Any
 LARGEST = 2**53 - 1
 LONGEST_TITLE = 100
-"""Characters of a title that is made of somebody's words."""
+"""Characters of a title that is made of a message."""
 TAKEN = frozenset({"user", "system"})
 """Names that requests use for senders that are no agents."""
 _OF_NO_PART = ("type", "cache_control")

@@ -33,7 +33,7 @@ _MARKER = re.compile(
     rf"([\n{_ENDS}]{_BLANKS})"
     rf"(?=(?i:User|Assistant|System|Tool)(?:{_BLANKS}\([^)\n{_ENDS}]*\))?{_BLANKS}:)"
 )
-"""A marker of the plain API, behind the end of a line."""
+"""A marker of the plain API, after the end of a line."""
 _SHORT_MARKER = re.compile(_MARKER.pattern.replace(r"]*\)", r"]{0,200}\)"))
 """A marker with a label of 200 characters at most, as pipelines before `requests@6` looked for."""
 REMEMBERED = 16_384

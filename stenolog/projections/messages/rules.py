@@ -117,7 +117,7 @@ HELD = "held"
 HAD = frozenset({"delivered", HELD})
 """The rules by which a request lacks what its model has all the same."""
 FRONT = frozenset(STAGES[PROMPT])
-"""The rules of what stands around the conversation."""
+"""The rules of the texts around the conversation."""
 CUTS = frozenset({"over-budget", "beyond-last", NO_ROOM})
 """The rules by which the window lets entries go."""
 REPAIRS = frozenset(

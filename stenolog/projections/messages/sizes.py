@@ -30,7 +30,7 @@ IMAGE_TOKENS = 1_500
 
 
 SCHEMAS = frozenset({"schema", "json_schema", "responseSchema", "responseJsonSchema"})
-"""Keys of an API's parameters under which the JSON Schema of an answer stands."""
+"""Keys of an API's parameters that hold the JSON Schema of an answer."""
 
 
 class Size(NamedTuple):

@@ -1,13 +1,13 @@
 """Recipes: how a JSON value is made of another one, so that only the difference is stored.
 
->>> text = "How many loaves are in the oven, and when will the last of them be done?"
->>> built = {"system": "You are a baker.", "messages": [{"role": "user", "content": text}]}
->>> sent = {"content": [{"type": "text", "text": text}], "role": "user"}
->>> recipe = recipe_of(sent, Source(built))
->>> recipe
-{'content': [{'type': 'text', 'text': {'$': '/messages/0/content'}}], 'role': 'user'}
->>> value_of(recipe, built) == sent
-True
+    >>> text = "How many loaves are in the oven, and when will the last of them be done?"
+    >>> built = {"system": "You are a baker.", "messages": [{"role": "user", "content": text}]}
+    >>> sent = {"content": [{"type": "text", "text": text}], "role": "user"}
+    >>> recipe = recipe_of(sent, Source(built))
+    >>> recipe
+    {'content': [{'type': 'text', 'text': {'$': '/messages/0/content'}}], 'role': 'user'}
+    >>> value_of(recipe, built) == sent
+    True
 
 A recipe is JSON. An object with the key `$` refers to the source; all others are written as they are:
 
@@ -41,13 +41,13 @@ SHORTEST = 48
 SHORTEST_CUT = 64
 """Characters that a text must have in common with another one to be cut out of it."""
 SAID = frozenset({"text", "content", "output"})
-"""The keys of words; those that stand behind the name of who said them must be erased with these."""
+"""The keys of words; those after the name of their author must be erased with these."""
 SHORTEST_PART = 4
 """Characters of words that are looked for in a longer text, at its ends or as lines of their own."""
 LARGEST_TEXT = 64
-"""Characters of a text that stands in a recipe itself; a longer one is a blob, which can be removed."""
+"""Characters of a text in a recipe itself; a longer one is a blob, which can be removed."""
 LONGEST_RECIPE = 512
-"""Characters of a recipe that stands in a receipt; the same longer one is a blob, and so is kept once."""
+"""Characters of a recipe in a receipt; the same longer one is a blob, and so is kept once."""
 LARGEST = 128 << 20
 """Characters that a body may be made of."""
 NODE, BLOB = 16, 1024
@@ -58,7 +58,7 @@ UNREAD = frozenset(
         "media_type", "object", "phase", "effort", "ttl",
     }
 )  # fmt: skip
-"""The keys of texts that are no words; short ones stand in a recipe themselves."""
+"""The keys of texts that are no words; short ones are in a recipe themselves."""
 
 
 class Source:

@@ -37,10 +37,10 @@ RequestCode: TypeAlias = Literal[
     "stopped",
     "tools",
 ]
-"""The reason why a request cannot be sent, in one word; empty where it can."""
+"""The reason why a request cannot be sent, in one word; empty if it can."""
 
 PATCH = "patch"
-"""The key of a plan under which the patch of another program's request stands."""
+"""The key of a plan that holds the patch of another program's request."""
 
 
 def sent_under(receipt: Receipt) -> Policy:

@@ -16,7 +16,7 @@ HTML = re.compile(r"<(?=[A-Za-z/!?])")
 """The beginning of HTML, and of a link in pointed brackets."""
 _HARMLESS = r"https?://|mailto:|\)|[^\s:&()<>]+(?:[\s)>]|$)"
 LINK = re.compile(rf"(?<=\])(?=[(:])(?![(:][ \t]*<?(?:{_HARMLESS}))", re.IGNORECASE)
-"""The place where a link begins that leads elsewhere than to the web or a file: to a script, say."""
+"""The beginning of a link that leads elsewhere than to the web or a file: to a script, say."""
 FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})")
 SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
 

@@ -1,7 +1,7 @@
 """Usage and cost of a conversation: calls, tokens, tools, errors and times, by lane, run and model.
 
->>> usage([]).total.calls
-0
+    >>> usage([]).total.calls
+    0
 
 Each range is a tenth wider than the one before and counts as its middle: percentiles are at most 5 % off (up
 to 20 they are exact). Whole numbers make it the same everywhere.

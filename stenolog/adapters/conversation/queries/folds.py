@@ -42,7 +42,7 @@ S = TypeVar("S")
 WORTH_KEEPING = 32
 """So many entries must have been folded before their state is worth a checkpoint."""
 SPACING = 4096
-"""So many entries are folded at most until what came of them is kept, whatever came of them."""
+"""So many entries are folded at most until their result is kept."""
 BATCH = 32
 """So many runs are written at once."""
 

@@ -119,7 +119,7 @@ class Findings:
         self.erased: dict[tuple[int, int], str] = {}
         """The erased entries, by stream and position, and the hash of what is left of each."""
         self.told_erased: set[tuple[int, int]] = set()
-        """Those that an entry behind them says were erased."""
+        """Those that a later entry says were erased."""
         self.named_blobs: dict[str, tuple[str, int, str]] = {}
         self.blobs = 0
         self.log_head = ""

@@ -24,7 +24,7 @@ from .parallel import Chunk, cores, heads, run_in_processes, shares
 SIZE = 500
 """So many positions make a task: some seconds, where each of them is checked."""
 WORTH, WORTH_AT_ENDS = 500, 50_000
-"""More positions are worth another process; or more entries, where each lane is checked behind its last."""
+"""More positions are worth another process; or more entries, where each lane is checked after its last."""
 
 
 class CheckedRequests(NamedTuple):

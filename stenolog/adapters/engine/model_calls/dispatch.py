@@ -20,7 +20,7 @@ from stenolog.projections.requests.transport import Outgoing, Transport
 
 # The check reads the whole conversation, so only a sample of calls pays for it.
 SAMPLED = 0.01
-"""The share of calls that are checked where not all are."""
+"""The share of calls that are checked if not all are."""
 BODY = Transport()
 DIFFERS = "not sent: the request, built again from the log, differs"
 

@@ -22,7 +22,7 @@ from stenolog.projections.fold import fold
 TITLE = "Recalled from other conversations:"
 # One common word is chance, and a passage about something else costs more than it helps.
 LEAST_WORDS = 2
-"""The words of a message that a passage must have, where the message has as many."""
+"""The words of a message that a passage must have, if the message has as many."""
 
 
 class AutoRecall(Upkeep):

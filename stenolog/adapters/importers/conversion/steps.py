@@ -63,12 +63,12 @@ class ExistingLog:
     answers: dict[str, Answered] = field(default_factory=dict)
     """The assistant messages, by each foreign record they were made of."""
     used: dict[tuple[str, str], Usage] = field(default_factory=dict)
-    """By agent and foreign message, the tokens that its entries tell together."""
+    """By agent and foreign message, the sum of its entries' tokens."""
     said: dict[str, int] = field(default_factory=dict)
     """By entry id, a hash of the parts of each message."""
     agents: set[str] = field(default_factory=set)
     ran: dict[str, str] = field(default_factory=dict)
-    """By the id of a sub-agent, the id of the call that ran it, where the result tells."""
+    """By the id of a sub-agent, the id of the call that ran it, if the result has it."""
     prompts: dict[str, str] = field(default_factory=dict)
     """By the words that a call gave a sub-agent, the id of the call."""
     kinds: dict[str, str] = field(default_factory=dict)

@@ -24,7 +24,7 @@ LOOKED_AT = 200
 NAMED_BY = 20
 """The number of records that describe a file of an unknown format in an error."""
 _HEAD = 64 * 1024
-"""In how many bytes the first good line must begin, where the very first is none."""
+"""In how many bytes the first good line must begin, if the very first is none."""
 _MCP = (b"STDIN: {", b"STDOUT: {", b"STDERR: ")
 """The beginnings of what goose's tests record of an MCP server's streams."""
 FIRST, LAST = True, False

@@ -30,7 +30,7 @@ LEAST = 64 * MIB
 RATIO = 200
 """A larger file may be decompressed to this many times its size."""
 LARGEST_WINDOW = 128 * MIB
-"""The largest window of a Zstandard frame: more needs `--long` of whoever decompresses it."""
+"""The largest window of a Zstandard frame: more needs `--long` to decompress."""
 LARGEST_VALUE = 128 * MIB
 """Bytes of the largest value in a database."""
 FEWEST_STEPS = 1_000_000

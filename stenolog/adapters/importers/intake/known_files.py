@@ -39,7 +39,7 @@ REVISION = 5
 OWN = ("stenolog", "stenolog-db")
 """Formats whose conversations are compared with those of the log each time."""
 LARGEST = 100_000
-"""Bytes of what is remembered of one file: of one with so much to tell, nothing is."""
+"""Bytes of what is remembered of one file: of one with more, nothing is."""
 
 
 class KnownFile(NamedTuple):

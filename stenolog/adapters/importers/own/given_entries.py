@@ -30,7 +30,7 @@ CONTENT = ("event", "payload", "payload_base64")
 PLACE = ("kind", "topic", "id", "time", "at")
 MADE_ANEW = ("conversation", "position", "digest", "salt", "blobs")
 Placed: TypeAlias = "tuple[str, Json]"
-"""A JSON value, and where it stands, for an error."""
+"""A JSON value and its place, for an error."""
 
 
 class Given(NamedTuple):

@@ -22,7 +22,7 @@ MEASURED = "2.1.197"
 SNAPSHOT = "prompt_snapshot"
 """The attachment that has the system prompt and the tools."""
 _TOLD_TO_THE_MODEL = frozenset({"SessionStart", "UserPromptSubmit"})
-"""The events whose hooks tell the model their output; that of other hooks is for the person alone."""
+"""The events whose hooks' output is for the model; that of other hooks is only for the person."""
 _FOR_THE_PERSON = frozenset({"hook_system_message", "hook_non_blocking_error", "hook_cancelled"})
 _WORDS_ELSEWHERE = frozenset(
     {"plan_mode", "plan_mode_exit", "plan_mode_reentry", "auto_mode", "task_reminder", "todo_reminder"}

@@ -22,7 +22,7 @@ LISTEN = ("--input-format", "stream-json")
 SYNTHETIC = "<synthetic>"
 """The model of messages that Claude Code writes itself, such as the words of an error."""
 GONE = "no conversation found"
-"""In what it says where it cannot resume the session."""
+"""A part of its message if it cannot resume the session."""
 
 
 def prompted(prompt: str) -> dict[str, Any]:

@@ -34,7 +34,7 @@ _ASIDE = frozenset(
         "ai-title",
     }
 )
-"""Records that say nothing, and may stand between queued words and their delivery."""
+"""Records that say nothing, and may be between queued words and their delivery."""
 _LONGEST_WAIT_MS = 30 * 24 * 3600 * 1000
 
 
@@ -57,7 +57,7 @@ class ClaudeCode:
         self._renders = False
         """The file writes what it sends of an attachment, so one without that was not sent."""
         self._late: list[Line] = []
-        """Attachments that an earlier import may have passed over: the next message tells."""
+        """Attachments that an earlier import may have passed over: the next message decides."""
         self._at = EPOCH
         self._permission = self.conversation.setup.mode
         self._session_mode = "normal"

@@ -39,7 +39,7 @@ class GeminiCli(GeminiSession):
     def __init__(self, log: ExistingLog) -> None:
         super().__init__(log)
         self._waiting: JsonObject = {}
-        """The last answer, whose calls may still be told."""
+        """The last answer, whose calls may still be written."""
         self._list: list[JsonObject] = []
         """The list that is to replace all messages; a resumed chat begins with one that lacks them."""
 

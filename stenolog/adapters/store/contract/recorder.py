@@ -40,7 +40,7 @@ class LogRecorder(ProcessRecorder):
     address: str
     """The text that opens the log in another process; never shown, for it may hold a password."""
     sidecar_path: str
-    """The path that the names of the files beside the log begin with; ":memory:" where it has none."""
+    """The path that the names of the files beside the log begin with; ":memory:" if it has none."""
     is_private: bool
     """True if no other process can open this log."""
     conversations: ConversationStore

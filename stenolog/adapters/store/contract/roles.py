@@ -91,7 +91,7 @@ class BlobStore(ABC):
     """Blobs: content by its sha256."""
 
     can_collect: bool
-    """True if the store can tell whether a blob is in use."""
+    """True if the store knows whether a blob is in use."""
     pinned: Mapping[str, int]
     """By sha256, how often this process has put a blob that no durable payload has named since."""
 

@@ -19,7 +19,7 @@ EVERYWHERE = 0
 Synchronous: TypeAlias = Literal["full", "normal"]
 MEMORY = ":memory:"
 DEADLINE = 10.0
-"""Seconds that a call waits for others, unless told otherwise."""
+"""Seconds that a call waits for others by default."""
 
 
 class Head(NamedTuple):

@@ -29,7 +29,7 @@ RENEW = 2.0
 """Seconds between two renewals."""
 # What is left until the end of the lease is for the effects, which need time to stop.
 UNPROTECTED = 6.0
-"""Seconds after which a process that has not renewed its row tells its runners."""
+"""Seconds after which a process that has not renewed its row warns its runners."""
 LOOK = 0.25
 """Seconds between two looks at that."""
 # A suspended machine stops the usual clock, while its lease goes on.

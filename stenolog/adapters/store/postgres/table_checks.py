@@ -27,7 +27,7 @@ TYPES = {
     "TIMESTAMPTZ": "timestamp with time zone",
     "UUID": "uuid",
 }
-"""Types as PostgreSQL tells them, by the words that they are made with."""
+"""Types as PostgreSQL names them, by the words that they are made with."""
 COLUMNS = """SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull
     FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
         JOIN pg_attribute AS a ON a.attrelid = c.oid
@@ -86,7 +86,7 @@ INDEXES = """SELECT i.indexrelid::bigint, x.relname FROM pg_index AS i
 HEAPS = """SELECT c.oid::bigint, c.relname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
     WHERE n.nspname = %s AND c.relkind = 'r' AND c.relpersistence = 'p' ORDER BY c.relname"""
 MOST = 20
-"""Faults of one table that are told."""
+"""Faults of one table that are listed."""
 
 
 class ColumnShape(NamedTuple):

@@ -211,7 +211,7 @@ def imported_spans(recorder: LogRecorder, stream: Stream) -> tuple[PositionRange
 
 
 Unread: TypeAlias = Callable[[int], Iterator[tuple[int, Entry]]]
-"""The entries behind a mark, each with the mark to go on from."""
+"""The entries after a mark, each with the mark to go on from."""
 
 
 def follow(recorder: LogRecorder, unread: Unread, mark: int, timeout: float | None) -> Iterator[Entry]:

@@ -22,10 +22,10 @@ from stenolog.domain.history import digest_of as digest_of_change
 from .raw_pages import RawRow
 
 WIDEST_GAP = 64
-"""Positions: more rows than a page has. Behind a wider gap an entry counts if the next one confirms it."""
+"""Positions: more rows than a page has. After a wider gap an entry counts if the next one confirms it."""
 POSITION_BITS = 62
 Digests: TypeAlias = frozenset[bytes]
-"""The digests that a position may have had: several where a row is damaged, none where it is gone."""
+"""The digests that a position may have had: several if a row is damaged, none if it is gone."""
 
 
 class Candidate(NamedTuple):

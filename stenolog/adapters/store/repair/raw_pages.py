@@ -26,7 +26,7 @@ FRAME_HEADER = 24
 LONGEST_HEADER = 64
 """Bytes that a row's header may have."""
 SIZES = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0)
-"""Bytes of a value by its serial type; from 12 on the type tells the length."""
+"""Bytes of a value by its serial type; from 12 on the type gives the length."""
 FLOAT = 7
 # A leaf does not say which table it is of; each of these has another number of columns.
 TABLES: Mapping[int, tuple[str, str]] = {

@@ -60,7 +60,7 @@ OUTDATED = "DELETE FROM checkpoints WHERE stream = ? AND fold = ? AND version <>
 DROP = "DELETE FROM checkpoints WHERE stream = ?"
 
 WHOLE_LOG = 0
-"""In the place of a stream, for what is kept of no conversation alone."""
+"""In the place of a stream, for what belongs to no single conversation."""
 
 Row: TypeAlias = tuple[Any, ...]
 

@@ -280,7 +280,7 @@ TERM = re.compile(r'(?P<no>-(?=[\w"]))?(?:"(?P<phrase>[^"]*)"?|(?P<word>[^\s"]+)
 MOST_TERMS = 100
 # Word joiner: the tokenizer takes it for a separator, and it shows nothing.
 SEAM = "\u2060"
-"""Stands behind each letter of a script that writes no blanks between words."""
+"""Follows each letter of a script that writes no blanks between words."""
 # Noncharacters, which no text may hold; `folded` makes them blanks in one that has them.
 BEGIN, END = "\ufdd0", "\ufdd1"
 """The characters around each hit, while it is looked for."""

@@ -276,7 +276,7 @@ BYTE_LOCKS_SUPPORTED = set_lock is not None
 OPENING_BYTE = 1 << 61
 """The byte that a process has locked while it opens the database; exclusively, while it replaces it."""
 BLOBS_BYTES = 1 << 62
-"""The first of the bytes that stand for blobs."""
+"""The first of the bytes that mean blobs."""
 SHARED, EXCLUSIVE, FREE = F_RDLCK, F_WRLCK, F_UNLCK
 _FLOCK = "hhqqi0q"
 """The C struct: type, whence, start, length, process."""

@@ -115,7 +115,7 @@ def _greet(chat: Chat) -> None:
 Command: TypeAlias = Callable[[Chat, str], None]
 COMMANDS: dict[str, Command] = {}
 SHOWN = 20
-"""So many entries `/log` shows unless told."""
+"""So many entries `/log` shows by default."""
 
 
 class QuitError(Exception):

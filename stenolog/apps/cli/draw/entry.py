@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Conversation
 
 RECORD = ("call_id", "call", "source", "session", "receipt", "meta")
-"""The fields for programs: they stand below the words."""
+"""The fields for programs, shown below the words."""
 PROOFS = {"signature": "signed", "encrypted": "encrypted"}
 SHORT, DEEPEST = 80, 2
-"""Fields of so many characters stand on one line; of values within values so many cells deep."""
+"""Fields of so many characters are on one line; of values within values so many cells deep."""
 
 
 def raw_entry(entry: Entry) -> Iterator[Piece]:

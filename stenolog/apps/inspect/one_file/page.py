@@ -29,7 +29,7 @@ FORMAT = 1
 WIDTH = 8_190
 """Characters in a line of base64: some editors stumble over a line of a megabyte."""
 MOST_ITEMS, MOST_CHARACTERS = 200, 60_000
-"""So much of the timeline stands in the page as plain HTML, for a reader without JavaScript."""
+"""So much of the timeline is in the page as plain HTML, for a reader without JavaScript."""
 HEAD = """\
 <!doctype html>
 <html lang="en">

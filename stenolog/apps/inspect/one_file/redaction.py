@@ -14,7 +14,7 @@ from stenolog.domain.events import Unknown
 from stenolog.domain.redaction import REDACTED, redacted
 
 SHORTEST = 4
-"""A value of fewer characters is taken out under its key alone: elsewhere it may be any word."""
+"""A value of fewer characters is taken out only under its key: elsewhere it may be any word."""
 
 
 class Taken(NamedTuple):

@@ -28,7 +28,7 @@ PAGE = 60
 INLINE = 100
 """Up to so many entries the page holds the request itself; beyond them its script asks for it."""
 LONG = 1000
-"""Entries from which on snapshots of the past are made before somebody asks."""
+"""Entries from which on snapshots of the past are made in advance."""
 STRIDE = 256
 """Entries that are taken in at once for that."""
 TWIN = 200

@@ -22,7 +22,7 @@ from stenolog.projections.views.lines import describe
 LONGEST = 50_000
 """The most letters of an entry that the page holds."""
 AHEAD = 2_000
-"""So many entries behind it are looked at for requests that it is in, unless `upto` says how far."""
+"""So many entries after it are looked at for requests that it is in, unless `upto` says how far."""
 
 
 class EntryHistory(NamedTuple):

@@ -22,7 +22,7 @@ from stenolog.projections.analysis.explain import described, left_out, why
 from stenolog.projections.requests import Request
 
 BESIDE = 30
-"""The lines at each end of a request that stand beside the entries of its conversation."""
+"""The lines at each end of a request that are beside the entries of its conversation."""
 COPIES = {"json": "JSON", "curl": "cURL", "python": "Python", "pytest": "pytest"}.items()
 """The forms that a request can be taken along in."""
 

@@ -22,7 +22,7 @@ TOOLS = 40
 LONGEST = 6_000
 """The bytes of a range, and the characters of a schema, that a page shows."""
 SCHEMAS = ("input_schema", "parameters", "parametersJsonSchema", "inputSchema")
-"""The keys of a tool that the schema of its arguments stands under, on one API or another."""
+"""The keys of a tool that may hold the schema of its arguments, by API."""
 
 
 class ToolFact(NamedTuple):

@@ -25,7 +25,7 @@ RUNS = 20
 LONGEST = 6_000
 """The characters of a text that a page shows."""
 GAP = 32
-"""Entries that nobody asked for are read too, where so few of them stand between two that are needed."""
+"""Entries that are not needed are read too, if so few of them are between two that are."""
 
 
 class PartLine(NamedTuple):

@@ -142,12 +142,12 @@ _FORMS: tuple[tuple[str, str, str], ...] = (
         r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PWD|CREDENTIALS?)\s*=\s*)(?P<secret>[^\s\"'\\#$]{8,200})",
     ),
 )
-"""Kind, anchors in small letters of which one stands in each secret or before it, and the form itself."""
+"""Kind, anchors in small letters of which one is in each secret or before it, and the form itself."""
 _HARMLESS = re.compile(
     r"(?i)^(?:x+|\*+|\.+|<.*>|\$\{?.*|%\(?.*|\{\{.*|(?:your|my|the|an?|some|example|dummy|fake|test|changeme)(?:[\W_].*)?"
     r"|.*(?:example|placeholder|redacted|process\.env|os\.environ|getenv).*|true|false|null|none|undefined)$"
 )
-"""Values that documents put where a secret would stand."""
+"""Values that documents put in place of a secret."""
 
 _ESCAPE = re.compile(r"(?<!\\)\\+(u[0-9a-fA-F]{4}|[nrtbf/])")
 _NAMED = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "/": "/"}
@@ -165,7 +165,7 @@ _COMPILED = tuple(
     for order, (kind, anchors, pattern) in enumerate(_FORMS)
 )
 BEFORE, BEHIND = 120, 8_000
-"""Characters before an anchor that a secret may begin at, and behind it that it may end at."""
+"""Characters before an anchor at which a secret may begin, and after it at which it may end."""
 
 
 class Secret(NamedTuple):

@@ -26,13 +26,14 @@ COMMIT_SECONDS = 5.0
 PART_BYTES = 1 << 20
 """A redacted body is recorded in such parts: no record is larger than `journal.MAX_PAYLOAD_BYTES`."""
 MAX_REDACTED_BYTES = 64 << 20
-"""A larger body is not recorded where it would have to be redacted. No provider takes one to a model."""
+"""A larger body is not recorded if it would have to be redacted. No provider takes one to a model."""
 REDACTED_AT_ONCE_BYTES = 64 << 10
 """A larger body is redacted in a thread, since it takes up to seconds, and others are forwarded meanwhile."""
 REDACTING_SECONDS = 3.0
 """The end of the tap waits no longer than this for answers that are being redacted."""
 GATHER_SECONDS = 0.005
-"""Records that nobody waits for go to the writer together, since each wake-up of its thread costs time."""
+"""Records that no request waits for go to the writer together, since each wake-up of its thread costs
+time."""
 BACKLOG_BYTES = 16 << 20
 """Answers are read no faster than the disk takes them, from this backlog on."""
 MAX_BACKLOG_BYTES = 64 << 20

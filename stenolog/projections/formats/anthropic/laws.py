@@ -13,7 +13,7 @@ from . import parameters as anthropic_parameters
 THINKING = frozenset({"thinking", "redacted_thinking"})
 SMALLEST_BUDGET = 1024
 MAY_FOLLOW = {"user": ("assistant", "system"), "system": ("assistant",)}
-"""The roles behind a role; behind any other it is the user's turn."""
+"""The roles after a role; after any other it is the user's turn."""
 
 
 def _blocks(at: str, message: checks.Body, kind: str = "") -> Iterator[tuple[str, checks.Body]]:

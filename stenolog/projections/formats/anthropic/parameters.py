@@ -25,7 +25,7 @@ from stenolog.projections.messages.message import BlobText, Body, Preamble
 
 # The API demands a limit.
 MAX_TOKENS = 4096
-"""The token limit of the answer where the card sets none."""
+"""The token limit of the answer if the card sets none."""
 # The API refuses a smaller one.
 SMALLEST_BUDGET = 1024
 """Minimum thinking budget in tokens."""

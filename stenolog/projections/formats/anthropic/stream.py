@@ -34,7 +34,7 @@ STREAMED: Mapping[str, tuple[Kind, str]] = {
     "thinking_delta": ("reasoning", "thinking"),
     "input_json_delta": ("tool_call", "partial_json"),
 }
-"""The deltas that are streamed on: of what kind they are, and where they have their text."""
+"""The deltas that are streamed on: their kind, and the place of their text."""
 BEGINS: Mapping[str, tuple[Kind, str]] = {
     "text": ("text", "text"),
     "thinking": ("reasoning", "thinking"),

@@ -312,7 +312,7 @@ def as_text(parts: Iterable[Part], *, acts: bool = False) -> str:
 
 
 Apply: TypeAlias = Callable[[Message, Entry], Message | None]
-"""The message as the lane is shown it; the same one where nothing is done, None where it is left out."""
+"""The message as the lane is shown it; the same one if nothing is done, None if it is left out."""
 
 
 class Transform(NamedTuple):

@@ -26,7 +26,7 @@ from .view import AT_WORK, CUT_OFF, LATEST, NEWEST, Contents, View
 ENDLESS = 2**63 - 1
 # With a fixed part alone, a card with many tools was unsendable long before there was anything to cut.
 RESERVE = 32
-"""A budget keeps at least one part in so many free for what stands around the conversation."""
+"""A budget keeps at least one part in so many free for the texts around the conversation."""
 NOTHING = Size()
 # Between two cuts, what is sent begins with all of what was sent before, which a prompt cache pays for. On
 # 100 turns with tools under 16,000 tokens, 92.5 % of the bytes sent began as the request before. With a half

@@ -19,7 +19,7 @@ from stenolog.projections.requests.request import PATCH, sent_under
 from . import building
 
 NEAR = 1000
-"""The answer to a request is looked for among so many entries behind it."""
+"""The answer to a request is looked for among so many entries after it."""
 _patches: WeakKeyDictionary[Any, dict[object, Patches]] = WeakKeyDictionary()
 _turn = Lock()
 

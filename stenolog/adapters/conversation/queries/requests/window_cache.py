@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from stenolog.projections.context_curve.tracer import ContextTracer
 
 ROWS = 50_000
-"""So many entries are held at most, over all windows of a log; one window is held whatever its weight."""
+"""So many entries are held at most, over all windows of a log; one window is held even if it is larger."""
 REQUESTS = 16
 """So many requests of the past are kept at most; a large one takes some megabytes."""
 TRACERS = 4

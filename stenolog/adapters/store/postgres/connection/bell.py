@@ -19,13 +19,13 @@ from stenolog.domain.errors import StoreError
 from .datastore import LogConnection, PostgresLogDatastore, turns_of
 
 GATHER = 0.025
-"""Seconds for which commits are gathered before others are told."""
+"""Seconds for which commits are gathered before others are notified."""
 LOOK = 1.0
-"""Seconds between two looks at the log where NOTIFY tells of commits, which may get lost."""
+"""Seconds between two looks at the log with NOTIFY, which may get lost."""
 LOOK_ALONE = 0.25
-"""Seconds between two looks where no NOTIFY passes."""
+"""Seconds between two looks if no NOTIFY passes."""
 LINGER = 5.0
-"""Seconds after which the thread that tells ends, if there was nothing to tell."""
+"""Seconds after which the notifying thread ends, if there was nothing to send."""
 DRAFTS = "drafts"
 """The payload of a NOTIFY where only drafts have grown: most processes need not look then."""
 # What an append, a fork, a rename or a deletion changes, and a piece of a draft; each read from an index.

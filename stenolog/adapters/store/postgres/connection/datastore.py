@@ -33,14 +33,14 @@ from .errors import RAISED, ConnectionsInUse, is_lost, may_be_repeated, to_store
 
 T = TypeVar("T")
 HISTORY = 0
-"""The turn of whoever begins, forks, renames, archives, deletes or erases: it writes to `history`."""
+"""The turn of a writer that begins, forks, renames, archives, deletes or erases: it writes to `history`."""
 # In one statement, and in order, so that no two transactions wait for each other.
 TURNS = """SELECT pg_advisory_xact_lock({class}, turn) FROM (
     SELECT DISTINCT key::int AS turn FROM unnest(%s::bigint[]) AS key ORDER BY turn OFFSET 0) AS turns"""
 HAS_TIMEOUT = "timeout" in signature(psycopg.Connection.wait).parameters
 """True if this release of the driver can wait for a limited time."""
 LATER = 2.0
-"""Seconds behind the deadline of the server after which the client ends a statement."""
+"""Seconds after the deadline of the server when the client ends a statement."""
 PAUSE = 0.05
 """Seconds before another attempt with a new connection; doubled each time, up to a second."""
 

@@ -15,7 +15,7 @@ from psycopg import errors as pg
 from stenolog.domain.errors import StoreError, UnsupportedVersionError
 
 VERSION = 2
-"""Since 2, ranges that were imported stand in the history."""
+"""Since 2, ranges that were imported are in the history."""
 # Enough for millions of entries of one transaction, and for seventy years at 1,000 transactions a second.
 MARK_BITS = 22
 """The bits of a notification id that count the entries of one transaction; those above are its number."""
@@ -112,9 +112,9 @@ CREATE UNLOGGED TABLE {s}.pins (
     PRIMARY KEY (sha256, process)
 )
 """
-"""`conversations` hold where each stands, moved by a conditional UPDATE: half of a page is left free, so that
-the row is moved within it. Drafts, processes and pins need no durability: a crash of the server empties them,
-which costs a draft."""
+"""`conversations` hold the position of each, moved by a conditional UPDATE: half of a page is left free, so
+that the row is moved within it. Drafts, processes and pins need no durability: a crash of the server empties
+them, which costs a draft."""
 # Not by `to_regclass`: its answer comes from a cache that a wait for an advisory lock does not renew, and a
 # process that has waited for another one to make the tables would not see them.
 HAS_META = """SELECT EXISTS (SELECT FROM pg_catalog.pg_class

@@ -122,7 +122,7 @@ ODD = f"""SELECT type, name FROM sqlite_master WHERE (type = 'trigger' AND sql <
     OR (lower(name) IN ({", ".join(repr(each.split()[2]) for each in MADE)})
         AND rtrim(sql, char(10, 32)) NOT IN ({", ".join("?" * len(MADE))}))
     OR (lower(name) IN ('stenolog_tables', 'stenolog_lineage') AND sql NOT LIKE 'CREATE TABLE %') LIMIT 1"""
-"""Finds what could change what is written, or stand in the place of a table."""
+"""Finds what could change what is written, or replace a table."""
 FILLED: Mapping[int, Callable[[sqlite3.Connection], None]] = {
     4: conversation_rows.fill_history,
     6: conversation_rows.record_imports,

@@ -193,7 +193,7 @@ class GroupCommit:
 
 
 Job: TypeAlias = "Callable[[Savepoint], T]"
-"""Something to be written, in a transaction with others: all of it or, where it raises, nothing of it."""
+"""Something to be written, in a transaction with others: all of it or, if it raises, nothing of it."""
 
 
 class Savepoint:

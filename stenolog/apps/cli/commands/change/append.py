@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Log
 
 STDIN = "-"
-"""The argument that stands for stdin, with the text or the events."""
+"""The argument that means stdin, with the text or the events."""
 IN_WORDS = ("user", "system", "assistant")
 
 

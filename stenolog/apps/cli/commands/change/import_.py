@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 KEYS, MAPPED = "an object with the keys", "--mapping FILE says where it has its messages"
 STDIN = Path("-")
-"""The path that stands for stdin."""
+"""The path that means stdin."""
 
 
 @command("import", example=f"stenolog import {SESSIONS}")

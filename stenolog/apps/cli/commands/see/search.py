@@ -34,7 +34,7 @@ WITHOUT = re.compile(r'-[\w"]')
 DANGLING = re.compile(r"^OR\b|\bOR$")
 """An OR without a word on each side."""
 ASKED = 100
-"""So many of the newest conversations are asked who has spoken, where nothing was found of somebody."""
+"""So many of the newest conversations are searched for an agent if nothing of it was found."""
 
 
 class Search(Command):

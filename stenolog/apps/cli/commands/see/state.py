@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 SEES = {"addressed": "  each agent sees only its own messages"}
-"""Words for a scope in which not everybody sees everything."""
+"""Words for a scope in which agents do not see everything."""
 
 
 @command("state", example="stenolog state demo --steps --agent coder")
