@@ -77,7 +77,7 @@ class CountingHash:
         self.update(data)
 
     def update(self, data: Any) -> None:
-        FOUND["hashed bytes"] += len(data)
+        FOUND["hashed_bytes"] += len(data)
         self._inner.update(data)
 
     def copy(self) -> CountingHash:
@@ -112,7 +112,7 @@ def _call(frame: FrameType, event: str, argument: object) -> None:
         if path.startswith(PACKAGE):
             FOUND["calls"] += 1
         elif not path.startswith(OURS):
-            FOUND["calls of libraries"] += 1
+            FOUND["library_calls"] += 1
 
 
 def counted(work: Callable[[], object]) -> dict[str, int]:
@@ -134,7 +134,7 @@ def counted(work: Callable[[], object]) -> dict[str, int]:
     found = {name: FOUND[name] - before[name] for name in sorted(FOUND)}
     found["modules"] = len(sys.modules) - modules
     if found["modules"]:
-        found.pop("calls of libraries", None)
+        found.pop("library_calls", None)
     return {name: number for name, number in found.items() if number}
 
 

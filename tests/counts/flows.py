@@ -1,4 +1,4 @@
-"""The flows whose costs the suite limits; run as a program, it prints the counts of one as JSON.
+"""The flows whose costs the suite limits; run as a program, it prints the counts of one as JSON, by row.
 
 python -m tests.counts.flows FOLDER FLOW
 """
@@ -8,20 +8,28 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from itertools import count
+from functools import partial
+from itertools import count, product
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tests.counts import counters
+
+if TYPE_CHECKING:
+    import stenolog
 
 if __name__ == "__main__":
     counters.installed()  # never in the process of the tests: others would read through its connections
 Counts = dict[str, int]
+Rows = dict[str, Counts]
+"""Counts by the row of `tests/costs.toml` that they are held to."""
 ROOT = Path(__file__).parents[2]
-TURNS = 250
-"""Turns of four entries in the log that a new process opens."""
+APIS = ("anthropic", "gemini", "openai-chat", "openai-responses")
+LONG = 1_000
+"""Entries in the log that a new process opens."""
 
 
-def import_stenolog(folder: Path) -> Counts:
+def import_stenolog(folder: Path) -> Rows:
     """Import the package, and the names at its root."""
 
     def work() -> None:
@@ -30,60 +38,98 @@ def import_stenolog(folder: Path) -> Counts:
         for name in stenolog.__all__:
             getattr(stenolog, name)
 
-    return counters.counted(work)
+    return {"import stenolog": counters.counted(work)}
 
 
-def append(folder: Path) -> Counts:
+def append(folder: Path) -> Rows:
     """Append one message to a conversation that has some."""
+    return {"append": appended(folder / "append.db")}
+
+
+def append_expected(folder: Path) -> Rows:
+    """Append one message at a position that the caller expects."""
+    return {"append, expected": appended(folder / "expected.db", expecting=True)}
+
+
+def appended(file: Path, *, expecting: bool = False) -> Counts:
     import stenolog
 
-    with stenolog.open(folder / "append.db") as log:
+    with stenolog.open(file) as log:
         conversation = log["talk"]
         conversation.extend([stenolog.UserMessage("hello")] * 3)
         conversation.append(stenolog.UserMessage("warm"))
         again = stenolog.UserMessage("again")
-        return counters.least([counters.counted(lambda: conversation.append(again)) for _ in range(3)])
-
-
-def next_request(folder: Path) -> Counts:
-    """Build the request behind one more message."""
-    import stenolog
-
-    with stenolog.open(folder / "next.db") as log:
-        conversation = log["talk"]
-        conversation.join("coder", model="gpt-5.2")
 
         def run() -> Counts:
-            conversation.append(stenolog.UserMessage("do it"))
-            return counters.counted(lambda: conversation.request("coder"))
+            expected = conversation.position
+            if expecting:
+                return counters.counted(lambda: conversation.append(again, expected=expected))
+            return counters.counted(lambda: conversation.append(again))
 
-        return counters.least([run() for _ in range(5)][2:])
+        return counters.least([run() for _ in range(3)])
 
 
-def long_log(folder: Path) -> Counts:
-    """Make the log for `first_request`: a thousand entries, opened and asked once."""
+def first_append(folder: Path) -> Rows:
+    """Open a log in a new process, and append one message."""
     import stenolog
+
+    def work() -> None:
+        with stenolog.open(folder / "append.db") as log:
+            log["talk"].append(stenolog.UserMessage("again"))
+
+    return {"append, first of a process": counters.counted(work)}
+
+
+def next_requests(folder: Path) -> Rows:
+    """Build the request after an answer and a message: for each API, with a budget or not, at three sizes."""
+    import stenolog
+    from stenolog.context import Budget
+
+    answer, question = stenolog.AssistantMessage(agent="coder", text="done"), stenolog.UserMessage("go on")
+    policies = {"": None, " under 32,000 tokens": Budget(32_000)}
+    found: Rows = {}
+    with stenolog.open(folder / "next.db") as log:
+        for size in (100, 1_000, 10_000):
+            conversation = talk(log, f"talk of {size}", size)
+            for api, (words, policy) in product(APIS, policies.items()):
+                runs = []
+                for _ in range(6):
+                    conversation.extend([answer, question])
+                    ask = partial(conversation.request, "coder", api=api, policy=policy)
+                    runs.append(counters.counted(ask))
+                found[f"request, {api}{words}, {size:,} entries"] = counters.least(runs[2:])
+    return found
+
+
+def talk(log: stenolog.Log, name: str, size: int) -> stenolog.Conversation:
+    """Return a conversation of so many entries: questions, calls, results, answers."""
     from stenolog import AssistantMessage, ToolCall, ToolResult, UserMessage
 
-    def turn(number: int) -> list[stenolog.Event]:
+    conversation = log[name]
+    conversation.join("coder", model="gpt-5.2")
+    events: list[stenolog.Event] = []
+    for number in range(size // 4):
         call = ToolCall(id=f"call_{number}", name="look", arguments='{"at":1}')
-        return [
+        events += (
             UserMessage(f"question {number}"),
             AssistantMessage(agent="coder", parts=(call,)),
-            ToolResult(call_id=f"call_{number}", text="found it " * 20),
+            ToolResult(call_id=call.id, text="found it " * 20),
             AssistantMessage(agent="coder", text=f"answer {number}"),
-        ]
+        )
+    conversation.extend(events)
+    return conversation
+
+
+def long_log(folder: Path) -> Rows:
+    """Make the log for the flows below, opened and asked once."""
+    import stenolog
 
     with stenolog.open(folder / "long.db") as log:
-        conversation = log["talk"]
-        conversation.join("coder", model="gpt-5.2")
-        for number in range(TURNS):
-            conversation.extend(turn(number))
-        conversation.request("coder")
+        talk(log, "talk", LONG).request("coder")
     return {}
 
 
-def first_request(folder: Path) -> Counts:
+def first_request(folder: Path) -> Rows:
     """Open a log of a thousand entries in a new process, and build one request."""
     import stenolog
 
@@ -93,10 +139,26 @@ def first_request(folder: Path) -> Counts:
             conversation.append(stenolog.UserMessage("go on"))
             conversation.request("coder")
 
-    return counters.counted(work)
+    return {"request, first of a process": counters.counted(work)}
 
 
-def team_turn(folder: Path) -> Counts:
+def page(folder: Path) -> Rows:
+    """Show a conversation of a thousand entries in the browser, for the second time."""
+    from starlette.testclient import TestClient
+
+    import stenolog
+
+    with stenolog.open(folder / "long.db") as log:
+        web = TestClient(stenolog.inspector(log, token=""), base_url="http://127.0.0.1")
+
+        def work() -> None:
+            assert web.get("/c/talk").status_code == 200
+
+        work()
+        return {"page of a conversation": counters.least([counters.counted(work) for _ in range(4)])}
+
+
+def team_turn(folder: Path) -> Rows:
     """Run one turn of a team: model, tool, model."""
     import stenolog
     from stenolog import Agent, Team, ToolCall
@@ -117,10 +179,10 @@ def team_turn(folder: Path) -> Counts:
             team.ask_sync(log[f"talk-{next(number)}"], "Which test fails?")
 
         work()
-        return counters.least([counters.counted(work) for _ in range(turns - 1)])
+        return {"team turn": counters.least([counters.counted(work) for _ in range(turns - 1)])}
 
 
-def import_session(folder: Path) -> Counts:
+def import_session(folder: Path) -> Rows:
     """Import a session of fifteen entries, its format known."""
     import stenolog
     from stenolog import importers
@@ -134,10 +196,10 @@ def import_session(folder: Path) -> Counts:
         with stenolog.open(folder / f"import-{next(number)}.db") as log:
             return counters.counted(lambda: importers.import_file(log, session))
 
-    return counters.least([run() for _ in range(3)])
+    return {"import of fifteen entries": counters.least([run() for _ in range(3)])}
 
 
-def tapped_exchange(folder: Path) -> Counts:
+def tapped_exchange(folder: Path) -> Rows:
     """Record one exchange of a session behind the tap."""
     import stenolog
     from tests.recording.given import Tap, anthropic, assistant, user
@@ -152,11 +214,20 @@ def tapped_exchange(folder: Path) -> Counts:
             messages.extend([assistant("Done."), user(f"And on day {len(messages)}?")])
             return found
 
-        return counters.least([run() for _ in range(5)][2:])
+        return {"tapped exchange": counters.least([run() for _ in range(5)][2:])}
 
 
-def log_command(folder: Path) -> Counts:
-    """List a conversation from the command line, its imports too."""
+def log_command(folder: Path) -> Rows:
+    """List the entries of a conversation from the command line, its imports too."""
+    return {"stenolog log": commanded("log", "talk", "--db", str(folder / "append.db"))}
+
+
+def ls_command(folder: Path) -> Rows:
+    """List the conversations from the command line, its imports too."""
+    return {"stenolog ls": commanded("ls", "--db", str(folder / "append.db"))}
+
+
+def commanded(*arguments: str) -> Counts:
     import contextlib
     import io
 
@@ -164,23 +235,27 @@ def log_command(folder: Path) -> Counts:
         from stenolog.apps.cli import run
 
         with contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO(), "utf-8")):
-            run(["log", "talk", "--db", str(folder / "append.db")])
+            run([*arguments])
 
     return counters.counted(work)
 
 
-FLOWS: dict[str, Callable[[Path], Counts]] = {
+FLOWS: dict[str, Callable[[Path], Rows]] = {
     flow.__name__: flow
     for flow in (
         import_stenolog,
         append,
-        next_request,
+        append_expected,
+        first_append,
+        log_command,
+        ls_command,
+        next_requests,
         long_log,
         first_request,
+        page,
         team_turn,
         import_session,
         tapped_exchange,
-        log_command,
     )
 }
 """In an order in which each finds the files of those before it."""
