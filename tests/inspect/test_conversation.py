@@ -14,7 +14,7 @@ from stenolog.adapters.conversation.queries import folds
 from stenolog.apps.inspect.conversation_index import STORED, ConversationIndex, IndexCache, nearest
 from stenolog.apps.inspect.entries.rows import columns
 from stenolog.apps.inspect.entries.ticks import band, drawn, runs, runs_written
-from stenolog.apps.inspect.requests.marks import RequestMarks
+from stenolog.apps.inspect.request_view.marks import RequestMarks
 from stenolog.context import LastN, Pins
 from stenolog.domain.entry import NewEntry
 from stenolog.domain.events import Event

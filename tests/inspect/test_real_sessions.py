@@ -8,9 +8,9 @@ import pytest
 from starlette.testclient import TestClient
 
 import stenolog
+from stenolog.apps.views.asked_request import AskedRequest
 from stenolog.apps.views.compactions import compacted_request, compactions_of
 from stenolog.apps.views.lanes import lane, means, own_api
-from stenolog.apps.views.requests import AskedRequest
 from stenolog.importers import import_file
 from stenolog.projections.analysis.whatif import whatif
 from stenolog.projections.requests import lanes

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stenolog import AssistantMessage, ModeSwitch
-from stenolog.apps.inspect.requests.marks import RequestMarks
+from stenolog.apps.inspect.request_view.marks import RequestMarks
 from stenolog.apps.tap.exchanges.exchange import RecordedExchange
 from stenolog.projections.analysis.bisection import bisect
 from stenolog.projections.analysis.drift import drift

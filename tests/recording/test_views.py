@@ -20,8 +20,8 @@ from stenolog.adapters.conversation.queries.requests.token_counters import COUNT
 from stenolog.adapters.conversation.verifying.trace import trace_value
 from stenolog.adapters.engine.replay import Replay
 from stenolog.apps.inspect.one_file.sent import sent_requests
+from stenolog.apps.views.asked_request import AskedRequest
 from stenolog.apps.views.checks import log_check
-from stenolog.apps.views.requests import AskedRequest
 from stenolog.domain.errors import ReplayMismatchError
 from stenolog.domain.values import Receipt
 from stenolog.models import ModelRequest

@@ -14,7 +14,7 @@ from stenolog.adapters.conversation.queries.folds import rules_version
 from stenolog.adapters.conversation.queries.requests.window_cache import REQUESTS, windows_of
 from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.store.reading import reader
-from stenolog.apps.views.requests import AskedRequest
+from stenolog.apps.views.asked_request import AskedRequest
 from stenolog.context import Budget, LastN
 from stenolog.projections.requests import build
 from stenolog.projections.requests.incremental.window import WindowSnapshot

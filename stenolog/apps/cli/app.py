@@ -30,7 +30,7 @@ def commands_in(folder: str) -> dict[str, str]:
 
 SECTIONS = {
     section.replace("_", " ").capitalize(): commands_in(section)
-    for section in ("see", "explain", "run", "prove", "cost", "change", "set_up")
+    for section in ("see", "why", "run", "prove", "cost", "change", "set_up")
 }
 """The commands by what they are for, each with its module or package; a folder of `commands` each."""
 MODULES = {name: module for section in SECTIONS.values() for name, module in section.items()}

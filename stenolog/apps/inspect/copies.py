@@ -8,8 +8,8 @@ from stenolog.adapters.conversation.queries.exporters import EXPORTERS, moment
 from stenolog.apps.inspect.one_file.page import write_page
 from stenolog.apps.inspect.page import File, TextPage
 from stenolog.apps.inspect.query import Query
-from stenolog.apps.inspect.requests.facts import transport_of
-from stenolog.apps.inspect.requests.sent import explained_and_sent
+from stenolog.apps.inspect.request_view.facts import transport_of
+from stenolog.apps.inspect.request_view.sent import explained_and_sent
 from stenolog.domain.errors import InvalidEventError
 from stenolog.projections.moments.moment import Moment
 

@@ -9,9 +9,9 @@ from starlette.requests import Request as HttpRequest
 
 from stenolog.adapters.conversation.log import Conversation, Log
 from stenolog.adapters.store.reading import arguments
+from stenolog.apps.views.asked_request import AskedRequest, edits_asked, policy_asked
 from stenolog.apps.views.lanes import own_api
 from stenolog.apps.views.positions import is_number, position_ranges
-from stenolog.apps.views.requests import AskedRequest, edits_asked, policy_asked
 from stenolog.domain.base.near_names import closest
 from stenolog.domain.errors import AgentNotFoundError, InvalidEventError
 from stenolog.projections.requests.sendable import no_agent

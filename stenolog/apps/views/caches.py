@@ -17,8 +17,8 @@ from stenolog.projections.messages.rules import RULES
 from stenolog.projections.prices import Prices
 from stenolog.projections.requests import LaneId, Request
 
+from .asked_request import AskedRequest
 from .lanes import means
-from .requests import AskedRequest
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Conversation

@@ -11,8 +11,8 @@ from stenolog.projections.analysis.compaction import (
     compactions,
 )
 
+from .asked_request import request_reference
 from .lanes import lane, means, own_api
-from .requests import request_reference
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Conversation

@@ -17,9 +17,9 @@ from stenolog.projections.analysis.cache.calls import CacheCall, cost_anew, is_c
 from stenolog.projections.analysis.cache.difference import RequestDiff, diff
 from stenolog.projections.requests import Request
 
+from .asked_request import AskedRequest, request_reference
 from .caches import NEAR, answer_before, cache_line, call_after, call_data, read_words, receipt_of
 from .lanes import lane
-from .requests import AskedRequest, request_reference
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Conversation

@@ -13,9 +13,9 @@ from stenolog.projections.analysis.explain import Explanation, explain
 from stenolog.projections.analysis.provider_bill import NO_BILL, Bill, states_input
 from stenolog.projections.requests import LaneId
 
+from .asked_request import bill_data
 from .envelope import Diagnostic
 from .lanes import means, request_of, unrecorded
-from .requests import bill_data
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Conversation

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from stenolog.apps.inspect.requests.marks import RequestMarks
+from stenolog.apps.inspect.request_view.marks import RequestMarks
 
 COLUMNS = 480
 """Marks nearer than this part of the whole are one."""

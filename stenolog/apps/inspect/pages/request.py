@@ -9,13 +9,13 @@ from stenolog.adapters.conversation.queries.plain_json import plain
 from stenolog.adapters.conversation.queries.requests.bills import bill_of
 from stenolog.apps.inspect.page import File, Page, TextPage
 from stenolog.apps.inspect.query import Query
-from stenolog.apps.inspect.requests import facts as request_facts
-from stenolog.apps.inspect.requests.lines import END, lines, read
-from stenolog.apps.inspect.requests.marks import RequestMarks
-from stenolog.apps.inspect.requests.sent import Sent, explained_and_sent
+from stenolog.apps.inspect.request_view import facts as request_facts
+from stenolog.apps.inspect.request_view.lines import END, lines, read
+from stenolog.apps.inspect.request_view.marks import RequestMarks
+from stenolog.apps.inspect.request_view.sent import Sent, explained_and_sent
+from stenolog.apps.views.asked_request import real_data, reasons_data
 from stenolog.apps.views.envelope import Answer
 from stenolog.apps.views.lanes import slip, unrecorded
-from stenolog.apps.views.requests import real_data, reasons_data
 from stenolog.domain.errors import PositionNotFoundError
 from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.projections.analysis.explain import described, left_out, why

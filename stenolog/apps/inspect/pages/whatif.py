@@ -11,9 +11,9 @@ from urllib.parse import urlencode
 
 from stenolog.apps.inspect.page import Page
 from stenolog.apps.inspect.query import Query
+from stenolog.apps.views.asked_request import AskedRequest, policy_asked, whatif_data
 from stenolog.apps.views.envelope import Answer
 from stenolog.apps.views.lanes import slip, unrecorded
-from stenolog.apps.views.requests import AskedRequest, policy_asked, whatif_data
 from stenolog.domain.errors import CallerError
 from stenolog.projections.analysis.cache.changes import changes, counted
 from stenolog.projections.messages.rules import RULES

@@ -29,8 +29,8 @@ from stenolog.apps.cli.draw.layout import heading
 from stenolog.apps.cli.framework import command
 from stenolog.apps.cli.lines import CommandResult, Piece, done, line, paragraph
 from stenolog.apps.cli.terminal import draw, say
+from stenolog.apps.views.asked_request import request_data
 from stenolog.apps.views.lanes import request_of
-from stenolog.apps.views.requests import request_data
 from stenolog.domain.errors import ConversationExistsError
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch
 from stenolog.projections.formats import DEFAULT_API, api_by

@@ -20,8 +20,8 @@ from stenolog.apps.cli.commands.change.import_ import diagnostics
 from stenolog.apps.cli.framework import command
 from stenolog.apps.cli.lines import CommandResult, Diagnostic, Piece, line
 from stenolog.apps.cli.terminal import FILES, Bytes, say, there
+from stenolog.apps.views.asked_request import request_data
 from stenolog.apps.views.lanes import request_of
-from stenolog.apps.views.requests import request_data
 from stenolog.domain.entry import NewEntry
 from stenolog.domain.errors import StenologError
 from stenolog.domain.events import ToolResult

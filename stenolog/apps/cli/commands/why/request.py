@@ -15,7 +15,7 @@ from stenolog.apps.cli.arguments.options import takes_conversation
 from stenolog.apps.cli.arguments.position import resolve
 from stenolog.apps.cli.framework import command
 from stenolog.apps.cli.lines import CommandResult, Piece, line
-from stenolog.apps.views import requests as requests
+from stenolog.apps.views import asked_request as requests
 from stenolog.apps.views.differences import at_call_before, difference, difference_data
 from stenolog.apps.views.lanes import means, unrecorded
 from stenolog.apps.views.positions import position_ranges

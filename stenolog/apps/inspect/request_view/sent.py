@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from stenolog.adapters.conversation.queries.requests.bills import Answers, bill_by
 from stenolog.apps.inspect.query import Query
+from stenolog.apps.views.asked_request import AskedRequest
 from stenolog.apps.views.caches import answer_before, cache_line, call_after, receipt_of
 from stenolog.apps.views.differences import call_before
 from stenolog.apps.views.lanes import lane
-from stenolog.apps.views.requests import AskedRequest
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.projections.analysis.cache.difference import Shared, shared_beginning
