@@ -61,7 +61,7 @@ class CommandContext(NamedTuple):
 
     @property
     def is_done(self) -> bool:
-        """Return whether the log has this command already."""
+        """True if the log has this command already."""
         return bool(self.id) and self.conversation.entry_by_id(self.id) is not None
 
     def submit(self, command: Callable[[State], Event]) -> list[Entry]:

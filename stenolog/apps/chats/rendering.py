@@ -263,7 +263,6 @@ def _missing(entry: Entry) -> str:
 
 
 def _questions(entry: Entry, settings: Settings, speaker: str) -> Iterator[tuple[str, str]]:
-    """Yield code and question of each call that waits for a person."""
     said = entry.event
     if not isinstance(said, AssistantMessage) or said.purpose != "answer":
         return

@@ -96,7 +96,7 @@ class Commands(click.Group):
         return option
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names, sorted."""
+        """Return the names, in the order of the help."""
         return list(self.modules)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -127,7 +127,6 @@ async def _body(request: Request) -> bytes:
 
 
 def _refused(request: Request, token: str) -> Response | None:
-    """Return the refusal of a request without the token."""
     scheme, _, given = request.headers.get("authorization", "").partition(" ")
     # Compared in constant time: how long it takes must not tell how much of it was right.
     if scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), token.encode()):

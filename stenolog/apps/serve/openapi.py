@@ -116,7 +116,6 @@ def _page(methods: Sequence[Method], found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _table(title: str, schema: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a table of a schema's fields, if it has any."""
     if not (fields := schema.get("properties", {})):
         return
     yield f"<table><tr><th>{title}<th>type<th>meaning</tr>"

@@ -40,7 +40,7 @@ KINDS = ("response", "chunks", "failure", "output", "events")
 
 
 class ModelCall(NamedTuple):
-    """A model call with an outcome: its agent, and its attempt.
+    """A model call whose outcome is told: whose it was, what it answers (`cause`), and its attempt.
 
     `retried`: the retry policy sets the next attempt's time. `model` and `tools` are the card's.
     """

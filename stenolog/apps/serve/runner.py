@@ -103,7 +103,7 @@ class Runner:
             return claimed, poll, journal.state.position
 
     def _release_forgotten(self, at_work: list[int] | None) -> None:
-        """Release the owner's claims whose answer was lost."""
+        """Release the owner's claims that `at_work` does not name: the answer with them was lost."""
         claims = self._journal.claims.all() if at_work is not None else []
         for claim in claims:
             if claim.owner == self._presence.owner and claim.fence not in (at_work or ()):

@@ -89,7 +89,6 @@ class _Queues:
 
 
 def _begin(service: Service, line: bytes, write: Callable[[Answer], None], queues: _Queues) -> None:
-    """Begin the call of a line, or answer with its error."""
     try:
         call = _parse(line)
     except (ParseError, InvalidCallError) as error:

@@ -27,13 +27,13 @@ class Upstream:
 
     @property
     def authority(self) -> str:
-        """Return the value of the `Host` header."""
+        """The value of the `Host` header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == PORTS[self.scheme] else f"{host}:{self.port}"
 
     @property
     def origin(self) -> str:
-        """Return scheme, host and port, which may be shown and recorded."""
+        """Scheme, host and port, which may be shown and recorded."""
         return f"{self.scheme}://{self.authority}"
 
 

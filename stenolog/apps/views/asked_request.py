@@ -44,12 +44,12 @@ class AskedRequest(NamedTuple):
 
     @property
     def is_changed(self) -> bool:
-        """Return whether it is another request than the real one."""
+        """True if it is another request than the real one."""
         return self.policy is not None or self.is_rewritten
 
     @property
     def is_rewritten(self) -> bool:
-        """Return whether the log itself would have to be another one."""
+        """True if the log itself would have to be another one."""
         return bool(self.without) or bool(self.edits) or self.mode is not None
 
     def real(self) -> AskedRequest:

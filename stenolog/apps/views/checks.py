@@ -31,7 +31,7 @@ class LogCheck(NamedTuple):
 
     @property
     def failed(self) -> bool:
-        """Return whether something is not as it was."""
+        """True if something is not as it was."""
         return self.differs or not self.report.ok
 
 

@@ -45,7 +45,7 @@ class Selection(NamedTuple):
 
     @property
     def asks_entries(self) -> bool:
-        """Return whether the entries of each conversation must be read for it."""
+        """True if the entries of each conversation must be read for it."""
         return bool(self.part or self.agent or self.model or self.errors)
 
     def has(self, found: ListedConversation) -> bool:

@@ -111,7 +111,7 @@ def find_both(log: Log, words: Sequence[str], default: str | None = None) -> tup
 
 
 def _are_swapped(log: Log, first: str, second: str) -> bool:
-    """Return whether a position is in the conversation's place, and the other way round."""
+    """Return whether the position and the conversation were given in each other's place."""
     if "POSITION" not in _wanted() or not POSITION.fullmatch(first) or POSITION.fullmatch(second):
         return False
     return first not in log and bool(log.names(archived=True, prefix=second, limit=1))

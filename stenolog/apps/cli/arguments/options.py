@@ -139,7 +139,7 @@ takes_any_kinds = click.option(
 
 
 def takes_conversation(function: F) -> F:
-    """Add `--db` and an optional conversation."""
+    """Add `--db` and a conversation; the newest, if omitted."""
     argument = click.argument(
         "target", metavar="[CONVERSATION]", required=False, default="", shell_complete=names
     )

@@ -22,7 +22,7 @@ LONGEST_DAY = len("2026-11-20")
 
 
 def in_zone(time: datetime) -> datetime:
-    """Return a time in the zone that times are shown in."""
+    """Return a time in UTC, or with --local in this machine's zone."""
     return time.astimezone(_zone())
 
 

@@ -312,7 +312,6 @@ class Approvals:
 def _verdict_message(
     conversation: Conversation, lane: LaneState, call: OpenCall, verdict: Verdict
 ) -> UserMessage:
-    """Return the verdict as an event, with its reason."""
     if verdict.approved:
         return UserMessage(control=approval(conversation, ref(call), verdict.arguments or None))
     control = Control(action="refuse", call=ref(call))
@@ -334,7 +333,7 @@ class RunSession:
 
     @property
     def team(self) -> Team:
-        """Return the team that works."""
+        """The team that works."""
         return self.work.team
 
     @property

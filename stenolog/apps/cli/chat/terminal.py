@@ -165,7 +165,7 @@ class Stopwatch:
 
     @property
     def seconds(self) -> float:
-        """Return the elapsed seconds."""
+        """The elapsed seconds."""
         return time.monotonic() - self._begun
 
 

@@ -49,7 +49,6 @@ def _between(pieces: Iterable[Styled], begin: int, end: int) -> Iterator[Styled]
 
 
 def _line(pieces: Iterable[Styled], coloured: bool) -> str:
-    """Return pieces as a line without blanks at its end."""
     kept = [*pieces]
     while kept and not kept[-1][0].rstrip(" "):
         kept.pop()
@@ -157,7 +156,6 @@ class TableRows:
                 yield "─" * (sum(widths) + len(gap) * (len(widths) - 1))
 
     def _lines(self, row: Sequence[Styled], room: int, coloured: bool) -> Iterator[str]:
-        """Yield a row as lines of titles and values."""
         begun: list[Styled] = []
         size = 0
         for column, title, cell in zip(self.columns, self.titles, row, strict=True):

@@ -198,7 +198,7 @@ class RequestTable:
         return rows
 
     def _text(self, request: Request, part: RequestPart, alone: bool, where: str) -> int:
-        """Return the source of a part's text: 0 is its entry, -n that entry in wrap n, n text n."""
+        """Return where a part's text comes from: 0, its entry; -n, that in wrap n; n, text n of the table."""
         first = part.positions[0] if part.positions else 0
         hidden = any(position in self._changed for position in part.positions)
         text = "" if hidden else self._clean(part_text(request, part, alone), where)

@@ -45,7 +45,7 @@ class Answered(NamedTuple):
 
 
 def answer_of(api: str, exchange: RecordedExchange) -> Answered:
-    """Return the outcome of an exchange."""
+    """Return the outcome of an exchange that has ended, or never will."""
     try:
         content = decoded(bytes(exchange.answer), exchange.answer_headers.get("content-encoding", ""))
     except ValueError as error:

@@ -192,7 +192,7 @@ def secrets_in(text: str) -> Iterator[Secret]:
 
 
 def _unescaped(text: str) -> tuple[str, list[tuple[int, int]]]:
-    """Return a text without JSON escapes, and after each its index here and in the text."""
+    """Return a text without JSON's escapes, and for places in it the index there and in the original."""
     pieces, places, length, last = list[str](), [(0, 0)], 0, 0
     if "\\" in text:
         for escape in _ESCAPE.finditer(text):

@@ -106,12 +106,12 @@ class WireRequest:
 
     @cached_property
     def hashes(self) -> list[str]:
-        """Return a short hash of each message's bytes, without cache marks."""
+        """A short hash of each message's bytes, without cache marks."""
         return [short_hash(compact(message)) for message in self.messages]
 
     @cached_property
     def likenesses(self) -> list[str]:
-        """Return a short hash of what each message says, in whatever form.
+        """A short hash of what each message says, in whatever form.
 
         Keys may be in another order, Gemini's signatures gone, and Codex's item ids new.
         """

@@ -47,7 +47,7 @@ def _is_same(before: AgentCard, card: AgentCard) -> bool:
 
 
 def without_parameters(card: AgentCard) -> AgentCard:
-    """Return the card without them."""
+    """Return the card without its parameters."""
     return replace(card, parameters={})
 
 

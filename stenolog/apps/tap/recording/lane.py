@@ -280,7 +280,6 @@ class Lane:
         return tuple(positions)
 
     def _with_call(self, event: Known) -> Known:
-        """Return a result with its call, if known."""
         if not isinstance(event, ToolResult):
             return event
         id = event.call_id or next(

@@ -199,7 +199,6 @@ class Session:
         return [ModeSwitch(hides=ranges, meta={META: {"rewrite": note, "hidden": hidden}})]
 
     def _placed(self, alignment: Alignment, written: Sequence[Entry]) -> list[Positions]:
-        """Return the positions of each message, old or new."""
         rest, placed = iter(written), list[Positions]()
         for plan in alignment.plans:
             new = tuple(next(rest).position for _ in plan.events)

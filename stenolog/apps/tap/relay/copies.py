@@ -192,12 +192,12 @@ class RequestCopy:
 
     @property
     def is_too_large(self) -> bool:
-        """Return whether the body is too large to be redacted, and so not recorded."""
+        """True if the body is too large to be redacted, and so not recorded."""
         return self._recording.redact is not None and self.bytes > MAX_REDACTED_BYTES
 
     @property
     def takes_long(self) -> bool:
-        """Return whether to await `redact_apart` before `ready`."""
+        """True if the caller must await `redact_apart` before `ready`."""
         return len(self._held) > REDACTED_AT_ONCE_BYTES or bool(self._encoding and self._held)
 
     async def redact_apart(self) -> None:

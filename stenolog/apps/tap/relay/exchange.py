@@ -306,7 +306,6 @@ class Exchange:
 
 
 def _text(error: Exception) -> str:
-    """Return an error in one line, without possible secrets."""
     reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return without_secrets(" ".join(str(reason).split()))
 

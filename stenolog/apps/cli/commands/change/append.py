@@ -78,7 +78,6 @@ def append_command(
 
 
 def _values(events: Sequence[str]) -> Iterator[Placed]:
-    """Yield the JSON values given as arguments, or on stdin."""
     if not events and sys.stdin.isatty():
         raise click.UsageError("expected --user TEXT or the like, an EVENT as JSON, or JSON Lines on stdin")
     if events in ((), (STDIN,)):

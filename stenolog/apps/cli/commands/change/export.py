@@ -116,7 +116,6 @@ def export_command(
 def _redacted(
     conversation: Conversation, exporter: Exporter, redaction: Redaction
 ) -> tuple[str, list[Taken]]:
-    """Return the redacted export, and what was removed."""
     if exporter.write_redacted is None:
         forms = ", ".join(name for name in EXPORTERS if EXPORTERS[name].write_redacted)
         raise click.UsageError(f"--redact and --redact-key are for --as {forms}")

@@ -192,7 +192,6 @@ def _used(conversation: Conversation, at: str | None, times: Period, after: int)
 def _used_by_day(
     conversation: Conversation, at: str | None, times: Period, after: int, form: str
 ) -> Iterator[tuple[str, usages.Usage]]:
-    """Yield the usage of each day or week after a position."""
     position = None if at is None else resolve(conversation, at)
     days = {
         entry.position: f"{in_zone(entry.time):{form}}"

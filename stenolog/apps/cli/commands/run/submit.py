@@ -104,7 +104,6 @@ def _only_one(
 def _decided(
     conversation: Conversation, approve: str | None, refuse: str | None, team: str
 ) -> dict[str, Any]:
-    """Decide about a call; return its conversation and position."""
     from stenolog.apps.workers import submitting
 
     call = _call_meant(conversation, (approve if refuse is None else refuse) or "")

@@ -57,7 +57,6 @@ def log_command(
 
 
 def _wanted(kinds: Collection[str], since: str | None, until: str | None) -> Callable[[Entry], bool]:
-    """Return whether an entry has one of these kinds (none: all) and times."""
     times = period(since, until)
     return lambda entry: (
         entry.time in times and (not kinds or any(is_of_kind(entry.event, kind) for kind in kinds))
@@ -67,7 +66,6 @@ def _wanted(kinds: Collection[str], since: str | None, until: str | None) -> Cal
 def _chosen(
     conversation: Conversation, after: int, position: int, last: int | None, wanted: Callable[[Entry], bool]
 ) -> Iterator[Entry]:
-    """Yield the wanted entries between two positions, or the last ones."""
     if last is None:
         return filter(wanted, conversation.entries(after=after, at=position))
     back = (entry for entry in filter(wanted, backwards(conversation, position)) if entry.position > after)

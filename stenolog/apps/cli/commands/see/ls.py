@@ -115,7 +115,6 @@ def _none(log: Log, part: str, which: dict[str, Any], asked: dict[str, str | Non
 
 
 def _examples(rows: Iterable[dict[str, Any]]) -> tuple[Diagnostic, ...]:
-    """Return a note if a cost is by example prices."""
     if not any(row["cost_is_by_example_prices"] for row in rows):
         return ()
     return (Diagnostic("note", "example-prices", f"USD at {source()}"),)

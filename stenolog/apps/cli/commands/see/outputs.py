@@ -152,7 +152,10 @@ def _cells(row: Mapping[str, Any]) -> tuple[Cell, ...]:
 
 
 def short_aliases(aliases: Sequence[str]) -> dict[str, str]:
-    """Return a short alias for each: `@` and a unique end of its entry's id; else the alias."""
+    """Return a short alias for each: `@` and the shortest beginning of its entry's id that no other has.
+
+    One without an entry keeps its alias.
+    """
     ids = {alias: entry_of(alias) for alias in aliases}
     known = {id for id in ids.values() if id}
     length = next(long for long in count(SHORTEST) if len({id[:long] for id in known}) == len(known))

@@ -175,7 +175,6 @@ def _in_groups(hits: Sequence[Hit], titles: Mapping[str, str], log: Log) -> Iter
 
 
 def _in_lines(hits: Sequence[Hit]) -> Iterator[Piece]:
-    """Draw each hit by itself, for a program."""
     for hit in hits:
         yield line((f"{hit.conversation}@{hit.position}", "bold"), *_heading(hit))
         yield line("    ", *_marked(hit))

@@ -127,7 +127,6 @@ def _real(asked: requests.AskedRequest) -> CommandResult:
 
 
 def _reasons(asked: requests.AskedRequest, message: int | None) -> CommandResult:
-    """Show the reason for every part, or for one message's."""
     from stenolog.projections.analysis.explain import left_out, why
 
     request = asked.request()
@@ -184,7 +183,6 @@ def _difference(
 
 
 def _whatif(asked: requests.AskedRequest, *, exit_code: bool) -> CommandResult:
-    """Show the request as it might be, beside the real one."""
     made = asked.whatif()
 
     def draw() -> Iterable[Piece]:

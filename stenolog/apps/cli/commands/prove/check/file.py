@@ -159,7 +159,6 @@ def _anomalies(conversation: Conversation) -> Iterator[Diagnostic]:
 
 
 def _repairs(file: Path, request: Request) -> Iterator[Diagnostic]:
-    """Yield the repairs made for the provider, one for each rule and entry."""
     for part in request.repairs:
         position = part.first if isinstance(part, Omission) else min(part.positions, default=None)
         where = f" at {position}" if position else ""
@@ -169,7 +168,6 @@ def _repairs(file: Path, request: Request) -> Iterator[Diagnostic]:
 
 
 def _choose(found: Finding, agent: str | None) -> tuple[tuple[Entry, ...], Request] | None:
-    """Return the request of the agent asked for, or of the first."""
     if agent is None:
         return next(iter(found.requests), None)
     known = {_lane(request): (entries, request) for entries, request in found.requests}
@@ -238,7 +236,6 @@ def _end_of(file: str) -> str:
 
 
 def _in_short(found: Finding) -> str:
-    """Return the reason for a refusal, or the number of each problem."""
     if found.outcome == "refused":
         reason = found.notes[0].message.removeprefix(f"{found.file}: ")
         return reason.partition(", found ")[2] or reason

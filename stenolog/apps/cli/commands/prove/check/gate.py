@@ -90,7 +90,6 @@ def check_gate_command(
 
 
 def _logs(dbs: Iterable[Database]) -> dict[str, Log]:
-    """Return the logs by file name or address, in order."""
     found: dict[str, Log] = {}
     for name, db in sorted(((_name(db), db) for db in dbs), key=itemgetter(0)):
         if name in found:
@@ -235,7 +234,6 @@ def _lines(listed: dict[str, list[Compared]]) -> Iterator[Piece]:
 
 
 def _outcome(data: dict[str, Any], compared: bool) -> Iterator[str]:
-    """Yield the counts and the outcome."""
     if compared:
         yield f"{counted(data['compared'], 'request')} compared"
         for what in ("changed", "vanished", "new"):
