@@ -6,7 +6,7 @@ import asyncio
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Barrier
+from threading import Barrier, Event
 from typing import Any
 
 import pytest
@@ -161,9 +161,28 @@ def test_a_subgraph_speaks_as_the_node_that_it_is_and_is_told_once(log: Log) -> 
     assert spaces == {"", "researcher"}
 
 
+def put_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put a graph's first state after the last of the graph in it, as LangGraph's threads may do."""
+    put, inner_is_saved = LangGraphSaver.put, Event()
+
+    def late(self: LangGraphSaver, config: Any, checkpoint: Any, metadata: Any, versions: Any) -> Any:
+        is_inner = bool(config["configurable"].get("checkpoint_ns"))
+        if not is_inner and metadata["step"] == 0:
+            assert inner_is_saved.wait(30)
+        done = put(self, config, checkpoint, metadata, versions)
+        if is_inner and metadata["step"] == 1:
+            inner_is_saved.set()
+        return done
+
+    monkeypatch.setattr(LangGraphSaver, "put", late)
+
+
+@pytest.mark.parametrize("is_inner_first", [False, True])
 def test_what_only_a_subgraph_was_told_is_in_the_timeline_and_in_no_request_of_the_main_agent(
-    log: Log,
+    log: Log, monkeypatch: pytest.MonkeyPatch, is_inner_first: bool
 ) -> None:
+    if is_inner_first:
+        put_late(monkeypatch)
     inner = StateGraph(Talk)
     inner.add_node("think", lambda state: {"messages": [AIMessage("a thought", id="t")]})
     inner.add_edge(START, "think")

@@ -96,6 +96,13 @@ _MISSING = object()
 VALUES = "channel_values"
 
 
+def awaited(thread: Thread, where: Where, metadata: Mapping[str, Any]) -> str | None:
+    """Return the main graph's checkpoint that must come first; LangGraph puts several at once."""
+    around: str = (metadata.get("parents") or {}).get("", "")
+    is_early = "parents" in metadata and bool(where.ns) and ("", around) not in thread.saved
+    return around if is_early else None
+
+
 class CheckpointEntries:
     """Maker of entries on a thread's state, and of their blobs; the caller appends them."""
 
@@ -147,9 +154,7 @@ class CheckpointEntries:
         )
         switched: dict[str, Any] = {}
         late: list[NewEntry] = []
-        around = thread.saved.get(("", (metadata.get("parents") or {}).get("", "")))
-        is_early = "parents" in metadata and bool(where.ns) and around is None
-        if self._is_readable and not is_early:  # LangGraph puts several at once
+        if self._is_readable and awaited(thread, where, metadata) is None:
             counted = metadata.get("counters_since_delta_snapshot") or {}
             unknown = [channel for channel in counted if channel not in values]
             telling.tell(messages_in(values, refs, ChainMap(writing.links, thread.links)))

@@ -28,15 +28,18 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 import stenolog
 from stenolog import Conversation, Log
 from stenolog.errors import CallerError
+from stenolog.events import NewEntry
 
 from .bringing import check_saver, decisions, missing_here
-from .checkpoint_entries import CheckpointEntries
+from .checkpoint_entries import CheckpointEntries, awaited
 from .messages import matches, name_of
 from .stored_values import Allowed, SafeSerializer, ValueReader
 from .thread_fold import Saved, Thread
-from .thread_store import ThreadStore, Where, config_of, id_of
+from .thread_store import Decide, ThreadStore, Where, config_of, id_of
 
 Saver = TypeVar("Saver")
+MOST_EARLY = 100
+"""Checkpoints of main graphs that those of subgraphs may wait for."""
 
 
 class Connection(AbstractContextManager[Saver], AbstractAsyncContextManager[Saver], Generic[Saver]):
@@ -121,6 +124,7 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
         self.tell = tell
         self._shelf = ThreadStore(log, name_of(agent), trust_imported)
         self._lock = RLock()
+        self._early: dict[tuple[str, str], list[Decide]] = {}
 
     aget_tuple = _awaited("get_tuple")
     aget_delta_channel_history = _awaited("get_delta_channel_history")
@@ -237,11 +241,19 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
     ) -> RunnableConfig:
         where, kept = Where.of(config), get_checkpoint_metadata(config, metadata)
         entries = self._entries
+
+        def decide(thread: Thread) -> list[NewEntry]:
+            return entries.of_checkpoint(thread, where, checkpoint, kept, new_versions)
+
         with self._lock:
-            self._shelf.append(
-                where.thread,
-                lambda thread: entries.of_checkpoint(thread, where, checkpoint, kept, new_versions),
-            )
+            self._shelf.append(where.thread, decide)
+            around = awaited(self._shelf.thread(where.thread), where, kept)
+            if around is not None:
+                self._early.setdefault((where.thread, around), []).append(decide)
+                if len(self._early) > MOST_EARLY:
+                    del self._early[next(iter(self._early))]
+            for late in () if where.ns else self._early.pop((where.thread, checkpoint["id"]), ()):
+                self._shelf.append(where.thread, late)
         return config_of(where.thread, where.ns, checkpoint["id"])
 
     def put_writes(
