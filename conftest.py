@@ -13,6 +13,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import ssl
 import subprocess
 import sys
@@ -63,6 +64,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Keep every test away from the database of whoever runs it; before a module reads the environment."""
     patch = pytest.MonkeyPatch()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background job ignores
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
     _keep_files_in_memory(patch)
     home = tempfile.TemporaryDirectory(prefix="stenolog-home-", ignore_cleanup_errors=True)
     patch.setenv("XDG_DATA_HOME", home.name)

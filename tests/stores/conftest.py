@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -88,11 +87,3 @@ def texts(conversation: Conversation, after: int = 0, at: int | None = None) -> 
     return [
         entry.event.text for entry in conversation.entries(after, at) if isinstance(entry.event, UserMessage)
     ]
-
-
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    """Let Ctrl-C raise, even if the tests run in the background of a shell, which ignores it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)

@@ -142,7 +142,6 @@ def test_one_that_another_process_holds_is_done_without(
     holder.close()
 
 
-@pytest.mark.usefixtures("interruptible")
 def test_who_is_interrupted_while_he_writes_keeps_nobody_else_waiting(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -161,7 +161,6 @@ def test_when_the_log_is_closed_everybody_is_told(path: Path) -> None:
         ]
 
 
-@pytest.mark.usefixtures("interruptible")
 def test_who_is_interrupted_while_he_waits_takes_nobody_with_him(log: Log) -> None:
     assert threading.current_thread() is threading.main_thread()
     conversation, other = log["demo"], log["other"]
@@ -192,7 +191,6 @@ def test_who_is_interrupted_while_he_waits_takes_nobody_with_him(log: Log) -> No
     assert verify(log).ok
 
 
-@pytest.mark.usefixtures("interruptible")
 def test_who_is_interrupted_while_he_writes_leaves_nothing_behind(log: Log) -> None:
     conversation = log["demo"]
     said(conversation, "a")

@@ -21,14 +21,6 @@ from stenolog.tools import run_calls, run_calls_async
 CALLS = [ToolCall(id=f"c{nth}", name="work") for nth in range(2)]
 
 
-@pytest.fixture(autouse=True)
-def terminal() -> Iterator[None]:
-    """Have Ctrl-C raise, as in a program at a terminal, and not on in the tests that follow."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.fixture
 def talk(tmp_path: Path) -> Iterator[Conversation]:
     with stenolog.open(tmp_path / "a.db") as log:
