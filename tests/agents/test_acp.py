@@ -19,12 +19,13 @@ from stenolog.domain.values import Usage
 from stenolog.models import ModelResponse, ResponseDelta, Timeouts
 from tests.agents import given
 from tests.agents.given import asked, failed, prompt, run, words
+from tests.forked import python
 
-AGENT = (sys.executable, "-I", str(Path(__file__).with_name("acp_agent.py")))
+AGENT = str(Path(__file__).with_name("acp_agent.py"))
 
 
 def agent(**options: Any) -> ACP:
-    return ACP(AGENT, **{"patience": 2.0} | options)
+    return ACP(python(AGENT, modules=("acp",)), **{"patience": 2.0} | options)
 
 
 def test_one_session_answers_all_requests_of_a_lane_and_remembers_them() -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from stenolog import open as open_log
 from stenolog.events import AssistantMessage, UserMessage
+from tests.forked import python
 
 Cli = Callable[..., Any]
 HI = '{"kind": "user_message", "text": "Hi", "id": "m1"}'
@@ -203,7 +204,7 @@ def test_a_terminal_is_told_what_to_give(cli: Cli, monkeypatch: pytest.MonkeyPat
 
 
 def test_many_processes_append_the_same_line_and_it_stands_there_once(tmp_path: Path, cli: Cli) -> None:
-    command = [sys.executable, "-m", "stenolog", "append", "talk", HI]
+    command = python("-m", "stenolog", "append", "talk", HI)
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     running = [subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, env=env) for _ in range(3)]
     assert [process.communicate() and process.returncode for process in running] == [0, 0, 0]

@@ -20,6 +20,7 @@ from stenolog.apps.cli.app import MODULES, app
 from stenolog.apps.cli.commands.see.demo import has_browser
 from stenolog.domain.events import ModeSwitch, UserMessage
 from tests.cli.terminal import Terminal
+from tests.forked import python
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "STENOLOG_DB": "talks.db"}
 KINDS = {"user_message", "assistant_message", "tool_result", "llm_error", "mode_switch"}
@@ -392,7 +393,7 @@ def test_nobody_reading_on_is_no_error(demo: Callable[..., Any]) -> None:
 
 
 def _stenolog(*arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "stenolog", *filter(None, arguments)]
+    command = python("-m", "stenolog", *filter(None, arguments))
     return subprocess.run(
         command, env={**ENVIRONMENT, **(env or {})}, capture_output=True, text=True, check=False
     )

@@ -6,7 +6,6 @@ import io
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -21,6 +20,7 @@ from stenolog.apps.cli.commands.change.import_ import summary
 from stenolog.apps.cli.lines import Paragraph
 from stenolog.apps.cli.terminal import STEP, Bytes
 from tests.cli.terminal import Terminal as RealTerminal
+from tests.forked import python
 
 ROOT = Path(__file__).parents[2]
 SESSION = (ROOT / "docs" / "examples" / "session.jsonl").read_bytes()
@@ -122,7 +122,7 @@ def test_programs_are_told_of_each_file_that_is_refused_and_how_many_are_passed_
 
 def test_the_sum_of_all_stands_below_what_was_refused(projects: Path) -> None:
     (projects / "a.json").write_text("{}")
-    command = [sys.executable, "-m", "stenolog", "import", "projects"]
+    command = python("-m", "stenolog", "import", "projects")
 
     ran = subprocess.run(
         command, cwd=projects.parent, env={**os.environ, "PYTHONPATH": str(ROOT)},

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
@@ -17,6 +16,7 @@ from stenolog import AgentCard, ModeSwitch, UserMessage
 from stenolog import open as open_log
 from stenolog.context import Budget
 from stenolog.requests import FORMATS
+from tests.forked import python
 
 Cli = Callable[..., Any]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "STENOLOG_DB": "talks.db"}
@@ -145,7 +145,7 @@ def test_a_full_stdout_is_an_error_in_a_line_and_no_traceback(
 ) -> None:
     with FULL.open("w") as full:
         ran = subprocess.run(
-            [sys.executable, "-m", "stenolog", *command],
+            python("-m", "stenolog", *command),
             env=ENVIRONMENT, stdout=full, stderr=subprocess.PIPE, text=True, check=False,
         )  # fmt: skip
 

@@ -20,6 +20,7 @@ from stenolog import LlmError, ModeSwitch, UserMessage
 from tests.cli.conftest import Ran
 from tests.cli.teams import LONG, LOOKS, SELLS, TEAM, script, team
 from tests.cli.terminal import ROOT
+from tests.forked import python
 
 Cli = Callable[..., Ran]
 
@@ -176,7 +177,7 @@ def test_a_team_goes_on_without_tools_that_cannot_be_reached_and_says_so(
 def begun(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     """Return the program, once its model has begun to speak."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "stenolog", *arguments],
+        python("-m", "stenolog", *arguments),
         cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +18,7 @@ from stenolog.adapters.importers.importer import import_files
 from stenolog.adapters.importers.intake.report import Refused, Report
 from stenolog.adapters.importers.watching import rounds
 from stenolog.apps.cli.commands.change import watch as watch_command
+from tests.forked import python
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 30.0
@@ -157,16 +157,9 @@ def test_a_folder_that_is_not_there_is_not_found(cli: Cli) -> None:
 def test_a_program_that_watches_takes_in_what_another_one_writes_until_it_is_interrupted(
     folder: Path, tmp_path: Path
 ) -> None:
-    command = [sys.executable, "-m", "stenolog", "watch", "sessions", "--interval", "0.05", "--json"]
+    command = python("-m", "stenolog", "watch", "sessions", "--interval", "0.05", "--json")
     env = {**os.environ, "PYTHONPATH": str(ROOT), "STENOLOG_DB": "talks.db"}
-
-    def interruptible() -> None:
-        """Undo what a shell does to programs in its background."""
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-    with subprocess.Popen(
-        command, cwd=tmp_path, env=env, stdout=subprocess.PIPE, text=True, preexec_fn=interruptible
-    ) as watching:
+    with subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.PIPE, text=True) as watching:
         assert watching.stdout is not None
         try:
             first = json.loads(watching.stdout.readline())

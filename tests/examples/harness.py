@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from random import Random
 
@@ -21,6 +21,7 @@ from stenolog.apps import cli
 from stenolog.projections.requests import lanes
 from stenolog.projections.requests.incremental.series import from_window, windows
 from stenolog.projections.requests.sendable import takes_part
+from tests.forked import python
 from tests.postgres import in_schemas
 from tests.requests.judging import HERE, MODELS, complaints
 
@@ -41,7 +42,7 @@ def finished(name: str, folder: Path, *options: str, env: Mapping[str, str] | No
 
 def said(name: str, folder: Path, *options: str, env: Mapping[str, str] | None = None) -> str:
     """Run the example to its end in the folder; what it says on stdout."""
-    process = _started(name, folder, options, {**UNPACED, **(env or {})})
+    process = _started(name, folder, options, {**UNPACED, **(env or {})}, python)
     out, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, f"examples.{name} ended with {process.returncode}:\n{out}\n{errors}"
     return out
@@ -49,7 +50,7 @@ def said(name: str, folder: Path, *options: str, env: Mapping[str, str] | None =
 
 def run(name: str, folder: Path, *options: str) -> tuple[int, str, str]:
     """Run the example; how it ended, and what it said on stdout and on stderr."""
-    process = _started(name, folder, options, UNPACED)
+    process = _started(name, folder, options, UNPACED, python)
     out, errors = process.communicate(timeout=PATIENCE)
     return process.returncode, out, errors
 
@@ -147,14 +148,18 @@ def faults(name: str, entries: list[Entry]) -> Iterator[str]:
 
 
 def _started(
-    name: str, folder: Path, options: tuple[str, ...], env: Mapping[str, str] | None
+    name: str,
+    folder: Path,
+    options: tuple[str, ...],
+    env: Mapping[str, str] | None,
+    command: Callable[..., list[str]] = lambda *words: [sys.executable, *words],
 ) -> subprocess.Popen[str]:
     """Return the example in a process group of its own, so that a kill hits whatever it has started, too."""
     if name == "stakeholder_mail" and in_schemas.is_chosen():
         path = folder / (options[options.index("--db") + 1] if "--db" in options else f"{name}.db")
         options = (*options, "--tables", in_schemas.tables_beside(path))
     return subprocess.Popen(
-        [sys.executable, "-m", f"examples.{name}", *options],
+        command("-m", f"examples.{name}", *options),
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1", "COLUMNS": "100", **(env or {})},
         stdin=subprocess.DEVNULL,

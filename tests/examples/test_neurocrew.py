@@ -6,7 +6,6 @@ import os
 import shlex
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +23,7 @@ from stenolog.apps.cli import run
 from stenolog.errors import CallerError
 from tests.chats.standin import TOKEN, StandIn
 from tests.examples import harness
+from tests.forked import python
 
 NAME = "neurocrew"
 
@@ -87,7 +87,7 @@ def test_no_heading_speaks_of_a_new_start_where_there_was_none(tmp_path: Path) -
 
 def test_where_nobody_reads_on_it_ends(tmp_path: Path) -> None:
     with subprocess.Popen(
-        [sys.executable, "-m", "examples.neurocrew", "--db", str(tmp_path / "unread.db")],
+        python("-m", "examples.neurocrew", "--db", str(tmp_path / "unread.db")),
         cwd=harness.ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -144,7 +144,7 @@ def test_killed_five_times_it_ends_with_the_same(undisturbed: Path, tmp_path: Pa
 def test_what_is_typed_is_said_line_by_line(tmp_path: Path) -> None:
     typed = "Build a login.\n/kill Nobody\n/require\n/require No password in a log.\n"
     done = subprocess.run(
-        [sys.executable, "-m", "examples.neurocrew", "--console", "--db", str(tmp_path / "typed.db")],
+        python("-m", "examples.neurocrew", "--console", "--db", str(tmp_path / "typed.db")),
         cwd=harness.ROOT,
         env={**os.environ, "COLUMNS": "100"},
         input=typed,
@@ -175,7 +175,7 @@ SAID = ("Build a login for the bakery.", "No password may stand in a log.", "Wha
 def serving(api: StandIn, path: Path) -> Iterator[subprocess.Popen[str]]:
     """Serve the room on Telegram, until it is killed or told to stop."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "examples.neurocrew", "--telegram", "--base-url", api.url, "--db", str(path)],
+        python("-m", "examples.neurocrew", "--telegram", "--base-url", api.url, "--db", str(path)),
         cwd=path.parent,
         env={**os.environ, "PYTHONPATH": str(harness.ROOT), **TOKENS},
         stdout=subprocess.PIPE,

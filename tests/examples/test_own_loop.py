@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +17,7 @@ import pytest
 import stenolog
 from stenolog.context import Budget
 from stenolog.requests import proofs
+from tests.forked import python
 from tests.llms.conftest import server as server
 from tests.llms.server import SILENCE, Reply, Server, failure
 from tests.llms.stand_in import ADVICE, completion, environment, message
@@ -51,17 +51,10 @@ def started() -> Iterator[list[subprocess.Popen[str]]]:
         process.communicate()
 
 
-AT_A_TERMINAL = (
-    "import runpy, signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
-    "runpy.run_path(sys.argv[1], run_name='__main__')"
-)
-"""Run a program that Ctrl-C reaches, though the tests may run in the background, where a shell ignores it."""
-
-
 def start(loop: Loop, folder: Path, server: Server) -> subprocess.Popen[str]:
     """Start the example as a person does."""
     return subprocess.Popen(
-        [sys.executable, "-c", AT_A_TERMINAL, ROOT / "examples" / f"{loop.file}.py"],
+        python(str(ROOT / "examples" / f"{loop.file}.py")),
         cwd=folder,
         env={**os.environ, **environment(server), "PYTHONPATH": str(ROOT)},
         stdin=subprocess.PIPE,

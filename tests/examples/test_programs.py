@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 
 from docs.generate_programs import PEERS, PROGRAMS, lines
 from tests.examples.openai_server import openai_server
+from tests.forked import python
 from tests.llms.server import Server
 
 FOLDER = Path(__file__).parents[2] / "examples" / "programs"
@@ -40,7 +40,7 @@ def ran(program: Path, folder: Path, server: Server, typed: str = "Hello\nAnd yo
     """Return what a program prints, and check that it ends well."""
     env = {**os.environ, "OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_API_KEY": "k"}
     env |= {"OPENAI_AGENTS_DISABLE_TRACING": "1", "PYTHONPATH": str(FOLDER.parents[1])}
-    command = [sys.executable, str(program)]
+    command = python(str(program))
     done = subprocess.run(
         command, cwd=folder, env=env, input=typed, capture_output=True, text=True, check=False
     )

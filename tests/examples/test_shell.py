@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.examples import harness
+from tests.forked import python
 
 NAMES = ("neurocrew", "tenex")
 
@@ -57,7 +58,7 @@ def test_where_nobody_reads_on_it_ends_and_says_nothing() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_what_cannot_be_a_log_is_said_in_a_line(name: str, tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", f"examples.{name}", "--db", str(tmp_path / "no" / "such.db")],
+        python("-m", f"examples.{name}", "--db", str(tmp_path / "no" / "such.db")),
         cwd=harness.ROOT,
         capture_output=True,
         text=True,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from examples.tenex.views import said as said_by
 from stenolog import Conversation, Log
 from stenolog.apps.cli import run
 from tests.examples.harness import ROOT, clean, finished, killed, outcome, said
+from tests.forked import python
 
 AGENTS = ("project-manager", "planner", "reviewer", "tester", "executor")
 
@@ -153,7 +153,7 @@ def test_what_was_imported_is_a_conversation_like_any_other(log: Log) -> None:
 def test_a_model_that_cannot_start_is_said_and_asked_again_at_the_next_start(tmp_path: Path) -> None:
     path = tmp_path / "tenex.db"
     failed = subprocess.run(
-        [sys.executable, "-m", "examples.tenex", "--model", "cli:no-such-program", "--db", str(path)],
+        python("-m", "examples.tenex", "--model", "cli:no-such-program", "--db", str(path)),
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
 
 import stenolog
+from tests.forked import python
 
 
 def test_the_command_prints_an_address_that_opens_the_page_and_follows_the_conversation(
@@ -20,7 +20,7 @@ def test_the_command_prints_an_address_that_opens_the_page_and_follows_the_conve
     db = tmp_path / "talks.db"
     with stenolog.open(db) as log:
         log["demo"].append(stenolog.UserMessage("Which test fails?"))
-        command = [sys.executable, "-m", "stenolog", "inspect", "demo", "--db", str(db)]
+        command = python("-m", "stenolog", "inspect", "demo", "--db", str(db))
         with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
             assert process.stdout is not None
             url = json.loads(process.stdout.readline())["url"]
@@ -44,7 +44,7 @@ def test_the_demo_opens_its_page_in_the_browser(tmp_path: Path) -> None:
     browser = tmp_path / "browser"
     browser.write_text(f'#!/bin/sh\necho "$1" > {told}.part && mv {told}.part {told}\n')
     browser.chmod(0o755)
-    command = [sys.executable, "-m", "stenolog", "demo", "--open", "--db", str(tmp_path / "talks.db")]
+    command = python("-m", "stenolog", "demo", "--open", "--db", str(tmp_path / "talks.db"))
     env = {**os.environ, "BROWSER": str(browser), "COLUMNS": "100"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=env) as process:
         try:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.forked import python
+
 ROOT = Path(__file__).parent.parent.parent
 EXAMPLES = sorted(path.parent for path in (ROOT / "examples" / "plugins").glob("*/pyproject.toml"))
 Stenolog = Callable[..., subprocess.CompletedProcess[str]]
@@ -48,7 +50,7 @@ def stenolog(installed: Path, tmp_path: Path) -> Stenolog:
             "STENOLOG_DB": "talks.db",
         }
         return subprocess.run(
-            [sys.executable, "-m", "stenolog", *arguments],
+            python("-m", "stenolog", *arguments),
             cwd=tmp_path,
             env={**os.environ, **plain, **env},
             capture_output=True,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -23,6 +22,7 @@ from stenolog.adapters.store.sqlite.statements import schema
 from stenolog.errors import CorruptLogError, StoreError
 from stenolog.events import UserMessage
 from stenolog.importers import import_file
+from tests.forked import python
 from tests.postgres.server import EACH_VERSION, Server
 
 SESSION = Path(__file__).parents[2] / "docs" / "examples" / "session.jsonl"
@@ -226,7 +226,7 @@ def test_an_empty_log_is_backed_up_too(address: str, tmp_path: Path) -> None:
 
 
 def test_the_command_takes_a_log_home(log: stenolog.Log, address: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "stenolog", "db", "backup", str(tmp_path / "home.db"), "--db", address]
+    command = python("-m", "stenolog", "db", "backup", str(tmp_path / "home.db"), "--db", address)
     done = subprocess.run(command, capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stderr

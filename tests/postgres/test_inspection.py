@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
 from typing import Any
@@ -17,6 +16,7 @@ from stenolog.adapters.conversation.verifying.report import Report
 from stenolog.adapters.store.contract.values import Cursor
 from stenolog.errors import StoreTimeoutError
 from stenolog.events import UserMessage
+from tests.forked import python
 from tests.postgres.server import EACH_VERSION, Server
 
 Damage = Callable[..., Report]
@@ -290,7 +290,7 @@ def test_a_check_that_the_server_leaves_alone_is_an_error_and_no_report(
 
 
 def check(address: str, *arguments: str) -> tuple[int, str]:
-    command: list[Any] = [sys.executable, "-m", "stenolog", "check", "log", "--db", address, *arguments]
+    command: list[Any] = python("-m", "stenolog", "check", "log", "--db", address, *arguments)
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 
 import psycopg
@@ -20,6 +19,7 @@ from stenolog.apps.views.checks import log_check
 from stenolog.errors import CallerError, StenologError, StoreError
 from stenolog.events import UserMessage
 from stenolog.tables import Follower, attach_table
+from tests.forked import python
 from tests.postgres.server import Server
 from tests.tables.given import lines
 
@@ -41,7 +41,7 @@ def log(address: str) -> Iterator[stenolog.Log]:
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "stenolog", *arguments]
+    command = python("-m", "stenolog", *arguments)
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

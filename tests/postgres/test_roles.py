@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +17,7 @@ from stenolog.adapters.store.contract.values import Claim, Cursor, Stream
 from stenolog.apps.workers.queues import queue_of
 from stenolog.errors import StoreError
 from stenolog.events import UserMessage
+from tests.forked import python
 from tests.postgres.server import EACH_VERSION, Server
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "many-machines.md"
@@ -72,7 +72,7 @@ def adapted(snippet: str, schema: str) -> str:
 
 
 def run(address: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "stenolog", *arguments, "--db", address]
+    command = python("-m", "stenolog", *arguments, "--db", address)
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

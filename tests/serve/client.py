@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import threading
 from pathlib import Path
 from queue import Queue
 from types import TracebackType
 from typing import Any, Self
+
+from tests.forked import python
 
 Json = dict[str, Any]
 
@@ -28,7 +29,7 @@ class Client:
     """A service of its own on a database; calls of several threads are side by side."""
 
     def __init__(self, db: Path) -> None:
-        command = [sys.executable, "-m", "stenolog", "serve", "--stdio", "--db", str(db)]
+        command = python("-m", "stenolog", "serve", "--stdio", "--db", str(db))
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._waiting: dict[int, Queue[Json]] = {}
         self._turn = threading.Lock()

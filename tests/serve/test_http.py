@@ -9,7 +9,6 @@ import select
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -23,6 +22,7 @@ from starlette.testclient import TestClient
 import stenolog
 from stenolog.apps.serve.waiting import MOST_WAITING
 from stenolog.serve import application
+from tests.forked import python
 
 from .client import said
 
@@ -178,7 +178,7 @@ def test_what_the_service_answers_fits_its_schemas(web: TestClient, log: stenolo
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     """Run a service as a process of its own, and its address."""
-    command = [sys.executable, "-m", "stenolog", "serve", "--port", "0", "--db", str(tmp_path / "talks.db")]
+    command = python("-m", "stenolog", "serve", "--port", "0", "--db", str(tmp_path / "talks.db"))
     process = subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "STENOLOG_TOKEN": TOKEN})
     assert process.stdout is not None
     first = json.loads(process.stdout.readline())
@@ -251,7 +251,7 @@ def test_calls_that_wait_have_places_of_their_own_and_one_too_many_is_told_so(
 
 def test_a_socket_that_is_a_file_is_its_user_s_alone_and_goes_with_the_service(tmp_path: Path) -> None:
     path, db = tmp_path / "socket", tmp_path / "talks.db"
-    command = [sys.executable, "-m", "stenolog", "serve", "--host", f"unix:{path}", "--db", str(db)]
+    command = python("-m", "stenolog", "serve", "--host", f"unix:{path}", "--db", str(db))
     with socket.socket(socket.AF_UNIX) as killed:
         killed.bind(str(path))  # what a service that was killed leaves behind
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
@@ -270,7 +270,7 @@ def test_a_socket_that_is_a_file_is_its_user_s_alone_and_goes_with_the_service(t
 
 
 def test_a_token_that_nobody_gave_is_new_and_printed(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "stenolog", "serve", "--port", "0", "--db", str(tmp_path / "talks.db")]
+    command = python("-m", "stenolog", "serve", "--port", "0", "--db", str(tmp_path / "talks.db"))
     without = {name: value for name, value in os.environ.items() if name != "STENOLOG_TOKEN"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=without) as process:
         assert process.stdout is not None

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 
 import stenolog
 from stenolog.apps.serve.waiting import MOST_WAITING
+from tests.forked import python
 from tests.serve.client import Client, RemoteError, result_of, said
 
 
@@ -173,7 +173,7 @@ def aliases(client: Client) -> list[str]:
 def test_what_a_plugin_prints_stands_on_stderr_and_not_between_the_answers(tmp_path: Path) -> None:
     (tmp_path / "noisy.py").write_text("print('hello')\ndef register():\n    print('again')\n")
     told = {"PYTHONPATH": str(tmp_path), "STENOLOG_PLUGINS": "noisy:register"}
-    command = [sys.executable, "-m", "stenolog", "serve", "--stdio", "--db", str(tmp_path / "talks.db")]
+    command = python("-m", "stenolog", "serve", "--stdio", "--db", str(tmp_path / "talks.db"))
     line = b'{"jsonrpc": "2.0", "id": 1, "method": "about"}'
     done = subprocess.run(command, input=line, env={**os.environ, **told}, capture_output=True, timeout=60)
     assert json.loads(done.stdout)["id"] == 1

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 
 from stenolog import AssistantMessage, ModeSwitch, ToolCall, ToolResult, UserMessage
 from stenolog.adapters.conversation.queries.outputs import store_large
 from stenolog.adapters.tools.execute import execute
 from stenolog.adapters.tools.functions import opened
 from stenolog.tools import MCPServer, ToolOutput
+from tests.forked import python
 from tests.systems.given import Room
 from tests.tools.given import call, text
 
@@ -29,7 +29,7 @@ def test_a_large_output_is_read_by_its_alias_over_mcp(room: Room) -> None:
     room.write(answer)
 
     async def reads(*asked: dict[str, object]) -> list[ToolOutput]:
-        command = [sys.executable, "-m", "stenolog", "outputs", room.name, "--mcp", "--db", str(room.path)]
+        command = python("-m", "stenolog", "outputs", room.name, "--mcp", "--db", str(room.path))
         server = MCPServer.stdio(command, env=dict(os.environ))
         try:
             tools = await opened([server])

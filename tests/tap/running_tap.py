@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.forked import python
+
 ROOT = Path(__file__).parent.parent.parent
 END_SECONDS = 3600.0
 """A tap may record for so long what it has forwarded."""
@@ -53,7 +55,7 @@ def running_tap(folder: Path) -> Iterator[Running]:
     record, database, errors = folder / "provider.jsonl", folder / "log.db", folder / "tap.txt"
     with provider_process(record) as provider, errors.open("w") as output:
         upstreams = {"anthropic": provider, "openai": f"{provider}/v1", "gemini": provider}
-        command = [sys.executable, "-m", "stenolog", "tap", "--listen", "127.0.0.1:0", "--db", str(database)]
+        command = python("-m", "stenolog", "tap", "--listen", "127.0.0.1:0", "--db", str(database))
         command += [word for name, url in upstreams.items() for word in ("--upstream", f"{name}={url}")]
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=output, text=True, cwd=ROOT, env=environment()

@@ -15,6 +15,7 @@ import pytest
 import stenolog
 from stenolog.requests import proofs
 from tests.file_bytes import files_with
+from tests.forked import python
 from tests.tap.given import Server, read, read_head, server
 from tests.tap.running_tap import environment
 
@@ -59,7 +60,7 @@ def upstream(received: list[bytes]) -> Iterator[Server]:
 def run(folder: Path, upstream: Server, *words: str, code: str = CLIENT) -> subprocess.CompletedProcess[str]:
     """Run a client in a folder of its own behind a tap that records beside it."""
     url = f"openai=http://127.0.0.1:{upstream.port}/v1"
-    command = [sys.executable, "-m", "stenolog", "tap", "--db", str(folder / "log.db"), "--upstream", url]
+    command = python("-m", "stenolog", "tap", "--db", str(folder / "log.db"), "--upstream", url)
     (folder / "work").mkdir(exist_ok=True)
     return subprocess.run(
         [*command, *words, "--", sys.executable, "-c", code],
@@ -97,7 +98,7 @@ def test_a_conversation_knows_the_folder_and_the_branch_that_the_command_worked_
 
     run(tmp_path, upstream)
     listed = subprocess.run(
-        [sys.executable, "-m", "stenolog", "ls", "--json", "--db", str(tmp_path / "log.db")],
+        python("-m", "stenolog", "ls", "--json", "--db", str(tmp_path / "log.db")),
         env=environment(), capture_output=True, text=True, check=True,
     )  # fmt: skip
 
@@ -144,7 +145,7 @@ def test_a_large_body_is_redacted_and_recorded(tmp_path: Path, upstream: Server)
 @pytest.mark.skipif(sys.platform == "darwin", reason="file systems of macOS take UTF-8 alone")
 def test_a_command_runs_in_a_folder_whose_name_is_not_utf_8(tmp_path: Path, upstream: Server) -> None:
     (folder := tmp_path / os.fsdecode(b"caf\xe9")).mkdir()
-    command = [sys.executable, "-m", "stenolog", "tap", "--db", str(tmp_path / "log.db")]
+    command = python("-m", "stenolog", "tap", "--db", str(tmp_path / "log.db"))
     script = "raise SystemExit(7)"
 
     ran = subprocess.run(

@@ -19,6 +19,7 @@ from stenolog.adapters.tools.functions import opened
 from stenolog.adapters.tools.mcp import MCPServer
 from stenolog.adapters.tools.mcp.session import _listed
 from stenolog.domain.errors import CallerError, MissingExtraError, ToolError
+from tests.forked import python
 from tests.tools.conftest import SCRIPT
 from tests.tools.given import call, text
 
@@ -26,7 +27,7 @@ Tools = Mapping[str, BaseTool]
 
 
 def server(**options: Any) -> MCPServer:
-    return MCPServer.stdio([sys.executable, SCRIPT, "stdio"], **options)
+    return MCPServer.stdio(python(SCRIPT, "stdio", modules=("mcp.server.mcpserver",)), **options)
 
 
 def during(server: MCPServer, main: Callable[[Tools], Awaitable[Any]]) -> Any:

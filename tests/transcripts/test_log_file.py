@@ -24,6 +24,7 @@ from stenolog.errors import CallerError, ConversationExistsError, CorruptLogErro
 from stenolog.events import UserMessage
 from stenolog.importers import import_file, recognise
 from stenolog.parts import ImagePart
+from tests.forked import python
 from tests.postgres.server import EACH_VERSION, Server
 
 SESSION = Path(__file__).parents[2] / "docs" / "examples" / "session.jsonl"
@@ -373,7 +374,7 @@ def test_a_log_that_is_imported_into_itself_stays_as_it_is(talks: Path) -> None:
 
 
 def test_the_command_imports_a_database_and_says_so(target: str, talks: Path) -> None:
-    command = [sys.executable, "-m", "stenolog", "import", str(talks), "--db", target]
+    command = python("-m", "stenolog", "import", str(talks), "--db", target)
     first, second = (subprocess.run(command, capture_output=True, text=True, check=False) for _ in "12")
 
     assert (first.returncode, second.returncode) == (0, 0), first.stderr
