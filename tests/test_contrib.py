@@ -21,7 +21,7 @@ SYSTEMS = {path.parent.name for path in CONTRIB} - {"contrib"}
 FACES = {f"stenolog.{path.stem}" for path in PACKAGE.glob("*.py") if not path.stem.startswith("_")}
 PUBLIC = {"stenolog", "stenolog.testing", *FACES}
 """The modules from which programs and plugins import."""
-INTERNAL = {"application", "checkpoints", "datastore", "edge", "index", "stream", "windows"}
+INTERNAL = {"application", "checkpoints", "datastore", "edge", "index", "stream", "streams", "windows"}
 """Attributes of logs and conversations that are the store's own."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import inspect
 import re
 import subprocess
 import sys
@@ -92,3 +93,20 @@ def test_a_package_below_the_root_is_imported_from_it_as_ever() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
 
     assert done.stdout.strip() == "stenolog.contrib"
+
+
+@pytest.mark.parametrize(
+    "kind", [stenolog.Log, stenolog.Conversation, stenolog.AsyncLog, stenolog.AsyncConversation]
+)
+def test_no_method_of_a_log_takes_what_only_the_store_makes(kind: type) -> None:
+    methods = inspect.getmembers(kind, inspect.isfunction)
+    taken = {
+        f"{name}({each})"
+        for name, method in methods
+        if not name.startswith("_")
+        for each in inspect.signature(method).parameters.values()
+    }
+
+    assert [
+        each for each in taken if re.search(r"\b(Stream|PendingEntry|Record|InTransaction)\b", each)
+    ] == []

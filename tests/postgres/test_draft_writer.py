@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import stenolog
 from stenolog import Log, UserMessage
+from stenolog.adapters.conversation.log import extend
 from stenolog.adapters.store.contract.values import Claim
 from stenolog.adapters.store.postgres.connection.datastore import LogConnection
 from stenolog.adapters.store.postgres.recorder import PostgresLogRecorder
@@ -79,7 +80,7 @@ def test_a_write_whose_answer_was_lost_is_not_made_again_where_its_first_answer_
         said = [(first, b"1"), (second, b"2")]
         write = log.recorder.datastore.repeat
         write(lambda c, again: claim_rows.add_drafts(c, said, stored, again=again))
-        log["one"].extend([UserMessage(text="settles it")], fence=first)
+        extend(log["one"], [UserMessage(text="settles it")], None, first)
         write(lambda c, again: claim_rows.add_drafts(c, said, stored, again=True))
 
         assert log.recorder.drafts.of(second) == [b"2"]

@@ -27,6 +27,7 @@ from stenolog import (
     UserMessage,
     VersionConflictError,
 )
+from stenolog.adapters.conversation import log as logs
 from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.store.claims import Claims
 from stenolog.adapters.store.contract.values import Claim
@@ -87,7 +88,7 @@ def one_by_one(asked: list[Asked]) -> tuple[list[Any], list[Any]]:
 
 
 def extend(conversation: Conversation, asked: Asked) -> list[Entry]:
-    return conversation.extend(drafts(asked), expected=asked.expected, fence=asked.fence)
+    return logs.extend(conversation, drafts(asked), asked.expected, asked.fence)
 
 
 def together(asked: list[Asked]) -> tuple[list[Any], list[Any]]:
@@ -104,7 +105,7 @@ def submit(conversation: Conversation, asked: Asked) -> Future[list[Entry]]:
 
     def land() -> None:
         try:
-            future.set_result(conversation.written(given, waiting.result()))
+            future.set_result(logs.to_entries(conversation, given, waiting.result()))
         except StenologError as error:
             future.set_exception(error)
 
@@ -176,7 +177,7 @@ def test_a_conflict_fails_its_own_append_alone(log: Log) -> None:
         partial(conversation.append, HI, id="taken"),
         partial(conversation.append, ModeSwitch(mode="agent")),
         partial(conversation.extend, [HI, NewEntry(UserMessage(text="other"), "taken")]),
-        partial(conversation.extend, [HI], fence=7),
+        partial(logs.extend, conversation, [HI], None, fence=7),
         partial(handle.append, HI),
         partial(conversation.append, HI),
     ]
@@ -238,7 +239,7 @@ def test_what_waits_beside_one_that_settles_a_claim_is_durable_with_it_or_not_at
     (claim,) = claims.take([Claim(0, "a", "model", 2, 1, "key", "me", 0)], 2)
     writer, log.datastore.writer = log.datastore.writer, Full(log.datastore.writer)  # type: ignore[assignment]
     assert claim is not None
-    settling = partial(conversation.extend, [HI], fence=claim.fence)
+    settling = partial(logs.extend, conversation, [HI], None, fence=claim.fence)
     outcomes = at_once(log, partial(other.append, HI), settling, partial(other.append, HI))
     log.datastore.writer = writer
 

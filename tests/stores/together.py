@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from stenolog import Conversation, Log, NewEntry, StenologError
+from stenolog.adapters.conversation.log import prepare_all
 from stenolog.adapters.store.contract.appends import Append
 from stenolog.adapters.store.sqlite.appends import append
 from stenolog.adapters.store.sqlite.turn.group_commit import Job, PendingWrite
@@ -21,7 +22,7 @@ def sealing(
     conversation: Conversation, drafts: Sequence[NewEntry], expected: int | None, fence: int | None = None
 ) -> Job[list[Record]]:
     """Return the append of some drafts, as the store makes it."""
-    items, edge = conversation.prepared(drafts), conversation.log.edge
+    items, edge = prepare_all(conversation.log, drafts), conversation.log.edge
     return partial(append, Append(conversation.stream, items, expected, edge, fence))
 
 

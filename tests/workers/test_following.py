@@ -15,6 +15,7 @@ import pytest
 
 import stenolog
 from stenolog import Agent, AssistantMessage, Conversation, Log, Team, UserMessage
+from stenolog.adapters.conversation.log import extend
 from stenolog.adapters.store.claims import Claims
 from stenolog.adapters.store.contract.values import Claim
 from stenolog.engine import EntryAppended, RunEvent, StreamDelta
@@ -213,7 +214,7 @@ async def test_pieces_come_as_they_are_stored_each_once_and_then_the_entry(log: 
             for letter in "abc":
                 claims.draft([(held.fence, piece(letter))])
                 await followed.until(partial(ends, followed, letter))
-            log["demo"].extend([AssistantMessage(agent="coder", text="abc", cause=2)], fence=held.fence)
+            extend(log["demo"], [AssistantMessage(agent="coder", text="abc", cause=2)], None, held.fence)
             await followed.until(lambda: followed.positions[-1:] == [3])
 
     assert followed.got[2:-1] == [StreamDelta("coder", 2, letter) for letter in "abc"]

@@ -143,7 +143,7 @@ class AsyncLog:
         """Make any call of the log, in one of its threads."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: call(*args, **kwargs))
 
-    async def write(
+    async def _write(
         self, items: Sequence[PendingEntry], stream: Stream, expected: int | None
     ) -> list[Record]:
         """Have the writing thread append, together with other waiting appends."""
@@ -152,7 +152,7 @@ class AsyncLog:
             self._landing = LoopBridge(loop)
         return await self._landing.write(self.sync.recorder, items, stream, expected)
 
-    async def each(self, entries: Callable[[], Iterator[T]]) -> AsyncIterator[T]:
+    async def _each(self, entries: Callable[[], Iterator[T]]) -> AsyncIterator[T]:
         """Yield the items of a log's iterator, fetched in batches."""
         iterator = await self.run(entries)
         while batch := await self.run(lambda: list(islice(iterator, BATCH))):
@@ -195,17 +195,19 @@ class AsyncConversation:
         if not new:
             return []
         conversation = self._conversation or self._sought()
-        items = conversation.prepared(new)
-        records = await self.log.write(items, conversation.stream, expected)
-        self._conversation = self._conversation or self.log.sync.handle(conversation.stream)
-        return conversation.written(new, records)
+        items = logs.prepare_all(self.log.sync, new)
+        records = await self.log._write(items, conversation.stream, expected)
+        if self._conversation is None:
+            log = self.log.sync
+            self._conversation = Conversation(log, log.streams.share(conversation.stream))
+        return logs.to_entries(conversation, new, records)
 
     def __aiter__(self) -> AsyncIterator[Entry]:
         return self.entries()
 
     def entries(self, after: int = 0, at: int | None = None, *, strict: bool = False) -> AsyncIterator[Entry]:
         """Yield the entries with `after` < position <= `at`; see `Conversation.entries`."""
-        return self.log.each(lambda: self._sync().entries(after, at, strict=strict))
+        return self.log._each(lambda: self._sync().entries(after, at, strict=strict))
 
     async def entry(self, position: int) -> Entry:
         return await self._run(lambda conversation: conversation.entry(position))
@@ -215,7 +217,7 @@ class AsyncConversation:
 
     def records(self, after: int = 0, at: int | None = None) -> AsyncIterator[Record]:
         """Yield the entries as stored records."""
-        return self.log.each(lambda: self._sync().records(after, at))
+        return self.log._each(lambda: self._sync().records(after, at))
 
     async def tail(self, after: int | None = None, timeout: float | None = None) -> AsyncIterator[Entry]:
         """Yield the entries after `after`, then new ones; see `Conversation.tail`."""

@@ -12,7 +12,7 @@ from stenolog.adapters.conversation.search.indexing import Source, forgetting
 from stenolog.adapters.store.contract import appends
 from stenolog.adapters.store.contract.blobs import shas_in
 from stenolog.adapters.store.contract.values import PendingEntry, Stream
-from stenolog.adapters.store.reading.handle import StreamHandle
+from stenolog.adapters.store.reading.handle import StreamHandle, existing_key
 from stenolog.adapters.store.sidecar import erasures
 from stenolog.domain import erasure
 from stenolog.domain.entry import Entry, NewEntry
@@ -56,7 +56,7 @@ def erase(conversation: StreamHandle, positions: Sequence[int], *, reason: str, 
     erasable = [at for at in dict.fromkeys(positions) if _is_erasable(conversation, at)]
     if not erasable:
         return Erased((), who, reason, {}, erasures.finish(log))
-    key = log.existing(conversation.stream)
+    key = existing_key(log, conversation.stream)
     own = log.recorder.lineage(conversation.stream, max(erasable))[-1].after
     if min(erasable) <= own:
         raise InvalidEventError(
@@ -108,7 +108,7 @@ def _write(
     now = log.edge.clock()
     written: dict[int, tuple[int, list[PendingEntry]]] = {}
     for holder, name in found.items():
-        handle = StreamHandle(log, log.remembered(Stream(name, holder)))
+        handle = StreamHandle(log, log.streams.share(Stream(name, holder)))
         inherited = log.recorder.lineage(handle.stream)[-1].after
         there = [at for at in positions if holder == key or at <= inherited]
         position, repairs = _repairs(handle, there)
@@ -118,7 +118,9 @@ def _write(
     log.seals.renew(log.recorder.seal_key)
     conversation.stream.head = None
     for holder in found:
-        log.forget(holder)
+        log.streams.forget_head(holder)
+        if log.windows is not None:
+            log.windows.drop(holder)
     return {found[holder]: position for holder, position in recorded_at.items()}
 
 
@@ -165,13 +167,13 @@ def _repairs(conversation: StreamHandle, positions: Sequence[int]) -> tuple[int,
 def delete(conversation: StreamHandle) -> None:
     """See `Conversation.delete`."""
     log, stream = conversation.log, conversation.stream
-    key = log.existing(stream)
+    key = existing_key(log, stream)
     source = Source(log.recorder, log.blobs)
     named = log.recorder.blobs.named_by(key)
     with forgetting(log.index, source, key):
         log.recorder.conversations.delete(key, stream.name)
     stream.head = None
-    log.purge(key, named)
+    erasures.purge(log, key, named)
 
 
 def _blobs_with(conversation: StreamHandle, positions: Sequence[int]) -> set[str]:
@@ -187,7 +189,7 @@ def _blobs_with(conversation: StreamHandle, positions: Sequence[int]) -> set[str
     named = {
         sha
         for holder, name in holders.items()
-        for receipt in _receipts(StreamHandle(log, log.remembered(Stream(name, holder))), positions[0])
+        for receipt in _receipts(StreamHandle(log, log.streams.share(Stream(name, holder))), positions[0])
         for sha in shas_in(json.dumps([receipt.plan.get("patch"), receipt.transport.get("blob")]).encode())
     }
     return {sha for sha in named if any(word in _content(conversation, sha) for word in words)}

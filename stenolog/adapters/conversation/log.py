@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from stenolog.adapters.plugins import load_plugins
 from stenolog.adapters.store.contract import address, appends
 from stenolog.adapters.store.contract.appends import Sources, new_id, now
-from stenolog.adapters.store.contract.values import DEADLINE, InTransaction, PendingEntry, Stream, Synchronous
+from stenolog.adapters.store.contract.values import DEADLINE, InTransaction, PendingEntry, Synchronous
 from stenolog.adapters.store.reading import arguments
-from stenolog.adapters.store.reading.handle import LogHandle
+from stenolog.adapters.store.reading.handle import LogHandle, existing_key
 from stenolog.adapters.store.reading.reader import follow
 from stenolog.domain.base.value_help import named_arguments
 from stenolog.domain.codec import load_event
@@ -108,10 +108,6 @@ class Log(LogHandle):
     def __getitem__(self, name: str) -> Conversation:
         """Return the conversation of that name; its first append creates it."""
         return Conversation(self, self.stream(name))
-
-    def handle(self, found: Stream) -> Conversation:
-        """Return a handle on a stream; later handles know its head."""
-        return Conversation(self, self.remembered(found))
 
     def search(
         self,
@@ -207,34 +203,9 @@ class Conversation(ReadableConversation):
         (record,) = self._recorder.append((item,), self.stream, expected)
         return self._entry(record, new)
 
-    def extend(
-        self,
-        events: Iterable[Event | NewEntry],
-        *,
-        expected: int | None = None,
-        fence: int | None = None,
-        also: InTransaction | None = None,
-    ) -> list[Entry]:
-        """Append several events in one transaction; otherwise as `append`.
-
-        `fence` is the engine's claim that they settle; raises `ClaimLostError` if another process has it.
-        `also`, only in PostgreSQL, is called with the connection and the conversation's key in that
-        transaction, if anything is written.
-        """
-        new = new_entries(events)
-        if not new:
-            return []
-        records = self._recorder.append(self.prepared(new), self.stream, expected, fence, also)
-        return self.written(new, records)
-
-    def prepared(self, new: Sequence[NewEntry]) -> list[PendingEntry]:
-        """Return the entries-to-be with everything that is drawn at the edge."""
-        edge = self.log.edge
-        return [appends.prepare(edge, entry) for entry in new]
-
-    def written(self, new: Sequence[NewEntry], records: list[Record]) -> list[Entry]:
-        """Return the entries that these have become."""
-        return [self._entry(*pair) for pair in zip(records, new, strict=True)]
+    def extend(self, events: Iterable[Event | NewEntry], *, expected: int | None = None) -> list[Entry]:
+        """Append several events in one transaction; otherwise as `append`."""
+        return extend(self, events, expected)
 
     def tail(self, after: int | None = None, timeout: float | None = None) -> Iterator[Entry]:
         """Yield the entries after `after` (None: only new ones), then each new one of any process.
@@ -327,19 +298,22 @@ class Conversation(ReadableConversation):
         """
         from .queries import forks  # late: few programs fork
 
-        return self.log.handle(forks.fork(self, after, name, close=pending == "close"))
+        made = forks.fork(self, after, name, close=pending == "close")
+        return Conversation(self.log, self.log.streams.share(made))
 
     def rename(self, name: str) -> None:
         """Give the conversation another name. Raises `ConversationExistsError` when that is taken."""
-        self.log.rename(self.stream, check_name(name, what="conversation"))
+        check_name(name, what="conversation")
+        self._recorder.conversations.rename(existing_key(self.log, self.stream), name)
+        self.stream.name = name
 
     def archive(self) -> None:
         """Hide the conversation from the list of names; it is still read and appended to."""
-        self.log.archive(self.stream, at=microseconds(self.log.edge.clock()))
+        self._archive(microseconds(self.log.edge.clock()))
 
     def unarchive(self) -> None:
         """Put the conversation back in the list of names."""
-        self.log.archive(self.stream, at=None)
+        self._archive(None)
 
     def erase(self, *positions: int, reason: str = "", by: str | None = None) -> Erased:
         """Erase what entries say, permanently; every digest stays valid.
@@ -369,6 +343,9 @@ class Conversation(ReadableConversation):
 
         delete(self)
 
+    def _archive(self, at: int | None) -> None:
+        self._recorder.conversations.archive(existing_key(self.log, self.stream), at)
+
     def _unread(self, after: int) -> Iterator[tuple[int, Entry]]:
         return ((entry.position, entry) for entry in self.entries(after))
 
@@ -385,3 +362,30 @@ class Conversation(ReadableConversation):
 def new_entries(events: Iterable[Event | NewEntry]) -> list[NewEntry]:
     """Return the events as entries to be appended."""
     return [event if isinstance(event, NewEntry) else NewEntry(event) for event in events]
+
+
+def extend(
+    conversation: Conversation,
+    events: Iterable[Event | NewEntry],
+    expected: int | None,
+    fence: int | None = None,
+    also: InTransaction | None = None,
+) -> list[Entry]:
+    """Append as `Conversation.extend`; `fence` and `also` as in `LogRecorder.append`."""
+    new = new_entries(events)
+    if not new:
+        return []
+    log, stream = conversation.log, conversation.stream
+    return to_entries(
+        conversation, new, log.recorder.append(prepare_all(log, new), stream, expected, fence, also)
+    )
+
+
+def prepare_all(log: Log, new: Sequence[NewEntry]) -> list[PendingEntry]:
+    """Return the entries-to-be with everything that is drawn at the edge."""
+    return [appends.prepare(log.edge, entry) for entry in new]
+
+
+def to_entries(conversation: Conversation, new: Sequence[NewEntry], records: list[Record]) -> list[Entry]:
+    """Return the entries that these have become."""
+    return [conversation._entry(*pair) for pair in zip(records, new, strict=True)]

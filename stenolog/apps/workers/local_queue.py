@@ -81,7 +81,8 @@ class LocalQueue:
         while rows := self._log.recorder.committed(mark):
             mark = rows[-1].notification
             said = {row.key: row.name for row in rows if row.topic.startswith(TOPIC)}
-            keys += [self._root(self._log.handle(Stream(name, key))) for key, name in said.items()]
+            streams = [self._log.streams.share(Stream(name, key)) for key, name in said.items()]
+            keys += [self._root(Conversation(self._log, stream)) for stream in streams]
         return mark, keys
 
 

@@ -156,7 +156,7 @@ class Worker:
         name = self.log.recorder.conversations.name_of(key)
         if name is None:
             return None
-        found = root_of(self.log.handle(Stream(name, key)))
+        found = root_of(Conversation(self.log, self.log.streams.share(Stream(name, key))))
         members = found.state().members
         return found if is_for_team or not members or set(members) & set(self.team.agents) else None
 

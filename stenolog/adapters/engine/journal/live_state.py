@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stenolog.adapters.conversation.log import Conversation
+from stenolog.adapters.conversation.log import Conversation, extend
 from stenolog.adapters.conversation.queries import folds
 from stenolog.adapters.store.contract.values import InTransaction
 from stenolog.domain.entry import Entry, NewEntry
@@ -66,7 +66,7 @@ class LiveState:
         Raises `VersionConflictError`, `ClaimLostError`.
         """
         before = self.state.position
-        entries = self.conversation.extend(events, expected=before, fence=fence, also=self.also)
+        entries = extend(self.conversation, events, before, fence, self.also)
         for entry in entries:
             # An entry of a known id stands at its earlier position, and was taken in before.
             if entry.position > before:

@@ -7,8 +7,7 @@ call them.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -19,18 +18,15 @@ from stenolog.adapters.store.contract.application import LogApplication
 from stenolog.adapters.store.contract.blobs import Blobs
 from stenolog.adapters.store.contract.recorder import LogRecorder
 from stenolog.adapters.store.contract.values import Collected, Order, Stream, Which
-from stenolog.adapters.store.sidecar import checkpoints, erasures
+from stenolog.adapters.store.sidecar import erasures
 from stenolog.adapters.store.sidecar.checkpoints import Checkpoints
-from stenolog.adapters.store.sidecar.file import delete_retired
 from stenolog.adapters.store.sidecar.search_index import Index
 from stenolog.adapters.store.sqlite.file_safety import Seals
 from stenolog.adapters.store.sqlite.recorder import SqliteLogRecorder
 from stenolog.adapters.store.sqlite.turn.datastore import SqliteLogDatastore
 from stenolog.domain.entry import Entry, Record, check_name
 from stenolog.domain.errors import (
-    OperationalError,
     PositionNotFoundError,
-    StoredDataError,
     StoreError,
 )
 from stenolog.domain.values import PositionRange
@@ -51,6 +47,30 @@ class StreamCache(Protocol):
         """Remove all that comes from a stream."""
 
 
+class KnownStreams:
+    """The streams that a process uses; handles on the same conversation share its head."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[int, Stream] = {}
+
+    def share(self, found: Stream) -> Stream:
+        """Return the stream of this key that the other handles use; add it if it is the first."""
+        if found.key is None:
+            return found
+        # Handles keep their own stream: only the sharing of its head is lost, which costs a read.
+        if len(self._by_key) >= REMEMBERED:
+            self._by_key.clear()
+        stream = self._by_key.setdefault(found.key, found)
+        # Another process may have renamed it.
+        stream.name = found.name
+        return stream
+
+    def forget_head(self, key: int) -> None:
+        """Have a stream's head read again."""
+        if (stream := self._by_key.get(key)) is not None:
+            stream.head = None
+
+
 class LogHandle:
     """An open log: its file, caches beside it, and streams known to this process.
 
@@ -69,7 +89,7 @@ class LogHandle:
         self.checkpoints = Checkpoints(self.recorder.sidecar_path, self.seals)
         self.index = Index(self.recorder.sidecar_path)
         self.windows: StreamCache | None = None
-        self._streams: dict[int, Stream] = {}
+        self.streams = KnownStreams()
         # An erasure whose process was killed is finished by the next one that opens the log.
         erasures.go_on(self)
 
@@ -191,54 +211,7 @@ class LogHandle:
     def stream(self, name: str) -> Stream:
         """Return a conversation's stream, without a key before its first append."""
         check_name(name, what="conversation")
-        return self.remembered(Stream(name, self.recorder.conversations.find(name)))
-
-    def remembered(self, found: Stream) -> Stream:
-        """Return the stream known to this process: its handles share its head."""
-        if found.key is None:
-            return found
-        # Handles keep their own stream: only the sharing of its head is lost, which costs a read.
-        if len(self._streams) >= REMEMBERED:
-            self._streams.clear()
-        stream = self._streams.setdefault(found.key, found)
-        # Another process may have renamed it.
-        stream.name = found.name
-        return stream
-
-    def rename(self, stream: Stream, name: str) -> None:
-        """See `Conversation.rename`."""
-        self.recorder.conversations.rename(self.existing(stream), name)
-        stream.name = name
-
-    def archive(self, stream: Stream, *, at: int | None) -> None:
-        """See `Conversation.archive`; `at` None takes it back."""
-        self.recorder.conversations.archive(self.existing(stream), at)
-
-    def forget(self, key: int) -> None:
-        """Forget a stream's head, and windows of it."""
-        stream = self._streams.get(key)
-        if stream is not None:
-            stream.head = None
-        if self.windows is not None:
-            self.windows.drop(key)
-
-    def purge(self, key: int, named: Collection[str]) -> None:
-        """Remove a stream's deleted words from all of the log's files.
-
-        `named` are the sha256 of blobs that they may have named.
-        """
-        if self.windows is not None:
-            self.windows.drop(key)
-        delete_retired(self.recorder.sidecar_path)
-        # Folds of the whole log have seen the words, too.
-        for each in (key, checkpoints.WHOLE_LOG):
-            self.checkpoints.erase_stream(each)
-        # Where another process is in the way, the blobs and the log's rest stay for the next `collect`.
-        with suppress(OperationalError, StoredDataError):
-            if named:
-                self.recorder.blobs.collect(named)
-        with suppress(OperationalError):
-            self.recorder.compact()
+        return self.streams.share(Stream(name, self.recorder.conversations.find(name)))
 
     def collect(self) -> Collected:
         """Remove blobs that no entry names, and empty the write-ahead log.
@@ -251,12 +224,13 @@ class LogHandle:
         found = self.recorder.blobs.collect()
         return found._replace(is_complete=self.recorder.compact())
 
-    def existing(self, stream: Stream) -> int:
-        """Return a stream's key. Raises `ConversationNotFoundError` without entries."""
-        key = self.recorder.resolve(stream)
-        if key is None:
-            raise arguments.missing(stream.name, self.path)
-        return key
+
+def existing_key(log: LogHandle, stream: Stream) -> int:
+    """Return a stream's key. Raises `ConversationNotFoundError` without entries."""
+    key = log.recorder.resolve(stream)
+    if key is None:
+        raise arguments.missing(stream.name, log.path)
+    return key
 
 
 class StreamHandle:

@@ -8,6 +8,7 @@ The store marks what is left to remove, in the overwriting transaction.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import suppress
 from typing import Protocol
 
@@ -59,6 +60,25 @@ def finish(log: Files) -> bool:
     except (OperationalError, StoredDataError):
         return False
     return True
+
+
+def purge(log: Files, key: int, named: Collection[str]) -> None:
+    """Remove a deleted stream's words from all of the log's files.
+
+    `named` are the sha256 of blobs that they may have named.
+    """
+    if log.windows is not None:
+        log.windows.drop(key)
+    delete_retired(log.recorder.sidecar_path)
+    # Folds of the whole log have seen the words, too.
+    for each in (key, checkpoints.WHOLE_LOG):
+        log.checkpoints.erase_stream(each)
+    # Where another process is in the way, the blobs and the log's rest stay for the next `collect`.
+    with suppress(OperationalError, StoredDataError):
+        if named:
+            log.recorder.blobs.collect(named)
+    with suppress(OperationalError):
+        log.recorder.compact()
 
 
 def go_on(log: Files) -> None:

@@ -118,11 +118,13 @@ def _text(content: bytes) -> str:
 
 
 def _appended(log: Log, name: str, entries: list[NewEntry], expected: int | None) -> CommandResult:
+    from stenolog.adapters.conversation import log as logs  # late: --help needs no log
+
     conversation = log[name]
     is_new = name not in log
-    items = conversation.prepared(entries)
+    items = logs.prepare_all(log, entries)
     records = log.recorder.append(items, conversation.stream, expected)
-    found = conversation.written(entries, records)
+    found = logs.to_entries(conversation, entries, records)
     # An entry that stood there already keeps the random salt that it was written with.
     fresh = [
         entry for entry, record, item in zip(found, records, items, strict=True) if record.salt == item.salt
