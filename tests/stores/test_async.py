@@ -242,6 +242,28 @@ async def test_a_tail_ends_after_its_timeout() -> None:
 
 
 @run
+@pytest.mark.parametrize("read", [100, 128])
+async def test_a_tail_ends_when_the_log_is_closed_while_it_is_read(read: int) -> None:
+    async with opened() as log:
+        await log["demo"].extend([HI] * 300)
+        seen = 0
+        async for _ in log["demo"].tail(after=0, timeout=20):
+            seen += 1
+            if seen == read:
+                await log.close()
+
+    assert seen == 128
+
+
+@run
+async def test_a_closed_log_says_so() -> None:
+    async with opened() as log:
+        await log.close()
+        with pytest.raises(StoreError, match="the log was closed"):
+            await log["demo"].position()
+
+
+@run
 async def test_a_tail_wakes_for_another_process(path: Path) -> None:
     append = "import sys, stenolog as s; s.open(sys.argv[1])['demo'].append(s.UserMessage(text='x'))"
     async with opened(path) as log:

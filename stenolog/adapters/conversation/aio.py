@@ -23,8 +23,10 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from stenolog.adapters.store.contract.recorder import LogRecorder
 from stenolog.adapters.store.contract.values import PendingEntry, PendingInsert, Stream
+from stenolog.adapters.store.reading.reader import Tail
 from stenolog.domain.base.value_help import named_arguments
 from stenolog.domain.entry import Entry, NewEntry, Record, check_name
+from stenolog.domain.errors import StoreError
 from stenolog.domain.events import Event
 from stenolog.domain.lanes.state import State
 from stenolog.domain.lanes.step import Transition
@@ -140,7 +142,9 @@ class AsyncLog:
         await self.run(self.sync.backup, path)
 
     async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Make any call of the log, in one of its threads."""
+        """Make any call of the log, in one of its threads. Raises `StoreError` if it was closed."""
+        if self._closed and self._log is not None:
+            raise StoreError(f"{self._log.path}: the log was closed")
         return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: call(*args, **kwargs))
 
     async def _write(
@@ -222,17 +226,17 @@ class AsyncConversation:
     async def tail(self, after: int | None = None, timeout: float | None = None) -> AsyncIterator[Entry]:
         """Yield the entries after `after`, then new ones; see `Conversation.tail`."""
         mark = await self.position() if after is None else after
-        loop, woken = asyncio.get_running_loop(), asyncio.Event()
-        with self.log.sync.recorder.listening(lambda: loop.call_soon_threadsafe(woken.set)):
-            quiet_until = _from_now(timeout)
-            while not self.log.sync.recorder.closed:
+        loop, woken, recorder = asyncio.get_running_loop(), asyncio.Event(), self.log.sync.recorder
+        with recorder.listening(lambda: loop.call_soon_threadsafe(woken.set)):
+            tail = Tail(recorder, lambda mark: self._sync()._unread(mark), mark, timeout)
+            while not recorder.closed:
                 woken.clear()
-                async for entry in self.entries(mark):
-                    mark = entry.position
-                    yield entry
-                    quiet_until = _from_now(timeout)
+                with tail.until_closed():
+                    async for entry in self.log._each(tail.read):
+                        yield entry
+                        tail.restart()
                 try:
-                    async with asyncio.timeout_at(quiet_until):
+                    async with asyncio.timeout(tail.patience):
                         await woken.wait()
                 except TimeoutError:
                     return
@@ -378,7 +382,3 @@ class LoopBridge:
             _, future = self._asked.popleft()
             if not future.done():  # it may have been cancelled
                 future.set_result(None)
-
-
-def _from_now(timeout: float | None) -> float | None:
-    return None if timeout is None else asyncio.get_running_loop().time() + timeout

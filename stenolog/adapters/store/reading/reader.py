@@ -9,8 +9,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
+from math import inf
 from typing import Any, TypeAlias
 
 from stenolog.adapters.store.contract.recorder import LogRecorder
@@ -214,6 +215,42 @@ Unread: TypeAlias = Callable[[int], Iterator[tuple[int, Entry]]]
 """The entries after a mark, each with the mark to go on from."""
 
 
+class Tail:
+    """The unread entries of a log, and the wait for the next: `timeout` seconds, for ever if None."""
+
+    def __init__(self, recorder: LogRecorder, unread: Unread, mark: int, timeout: float | None) -> None:
+        self.recorder = recorder
+        self._unread = unread
+        self._mark = mark
+        self._timeout = timeout
+        self.restart()
+
+    def read(self) -> Iterator[Entry]:
+        """Yield the unread entries."""
+        for mark, entry in self._unread(self._mark):
+            self._mark = mark
+            yield entry
+
+    @contextmanager
+    def until_closed(self) -> Iterator[None]:
+        """Suppress `StoreError` if the log was closed: that ends a reading like any other close."""
+        try:
+            yield
+        except StoreError:
+            if not self.recorder.closed:
+                raise
+
+    def restart(self) -> None:
+        """Begin the wait anew, as an entry came."""
+        self._quiet_until = inf if self._timeout is None else time.monotonic() + self._timeout
+
+    @property
+    def patience(self) -> float:
+        """The seconds left to wait."""
+        # `wait` refuses longer times, and infinity.
+        return min(self._quiet_until - time.monotonic(), threading.TIMEOUT_MAX)
+
+
 def follow(recorder: LogRecorder, unread: Unread, mark: int, timeout: float | None) -> Iterator[Entry]:
     """Yield the entries after `mark`, without end.
 
@@ -221,24 +258,13 @@ def follow(recorder: LogRecorder, unread: Unread, mark: int, timeout: float | No
     """
     woken = threading.Event()
     with recorder.listening(woken.set):
-        quiet_until = _from_now(timeout)
+        tail = Tail(recorder, unread, mark, timeout)
         while not recorder.closed:
             # Before reading: an entry that comes after the read wakes us again.
             woken.clear()
-            try:
-                for last, entry in unread(mark):
-                    mark = last
+            with tail.until_closed():
+                for entry in tail.read():
                     yield entry
-                    quiet_until = _from_now(timeout)
-            except StoreError:
-                # The log was closed while we read, which ends the following like any other close.
-                if not recorder.closed:
-                    raise
-            left = quiet_until - time.monotonic()
-            # `wait` refuses longer times, and infinity.
-            if left <= 0 or not woken.wait(min(left, threading.TIMEOUT_MAX)):
+                    tail.restart()
+            if tail.patience <= 0 or not woken.wait(tail.patience):
                 return
-
-
-def _from_now(timeout: float | None) -> float:
-    return float("inf") if timeout is None else time.monotonic() + timeout
