@@ -11,8 +11,8 @@ sent next, `conversation.timeline()` what a person sees, `conversation.state()` 
 
 The other public names are in faces: `stenolog.events`, `.parts`, `.errors`, `.context`, `.requests`,
 `.importers`, `.analysis`, `.engine`, `.models`, `.tools`, `.tables`, `.chats`, `.frameworks`, `.maintenance`,
-`.plugins`, `.workers` and `.testing`. The modules of `stenolog.domain`, `.projections`, `.adapters` and
-`.apps` are private and move without notice: import from a face.
+`.plugins`, `.serve`, `.workers` and `.testing`. The modules of `stenolog.domain`, `.projections`,
+`.adapters` and `.apps` are private and move without notice: import from a face.
 """
 
 from __future__ import annotations

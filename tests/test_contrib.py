@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
@@ -13,6 +14,8 @@ from importlib.util import resolve_name
 from pathlib import Path
 
 import stenolog
+from stenolog.contrib import plugins, programs
+from stenolog.plugins import PROGRAMS, Program
 
 PACKAGE = Path(stenolog.__file__).parent
 CONTRIB = sorted((PACKAGE / "contrib").rglob("*.py"))
@@ -70,6 +73,17 @@ def test_nothing_else_names_what_is_in_contrib() -> None:
     ]
 
     assert against == []
+
+
+def test_each_package_is_registered_by_an_entry_point_of_its_name_and_so_is_each_program() -> None:
+    project = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text())["project"]
+    shipped = {name: value for name, value in vars(programs).items() if isinstance(value, Program)}
+
+    assert project["entry-points"]["stenolog.plugins"] == {
+        name: f"stenolog.contrib.plugins:{name}" for name in SYSTEMS
+    }
+    assert [name for name in SYSTEMS if not callable(vars(plugins).get(name))] == []
+    assert [name for name, value in shipped.items() if PROGRAMS.get(value.name) is not value] == []
 
 
 def test_a_public_module_has_all_that_it_lists_and_defines_nothing_itself() -> None:

@@ -47,6 +47,19 @@ def test_a_docstring_begins_with_a_verb_or_a_noun() -> None:
     assert headless == []
 
 
+def test_the_docstring_of_a_property_is_a_noun() -> None:
+    verbs = [
+        f"{path.relative_to(PACKAGE)}:{node.lineno} {text[:60]}"
+        for path in MODULES
+        for node in ast.walk(syntax(path))
+        if isinstance(node, ast.FunctionDef)
+        and any("property" in ast.unparse(each) for each in node.decorator_list)
+        if re.match(r"(?:Return|Yield|Give)s?\b", text := ast.get_docstring(node) or "")
+    ]
+
+    assert verbs == []
+
+
 OLD_GRAMMAR = {
     "if": r"\bwhere (there|it|they|that|nothing|none|a|an|the|one|others|no|not)\b",
     "is": r"\bst(ands?|ood)\b",

@@ -179,7 +179,7 @@ class ProgramRegistry(LazyRegistry[T]):
 
     @property
     def _values(self) -> dict[str, T]:
-        """Return all values, with those of programs that were registered since."""
+        """All values, with those of programs that were registered since."""
         if self._seen != PROGRAMS.changes:
             self._seen = PROGRAMS.changes
             for program in PROGRAMS.values():

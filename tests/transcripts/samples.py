@@ -74,6 +74,10 @@ class Sample(NamedTuple):
     silent: frozenset[str] = frozenset()
     first: int = 1
     """The number of records from which a file of them is one of the format."""
+    has_ids: bool = False
+    """True if its records have ids or places of their own."""
+    is_picky: bool = False
+    """True if a record of another shape cannot be written in it, or is refused with a reason of its own."""
 
     def file(self, folder: Path, records: list[Any] | None = None) -> Path:
         """Write a file anew."""
@@ -274,31 +278,53 @@ AI_SDK = [json.loads(path.read_bytes()) for path in test_ai_sdk.FILES]
 HISTORY = json.loads(test_pydantic_ai_files.dumped(test_pydantic_ai_files.history()))
 SUB_AGENT = sub_agent({"agentId": "agent-7"})
 SAMPLES = [
-    Sample("claude-code", "claude-code", CLAUDE, on_lines),
+    Sample("claude-code", "claude-code", CLAUDE, on_lines, has_ids=True),
     Sample("codex", "codex", CODEX, on_lines),
-    Sample("gemini-cli", "gemini-cli", GEMINI, on_lines),
+    Sample("gemini-cli", "gemini-cli", GEMINI, on_lines, has_ids=True),
     Sample("qwen-code", "qwen-code", QWEN, on_lines),
-    Sample("openai-chat", "openai-chat", CHAT, in_document()),
-    Sample("mapping", "mapping", test_mapping.TALK, _mapped),
+    Sample("openai-chat", "openai-chat", CHAT, in_document(), is_picky=True),
+    Sample("mapping", "mapping", test_mapping.TALK, _mapped, is_picky=True),
     Sample("pydantic-ai-0", "pydantic-ai", test_pydantic_ai_files.OLD, in_document()),
     Sample("adk-evaluation", "adk", [test_adk.NEW_TURN, test_adk.EVENTS_TURN], _evaluation),
-    Sample("pi", "pi", PI, on_lines),
-    *(Sample(f"goose-{form}", "goose", test_goose.SESSION, _goose(form)) for form in test_goose.FORMS),
-    Sample("opencode", "opencode", TALK, lambda to, some: write_folder(to / "storage", SESSIONS, some)),
-    Sample("opencode-db", "opencode", TALK, lambda to, some: write_database(to / "o.db", SESSIONS, some)),
-    Sample("copilot-cli", "copilot-cli", SUB_AGENT, on_lines),
-    Sample("openhands-0", "openhands", test_openhands.BASE, on_lines, OF_OPENHANDS),
-    Sample("openhands-run", "openhands", test_openhands.BASE, in_document("history", RUN), OF_OPENHANDS),
-    Sample("openhands-1", "openhands", ONE, on_lines),
+    Sample("pi", "pi", PI, on_lines, has_ids=True),
+    *(
+        Sample(f"goose-{form}", "goose", test_goose.SESSION, _goose(form), is_picky=form == "database")
+        for form in test_goose.FORMS
+    ),
+    Sample(
+        "opencode",
+        "opencode",
+        TALK,
+        lambda to, some: write_folder(to / "storage", SESSIONS, some),
+        has_ids=True,
+    ),
+    Sample(
+        "opencode-db",
+        "opencode",
+        TALK,
+        lambda to, some: write_database(to / "o.db", SESSIONS, some),
+        has_ids=True,
+    ),
+    Sample("copilot-cli", "copilot-cli", SUB_AGENT, on_lines, has_ids=True),
+    Sample("openhands-0", "openhands", test_openhands.BASE, on_lines, OF_OPENHANDS, has_ids=True),
+    Sample(
+        "openhands-run",
+        "openhands",
+        test_openhands.BASE,
+        in_document("history", RUN),
+        OF_OPENHANDS,
+        has_ids=True,
+    ),
+    Sample("openhands-1", "openhands", ONE, on_lines, has_ids=True),
     *(
         Sample(f"ai-sdk-{nth}", "ai-sdk", each["messages"], in_document("messages", each))
         for nth, each in enumerate(AI_SDK)
     ),
     Sample("ai-sdk-4", "ai-sdk", test_ai_sdk.OLD, in_document(), first=2),
-    Sample("adk", "adk", ADK["events"], in_document("events", ADK)),
+    Sample("adk", "adk", ADK["events"], in_document("events", ADK), has_ids=True),
     Sample("openai-agents", "openai-agents", test_openai_agents.ITEMS, _agents),
     Sample("pydantic-ai", "pydantic-ai", HISTORY, in_document()),
-    Sample("atif", "atif", test_atif.STEPS, in_document("steps", ATIF)),
+    Sample("atif", "atif", test_atif.STEPS, in_document("steps", ATIF), has_ids=True),
     Sample("swe-agent", "swe-agent", test_swe_agent.HISTORY, _swe_agent),
     Sample(
         "mini",
@@ -311,7 +337,7 @@ SAMPLES = [
         for version in test_deepseek_harness.VERSIONS
     ),
     Sample("dsh-others", "deepseek-harness", _dsh_of_each_kind(), on_lines),
-    Sample("burr", "burr", test_burr.CHAT, on_lines),
+    Sample("burr", "burr", test_burr.CHAT, on_lines, has_ids=True),
 ]
 
 

@@ -35,13 +35,6 @@ DOCUMENTS = [
     if one.name in ("adk", "adk-evaluation", "ai-sdk-1", "atif", "mini", "openhands-run", "swe-agent")
 ]
 NOBODY = "expected a conversation, found a scenario that a model is to play"
-OWN_IDS = (
-    *("adk", "atif", "burr", "claude-code", "copilot-cli", "gemini-cli", "opencode", "opencode-db"),
-    *("openhands-0", "openhands-1", "openhands-run", "pi"),
-)
-"""Forms whose records have ids or places of their own."""
-PICKY = ("goose-database", "mapping", "openai-chat")
-"""Forms that a record of another shape cannot be written in, or is refused in with a reason of its own."""
 IDS = ("id", "uuid", "step_id", "seq")
 each_sample = pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
 each_recorded = pytest.mark.parametrize("recorded", RECORDED, ids=lambda one: one.path.name[-30:])
@@ -101,9 +94,7 @@ def test_a_file_of_lines_that_is_cut_anywhere_goes_on(sample: Sample, tmp_path: 
     assert_goes_on(path, tmp_path, range(size // 23, size, size // 23))
 
 
-@pytest.mark.parametrize(
-    "sample", [one for one in SAMPLES if one.name in OWN_IDS], ids=lambda sample: sample.name
-)
+@pytest.mark.parametrize("sample", [one for one in SAMPLES if one.has_ids], ids=lambda sample: sample.name)
 def test_a_record_that_comes_again_is_taken_once(sample: Sample, tmp_path: Path) -> None:
     once, twice, again = (
         last_requests([sample.file(tmp_path, records)])
@@ -119,7 +110,7 @@ def test_a_record_that_comes_again_is_taken_once(sample: Sample, tmp_path: Path)
 
 @pytest.mark.parametrize(
     "sample",
-    [one for one in SAMPLES if isinstance(one.records[0], dict) and one.name not in PICKY],
+    [one for one in SAMPLES if isinstance(one.records[0], dict) and not one.is_picky],
     ids=lambda sample: sample.name,
 )
 @pytest.mark.parametrize("most", [20, pytest.param(200, marks=pytest.mark.slow)])

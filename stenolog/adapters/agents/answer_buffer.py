@@ -125,12 +125,12 @@ class ResponseBuilder:
 
     @property
     def said_something(self) -> bool:
-        """Return whether there has been any text."""
+        """True if there has been any text."""
         return any(isinstance(part, _Words) and part.kind == "text" for part in self._parts)
 
     @property
     def progress(self) -> Progress:
-        """Return how far the turn has come, in case it fails."""
+        """The progress of the turn, in case it fails."""
         session = self.session if self.resumes else ""
         return Progress(session, self.model, None if self.usage_is_total else self.usage, self.process)
 
@@ -145,7 +145,7 @@ class ResponseBuilder:
 
     @property
     def answer(self) -> ModelResponse:
-        """Return the whole answer, without empty parts."""
+        """The whole answer, without empty parts."""
         parts = tuple(part for each in self._parts if (part := self._complete_part(each)) is not None)
         return ModelResponse(
             parts, self.model, self.finish_reason, self.usage, self.session, self.usage_is_total

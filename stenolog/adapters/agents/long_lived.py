@@ -222,7 +222,7 @@ class Program(AgentSession):
 
     @property
     def silent(self) -> float:
-        """Return the seconds since the process was used."""
+        """The seconds since the process was used."""
         return self._now() - self._spoken
 
     async def ask(self, prompt: str) -> AsyncGenerator[StreamItem, None]:

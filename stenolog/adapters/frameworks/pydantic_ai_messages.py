@@ -43,7 +43,7 @@ class Exchange:
 
     @property
     def early(self) -> list[NewEntry]:
-        """Return the early results that no message has yet."""
+        """The early results that no message has yet."""
         run = self.run[self.noted :] if self.response is None else []
         return run if all(isinstance(draft.event, ToolResult) for draft in run) else []
 

@@ -67,7 +67,7 @@ class PydanticAIRecorder(AbstractCapability[Any]):
 
     @property
     def is_unfinished(self) -> bool:
-        """Return whether the log ends mid-run, with an open question or open calls."""
+        """True if the log ends mid-run, with an open question or open calls."""
         known = known_to(self.conversation, self.conversation.position, self.agent)
         if not known or known[-1].ends:
             return False

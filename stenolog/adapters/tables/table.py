@@ -131,7 +131,7 @@ class Table:
 
     @property
     def signature(self) -> str:
-        """Return the definition as text; a change rebuilds the table."""
+        """The definition as text; a change rebuilds the table."""
         columns = (
             f"{name} {column.__name__ if isinstance(column, type) else column!r}"
             for name, column in self.columns.items()

@@ -27,7 +27,7 @@ class DescribedTool(Protocol):
 
     @property
     def tool_call_schema(self) -> Any:
-        """Return the pydantic model or JSON Schema of a model's arguments."""
+        """The pydantic model or JSON Schema of a model's arguments."""
 
 
 ToolSpecLike: TypeAlias = Tool | Callable[..., Any] | Mapping[str, Any] | DescribedTool

@@ -190,7 +190,7 @@ class AdkEvent(NamedTuple):
 
     @property
     def is_partial(self) -> bool:
-        """Return whether it is a fragment of a stream; ADK writes the whole answer after it."""
+        """True if it is a fragment of a stream; ADK writes the whole answer after it."""
         return self.get("partial") is True or as_dict(self.fields.get("options")).get("partial") is True
 
     @property

@@ -67,7 +67,7 @@ def _files_of(conversation: Conversation, entries: Sequence[Entry], folder: Path
 def messages(entries: Sequence[Entry], blobs: Mapping[str, bytes], files: NewFiles) -> list[Message]:
     """Return a conversation's messages; fields that they lack are in `stenolog`.
 
-    `files` are written beside them.
+    `files` are written beside them. Raises `UnsupportedVersionError` for an event of a later release.
     """
     now, told = context(entries), _about_of(entries)
     before = Before(MessageReader(Shown.stated(told), files), [], Trail())

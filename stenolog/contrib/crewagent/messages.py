@@ -18,7 +18,7 @@ from .schema import ACTIVE, JOIN, MAIN, OURS, SETTINGS, SYSTEM, Message, Shown, 
 
 
 class CrewAgent(importers.RecordConverter):
-    """Converter of one conversation's `records`.
+    """Converter of a CrewAgent conversation's `records`.
 
     `about` is the index's entry, `files` has whole outputs. A message without a time has the previous one's.
     """

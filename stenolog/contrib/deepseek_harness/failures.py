@@ -147,7 +147,7 @@ class Attempt:
 
     @property
     def blocks(self) -> list[importers.JsonObject]:
-        """Return the blocks in order, without calls that have no name yet."""
+        """The blocks in order, without calls that have no name yet."""
         found = (self._blocks[index] for index in sorted(self._blocks))
         return [block for block in found if block.get("text") or block.get("name")]
 

@@ -341,7 +341,7 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
         return matches(metadata, wanted)
 
     def _is_before(self, thread: Thread, saved: Saved, id: str, limit: Saved | None) -> bool:
-        """Return whether a checkpoint is older than that of `id`, which is `limit` if the log has it.
+        """Return whether a checkpoint is older than the one with this `id`: `limit`, if the log has it.
 
         A subgraph's is as old as its enclosing graph's. For an unknown id, the time in the ids decides.
         """

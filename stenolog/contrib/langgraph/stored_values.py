@@ -78,7 +78,7 @@ def joined(links: Links, before: str, items: Iterable[Ref]) -> str:
 
 
 def items_of(ref: Ref, links: Mapping[str, ValueLink]) -> list[Ref]:
-    """Return the items of a split list; none for any other value."""
+    """Return the items of a split list; none for any other value. Raises `CorruptLogError` for a gap."""
     match ref:
         case {"l": [*items]}:
             return items

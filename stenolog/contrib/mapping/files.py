@@ -295,7 +295,7 @@ def _mapping_of(stream: BinaryIO) -> Path | None:
 def read_beside(
     stream: BinaryIO, reader: importers.JsonLinesReader
 ) -> Iterator[importers.SourceConversation]:
-    """Yield the conversations of a file by the mapping beside it."""
+    """Yield the conversations of a file by the mapping beside it. Raises `UnknownFormatError` without one."""
     path = _mapping_of(stream)
     if path is None:
         raise UnknownFormatError("expected a mapping beside the file, found none")

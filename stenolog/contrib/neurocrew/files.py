@@ -92,7 +92,7 @@ def _key(record: Record) -> str:
 
 
 class NeuroCrew(importers.RecordConverter):
-    """Converter of one chat's `records`. `about` are the file's other fields."""
+    """Converter of a NeuroCrew chat's `records`. `about` are the file's other fields."""
 
     def __init__(self, log: importers.ExistingLog, about: dict[str, Any], records: Sequence[Record]) -> None:
         super().__init__(importers.EventWriter("neurocrew", "", log))

@@ -52,7 +52,7 @@ class Incoming:
 
     @property
     def roots(self) -> set[str]:
-        """Return known conversations' root ids."""
+        """Known conversations' root ids."""
         with self._lock:
             return {*self.conversations, *roots_of(self._events).values()}
 

@@ -60,10 +60,10 @@ class Signer:
 
 
 def signers(keys: Mapping[str, str] | str | os.PathLike[str]) -> dict[str, Signer]:
-    """Return signers by agent name; `user` is the conversation's user.
+    """Return signers by agent name.
 
-    `keys` are secret keys by name, or the path of a JSON file. Raises `CallerError`, which shows no key, and
-    `MissingExtraError`.
+    `keys` are secret keys by name, or the path of a JSON file; the name `user` is the log's own user. Raises
+    `CallerError`, which shows no key, and `MissingExtraError`.
     """
     told = keys if isinstance(keys, Mapping) else _read(Path(keys))
     if not told or not all(isinstance(each, str) for pair in told.items() for each in pair):
@@ -259,7 +259,10 @@ def _model_tags(event: AssistantMessage) -> Iterator[list[str]]:
 
 
 def write(conversation: Conversation, stream: TextIO, agent: str) -> None:
-    """Write a conversation as JSON Lines of events, signed with the keys of the file in `NOSTR_KEYS`."""
+    """Write a conversation as JSON Lines of events, signed with the keys of the file in `NOSTR_KEYS`.
+
+    Raises `CallerError` without that variable.
+    """
     if not os.environ.get(KEYS):
         raise CallerError(
             f"expected the path of a JSON file, secret keys by the names of agents, in the environment "

@@ -41,7 +41,7 @@ class ItemRow(NamedTuple):
 
 
 class AgentsSession(importers.SessionConverter):
-    """Converter of one session; `rows` are its row numbers in order.
+    """Converter of a session of the OpenAI Agents SDK; `rows` are its row numbers in order.
 
     Raises `DuplicateIdError` for rows that do not continue the log.
     """

@@ -62,7 +62,7 @@ class FolderStorage:
 
     @cached_property
     def _loose(self) -> dict[str, list[JsonObject]]:
-        """Return parts in the folder of all parts, by message id."""
+        """Parts in the folder of all parts, by message id."""
         found: dict[str, list[JsonObject]] = {}
         for file in sorted(self._parts.glob("*.json")):
             if part := self._read(file):

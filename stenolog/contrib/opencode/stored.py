@@ -25,7 +25,7 @@ class StoredMessage(NamedTuple):
 
     @property
     def created(self) -> int:
-        """Return its start in milliseconds; 0 if unknown."""
+        """Its start in milliseconds; 0 if unknown."""
         return as_int(as_dict(self.info.get("time")).get("created"))
 
     @property
@@ -48,7 +48,7 @@ class StoredSession(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Return its given title; empty for the initial one."""
+        """Its given title; empty for the initial one."""
         title = as_str(self.info.get("title"))
         return "" if _DEFAULT_TITLE.match(title) else title
 

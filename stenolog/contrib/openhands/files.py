@@ -58,7 +58,7 @@ def is_event(value: Json) -> bool:
 
 
 class OpenHands(OpenHandsSession):
-    """Converter of one conversation or evaluation run.
+    """Converter of an OpenHands conversation or evaluation run.
 
     `about` are facts for `meta`, `title` the conversation's, `states` the agents' by name, `error` the run's
     final failure.

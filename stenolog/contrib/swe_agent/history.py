@@ -100,7 +100,7 @@ NO_ANSWER = OpenAnswer("", {}, ())
 
 
 class SweAgent(AgentRun):
-    """Converter of one run; `info` is how it ended, and its cost."""
+    """Converter of a SWE-agent run; `info` is how it ended, and its cost."""
 
     def __init__(
         self, log: importers.ExistingLog, about: Mapping[str, Any], model: str, info: Mapping[str, Json]

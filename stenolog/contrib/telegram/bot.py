@@ -153,7 +153,7 @@ class Bot:
 
 
 def _buttons(code: str) -> telegram.InlineKeyboardMarkup:
-    """Return the buttons below a question; `heard` reads their data."""
+    """Return the buttons below a question; `incoming.PRESSED` matches their data."""
     button = telegram.InlineKeyboardButton
     pair = [
         button("Approve", callback_data=f"approve {code}"),

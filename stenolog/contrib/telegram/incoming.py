@@ -68,7 +68,7 @@ class IncomingMessage(NamedTuple):
 
     @property
     def position(self) -> str:
-        """Return the message's place in Telegram."""
+        """The message's place in Telegram."""
         return f"{self.chat}/{self.message}"
 
     def id(self, bot: int) -> str:

@@ -144,7 +144,7 @@ class WorkflowDatabase:
         return int(self._run(into, tuple(given.values()))[1])
 
     def column(self, name: str) -> str:
-        """Return a column of `conversation_messages`, as it is called there, in quotes."""
+        """Return a column of `conversation_messages`, by its name there, in quotes. Raises `CallerError`."""
         there = self._columns[MESSAGES]
         if name not in there:
             raise CallerError(f"expected a column of {MESSAGES}, {', '.join(there)}; found {name!r:.60}")

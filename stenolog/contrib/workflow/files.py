@@ -69,7 +69,7 @@ def _identity_of(row: Mapping[str, Any], at: datetime) -> tuple[str, str, str, i
 
 
 class WorkflowRows(importers.RecordConverter):
-    """Converter of one workflow's `records` in order.
+    """Converter of a table's rows, one workflow's `records` in order.
 
     A user's words are for the next speaker, else for the first who ever speaks. The system's first words to
     an agent that has not spoken are its persona. A row without an id is known by its words; one without a

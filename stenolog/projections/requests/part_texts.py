@@ -15,22 +15,22 @@ class Explained(Protocol):
 
     @property
     def body(self) -> Mapping[str, Any]:
-        """Return the provider's JSON body."""
+        """The provider's JSON body."""
         ...
 
     @property
     def messages_key(self) -> str:
-        """Return the key of the messages in the body."""
+        """The key of the messages in the body."""
         ...
 
     @property
     def parts(self) -> tuple[RequestPart, ...]:
-        """Return the source of each part."""
+        """The source of each part."""
         ...
 
     @property
     def omissions(self) -> tuple[Omission, ...]:
-        """Return what was left out."""
+        """The parts that were left out."""
         ...
 
 

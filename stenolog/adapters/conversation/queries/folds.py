@@ -57,7 +57,7 @@ class PersistentFold(Generic[S]):
 
     @property
     def version(self) -> str:
-        """Return the version that a checkpoint must match: the fold's and `rules_version()`."""
+        """The version that a checkpoint must match: the fold's and `rules_version()`."""
         return f"{self.fold.version} of {rules_version()}"
 
 

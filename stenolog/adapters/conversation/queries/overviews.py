@@ -30,7 +30,7 @@ class ListedConversation(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Return the title, else a person's first words."""
+        """The title, else a person's first words."""
         return self.settings.title or self.overview.words
 
     @property
@@ -42,7 +42,7 @@ class ListedConversation(NamedTuple):
 
     @property
     def models(self) -> list[str]:
-        """Return the answering models, busiest first, else those on cards."""
+        """The answering models, busiest first, else those on cards."""
         models = self.overview.models
         if models:
             return sorted(models, key=lambda model: (-models[model], model))
@@ -50,7 +50,7 @@ class ListedConversation(NamedTuple):
 
     @property
     def is_dated(self) -> bool:
-        """Return whether the last entry has a time: imports without one have 1970."""
+        """True if the last entry has a time: imports without one have 1970."""
         return self.last is not None and self.last.time != EPOCH
 
 

@@ -203,7 +203,7 @@ class ReadableConversation(StreamHandle):
 
     @property
     def outputs(self) -> Outputs:
-        """Return whole tool outputs and artifacts, by the aliases that requests show."""
+        """Whole tool outputs and artifacts, by the aliases that requests show."""
         from .outputs import Outputs  # late, as above
 
         return Outputs(self)

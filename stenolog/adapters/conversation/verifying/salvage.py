@@ -70,7 +70,7 @@ class Salvaged(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Return whether nothing was lost, as far as the file shows."""
+        """True if nothing was lost, as far as the file shows."""
         lost = any(one.lost or one.unproved for one in self.conversations)
         return not (lost or self.lost_blobs or self.notes)
 

@@ -62,7 +62,7 @@ class Trace(NamedTuple):
 
     @property
     def providers(self) -> tuple[str, ...]:
-        """Return the APIs that the value was sent to, each with the model."""
+        """The APIs that the value was sent to, each with the model."""
         sent = (one for one in self.reached if one.what == "answer")
         return _distinct(" ".join(filter(None, (one.provider, one.model))) for one in sent)
 

@@ -52,7 +52,7 @@ class StreamDraft:
 
     @property
     def is_kept(self) -> bool:
-        """Return whether all its pieces are stored."""
+        """True if all its pieces are stored."""
         return self._kept == self._progress
 
     def unkept(self) -> tuple[bytes, tuple[int, Progress]]:
@@ -70,7 +70,7 @@ class StreamDraft:
 
     @property
     def parts(self) -> tuple[AssistantPart, ...]:
-        """Return the parts streamed so far."""
+        """The parts streamed so far."""
         return drafted_parts(self._said)
 
     @property

@@ -53,7 +53,7 @@ class TimeoutsTable(Table):
 
     @property
     def options(self) -> dict[str, float | None]:
-        """Return the limits that were given, with None for ever."""
+        """The limits that were given, with None for ever."""
         return {name: getattr(self, name) or None for name in self.model_fields_set}
 
 

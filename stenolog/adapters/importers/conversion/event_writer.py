@@ -76,7 +76,7 @@ class EventWriter:
 
     @property
     def here(self) -> int:
-        """Return the last entry's position; closes the open answer."""
+        """The last entry's position. Reading it closes the open answer."""
         self.close()
         return self._here
 

@@ -42,7 +42,7 @@ class SettingsWriter:
 
     @property
     def title_waits(self) -> bool:
-        """Return whether a title is not in a mode switch yet."""
+        """True if a title is not in a mode switch yet."""
         return bool(self.title != self._written["title"])
 
     def resume(self, now: Settings, id: str) -> None:

@@ -64,6 +64,6 @@ class Report:
 
     @property
     def holds_a_conversation(self) -> bool:
-        """Return whether the file has any message."""
+        """True if the file has any message."""
         held = any(found.appended or found.already or found.failed for found in self.conversations)
         return held or bool(self.left_out)

@@ -37,7 +37,7 @@ MAIN = "assistant"
 
 
 class OpenAIChat(RecordConverter):
-    """Converter of a chat.
+    """Converter of an OpenAI chat.
 
     `card` is the agent's card from the file's other fields. A message without a time gets
     1970-01-01T00:00:00Z, so that imports are the same on every day.

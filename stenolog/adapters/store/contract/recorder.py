@@ -248,7 +248,7 @@ class LogRecorder(ProcessRecorder):
     @property
     @abstractmethod
     def seal_key(self) -> bytes:
-        """Return the secret that seals checkpoints beside the log; a copy has another."""
+        """The secret that seals checkpoints beside the log; a copy has another."""
 
     @abstractmethod
     def inspect(self) -> AbstractContextManager[Inspection]:

@@ -63,7 +63,7 @@ class ProcessLease:
 
     @property
     def id(self) -> str:
-        """Return this process's name in the table, alive from now on."""
+        """This process's name in the table, alive from now on."""
         with self._guard:
             if self._thread is None:
                 self._store.write(self._beat)

@@ -110,7 +110,7 @@ class LogHandle:
 
     @property
     def datastore(self) -> SqliteLogDatastore:
-        """Return the log's SQLite database, for inspection and repair.
+        """The log's SQLite database, for inspection and repair.
 
         Raises `StoreError` for another store.
         """
@@ -193,7 +193,7 @@ class LogHandle:
 
     @property
     def last_sequence(self) -> int:
-        """Return the last entry's notification id; 0 if there is none."""
+        """The last entry's notification id; 0 if there is none."""
         return self.recorder.last_committed()[0]
 
     def tail(self, timeout: float | None = None) -> Iterator[Entry]:
@@ -253,7 +253,7 @@ class StreamHandle:
 
     @property
     def key(self) -> int | None:
-        """Return the conversation's number, never reused in its file; None without entries."""
+        """The conversation's number, never reused in its file; None without entries."""
         return self._recorder.resolve(self.stream)
 
     @property
@@ -263,7 +263,7 @@ class StreamHandle:
 
     @property
     def digest(self) -> str:
-        """Return the last entry's digest, 64 hexadecimal digits; empty without entries.
+        """The last entry's digest, 64 hexadecimal digits; empty without entries.
 
         Kept elsewhere, it later proves that nothing before it changed (`verify`, `head=`).
         """

@@ -211,7 +211,7 @@ class SnapshotWriter(WindowListener):
 
     @property
     def _is_unfit(self) -> bool:
-        """Return whether no snapshot may be written: a blob is missing, or the last cut may be undone."""
+        """True if no snapshot may be written: a blob is missing, or the last cut may be undone."""
         return self.window.measure.missing or self.window.may_be_uncut
 
     def finish(self) -> None:

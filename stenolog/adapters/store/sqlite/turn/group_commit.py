@@ -213,7 +213,7 @@ class Savepoint:
 
     @property
     def goes_on(self) -> bool:
-        """Return whether the transaction is still open; some failures end it."""
+        """True if the transaction is still open; some failures end it."""
         return self._connection.in_transaction
 
     def smaller(self) -> Savepoint:
