@@ -36,7 +36,7 @@ ROOT = Path(__file__).parent
 freezegun.configure(extend_ignore_list=["cohere"])
 # The same examples everywhere, and no test measures time. `.ci/nightly` asks for many more, and random ones.
 hypothesis.settings.register_profile(
-    "stenolog", max_examples=30, derandomize=True, deadline=None, database=None
+    "stenolog", max_examples=20, derandomize=True, deadline=None, database=None
 )
 hypothesis.settings.register_profile("nightly", max_examples=1_000, deadline=None, database=None)
 hypothesis.settings.load_profile("stenolog")

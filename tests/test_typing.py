@@ -9,9 +9,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PROGRAM = Path(__file__).parent / "typing" / "program.py"
 
 
+@pytest.mark.slow
 def test_pyright_in_strict_mode_finds_the_planted_mistakes_and_no_other() -> None:
     command = [
         sys.executable,

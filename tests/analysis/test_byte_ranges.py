@@ -47,7 +47,7 @@ def tiled(request: Request, transport: Transport, last: int | None = None) -> No
             assert json.loads(sent[one.first : one.end]) == json.loads(json.dumps(value)), one
 
 
-@seeds(25, slow=120)
+@seeds(12, slow=120)
 @pytest.mark.parametrize("api", APIS)
 def test_the_ranges_of_the_parts_tile_the_bytes_sent(api: str, seeds: range) -> None:
     for seed in seeds:

@@ -163,7 +163,7 @@ RUNS = [
     two_lanes,
     worker,
     worker_with_a_fork,
-    two_workers_in_a_scope,
+    pytest.param(two_workers_in_a_scope, marks=pytest.mark.slow),
 ]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ def ended(code: str, reads: int = -1) -> tuple[int, str, str]:
     """Return how a program with such a `main` ends; so many lines of its output are read."""
     program = f"import sys\nfrom examples.shell import run\ndef main():\n    {code}\nrun(main)"
     with subprocess.Popen(
-        [sys.executable, "-c", program],
+        python("-c", program),
         cwd=harness.ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -150,7 +151,7 @@ MISSING = {
     ],
 )
 def test_a_message_that_an_agent_is_not_sent_changes_the_outcome(
-    done: Path, tmp_path: Path, agent: str, missing: str
+    complete: object, tmp_path: Path, agent: str, missing: str
 ) -> None:
     def forgetful(prompt: ModelRequest) -> str:
         if prompt.lane.partition("/")[0] == agent:
@@ -159,22 +160,30 @@ def test_a_message_that_an_agent_is_not_sent_changes_the_outcome(
             prompt = prompt._replace(body={**prompt.body, "messages": kept})
         return reply(prompt)
 
-    async def main(log: stenolog.Log, model: Scripted) -> object:
-        async with team(agents(model)) as working:
+    assert written(tmp_path, forgetful) != complete
+
+
+@pytest.fixture(scope="module")
+def complete(tmp_path_factory: pytest.TempPathFactory) -> object:
+    """Return the outcome where all agents are sent all messages."""
+    return written(tmp_path_factory.mktemp("complete"), reply)
+
+
+def written(folder: Path, answers: Callable[[ModelRequest], str]) -> object:
+    """Return the scores and the last words of a workflow with such a model, or why it fails."""
+
+    async def main(log: stenolog.Log) -> object:
+        async with team(agents(Scripted(answers, endless=True))) as working:
             for part in (plan, write):
                 async for _ in part(log[TALK], working):
                     pass
         return scores(log[TALK]), [text for _, text in spoken(log[TALK])]
 
-    found: list[object] = []
-    for number, answers in enumerate((reply, forgetful)):
-        with stenolog.open(tmp_path / f"{number}.db") as log:
-            try:
-                found.append(asyncio.run(main(log, Scripted(answers, endless=True))))
-            except ModelError as error:
-                found.append(str(error))
-
-    assert found[0] != found[1]
+    with stenolog.open(folder / "a.db") as log:
+        try:
+            return asyncio.run(main(log))
+        except ModelError as error:
+            return str(error)
 
 
 def test_near_its_limit_the_middle_is_summarised_and_rules_report_and_analysis_stay(

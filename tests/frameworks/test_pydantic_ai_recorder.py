@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime
@@ -35,6 +34,7 @@ from stenolog.context import Budget
 from stenolog.errors import InvalidEventError
 from stenolog.frameworks import PydanticAIRecorder, append_pydantic_ai, to_pydantic_ai
 from tests.examples.harness import clean
+from tests.forked import python
 
 ROOT = Path(__file__).parents[2]
 
@@ -244,7 +244,8 @@ def test_a_run_that_was_killed_goes_on_and_no_tool_with_a_result_runs_again(
     tmp_path: Path, conversation: Conversation
 ) -> None:
     def program(how: str) -> tuple[int, str]:
-        command = [sys.executable, "-c", PROGRAM.format(root=str(ROOT)), str(tmp_path / "talks.db"), how]
+        words = ("-c", PROGRAM.format(root=str(ROOT)), str(tmp_path / "talks.db"), how)
+        command = python(*words, modules=("stenolog.frameworks", "pydantic_ai"))
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode in (0, 9), done.stderr
         return done.returncode, done.stdout

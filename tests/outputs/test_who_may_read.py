@@ -104,7 +104,7 @@ def random_talk(conversation: Conversation, random: Random) -> list[str]:
     return words
 
 
-@seeds(30, slow=150, nightly=1_000)
+@seeds(15, slow=150, nightly=1_000)
 def test_no_tool_returns_what_the_request_of_its_agent_would_not_hold(seeds: range) -> None:
     read = 0
     with stenolog.open(":memory:") as log:

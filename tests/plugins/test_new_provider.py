@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import threading
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +53,7 @@ KEYS = {
     "gemini": {"functionCall", "functionResponse", "usageMetadata", "candidates", "thoughtSignature"},
 }
 """Keys that the JSON of one API has: a module that names two of them knows that API."""
+SIGNS = re.compile("|".join(chain(KEYS, *KEYS.values())))
 KNOW_JSON = {
     "adapters/frameworks/pydantic_ai_parts.py",
     "adapters/programs/claude_code/output.py",
@@ -64,9 +68,13 @@ NAME_AN_API = {
 """Modules outside the formats that name an API: clients, kinds of models, the default, the demo."""
 
 
+@cache
 def _texts(module: Path) -> set[str]:
-    """Return the texts in a module's code, beside its docstrings."""
-    tree = ast.parse(module.read_text())
+    """Return the texts in a module's code, beside its docstrings, if one may be of an API."""
+    text = module.read_text()
+    if not SIGNS.search(text):
+        return set()
+    tree = ast.parse(text)
     prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     constants = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in prose)
     return {node.value for node in constants if isinstance(node.value, str)}

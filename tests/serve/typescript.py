@@ -14,6 +14,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from tests import npm
+from tests.forked import python
 
 PACKAGE = Path(__file__).parents[2] / "clients" / "typescript"
 README = PACKAGE / "README.md"
@@ -97,4 +98,5 @@ def served(db: Path, port: int = 0) -> Iterator[tuple[subprocess.Popen[bytes], s
 
 def environment(db: Path, url: str = "") -> dict[str, str]:
     """Return the environment of a program: over standard input, or over HTTP where there is an address."""
-    return {**os.environ, "STENOLOG": COMMAND, "DB": str(db), "STENOLOG_TOKEN": TOKEN, "SERVICE_URL": url}
+    stenolog = " ".join(python("-m", "stenolog"))
+    return {**os.environ, "STENOLOG": stenolog, "DB": str(db), "STENOLOG_TOKEN": TOKEN, "SERVICE_URL": url}

@@ -6,7 +6,6 @@ import random
 import signal
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
@@ -34,6 +33,7 @@ from stenolog.parts import ImagePart
 from stenolog.projections.requests.builder import build_reference
 from stenolog.tables import Table, attach_table
 from tests.file_bytes import words_in
+from tests.forked import python
 
 WORDS = [f"zebra{number:02}quagga" for number in range(50)]
 KILLS = 100
@@ -256,7 +256,7 @@ def kill_in_the_middle(folder: Path, after: float) -> str:
         log.search("zebra")
         heads = {name: (log[name].position, log[name].digest) for name in log.names()}
     with subprocess.Popen(
-        [sys.executable, "-c", KILLED, str(path), str(after)],
+        python("-c", KILLED, str(path), str(after)),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

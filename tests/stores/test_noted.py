@@ -7,7 +7,6 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ import stenolog
 from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.store.sqlite.turn import durable_head
 from stenolog.errors import CorruptLogError, StoreError
+from tests.forked import python
 from tests.stores.conftest import said, texts
 
 KILLED = """
@@ -34,7 +34,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 def killed(path: Path, *backup: Path) -> None:
     """Leave a log of 61 entries whose process was killed, with a write-ahead log."""
-    ran = subprocess.run([sys.executable, "-c", KILLED, str(path), *map(str, backup)], check=False)
+    ran = subprocess.run(python("-c", KILLED, str(path), *map(str, backup)), check=False)
     assert ran.returncode == -signal.SIGKILL
 
 

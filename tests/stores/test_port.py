@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -42,11 +43,13 @@ ABOUT_POSTGRES = {
 STORE = "adapters/store/"
 SQLITE = "stenolog.adapters.store.sqlite"
 WORDS = {"datastore", "execute", "executemany"}
+SIGNS = re.compile("|".join({"sqlite3", SQLITE, *WORDS}))
 
 
 def knows_psycopg(path: Path) -> bool:
     """Return whether a module imports the driver of PostgreSQL, at its top or late."""
-    tree = ast.walk(ast.parse(path.read_text()))
+    text = path.read_text()
+    tree = ast.walk(ast.parse(text)) if "psycopg" in text else ()
     imports = [node for node in tree if isinstance(node, ast.Import | ast.ImportFrom | ast.Call)]
     return any("psycopg" in name for node in imports for name in imported(node))
 
@@ -64,8 +67,8 @@ def imported(node: ast.Import | ast.ImportFrom | ast.Call) -> list[str]:
 
 def knows_sqlite(path: Path) -> set[str]:
     """Return the names in a module that belong to SQLite."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    found, text = set(), path.read_text()
+    for node in ast.walk(ast.parse(text)) if SIGNS.search(text) else ():
         if isinstance(node, ast.Import):
             found |= {name.name for name in node.names if name.name == "sqlite3"}
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(SQLITE):

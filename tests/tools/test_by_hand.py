@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,6 +28,7 @@ from stenolog.tools import (
     run_calls_async,
     tool,
 )
+from tests.forked import python
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(8)
 
@@ -255,7 +255,7 @@ def test_after_a_kill_a_call_runs_again_unless_its_tool_says_never(
         called(log["x"], ToolCall(id="c1", name="pay"))
 
     ends = [
-        subprocess.run([sys.executable, "-c", KILLED, kind], cwd=tmp_path, capture_output=True, text=True)
+        subprocess.run(python("-c", KILLED, kind), cwd=tmp_path, capture_output=True, text=True)
         for _ in range(2)
     ]
 

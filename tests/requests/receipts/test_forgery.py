@@ -250,7 +250,7 @@ def told(request: Request, forged: Iterable[str], before: str) -> list[int]:
     return [said.count(before + each) for each in forged]
 
 
-@seeds(10, slow=60)
+@seeds(6, slow=60)
 @pytest.mark.parametrize("api", FORMATS)
 @pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
 def test_no_words_of_others_hold_what_looks_like_ours(place: Place, api: str, seeds: range) -> None:
@@ -273,7 +273,7 @@ def test_no_delimiter_comes_about_between_two_parts(api: str) -> None:
         assert f"{sign} /" not in "\n".join(texts(request.body))
 
 
-@seeds(15, slow=60)
+@seeds(8, slow=60)
 @pytest.mark.parametrize("api", FORMATS)
 def test_no_tool_can_imitate_a_remark(api: str, seeds: range) -> None:
     for seed in seeds:
@@ -285,7 +285,7 @@ def test_no_tool_can_imitate_a_remark(api: str, seeds: range) -> None:
         assert [part.disposition for part in request.parts if 3 in part.positions] == ["reworded"]
 
 
-@seeds(15, slow=60)
+@seeds(8, slow=60)
 def test_every_remark_that_is_made_is_one_that_others_cannot_make(seeds: range) -> None:
     cuts_and_banners = re.compile(r"\[(?:… |preview of |the whole: |(?:END OF )?MESSAGES WHILE|\w+\])")
     for seed in seeds:

@@ -260,7 +260,7 @@ def worked(turn: int) -> list[Event]:
     return [*made, calls("Done.")]
 
 
-@seeds(25, slow=100)
+@seeds(12, slow=100)
 @pytest.mark.parametrize("n", [2, 3, 4, 6])
 def test_the_last_messages_of_an_idle_lane_have_no_holes(n: int, seeds: range) -> None:
     for seed in seeds:
@@ -269,7 +269,7 @@ def test_the_last_messages_of_an_idle_lane_have_no_holes(n: int, seeds: range) -
         assert shown == [*range(shown[0], shown[-1] + 1)], seed
 
 
-@seeds(30, slow=150)
+@seeds(15, slow=150)
 @pytest.mark.parametrize("n", [2, 3, 4, 6])
 @pytest.mark.parametrize("api", ["anthropic", "openai-chat"])
 def test_an_import_in_pieces_gives_the_requests_of_an_import_at_once(n: int, api: str, seeds: range) -> None:

@@ -52,7 +52,7 @@ def test_a_call_that_its_lane_waits_for_no_more_is_not_said_to_be_running() -> N
     assert said(request)[2] == ("tool", "[no result was recorded]")
 
 
-@seeds(30, slow=200)
+@seeds(15, slow=200)
 @pytest.mark.parametrize("chosen", [None, SMALL["full"], SMALL["one voice"]])
 def test_only_calls_that_a_lane_waits_for_are_said_to_be_running(chosen: Policy | None, seeds: range) -> None:
     for seed in seeds:

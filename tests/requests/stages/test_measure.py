@@ -135,7 +135,7 @@ def test_a_picture_in_a_tool_result_weighs_what_a_picture_of_the_users_weighs(ap
     assert sum(part.tokens_out for part in request.parts if part.positions == (3,)) >= IMAGE_TOKENS
 
 
-@seeds(20, slow=300, nightly=2_000)
+@seeds(10, slow=300, nightly=2_000)
 def test_the_sizes_of_one_request_on_two_apis_differ_by_framing_only(seeds: range) -> None:
     for seed in seeds:
         entries = history(seed)
@@ -145,7 +145,7 @@ def test_the_sizes_of_one_request_on_two_apis_differ_by_framing_only(seeds: rang
             assert list(uneven(on)) == [], (seed, lane)
 
 
-@seeds(20, slow=300, nightly=2_000)
+@seeds(10, slow=300, nightly=2_000)
 def test_a_request_that_may_be_sent_fits_its_budget(seeds: range) -> None:
     for seed in seeds:
         random, entries = Random(seed), random_log(seed)

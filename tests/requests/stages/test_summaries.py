@@ -40,7 +40,7 @@ def hidden(lane: str, *events: Event, under: Policy | None = None) -> list[int]:
     return covered(build(entries(*events, UserMessage(text="Go on")), agent, task=task, policy=under))
 
 
-@seeds(80, slow=500, nightly=2_000)
+@seeds(40, slow=500, nightly=2_000)
 def test_a_summary_hides_only_what_its_author_was_sent_and_only_from_its_own_lanes(seeds: range) -> None:
     assert [fault for seed in seeds for fault in faults(seed)] == []
 

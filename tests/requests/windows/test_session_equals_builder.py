@@ -174,7 +174,7 @@ def test_a_message_that_the_api_adds_counts_for_both_in_a_budget(api: str) -> No
         assert made == builder.build_reference(log, "coder", policy=Budget(messages=messages), api=api)
 
 
-@seeds(20, slow=400, nightly=10_000)
+@seeds(10, slow=400, nightly=10_000)
 def test_after_each_entry_of_a_generated_log_both_give_the_same_request(seeds: range) -> None:
     for seed in seeds:
         compare_generated(seed)
