@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
@@ -22,6 +23,7 @@ from stenolog.models import Scripted
 from stenolog.projections.requests.builder import build_reference
 from stenolog.testing import entries
 from stenolog.tools import tool
+from tests.postgres.server import Server
 from tests.tap.running_tap import running_tap
 
 ROOT = Path(__file__).parent.parent
@@ -85,6 +87,18 @@ def test_an_append_walks_through_the_files_as_they_are_listed(tmp_path: Path) ->
         append(log["demo"])
 
     assert _missed(visits.files, "How an append becomes durable") == []
+
+
+def test_an_append_in_postgresql_walks_through_the_files_as_they_are_listed(
+    postgres: Callable[[str], Server],
+) -> None:
+    with postgres("postgres 15").schema() as address, stenolog.open(address) as log:
+        append(log["known"])
+        with Visits() as visits:
+            append(log["known"])
+            append(log["new"])
+
+    assert _missed(visits.files, "An append in PostgreSQL") == []
 
 
 def test_a_read_walks_through_the_files_as_they_are_listed(tmp_path: Path) -> None:

@@ -1,5 +1,15 @@
 """Connections to one log's database: a pool, transactions in turns, lost connections.
 
+    method    transaction         if the connection is lost   errors
+    read      none                done again                  ours
+    snapshot  one, reads only     done again                  ours
+    write     one                 done again: idempotent      ours
+    repeat    one, with `turns`   done again with `again`     ours
+    once      the caller's        raises                      psycopg's
+
+`again` says that an earlier attempt may be committed: look before writing. None rings the bell; whoever
+appends, erases or changes a conversation does it afterwards.
+
 A *turn* is an advisory lock on a conversation, or on the log's history (`HISTORY`), until the transaction's
 end. One rule orders notification ids (see `followed`): before it writes anything, a transaction takes the
 turns of all conversations that it appends to.
@@ -180,10 +190,7 @@ class PostgresLogDatastore(PostgresDatastore):
             raise StoreError(f"{self.path}: opened before a fork of the process; open it again after")
 
     def read(self, work: Callable[[LogConnection], T]) -> T:
-        """Run reading work on a connection; repeat it on another if that was lost.
-
-        Each statement sees what was committed when it began.
-        """
+        """Run reading work; each statement sees what was committed when it began."""
         return self._with_connection(work)
 
     def write(self, work: Callable[[LogConnection], T]) -> T:
@@ -193,11 +200,7 @@ class PostgresLogDatastore(PostgresDatastore):
     def repeat(
         self, work: Callable[[LogConnection, bool], T], turns: Collection[int] = (), *, again: bool = False
     ) -> T:
-        """Run work in a transaction that took these turns first, and commit it.
-
-        If the connection is lost, it is repeated on another. `work` is told whether an earlier attempt may
-        have been committed, and must find out.
-        """
+        """Run `work(connection, again)` in a transaction that took these turns first, and commit it."""
         may_stand = again
 
         def transaction(connection: LogConnection) -> T:
