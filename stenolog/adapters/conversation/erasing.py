@@ -92,7 +92,6 @@ def _is_erasable(conversation: StreamHandle, position: int) -> bool:
 
 
 def _user() -> str:
-    """Return the name of the system's user."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):  # a process without a user, as in some containers
@@ -202,7 +201,6 @@ def _receipts(conversation: StreamHandle, after: int) -> Iterator[Receipt]:
 
 
 def _content(conversation: StreamHandle, sha: str) -> bytes:
-    """Return what a blob says; nothing for one that is gone."""
     try:
         content = conversation.log.blobs[sha]
     except (KeyError, StoredDataError):

@@ -350,7 +350,6 @@ class Conversation(ReadableConversation):
         return ((entry.position, entry) for entry in self.entries(after))
 
     def _entry(self, record: Record, new: NewEntry) -> Entry:
-        """Return the entry that this one has become."""
         at = EPOCH + record.time * MICROSECOND
         event = load_event(record.topic, record.payload) if self.log.edge.redact else new.event
         entry = Entry(self.stream.name, record.position, record.id, at, record.digest.hex(), event)

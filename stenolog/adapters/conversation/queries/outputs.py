@@ -292,7 +292,6 @@ def _opened(root: Path, folders: list[str]) -> Iterator[int]:
 
 
 def _read(folder: int, name: str) -> bytes | None:
-    """Return a file's bytes; None if missing."""
     try:
         found = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
     except FileNotFoundError:

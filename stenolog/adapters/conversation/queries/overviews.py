@@ -55,7 +55,6 @@ class ListedConversation(NamedTuple):
 
 
 def _last(conversation: StreamHandle, position: int) -> Entry | None:
-    """Return the last entry that does not record an erasure."""
     for at in range(position, 0, -1):
         (entry,) = conversation.entries(after=at - 1, at=at)
         if erasure_of(entry.event) is None:

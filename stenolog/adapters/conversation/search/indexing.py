@@ -211,7 +211,6 @@ def check_index(log: LogHandle) -> bool:
 
 
 def _batches(source: Source, upto: int) -> Iterator[Indexed]:
-    """Yield the entries that an index up to there must hold."""
     last = 0
     while rows := source.recorder.committed(last, upto=upto, limit=BATCH_ROWS):
         last = rows[-1].notification

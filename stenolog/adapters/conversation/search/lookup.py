@@ -95,7 +95,6 @@ def _scope(log: LogHandle, conversation: str | None) -> Scope | None:
 
 
 def _entries(source: Source, ids: Sequence[int]) -> dict[int, Entry]:
-    """Return the entries with these notification ids that are still there."""
     found = {}
     for row in source.recorder.committed_at(ids):
         if event := decoded(row.topic, row.payload):
@@ -176,7 +175,6 @@ def _windows(text: str) -> Iterator[str]:
 
 
 def _snippet(marked: str) -> Snippet:
-    """Return the snippet with its marks as ranges."""
     before, *hits = _cut(" ".join(marked.split())).split(BEGIN)
     text, marks = unfolded(before), []
     for hit in hits:

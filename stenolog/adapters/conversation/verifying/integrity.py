@@ -78,7 +78,6 @@ def verify(
 
 
 def _check_note(inspection: Inspection, found: Findings) -> None:
-    """Compare the log with the note of its durable head."""
     with suppress(*inspection.failures):  # reported already, by `Inspection.errors`
         if lost := inspection.lost():
             found.problems.append(Problem("", 0, "", "noted", *lost))
@@ -87,7 +86,6 @@ def _check_note(inspection: Inspection, found: Findings) -> None:
 def _each(
     log: Log, inspection: Inspection, held: Sequence[ConversationRow], head: str | None, jobs: int
 ) -> Iterator[Findings]:
-    """Yield the findings on each of the conversations."""
     if jobs < 2 or log.recorder.is_private:
         forks = Forks(held)
         return (_in_one(log, inspection, one, head, forks) for one in held)
@@ -196,7 +194,6 @@ def _check_newest(inspection: Inspection, history: History, newest: int, found: 
 def _compare(
     held: Sequence[ConversationRow], history: History, found: Findings, only: str | None, *, whole: bool
 ) -> None:
-    """Compare the table of conversations with the history."""
     rows = {one.key: Listed(one.name, one.parent, _fork(one), one.archived_at) for one in held}
     names = {key: listed.name for key, listed in {**history.listed, **rows}.items()}
     differing = list(differences(history.listed, rows)) if whole else []
@@ -207,7 +204,6 @@ def _compare(
 
 
 def _compare_erasures(inspection: Inspection, history: History, found: Findings, only: str | None) -> None:
-    """Compare the erased entries with the records of erasures."""
     names = {key: listed.name for key, listed in history.listed.items()}
     for place, left in sorted(found.erased.items()):
         recorded = history.erased.get(place)

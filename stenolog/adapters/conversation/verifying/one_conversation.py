@@ -68,7 +68,7 @@ class Forks:
 
 
 class Check:
-    """One conversation from its first entry. Inherited entries are only followed, unless `whole`."""
+    """One conversation from its first entry. Inherited entries are only followed, unless `forks` is None."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class Check:
         self.held = held
         self.found = found
         self.watch = watch
-        self.forks = forks  # None: what is inherited is checked, too
+        self.forks = forks
         self.own_from = 0 if forks is None else held.fork
         self.previous: bytes | None = GENESIS  # None behind what could not be read
         self.position = 0
@@ -119,7 +119,6 @@ class Check:
         self.found.checked.append(Checked(self.held.name, self.position, head, self.entries))
 
     def _go_on_from_parent(self) -> None:
-        """Start after the fork if its parent was checked."""
         held = self.held
         if self.forks is None or held.parent is None:
             return
@@ -192,7 +191,6 @@ class Check:
         return entry
 
     def _stream_of(self, position: int) -> int:
-        """Return the stream of a position: the conversation's or an ancestor's."""
         if position > self.held.fork:
             return self.held.key
         segments = self.inspection.lineage(self.held.key)
@@ -204,7 +202,6 @@ class Check:
         self._problem(f"/event{pointer}", "payload", expected, found, record.position)
 
     def _follow(self, entry: Entry, *, own: bool) -> None:
-        """Fold the entry, and compare with its checkpoints."""
         self.state, moves = step(self.state, entry)
         self.settings = configure(self.settings, entry)
         for _, _, window in self.windows:

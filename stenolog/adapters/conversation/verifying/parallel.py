@@ -93,7 +93,6 @@ def run_in_processes(log: Log, work: Callable[[Log, T], R], tasks: Iterable[T], 
 
 @contextmanager
 def _pool(log: Log, jobs: int) -> Iterator[ProcessPoolExecutor]:
-    """Start processes that have the log open."""
     fresh = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(jobs, fresh, _begin, (log.recorder.address, named_plugins()))
     try:

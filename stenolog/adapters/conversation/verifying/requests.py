@@ -144,6 +144,5 @@ def _readable(conversation: Conversation) -> Iterator[Entry]:
 
 
 def _inherited(entries: list[Entry]) -> int:
-    """Return the last inherited position; 0 if it is no fork."""
     opened = (entry for entry in entries if isinstance(entry.event, ModeSwitch) and entry.event.fork)
     return max((entry.position - 1 for entry in opened), default=0)

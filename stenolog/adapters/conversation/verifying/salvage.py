@@ -188,7 +188,6 @@ class _Writer:
     def _digest_at(
         self, known: Mapping[int, Mapping[int, T]], listed: Mapping[int, Listed], key: int, position: int
     ) -> T | None:
-        """Return the digest at a position of a stream or its ancestor."""
         for _ in listed:
             fork, parent = listed[key].fork or 0, listed[key].parent
             if position > fork or parent is None or parent not in known:

@@ -113,7 +113,6 @@ class _Value:
 
 
 def _conversation(conversation: Conversation, value: _Value, tainted: set[str]) -> Iterator[Reached]:
-    """Yield places in a conversation's own entries, and in its receipts' requests."""
     name = conversation.name
     if any(form in name for form in value.forms):
         yield Reached("name", name)
@@ -130,7 +129,6 @@ def _conversation(conversation: Conversation, value: _Value, tainted: set[str]) 
 
 
 def _inherited(conversation: Conversation) -> int:
-    """Return the last position that the conversation inherits as a fork."""
     segments = conversation.log.recorder.lineage(conversation.stream)
     return segments[-1].after if segments else 0
 
@@ -150,7 +148,6 @@ def _pointers(record: Record, value: _Value, tainted: Iterable[str]) -> Iterator
 def _request(
     conversation: Conversation, record: Record, first: int, value: _Value, tainted: Iterable[str]
 ) -> Iterator[Reached]:
-    """Yield a receipt's request if it had the value, and the entry as its answer."""
     try:
         event = to_entry(conversation.name, record).event
     except StenologError:

@@ -145,7 +145,6 @@ class SharedWriter(ABC, Generic[C]):
         return made
 
     def _is_branch(self, key: int, parent: int, after: int) -> bool:
-        """Return whether a stream is a fork of another at a position."""
         segments = self._rows.lineage(self._connection, key)
         return len(segments) > 1 and (segments[-2].key, segments[-1].after) == (parent, after)
 
@@ -221,7 +220,6 @@ class SharedWriter(ABC, Generic[C]):
                 self._change(key, ERASED, value=record.position, name=entry.left_hash(record.payload))
 
     def _begin(self, asked: Continuation) -> _Continued:
-        """Return a conversation, created if missing."""
         key = self._find(asked.name)
         parent = self._find(asked.parent) if key is None and asked.parent else None
         at = self.head(key) if key is not None else self._inherited(asked, parent) if asked.parent else START
@@ -267,7 +265,7 @@ class _Continued:
         self._bytes = 0
 
     def add(self, record: entry.Record) -> bool:
-        """Add a record unless logged; return whether to write those waiting."""
+        """Add a record unless logged; return whether to write those waiting. Raises `CorruptLogError`."""
         if not self._asked.already < record.position <= self._asked.last:
             return False
         expected = self._head.position + 1

@@ -242,7 +242,7 @@ class Continuation(NamedTuple):
     """The beginning of a conversation in an export to import.
 
     It is at `already` in the log; records up to `last` follow, none if equal. A missing fork of `parent` at
-    `fork` is at `fork`: inherited entries do not follow. `digest` must be the final one; empty for any.
+    `fork` is at `fork`: inherited entries do not follow. It must end with `digest`, if given.
     `imported` is the range that counts as imported (None: all missing ones, (0, 0): none). A new one gets its
     archive time, and its key as position of the cursors in `marks`.
     """

@@ -70,7 +70,6 @@ def insert_batch(
 
 
 def _written(connection: LogConnection, share: Share, edge: Sources, again: bool) -> Written | CallerError:
-    """Write a conversation's entries; return its new head, or the error."""
     placed = connection.placed
     try:
         with connection.transaction():

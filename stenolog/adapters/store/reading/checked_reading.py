@@ -234,7 +234,6 @@ class _Reading:
         return topic == SWITCH and self.recorder.erasure.left_hash(self.key, position) == left_hash(state)
 
     def _damaged(self, row: Row) -> Iterator[Entry]:
-        """Yield a placeholder for each damaged row."""
         position, id, time, digest, topic, state, salt, size, erased = row
         if not isinstance(position, int) or position <= self.position:
             raise CorruptLogError(
@@ -284,7 +283,6 @@ class _Reading:
             yield from self._page(rows) if rows else self._gap(position + 1)
 
     def _unreadable(self, part: Stream, position: int, error: CorruptLogError) -> Entry:
-        """Return a placeholder for a row of which SQLite reads at most the beginning."""
         id, time, digest = "", 0, b""
         with suppress(CorruptLogError):
             id, time, digest = self.recorder.header(part, position) or (id, time, digest)

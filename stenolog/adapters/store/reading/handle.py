@@ -317,7 +317,6 @@ class StreamHandle:
 
 
 def _while_open(log: LogHandle, items: Iterator[T]) -> Iterator[T]:
-    """Yield the items that are read from a log."""
     # A log that nothing refers to is closed; in `open(path)["x"].entries()` only this generator does.
     yield from items
 

@@ -124,7 +124,6 @@ def decoded(row: CommittedRow) -> Entry:
 
 
 def _decoded(name: str, rows: list[Row]) -> Iterator[Entry]:
-    """Yield the rows as entries."""
     # This loop is the cost of reading: it makes the tuple and calls the decoder with no function between.
     # The codec is asked for the reason of a failure only after it.
     new = tuple.__new__

@@ -110,7 +110,6 @@ def _replace(part: Path, path: Path) -> list[Path]:
 
 
 def _files(path: Path) -> list[Path]:
-    """Return the files of a database, the database last."""
     return _beside(path, BESIDE) + ([path] if path.exists() else [])
 
 

@@ -68,7 +68,6 @@ def holds_just(connection: IndexConnection, batches: Iterable[Indexed]) -> bool:
 
 
 def _indexed(said: list[tuple[int, str]]) -> Sums:
-    """Return the sums of some entries' words, indexed afresh."""
     with closing(sqlite3.connect(":memory:")) as fresh:
         fresh.execute(f"CREATE VIRTUAL TABLE words USING fts5 (said, content = '', {TOKENIZER})")
         fresh.executemany(ADD, said)

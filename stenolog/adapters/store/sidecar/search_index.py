@@ -262,7 +262,6 @@ def matches(
 
 
 def _conditions(wanted: Filter) -> tuple[str, list[Any]]:
-    """Return the SQL conditions after the words, with values."""
     kinds = [KINDS[kind] for kind in wanted.kinds]
     asked: list[tuple[str, Sequence[Any] | None]] = [
         ("words.rowid BETWEEN ? AND ?", wanted.scope and wanted.scope[1:]),

@@ -128,7 +128,6 @@ class Batch(NamedTuple):
             return [self._written(share, part.smaller()) for share in self.shares]
 
     def _written(self, share: Share, part: Savepoint) -> Written | CallerError:
-        """Write a conversation's entries; return its new head, or the error."""
         try:
             records = append(Append(share.stream, share.items, share.expected, self.edge), part)
         except CallerError as error:

@@ -119,7 +119,6 @@ def _fill(connection: sqlite3.Connection, rows: LogRows, where: str) -> None:
 
 
 def _as_stored(entry: Row) -> Row:
-    """Return the values of `ENTRY`, the payload compressed if it is long."""
     *before, size, erased, payload = entry
     if erased is not None:
         return entry

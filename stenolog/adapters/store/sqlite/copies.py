@@ -70,7 +70,7 @@ def fill(source: sqlite3.Connection, path: Path) -> None:
 
 
 def publish(unfinished: Path, path: Path) -> None:
-    """Give the finished copy its name, durably."""
+    """Give the finished copy its name, durably. Raises `StoreError`."""
     try:
         # Before it gets its name: after a power cut the name must not lead to half a file.
         sync(unfinished)

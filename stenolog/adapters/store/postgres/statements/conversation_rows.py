@@ -66,7 +66,6 @@ def count(connection: LogConnection, which: Which) -> int:
 
 
 def _conditions(which: Which) -> tuple[str, list[Any]]:
-    """Return the clause that picks them, with its values."""
     begins, part, before = which.begins, which.like, which.before
     if not all(map(can_be_stored, (begins, part, before))):
         return "WHERE false", []

@@ -75,7 +75,6 @@ def count(connection: sqlite3.Connection, which: Which) -> int:
 
 
 def _conditions(which: Which) -> tuple[str, list[Any]]:
-    """Return the clause that picks them, with its values."""
     begins, before = clean_text(which.begins), clean_text(which.before)
     # To LIKE a text ends with a NUL, which no name has.
     part = clean_text(which.like).replace("\0", "\ufffd")

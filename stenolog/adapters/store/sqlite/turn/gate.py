@@ -61,7 +61,7 @@ def opening(database: str, deadline: float) -> Iterator[None]:
 
 @contextmanager
 def passing(database: str, kind: int, deadline: float) -> Iterator[None]:
-    """Hold the gate: shared to open a database, exclusive to replace it."""
+    """Hold the gate: shared to open a database, exclusive to replace it. Raises `StoreTimeoutError`."""
     file_safety.follow_permissions(f"{database}-lock", database)
     try:
         file = file_locks.open_lock_file(f"{database}-lock")
